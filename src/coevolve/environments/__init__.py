@@ -1,0 +1,32 @@
+"""Environments by name. Third parties add theirs with the entry point group ``coevolve.environments``."""
+
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from coevolve.environments.base import Environment, Session
+from coevolve.errors import CoevolveError
+
+__all__ = ["BUILT_IN", "Environment", "Session", "make", "names"]
+
+BUILT_IN = {
+    "miniworld": "coevolve.environments.miniworld:Miniworld",
+    "bfcl": "coevolve.environments.bfcl:BFCL",
+}
+
+
+def names() -> list[str]:
+    """All names that ``make`` knows."""
+    return sorted({*BUILT_IN, *(point.name for point in entry_points(group="coevolve.environments"))})
+
+
+def make(name: str) -> Environment:
+    """The environment called ``name``; an unknown one is a CoevolveError that lists the known."""
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        environment: Environment = getattr(import_module(module), attribute)()
+        return environment
+    for point in entry_points(group="coevolve.environments"):
+        if point.name == name:
+            loaded: Environment = point.load()()
+            return loaded
+    raise CoevolveError(f"environment {name!r} is unknown; expected one of: {', '.join(names())}")

@@ -1,0 +1,56 @@
+"""The two protocols between this project and a world: a catalogue, and an episode in it."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from coevolve.records import Score, Task, ToolCall, Turn
+
+
+@runtime_checkable
+class Session(Protocol):
+    """One episode at a time, never shared between threads."""
+
+    def reset(self, task: Task) -> Turn:
+        """Start ``task`` from a fresh world; the first user turn, with the tools."""
+        ...
+
+    def step(self, call: ToolCall) -> Turn:
+        """Execute one call. The agent's mistakes come back as ``Turn.error``, never as exceptions."""
+        ...
+
+    def say(self, text: str) -> Turn:
+        """A message without a call: answered by the next user turn, or by the end (``done``)."""
+        ...
+
+    def score(self) -> Score:
+        """Judge the episode so far. Pure: callable at any time, any number of times."""
+        ...
+
+    def digest(self) -> str:
+        """Content hash of the world's mutable state: equal before and after a call that changed nothing."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """A stateless catalogue of tasks, and the door to episodes."""
+
+    name: str
+    fingerprint: str  # package version + data hash; part of every lineage
+    panels: tuple[str, ...]  # the frozen evaluation splits; "seed" is the training split
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """The tasks of ``split`` ("seed" or a panel), always the same; an unknown split is a CoevolveError."""
+        ...
+
+    def tools(self) -> Sequence[dict[str, Any]]:
+        """OpenAI function schemas of every tool that any task may offer."""
+        ...
+
+    def open(self) -> Session: ...
+
+    def reference(self, task: Task) -> list[list[ToolCall]]:
+        """The calls, turn by turn, that solve ``task``."""
+        ...

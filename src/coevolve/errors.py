@@ -1,0 +1,8 @@
+"""The one exception a user is meant to read."""
+
+
+class CoevolveError(Exception):
+    """A mistake in the input: one line that names the file, key or line, what was expected and what to do.
+
+    Commands and pipeline stages print it without a traceback and exit with code 1.
+    """
