@@ -1,0 +1,49 @@
+# make repro   run the closed loop on the embedded default and print what happened
+# make test    run every test
+# make ui      open MLflow on what ran (http://127.0.0.1:5000)
+# make bench   print the ratios that the README quotes
+# make lint    ruff and mypy
+# make lock    pin what is installed
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+export PATH := $(BIN):$(PATH)
+export PYTHONPATH := $(CURDIR)/src
+export OMP_NUM_THREADS ?= 1
+export MLFLOW_DISABLE_TELEMETRY := true
+export HF_HUB_DISABLE_TELEMETRY := 1
+export HF_HUB_OFFLINE ?= 1
+export DO_NOT_TRACK := 1
+
+.PHONY: repro test ui bench lint lock install
+.DELETE_ON_ERROR:
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt requirements-bfcl.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check -q --progress-bar off -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check -q --progress-bar off --no-deps -r requirements-bfcl.txt
+	touch $@
+
+repro: install
+	$(BIN)/dvc repro
+	@$(BIN)/coevolve summary
+
+test: install
+	COEVOLVE_REQUIRE_BFCL=1 $(BIN)/python -m pytest
+
+ui: install
+	@echo "MLflow: http://127.0.0.1:5000 (Ctrl-C ends it)"
+	$(BIN)/mlflow ui --backend-store-uri sqlite:///$(CURDIR)/mlruns/mlflow.db --host 127.0.0.1 --port 5000
+
+bench: install
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+lint: install
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+lock:
+	$(BIN)/python -m pip freeze --exclude-editable | grep -v -i -E '^(bfcl[-_]eval|torch)(==| @)' | sed 's/+cpu$$//' > constraints.txt
+	echo 'torch==2.13.0' >> constraints.txt
