@@ -125,7 +125,7 @@ def write_jsonl(path: Path, records: Iterable[Any]) -> None:
 
 
 @cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
