@@ -1,0 +1,25 @@
+"""Stage `tasks`: the seed tasks that the loop starts from, and the frozen panels of the environment.
+
+Writes data/0/tasks.jsonl, data/0/attempts.jsonl (nothing has been attempted yet) and data/panels/NAME.jsonl.
+"""
+
+from coevolve.environments import make
+from coevolve.files import Paths, write_jsonl
+from coevolve.params import Params
+from coevolve.stage import run
+
+
+def main(params: Params) -> None:
+    environment = make(params.environment)
+    seed = environment.tasks("seed")[: params.tasks.seed_tasks]
+    write_jsonl(Paths.tasks(0), seed)
+    write_jsonl(Paths.attempts(0), [])
+    print(f"{Paths.tasks(0)}: {len(seed)} tasks")
+    for panel in environment.panels:
+        tasks = environment.tasks(panel)
+        write_jsonl(Paths.panel(panel), tasks)
+        print(f"{Paths.panel(panel)}: {len(tasks)} tasks")
+
+
+if __name__ == "__main__":
+    run(main, __doc__)

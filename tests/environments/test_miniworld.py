@@ -1,0 +1,135 @@
+import json
+
+import pytest
+
+from coevolve.environments.miniworld import FAMILIES, HEAD, LOOKALIKES, MUTATING, Miniworld
+from coevolve.environments.miniworld.expert import solve
+from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.errors import CoevolveError
+from coevolve.records import Task, ToolCall, content_hash
+
+WORLD = Miniworld()
+# Panels are frozen: a change here makes every reported number incomparable with earlier ones.
+FROZEN = {
+    "validation": "3ab01659bd3d6937",
+    "test": "998e41de6dad4142",
+    "hard": "1dc39f27fd2973a9",
+    "shifted": "ff85d79003fa6fa9",
+}
+
+
+def played(task: Task, calls: list[ToolCall]) -> MiniworldSession:
+    session = WORLD.open()
+    session.reset(task)
+    for call in calls:
+        session.step(call)
+    return session
+
+
+def test_three_thousand_tasks() -> None:
+    """The expert solves all, doing nothing solves none, and no corrupted call goes undetected."""
+    undetected = []
+    for index, task in enumerate(WORLD.generate("property", 3000, seed=7, every=True)):
+        calls = task.reference[0]
+        assert played(task, calls).score().reward == 1.0
+        assert not played(task, []).score().success
+        assert solve(WORLD.open(), task, task.world["intent"])[-1].ok
+        counted = [i for i, call in enumerate(calls) if call.name in MUTATING or call.arguments.get("answer")]
+        position = counted[index % len(counted)]
+        wrong = [*calls[:position], *calls[position + 1 :]]
+        if played(task, wrong).score().success:
+            undetected.append((task.task_id, "dropped", calls[position]))
+        for other in LOOKALIKES.get(calls[position].name, []):
+            wrong = [*calls]
+            wrong[position] = ToolCall(other, calls[position].arguments)
+            if played(task, wrong).score().success:
+                undetected.append((task.task_id, other, calls[position]))
+    assert undetected == []
+
+
+@pytest.mark.parametrize("panel", WORLD.panels)
+def test_panels_are_frozen(panel: str) -> None:
+    assert content_hash([task.task_id for task in WORLD.tasks(panel)]) == FROZEN[panel]
+
+
+@pytest.mark.parametrize("panel", ["validation", "test", "shifted"])
+def test_panels_cover_every_family(panel: str) -> None:
+    seen = {family for task in WORLD.tasks(panel) for family in task.tags[1:]}
+    assert seen == set(FAMILIES)
+
+
+def test_the_seed_split_is_narrow_and_apart_from_the_panels() -> None:
+    seed = WORLD.tasks("seed")
+    assert {family for task in seed for family in task.tags[1:]} <= set(HEAD)
+    worlds = {task.world["seed"] for task in seed}
+    for panel in WORLD.panels:
+        assert not worlds & {task.world["seed"] for task in WORLD.tasks(panel)}
+
+
+def test_families_follow_zipf() -> None:
+    tasks = WORLD.generate("seed", 2000, seed=3)
+    counts = [sum(family in task.tags[1:] for task in tasks) for family in HEAD]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > 2 * counts[-1]
+
+
+def test_hard_tasks_are_longer() -> None:
+    assert min(len(task.world["intent"]) for task in WORLD.tasks("hard")) >= 2
+    mean = sum(len(task.reference[0]) for task in WORLD.tasks("hard")) / 256
+    assert mean > sum(len(task.reference[0]) for task in WORLD.tasks("test")) / 256 + 2
+
+
+def test_a_new_name_is_told_by_the_error() -> None:
+    task = next(task for task in WORLD.tasks("shifted") if "transfer_money" in {c.name for c in task.reference[0]})
+    session = played(task, [])
+    turn = session.step(ToolCall("pay", {"contact_id": "c00", "amount": 3}))
+    assert turn.error
+    assert "transfer_money" in turn.content
+    turn = session.step(ToolCall("transfer_money", {"contact_id": "c00", "amount": 3}))
+    assert "person_id" in turn.content
+
+
+def test_preconditions_say_what_to_do() -> None:
+    seen = set()
+    for seed in range(30):
+        session = WORLD.open()
+        session.reset(Task.create("miniworld", "x", ["x"], {"seed": seed}, [[]]))
+        seen.add(session.step(ToolCall("balance")).content.split(" ")[-2:][0])
+        for file in session._state["files"]:
+            seen |= {
+                w for w in ("restore", "unlock") if w in session.step(ToolCall("trash_file", {"file_id": file})).content
+            }
+        session.step(ToolCall("unlock", {"app": "wallet"}))
+        contact = next(iter(session._state["contacts"]))
+        seen |= {
+            w for w in ("top_up",) if w in session.step(ToolCall("pay", {"contact_id": contact, "amount": 100})).content
+        }
+    assert {"restore", "unlock", "top_up"} <= seen
+
+
+def test_collateral_changes_fail() -> None:
+    task = WORLD.tasks("seed")[0]
+    calls = task.reference[0]
+    session = played(task, [ToolCall("add_event", {"title": "x", "day": "monday"}), *calls])
+    assert session.score().checks == {"goal": True, "collateral": False, "completed": True, "answer": True}
+    assert session.score().reward < 0.5
+
+
+def test_two_of_one_name_are_told_apart_by_their_city() -> None:
+    session = WORLD.open()
+    session.reset(WORLD.tasks("seed")[0])
+    names = [contact["name"] for contact in session._state["contacts"].values()]
+    twice = next(name for name in names if names.count(name) == 2)
+    both = json.loads(session.step(ToolCall("find_contact", {"name": twice})).content)
+    assert len(both) == 2
+    one = json.loads(session.step(ToolCall("find_contact", {"name": twice, "city": both[0]["city"]})).content)
+    assert [found["id"] for found in one] == [both[0]["id"]]
+
+
+def test_worlds_and_splits_that_do_not_exist() -> None:
+    with pytest.raises(CoevolveError, match="no split 'train'"):
+        WORLD.tasks("train")
+    with pytest.raises(CoevolveError, match="integer `seed`"):
+        WORLD.open().reset(Task.create("miniworld", "x", ["x"], {"seed": "1"}, [[]]))
+    with pytest.raises(CoevolveError, match="belongs to environment 'bfcl'"):
+        WORLD.open().reset(Task.create("bfcl", "x", ["x"], {"seed": 1}, [[]]))
