@@ -10,7 +10,6 @@ __all__ = ["BUILT_IN", "Environment", "Session", "make", "names"]
 
 BUILT_IN = {
     "miniworld": "coevolve.environments.miniworld:Miniworld",
-    "bfcl": "coevolve.environments.bfcl:BFCL",
 }
 
 
