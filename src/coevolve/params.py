@@ -25,6 +25,7 @@ class Iteration(Section):
 
 
 class Base(Section):
+    seed: Whole
     layers: Count
     hidden: Count
     heads: Count

@@ -34,7 +34,7 @@ def test_boundary_is_both_outcomes_in_one_group(outcomes: list[bool]) -> None:
 @given(names, st.integers(1, 2), st.sampled_from([0.0, 1.0, 10.0, 25.0, 50.0, 100.0]))
 def test_rare_is_present_and_below_theta_percent(calls: list[list[str]], order: int, threshold: float) -> None:
     every = [tuple(t[i : i + order]) for t in calls for i in range(len(t)) if i + order <= len(t)]
-    expected = {p for p in every if 0 < every.count(p) and every.count(p) * 100 < threshold * len(every)}
+    expected = {p for p in every if every.count(p) > 0 and every.count(p) * 100 < threshold * len(every)}
     found = rare(patterns(calls, order), threshold)
     assert set(found) == expected and len(found) == len(expected)
     assert found == sorted(found, key=lambda p: (every.count(p), p))

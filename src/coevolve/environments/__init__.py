@@ -9,6 +9,7 @@ from coevolve.errors import CoevolveError
 __all__ = ["BUILT_IN", "Environment", "Session", "make", "names"]
 
 BUILT_IN = {
+    "bfcl": "coevolve.environments.bfcl:BFCL",
     "miniworld": "coevolve.environments.miniworld:Miniworld",
 }
 

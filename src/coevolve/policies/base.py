@@ -13,7 +13,8 @@ class Conversation:
 
     ``key`` identifies the episode within a rollout, so that a policy may keep state for it (a KV cache).
     ``messages`` are OpenAI chat messages and only ever grow. ``seed`` fixes what is sampled for this
-    episode, whichever other episodes share its batch. ``task`` is for scripted policies only.
+    episode, whichever other episodes share its batch. ``task`` is for scripted policies only. ``budget`` is how many
+    tokens the episode has left, prompt included.
     """
 
     key: int
@@ -21,6 +22,7 @@ class Conversation:
     tools: list[dict[str, Any]]
     task: Task
     seed: int
+    budget: int
 
 
 @dataclass(slots=True)

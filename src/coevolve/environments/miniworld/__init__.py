@@ -57,8 +57,8 @@ class Miniworld:
         return [_generated(split, derive_seed(seed, index), index, every) for index in range(count)]
 
     @staticmethod
-    def lexicon() -> list[str]:
-        """Strings that deserve one token each: tools, keys, enumerable values, and the words of instructions."""
+    def lexicon() -> tuple[list[str], list[str]]:
+        """Strings that deserve one token each: names (tools, keys, enumerable values), and words of instructions."""
         values = [*NAMES, *CITIES, *SUBJECTS, *TITLES, *FILES, *ITEMS, *DAYS, *LOCKABLE]
         names = [*TOOLS, *(key for tool in TOOLS.values() for key in tool.arguments)]
         shown = [
@@ -73,8 +73,6 @@ class Miniworld:
             "blocked",
             "already",
             "holds",
-            "no",
-            "is",
         ]
         phrases = [
             *OPENERS,
@@ -87,8 +85,9 @@ class Miniworld:
                 for one in many
             ),
         ]
-        words = [word for phrase in phrases for word in phrase.split() if "{" not in word]
-        return list(dict.fromkeys([*names, *values, *shown, *words]))
+        known = dict.fromkeys([*names, *values, *shown])
+        words = [word for phrase in phrases for word in phrase.split() if "{" not in word and word not in known]
+        return list(known), list(dict.fromkeys(words))
 
 
 def _generated(split: str, seed: int, index: int, every: bool) -> Task:

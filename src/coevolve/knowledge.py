@@ -1,0 +1,106 @@
+"""What known tasks teach about an environment's tools: values that fit, where values come from, how tasks end.
+
+Learnt by replaying references in the environment itself; nothing is assumed about it but tool schemas.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from coevolve.environments.base import Environment, Session
+from coevolve.records import CallOutcome, Task, ToolCall
+from coevolve.wording import source_of
+
+Place = tuple[str, str]  # a tool and one of its arguments
+REPLAYED = 400  # known tasks that are replayed, at most
+
+
+@dataclass
+class Knowledge:
+    """``values``: arguments that were right; ``sources``: the tools whose observations held them.
+
+    ``changing`` tools were seen to change the state, ``reading`` ones never. ``terminal`` is the tool that ends
+    every known task, if there is one, and ``answer`` its argument that gives what a lookup found.
+    """
+
+    values: dict[Place, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    sources: dict[Place, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    changing: set[str] = field(default_factory=set)
+    reading: set[str] = field(default_factory=set)
+    terminal: str | None = None
+    answer: str | None = None
+
+    def fitting(self, tool: str, key: str) -> list[Any]:
+        """Values known for this argument, else for arguments of the same name."""
+        own = self.values.get((tool, key))
+        return own or [value for (_, other), values in self.values.items() if other == key for value in values]
+
+    def source(self, tool: str, key: str) -> Counter[str]:
+        """Tools that reveal values of this argument, else of arguments of the same name."""
+        own = self.sources.get((tool, key))
+        if own:
+            return own
+        shared: Counter[str] = Counter()
+        for (_, other), tools in self.sources.items():
+            if other == key:
+                shared.update(tools)
+        return shared
+
+
+def learn(environment: Environment, tasks: Sequence[Task]) -> Knowledge:
+    """Knowledge from the references of ``tasks`` (the first ``REPLAYED`` of them)."""
+    known = Knowledge()
+    session = environment.open()
+    last: Counter[str] = Counter()
+    for task in tasks[:REPLAYED]:
+        chain, changed, ended = replay(session, task)
+        for position, call in enumerate(chain):
+            if not call.ok:
+                continue
+            (known.changing if changed[position] else known.reading).add(call.name)
+            for key, value in call.arguments.items():
+                _note(known, chain, position, key, value)
+        if ended and chain:
+            last[chain[-1].name] += 1
+    session.close()
+    known.reading -= known.changing
+    if last and last.most_common(1)[0][1] == min(len(tasks), REPLAYED):
+        known.terminal = last.most_common(1)[0][0]
+        known.reading.discard(known.terminal)
+        known.changing.discard(known.terminal)
+        keys = [key for (tool, key), tools in known.sources.items() if tool == known.terminal and tools]
+        known.answer = keys[0] if keys else None
+    return known
+
+
+def _note(known: Knowledge, chain: Sequence[CallOutcome], position: int, key: str, value: Any) -> None:
+    place = (chain[position].name, key)
+    if value not in known.values[place]:
+        known.values[place].append(value)
+    if (origin := source_of(key, value, chain, position)) is not None:
+        known.sources[place][chain[origin].name] += 1
+
+
+def replay(
+    session: Session, task: Task, reference: Sequence[Sequence[ToolCall]] | None = None
+) -> tuple[list[CallOutcome], list[bool], bool]:
+    """The calls of ``reference`` (the task's own, if None) as made, whether each changed the state, and the end's call.
+
+    The last value is whether a call ended the episode.
+    """
+    session.reset(task)
+    chain: list[CallOutcome] = []
+    changed: list[bool] = []
+    turns = task.reference if reference is None else reference
+    for number, turn in enumerate(turns):
+        for call in turn:
+            before = session.digest()
+            heard = session.step(call)
+            chain.append(CallOutcome(call.name, call.arguments, not heard.error, heard.content, number))
+            changed.append(session.digest() != before)
+            if heard.done:
+                return chain, changed, True
+        if number + 1 < len(turns):
+            session.say("")
+    return chain, changed, False

@@ -1,0 +1,198 @@
+"""From an accepted chain of calls to candidate tasks: an instruction, and a reference that the environment executes.
+
+What the chain does not need is taken out, what its end asks for is put into words, and a value that a lookup
+reveals is described by that lookup, never given.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from coevolve.environments.base import Environment, Session
+from coevolve.knowledge import Knowledge, learn, replay
+from coevolve.records import CallOutcome, Candidate, Exploration, Provenance, Task, ToolCall, content_hash
+from coevolve.seeding import generator
+from coevolve.wording import Phrasebook, Question, instruct, observed, source_of
+
+VERSION = "scripted-1"  # of how instructions are made; part of a candidate's provenance
+QUESTIONS = 0.8  # share of chains ending in a lookup that are asked what it found
+
+
+def synthesize(
+    environment: Environment,
+    tasks: Sequence[Task],
+    explorations: Sequence[Exploration],
+    count: int,
+    seed: int,
+    progress: Callable[[int], object],
+) -> list[Candidate]:
+    """At most ``count`` candidates: the explorations in turn, each whole, then each goal of it alone."""
+    known = learn(environment, tasks)
+    book: Phrasebook = getattr(environment, "phrasebook", Phrasebook())
+    session = environment.open()
+    queues = []
+    for exploration in explorations:
+        rng = generator("synthesize", seed, exploration.exploration_id)
+        queues.append(_abstract(session, exploration, known, book, rng))
+    made: dict[str, Candidate] = {}
+    while queues and len(made) < count:
+        left = []
+        for queue in queues:
+            candidate = next(queue, None)
+            if candidate is None or len(made) >= count:
+                continue
+            left.append(queue)
+            if candidate.candidate_id not in made:
+                made[candidate.candidate_id] = candidate
+                progress(1)
+        queues = left
+    session.close()
+    return list(made.values())
+
+
+def _abstract(
+    session: Session, exploration: Exploration, known: Knowledge, book: Phrasebook, rng: random.Random
+) -> Iterator[Candidate]:
+    """The candidates of one exploration: all that the chain does, then each of its effects alone."""
+    calls = [ToolCall(call.name, call.arguments) for call in exploration.calls if call.ok]
+    chain, changed = _run(session, exploration, calls)
+    if len(chain) != len(calls) or not all(call.ok for call in chain):
+        return
+    asked_read = bool(chain) and not changed[-1]
+    effects = [position for position in range(len(chain)) if changed[position]]
+    whole = _needed(session, exploration, calls, effects, asked_read)
+    tried = set()
+    for goals in (effects, *([one] for one in effects if len(effects) > 1)):
+        kept = whole if goals is effects else _needed(session, exploration, calls, goals, False)
+        key = tuple(kept)
+        if not kept or key in tried:
+            continue
+        tried.add(key)
+        candidate = _candidate(session, exploration, [calls[position] for position in kept], known, book, rng)
+        if candidate is not None:
+            yield candidate
+
+
+def _run(session: Session, exploration: Exploration, calls: Sequence[ToolCall]) -> tuple[list[CallOutcome], list[bool]]:
+    """The calls as made from the exploration's start, and whether each changed the state."""
+    start = Task.create(exploration.environment, "exploration", [""], exploration.world, [calls])
+    chain, changed, _ = replay(session, start)
+    return chain, changed
+
+
+def _needed(
+    session: Session, exploration: Exploration, calls: Sequence[ToolCall], goals: Sequence[int], last: bool
+) -> list[int]:
+    """Positions of the calls without which a goal (or the ``last`` call) cannot be made, or the state is another.
+
+    Greedy from the end: a call goes if the others are still accepted, values still come from somewhere, and every
+    goal has the same effect.
+    """
+    wanted = {*goals, *([len(calls) - 1] if last else [])}
+    if not wanted:
+        return []
+    kept = list(range(max(wanted) + 1))
+    for position in reversed(range(max(wanted) + 1)):
+        if position in wanted:
+            continue
+        fewer = [other for other in kept if other != position]
+        if _still(session, exploration, calls, kept, fewer):
+            kept = fewer
+    return kept
+
+
+def _still(
+    session: Session, exploration: Exploration, calls: Sequence[ToolCall], kept: Sequence[int], fewer: Sequence[int]
+) -> bool:
+    """Whether ``fewer`` calls do without the one they leave out: accepted, with no value out of nowhere."""
+    before, _ = _run(session, exploration, [calls[position] for position in kept])
+    after, _ = _run(session, exploration, [calls[position] for position in fewer])
+    if len(after) < len(fewer) or not all(call.ok for call in after):
+        return False
+    where = {position: row for row, position in enumerate(kept)}
+    for row, position in enumerate(fewer):
+        for key, value in after[row].arguments.items():
+            was = source_of(key, value, before, where[position]) is not None
+            if was and source_of(key, value, after, row) is None:
+                return False
+    return True
+
+
+def _candidate(
+    session: Session,
+    exploration: Exploration,
+    calls: list[ToolCall],
+    known: Knowledge,
+    book: Phrasebook,
+    rng: random.Random,
+) -> Candidate | None:
+    chain, changed = _run(session, exploration, calls)
+    asks = [
+        position
+        for position in range(len(chain))
+        if changed[position] and not _precondition(session, exploration, calls, chain, position)
+    ]
+    question, answer = None, {}
+    if chain and not changed[-1]:
+        question = _question(chain, known, rng)
+        if question is not None and known.answer is not None:
+            found = dict(observed(chain[-1].observation))[question.field]
+            answer = {known.answer: str(found)}
+        elif question is None and (known.terminal or not asks):
+            # nobody would ask for a lookup and then not want to know, unless lookups themselves are checked
+            asks = [*asks, len(chain) - 1] if not known.terminal else asks
+            if known.terminal:
+                return None
+    if not asks and question is None:
+        return None
+    wording = instruct(chain, asks, question, book, rng)
+    reference = [*calls, ToolCall(known.terminal, answer)] if known.terminal else calls
+    names = [calls[position].name for position in asks] + ([f"ask_{question.field}"] if question else [])
+    task = Task.create(
+        exploration.environment,
+        "synthesized",
+        [wording.text],
+        exploration.world,
+        [reference],
+        ["+".join(names), *names],
+        Provenance(
+            iteration=exploration.iteration,
+            signal_ids=exploration.signal_ids,
+            exploration_id=exploration.exploration_id,
+            parent_task_id=exploration.task_id,
+            prompt_version=VERSION,
+        ),
+    )
+    places = [[0, position] for position in asks] + ([[0, len(reference) - 1]] if question and known.terminal else [])
+    return Candidate(content_hash([task.task_id, exploration.exploration_id]), task, places)
+
+
+def _precondition(
+    session: Session, exploration: Exploration, calls: Sequence[ToolCall], chain: Sequence[CallOutcome], position: int
+) -> bool:
+    """Whether a later call is refused without this one, though it uses nothing that this one returned.
+
+    Such a call (unlock, top up, change folder) is how, not what: the instruction does not ask for it.
+    """
+    later = range(position + 1, len(chain))
+    if any(
+        source_of(key, value, chain, row) == position for row in later for key, value in chain[row].arguments.items()
+    ):
+        return False
+    without, _ = _run(session, exploration, [call for row, call in enumerate(calls) if row != position])
+    return not all(call.ok for call in without)
+
+
+def _question(chain: Sequence[CallOutcome], known: Knowledge, rng: random.Random) -> Question | None:
+    """A field of what the last call found, if tasks here can be answered and it found exactly one thing."""
+    if known.answer is None or rng.random() > QUESTIONS:
+        return None
+    found = observed(chain[-1].observation)
+    keys = [key for key, _ in found]
+    given: list[Any] = list(chain[-1].arguments.values())
+    fields = [
+        key
+        for key, value in found
+        if key and key != "id" and not key.endswith("_id") and keys.count(key) == 1 and value not in given
+    ]
+    return Question(len(chain) - 1, rng.choice(fields)) if fields else None
