@@ -1,4 +1,4 @@
-# make repro   run the pipeline's stages that are there
+# make repro   run the loop, then print what came of it
 # make test    run every test
 # make ui      open MLflow on what ran (http://127.0.0.1:5000)
 # make bench   print the ratios that the README quotes
@@ -29,6 +29,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt requirements-bfcl.txt
 
 repro: install
 	$(BIN)/dvc repro
+	@$(BIN)/coevolve summary
 
 test: install
 	COEVOLVE_REQUIRE_BFCL=1 $(BIN)/python -m pytest

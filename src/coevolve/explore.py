@@ -60,15 +60,15 @@ def requests(
     by_id = {task.task_id: task for task in tasks}
     shown = {trajectory.trajectory_id: trajectory for trajectory in trajectories}
     kinds: dict[str, list[Signal]] = {}
-    for signal in signals:
-        kinds.setdefault(signal.kind, []).append(signal)
-    for name, found in kinds.items():
-        generator("requests", seed, iteration, str(name)).shuffle(found)
+    for one in signals:
+        kinds.setdefault(one.kind, []).append(one)
+    for kind, found in kinds.items():
+        generator("requests", seed, iteration, str(kind)).shuffle(found)
     queues = list(kinds.values())
     made = []
     for number in range(count):
         rng = generator("request", seed, iteration, number)
-        signal = None
+        signal: Signal | None = None
         if queues:
             queue = queues[number % len(queues)]
             signal = queue[number // len(queues) % len(queue)]

@@ -139,7 +139,7 @@ def parse(kind: type[Record], value: Any, where: str) -> Record:
                 "use the coevolve version that wrote it, or make the file again with `dvc repro`"
             )
     try:
-        record: Record = _adapter(kind).validate_python(value)
+        record: Record = _adapter(kind).validate_python(value)  # type: ignore[arg-type]
         return record
     except ValidationError as error:
         first = error.errors()[0]

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coevolve.environments.base import Environment, Session
-from coevolve.records import CallOutcome, Task, ToolCall
+from coevolve.chains import replay
+from coevolve.environments.base import Environment
+from coevolve.records import CallOutcome, Task
 from coevolve.wording import source_of
 
 Place = tuple[str, str]  # a tool and one of its arguments
@@ -80,27 +81,3 @@ def _note(known: Knowledge, chain: Sequence[CallOutcome], position: int, key: st
         known.values[place].append(value)
     if (origin := source_of(key, value, chain, position)) is not None:
         known.sources[place][chain[origin].name] += 1
-
-
-def replay(
-    session: Session, task: Task, reference: Sequence[Sequence[ToolCall]] | None = None
-) -> tuple[list[CallOutcome], list[bool], bool]:
-    """The calls of ``reference`` (the task's own, if None) as made, whether each changed the state, and the end's call.
-
-    The last value is whether a call ended the episode.
-    """
-    session.reset(task)
-    chain: list[CallOutcome] = []
-    changed: list[bool] = []
-    turns = task.reference if reference is None else reference
-    for number, turn in enumerate(turns):
-        for call in turn:
-            before = session.digest()
-            heard = session.step(call)
-            chain.append(CallOutcome(call.name, call.arguments, not heard.error, heard.content, number))
-            changed.append(session.digest() != before)
-            if heard.done:
-                return chain, changed, True
-        if number + 1 < len(turns):
-            session.say("")
-    return chain, changed, False

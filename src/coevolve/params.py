@@ -43,7 +43,6 @@ class Tasks(Section):
 
 
 class PolicySection(Section):
-    path: str
     threads: Count
     max_turns: Count
     max_tokens: Count
@@ -91,7 +90,6 @@ class Verify(Section):
     processes: Count
     near_duplicate: Share
     pass_rate_samples: Whole
-    limit: Whole
 
 
 class Validate(Section):

@@ -8,8 +8,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from coevolve.chains import precondition, replay
 from coevolve.environments.base import Environment, Session
-from coevolve.knowledge import Knowledge, learn, replay
+from coevolve.knowledge import Knowledge, learn
 from coevolve.records import CallOutcome, Candidate, Exploration, Provenance, Task, ToolCall, content_hash
 from coevolve.seeding import generator
 from coevolve.wording import Phrasebook, Question, instruct, observed, source_of
@@ -73,10 +74,14 @@ def _abstract(
             yield candidate
 
 
+def _start(exploration: Exploration) -> Task:
+    """A draft of a task that starts where the exploration did."""
+    return Task(exploration.exploration_id, exploration.environment, "exploration", [""], exploration.world, [[]])
+
+
 def _run(session: Session, exploration: Exploration, calls: Sequence[ToolCall]) -> tuple[list[CallOutcome], list[bool]]:
     """The calls as made from the exploration's start, and whether each changed the state."""
-    start = Task.create(exploration.environment, "exploration", [""], exploration.world, [calls])
-    chain, changed, _ = replay(session, start)
+    chain, changed, _ = replay(session, _start(exploration), [calls])
     return chain, changed
 
 
@@ -105,8 +110,9 @@ def _still(
     session: Session, exploration: Exploration, calls: Sequence[ToolCall], kept: Sequence[int], fewer: Sequence[int]
 ) -> bool:
     """Whether ``fewer`` calls do without the one they leave out: accepted, with no value out of nowhere."""
-    before, _ = _run(session, exploration, [calls[position] for position in kept])
-    after, _ = _run(session, exploration, [calls[position] for position in fewer])
+    start = _start(exploration)
+    before, _, _ = replay(session, start, [[calls[position] for position in kept]], watch=False)
+    after, _, _ = replay(session, start, [[calls[position] for position in fewer]], watch=False)
     if len(after) < len(fewer) or not all(call.ok for call in after):
         return False
     where = {position: row for row, position in enumerate(kept)}
@@ -130,19 +136,18 @@ def _candidate(
     asks = [
         position
         for position in range(len(chain))
-        if changed[position] and not _precondition(session, exploration, calls, chain, position)
+        if changed[position] and not precondition(session, _start(exploration), chain, position)
     ]
     question, answer = None, {}
     if chain and not changed[-1]:
         question = _question(chain, known, rng)
-        if question is not None and known.answer is not None:
+        if question is not None:
             found = dict(observed(chain[-1].observation))[question.field]
-            answer = {known.answer: str(found)}
-        elif question is None and (known.terminal or not asks):
-            # nobody would ask for a lookup and then not want to know, unless lookups themselves are checked
-            asks = [*asks, len(chain) - 1] if not known.terminal else asks
-            if known.terminal:
-                return None
+            answer = {str(known.answer): str(found)}
+        elif known.terminal:
+            return None  # a lookup that nobody asks about
+        else:
+            asks.append(len(chain) - 1)  # the environment checks what lookups return
     if not asks and question is None:
         return None
     wording = instruct(chain, asks, question, book, rng)
@@ -165,22 +170,6 @@ def _candidate(
     )
     places = [[0, position] for position in asks] + ([[0, len(reference) - 1]] if question and known.terminal else [])
     return Candidate(content_hash([task.task_id, exploration.exploration_id]), task, places)
-
-
-def _precondition(
-    session: Session, exploration: Exploration, calls: Sequence[ToolCall], chain: Sequence[CallOutcome], position: int
-) -> bool:
-    """Whether a later call is refused without this one, though it uses nothing that this one returned.
-
-    Such a call (unlock, top up, change folder) is how, not what: the instruction does not ask for it.
-    """
-    later = range(position + 1, len(chain))
-    if any(
-        source_of(key, value, chain, row) == position for row in later for key, value in chain[row].arguments.items()
-    ):
-        return False
-    without, _ = _run(session, exploration, [call for row, call in enumerate(calls) if row != position])
-    return not all(call.ok for call in without)
 
 
 def _question(chain: Sequence[CallOutcome], known: Knowledge, rng: random.Random) -> Question | None:

@@ -15,6 +15,7 @@ from coevolve.records import CallOutcome
 
 OPENERS = ("", "", "please", "could you", "now", "i need you to", "go and", "first")
 CLOSERS = ("", "", "please", "thanks", "for me", "if you can")
+ASKING = ("who", "what", "when", "where", "which", "how")  # an instruction that begins so takes no verb before it
 CONNECTIVES = (" and ", " then ", " , then ", " and also ", " ; after that ")
 
 
@@ -95,6 +96,8 @@ def instruct(
     if question is not None:
         parts.append(_question(chain, question, book, rng))
     opener, closer = rng.choice(OPENERS), rng.choice(CLOSERS)
+    if parts[0][0].split()[0] in ASKING:
+        opener = opener if opener == "now" else ""
     if opener == "please" and closer == "please":
         closer = ""
     connective = rng.choice(CONNECTIVES)

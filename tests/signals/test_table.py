@@ -35,8 +35,15 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     if path.suffix == ".parquet":
         call = pa.list_(pa.struct([("name", pa.string()), ("ok", pa.bool_())]))
         schema = pa.schema(
-            [("task_id", pa.string()), ("step", pa.int64()), ("iteration", pa.int64()), ("score", pa.float64())]
-            + [("calls", call), ("stop_reason", pa.string()), ("trajectory_id", pa.string())]
+            [
+                ("task_id", pa.string()),
+                ("step", pa.int64()),
+                ("iteration", pa.int64()),
+                ("score", pa.float64()),
+                ("calls", call),
+                ("stop_reason", pa.string()),
+                ("trajectory_id", pa.string()),
+            ]
         )
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
     else:

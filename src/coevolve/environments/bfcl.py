@@ -174,7 +174,8 @@ def execute(instance: Any, call: ToolCall) -> str:
     if len(json.dumps(call.arguments)) > MAX_ARGUMENTS:
         return f"Error during execution: arguments are longer than {MAX_ARGUMENTS} characters"
     try:
-        result = getattr(instance, call.name)(**copy.deepcopy(call.arguments))
+        arguments = {**_defaults(instance.__class__, call.name), **call.arguments}
+        result = getattr(instance, call.name)(**copy.deepcopy(arguments))
         if isinstance(result, str):
             return result
         if isinstance(result, dict):
@@ -185,6 +186,16 @@ def execute(instance: Any, call: ToolCall) -> str:
         return str(result)
     except Exception as error:
         return f"Error during execution: {error}"
+
+
+@cache
+def _defaults(owner: Any, name: str) -> dict[str, Any]:
+    """Mutable default values of a function as they were before any call.
+
+    Some functions change theirs, through which sessions would touch each other: they are given copies instead.
+    """
+    parameters = inspect.signature(getattr(owner, name)).parameters.values()
+    return {one.name: copy.deepcopy(one.default) for one in parameters if isinstance(one.default, list | dict)}
 
 
 def _refused(content: str) -> bool:

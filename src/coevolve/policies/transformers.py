@@ -69,12 +69,12 @@ class TransformersPolicy:
         self._rows = [one.key for one in conversations]
         self._held = torch.zeros(len(conversations), 0, dtype=torch.bool)
 
-    @torch.inference_mode()
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         training = self.model.training
         self.model.eval()
         try:
-            return self._act(conversations)
+            with torch.inference_mode():
+                return self._act(conversations)
         finally:
             self.model.train(training)
 
@@ -150,7 +150,7 @@ class TransformersPolicy:
             use_cache=True,
             logits_to_keep=1,
         )
-        return output.logits[:, -1].float()  # type: ignore[no-any-return]
+        return output.logits[:, -1].float()
 
     def _decode(
         self, logits: torch.Tensor, room: list[int], conversations: Sequence[Conversation]

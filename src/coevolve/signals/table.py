@@ -167,9 +167,9 @@ def _unnested(order: int) -> str:
 
 def _load_episodes(connection: "duckdb.DuckDBPyConnection", path: Path) -> None:
     if path.suffix == ".parquet":
-        source, columns = "read_parquet($path)", _parquet_columns(connection, path)
+        source, columns = "read_parquet($path)", set(_parquet_columns(connection, path))
     else:
-        source, columns = _json_source(COLUMNS), COLUMNS
+        source, columns = _json_source(COLUMNS), set(COLUMNS)
     selected = [f'"{name}"' if name in columns else f"NULL::{kind} AS {name}" for name, kind in COLUMNS.items()]
     query = f"""
         CREATE TABLE episodes AS SELECT

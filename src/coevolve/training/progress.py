@@ -1,18 +1,10 @@
-"""A progress bar over optimizer steps; plain lines, a few a run, where the output is no terminal."""
+"""A progress bar over optimizer steps."""
 
-import sys
 from typing import Any
 
-from tqdm import tqdm
 from transformers import TrainerCallback
 
-
-def bar(total: int, name: str, unit: str, initial: int = 0) -> "tqdm[Any]":
-    """tqdm with the project's settings."""
-    quiet = not sys.stderr.isatty()
-    return tqdm(
-        total=total, initial=initial, desc=name, unit=f" {unit}", mininterval=15.0 if quiet else 0.2, ascii=quiet
-    )
+from coevolve.progress import bar
 
 
 class ProgressBar(TrainerCallback):  # type: ignore[misc]

@@ -1,0 +1,37 @@
+"""Stage `evaluate`: policies/t on every frozen panel. Writes evaluations/t/outcomes.jsonl and metrics.json.
+
+Logs a run to MLflow and registers the policy as a version of `coevolve-policy`.
+"""
+
+from coevolve.environments import make
+from coevolve.evaluate import evaluate, metrics
+from coevolve.files import Paths, read_tasks, write_json, write_jsonl
+from coevolve.params import Params
+from coevolve.rollout import Limits
+from coevolve.stage import run_iteration
+from coevolve.tracking import start
+
+
+def main(params: Params, t: int) -> None:
+    from coevolve.policies.transformers import TransformersPolicy, load
+
+    knobs, folder = params.evaluate, Paths.evaluation(t)
+    environment = make(params.environment)
+    panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
+    policy = TransformersPolicy(*load(Paths.policy(t), params.policy.threads), knobs.temperature)
+    limits = Limits(params.policy.max_turns, params.policy.max_tokens, params.policy.max_seconds)
+    with start(params.tracking, f"evaluate/{t}") as run:
+        run.params({"seed": params.seed, "policy": Paths.policy(t), "environment": params.environment, **dict(knobs)})
+        for name in panels:
+            run.dataset(Paths.panel(name), "evaluation")
+        outcomes = evaluate(policy, environment, panels, limits, knobs, params.seed)
+        found = metrics(outcomes, knobs, params.seed)
+        write_jsonl(folder / "outcomes.jsonl", outcomes)
+        write_json(folder / "metrics.json", found)
+        figures = {f"{panel}/{key}": one[key] for panel, one in found.items() for key in ("success", "score", "turns")}
+        run.metrics(figures, t)
+        run.model(t, Paths.policy(t), {panel: one["success"] for panel, one in found.items()})
+
+
+if __name__ == "__main__":
+    run_iteration(main, __doc__)

@@ -1,0 +1,30 @@
+"""Stage `explore`: what the real environment does around the weaknesses of iteration t.
+
+Reads data/t/signals.jsonl, the trajectories that show them and the tasks; writes data/t/explorations.jsonl.
+"""
+
+from coevolve.environments import make
+from coevolve.explore import ScriptedExplorer, explore, requests
+from coevolve.files import Paths, read_jsonl, read_tasks, read_trajectories, write_jsonl
+from coevolve.params import Params
+from coevolve.progress import bar
+from coevolve.records import Signal
+from coevolve.stage import run_iteration
+
+
+def main(params: Params, t: int) -> None:
+    knobs = params.explore
+    environment = make(params.environment)
+    tasks = read_tasks(Paths.tasks(t), params.environment)
+    signals = read_jsonl(Paths.signals(t), Signal)
+    trajectories = read_trajectories(Paths.trajectories(t))
+    wanted = requests(environment, tasks, trajectories, signals, knobs.explorations, t, params.seed)
+    explorer = {"scripted": ScriptedExplorer}[knobs.explorer](environment, tasks, knobs)
+    with bar(len(wanted), f"explore {t}", "explorations") as progress:
+        found = explore(explorer, wanted, progress.update)
+    write_jsonl(Paths.explorations(t), found)
+    print(f"{Paths.explorations(t)}: {len(found)} of {len(wanted)} explorations found something")
+
+
+if __name__ == "__main__":
+    run_iteration(main, __doc__)

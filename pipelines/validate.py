@@ -1,0 +1,34 @@
+"""Stage `validate`: Great Expectations over the dataset of the next iteration, the old one plus what was accepted.
+
+Writes data/next/tasks.jsonl, and data/next/validation with report.md, quarantine.jsonl, metrics.json and Data Docs.
+A critical failure stops the pipeline; the report is written all the same.
+"""
+
+from coevolve.environments import make
+from coevolve.errors import CoevolveError
+from coevolve.files import Paths, read_jsonl_objects, read_tasks, write_jsonl
+from coevolve.params import Params
+from coevolve.stage import run_iteration
+from coevolve.validate import validate, write
+
+
+def main(params: Params, t: int) -> None:
+    environment = make(params.environment)
+    sources = [Paths.tasks(t), Paths.verified(t) / "accepted.jsonl"]
+    rows = [value for source in sources for _, value in read_jsonl_objects(source)]
+    panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
+    folder = Paths.validation(t + 1)
+    found = validate(rows, environment, panels, params.validate_, params.verify.near_duplicate, folder / "data_docs")
+    write(folder, found, f"Dataset {t + 1} of {params.environment}")
+    if (broken := found.critical) is not None:
+        raise CoevolveError(
+            f"{Paths.tasks(t + 1)}: critical expectation {broken.expectation.name!r} fails"
+            f"{f' (observed {broken.observed})' if broken.observed is not None else ''}; read {folder}/report.md, "
+            "then mend the data or the limit in params.yaml, section validate"
+        )
+    write_jsonl(Paths.tasks(t + 1), found.tasks)
+    print(f"{Paths.tasks(t + 1)}: {len(found.tasks)} tasks, {len(found.quarantine)} rows in quarantine")
+
+
+if __name__ == "__main__":
+    run_iteration(main, __doc__)

@@ -1,0 +1,43 @@
+"""Stage `verify`: the environment judges every candidate, and the new policy's pass rate on what it accepts is measured.
+
+Reads data/t/candidates.jsonl; writes data/t/verified/verdicts.jsonl and data/t/verified/accepted.jsonl.
+"""
+
+from coevolve.environments import make
+from coevolve.files import Paths, read_tasks, write_jsonl
+from coevolve.params import Params
+from coevolve.progress import bar
+from coevolve.rollout import Limits
+from coevolve.stage import run_iteration
+from coevolve.verify import pass_rates, read_lines, verify, with_pass_rate
+
+
+def main(params: Params, t: int) -> None:
+    knobs = params.verify
+    environment = make(params.environment)
+    known = read_tasks(Paths.tasks(t), params.environment)
+    panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
+    lines = read_lines(Paths.candidates(t))
+    with bar(len(lines), f"verify {t}", "candidates") as progress:
+        judged = verify(
+            params.environment, lines, known, panels, knobs.near_duplicate, knobs.processes, progress.update
+        )
+    accepted = [task for verdict, task in judged if verdict.accepted and task is not None]
+    rates: dict[str, float] = {}
+    if accepted and knobs.pass_rate_samples:
+        from coevolve.policies.transformers import TransformersPolicy, load
+
+        policy = TransformersPolicy(*load(Paths.policy(t + 1), params.policy.threads), params.train.temperature)
+        limits = Limits(params.policy.max_turns, params.policy.max_tokens, params.policy.max_seconds)
+        with bar(len(accepted) * knobs.pass_rate_samples, f"pass rates {t}", "episodes") as progress:
+            rates = pass_rates(
+                policy, environment, accepted, limits, knobs.pass_rate_samples, params.seed, progress.update
+            )
+    judged = [with_pass_rate(verdict, task, rates) for verdict, task in judged]
+    write_jsonl(Paths.verified(t) / "verdicts.jsonl", (verdict for verdict, _ in judged))
+    write_jsonl(Paths.verified(t) / "accepted.jsonl", (task for verdict, task in judged if verdict.accepted))
+    print(f"{Paths.verified(t)}: {len(accepted)} of {len(lines)} candidates accepted")
+
+
+if __name__ == "__main__":
+    run_iteration(main, __doc__)

@@ -1,0 +1,37 @@
+"""The command ``coevolve``. Each subcommand is a module of ``coevolve.commands``, loaded when it is used."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from coevolve import __version__
+from coevolve.stage import guard
+
+COMMANDS = {
+    "env": "list, install and check environments",
+    "signals": "extract weakness signals from any trainer's trajectories",
+    "verify": "let an environment judge candidate tasks",
+    "summary": "print the table of the last run",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse ``arguments`` (of the process, if None), run the subcommand and exit with its code."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    parser = argparse.ArgumentParser(
+        prog="coevolve",
+        description="Train tool-using agents in a closed loop; `make repro` runs all of it.",
+        epilog="`coevolve COMMAND --help` explains a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"coevolve {__version__}")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    chosen = arguments[0] if arguments else None
+    for name, summary in COMMANDS.items():
+        subparser = subparsers.add_parser(
+            name, help=summary, description=summary, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        if name == chosen:
+            import_module(f"coevolve.commands.{name}").configure(subparser)
+    parsed = parser.parse_args(arguments)
+    guard(lambda: import_module(f"coevolve.commands.{parsed.command}").run(parsed))

@@ -1,0 +1,106 @@
+"""Evaluation on frozen panels, with bootstrap confidence intervals."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coevolve.environments.base import Environment
+from coevolve.params import Evaluate
+from coevolve.policies.base import Policy
+from coevolve.progress import bar
+from coevolve.records import StopReason, Task
+from coevolve.rollout import Assignment, Limits, judged, play
+from coevolve.seeding import derive_seed
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One task of a panel, played once."""
+
+    panel: str
+    task_id: str
+    family: str
+    score: float
+    success: bool
+    stop_reason: str
+    turns: int
+    tokens: int
+
+
+def evaluate(
+    policy: Policy,
+    environment: Environment,
+    panels: Mapping[str, Sequence[Task]],
+    limits: Limits,
+    knobs: Evaluate,
+    seed: int,
+) -> list[Outcome]:
+    """Play the first ``knobs.tasks`` of every panel once; episodes that the environment broke are left out."""
+    outcomes: list[Outcome] = []
+    for name, tasks in panels.items():
+        chosen = tasks[: knobs.tasks]
+        # the same numbers for every policy, so that two evaluations differ by the policies alone
+        assignments = [Assignment(task, derive_seed(seed, "evaluate", name, task.task_id)) for task in chosen]
+        by_id = {task.task_id: task for task in chosen}
+        with bar(len(chosen), f"evaluate {name}", "tasks") as progress:
+            episodes = play(policy, environment, assignments, limits, progress=progress.update)
+        for episode in judged(episodes):
+            one = episode.trajectory
+            outcomes.append(
+                Outcome(
+                    panel=name,
+                    task_id=one.task_id,
+                    family=(by_id[one.task_id].tags or [""])[0],
+                    score=one.score,
+                    success=one.success,
+                    stop_reason=str(one.stop_reason),
+                    turns=len(one.tokens),
+                    tokens=sum(one.tokens),
+                )
+            )
+    return outcomes
+
+
+def metrics(outcomes: Sequence[Outcome], knobs: Evaluate, seed: int) -> dict[str, dict[str, Any]]:
+    """Per panel: success rate with its confidence interval, mean score, turns, and how episodes ended."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in dict.fromkeys(one.panel for one in outcomes):
+        ours = [one for one in outcomes if one.panel == name]
+        low, high = interval([one.success for one in ours], knobs, derive_seed(seed, "bootstrap", name))
+        ends = {str(reason): sum(one.stop_reason == reason for one in ours) for reason in StopReason}
+        found[name] = {
+            "tasks": len(ours),
+            "success": float(np.mean([one.success for one in ours])),
+            "low": low,
+            "high": high,
+            "score": float(np.mean([one.score for one in ours])),
+            "turns": float(np.mean([one.turns for one in ours])),
+            "tokens": float(np.mean([one.tokens for one in ours])),
+            "stop_reasons": {name: count for name, count in ends.items() if count},
+        }
+    return found
+
+
+def interval(values: Sequence[float], knobs: Evaluate, seed: int) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean (Efron 1979), by ``knobs.bootstrap`` resamples of tasks."""
+    data = np.asarray(values, dtype=float)
+    rng = np.random.default_rng(seed)
+    means = data[rng.integers(0, len(data), (knobs.bootstrap, len(data)))].mean(axis=1)
+    outside = (1.0 - knobs.confidence) / 2.0
+    low, high = np.quantile(means, [outside, 1.0 - outside])
+    return float(low), float(high)
+
+
+def paired_interval(
+    base: Mapping[str, float], challenger: Mapping[str, float], knobs: Evaluate, seed: int
+) -> tuple[float, float, float]:
+    """Mean gain of ``challenger`` over ``base`` (scores by task) and its interval, over the tasks of both.
+
+    Pairing by task takes the tasks' difficulty out of the comparison.
+    """
+    shared = [task for task in base if task in challenger]
+    gains = [challenger[task] - base[task] for task in shared]
+    low, high = interval(gains, knobs, seed)
+    return float(np.mean(gains)), low, high

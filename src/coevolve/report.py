@@ -1,0 +1,244 @@
+"""What came of a run: one summary, one curve, plots that need no network, and who is champion. Reads files alone."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from coevolve.errors import CoevolveError
+from coevolve.evaluate import Outcome, paired_interval
+from coevolve.files import Paths, read_json, read_jsonl, read_jsonl_objects
+from coevolve.params import Params
+from coevolve.records import Exploration, Signal, SignalKind, Trajectory, Verdict
+from coevolve.seeding import derive_seed
+
+ALMOST_NOTHING = 0.05  # success below which a policy is said to solve almost nothing
+
+Summary = dict[str, Any]
+
+
+def summarize(params: Params) -> Summary:
+    """The numbers of every iteration, from the files of the pipeline."""
+    last = params.iterations[-1].next
+    policies = [{"t": t, "panels": read_json(Paths.evaluation(t) / "metrics.json")} for t in range(last + 1)]
+    summary: Summary = {
+        "environment": params.environment,
+        "seed": params.seed,
+        "confidence": params.evaluate.confidence,
+        "policies": policies,
+        "iterations": [_iteration(one.t) for one in params.iterations],
+        "tasks": [_lines(Paths.tasks(t)) for t in range(last + 1)],
+    }
+    if params.report.panel not in policies[0]["panels"]:
+        raise CoevolveError(
+            f"params.yaml: report.panel: {params.report.panel!r} is no panel of {params.environment}; "
+            f"expected one of: {', '.join(policies[0]['panels'])}"
+        )
+    summary["champion"] = champion(params)
+    summary["notes"] = _notes(summary)
+    return summary
+
+
+def _lines(path: Path) -> int:
+    return sum(1 for _ in read_jsonl_objects(path))
+
+
+def _iteration(t: int) -> dict[str, Any]:
+    signals = Counter(str(signal.kind) for signal in read_jsonl(Paths.signals(t), Signal))
+    verdicts = read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict)
+    rejected = Counter(gate.name for verdict in verdicts for gate in verdict.gates if gate.passed is False)
+    steps = [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl")]
+    rates = [verdict.pass_rate for verdict in verdicts if verdict.accepted and verdict.pass_rate is not None]
+    return {
+        "t": t,
+        "tasks": _lines(Paths.tasks(t)),
+        "signals": {str(kind): signals.get(str(kind), 0) for kind in SignalKind},
+        "explorations": len(read_jsonl(Paths.explorations(t), Exploration)),
+        "candidates": len(verdicts),
+        "accepted": sum(verdict.accepted for verdict in verdicts),
+        "rejected": dict(sorted(rejected.items())),
+        "pass_rate": sum(rates) / len(rates) if rates else None,
+        "validation": read_json(Paths.validation(t + 1) / "metrics.json"),
+        "train": {
+            "steps": len(steps),
+            "success_first": steps[0]["success"] if steps else None,
+            "success_last": steps[-1]["success"] if steps else None,
+            "groups": sum(step["groups"] for step in steps),
+            "groups_without_variance": sum(step["groups_without_variance"] for step in steps),
+        },
+    }
+
+
+def champion(params: Params) -> dict[str, Any]:
+    """The policy that the alias belongs to: each in turn challenges, and takes it if its gain is surely positive.
+
+    The gain is paired by task on the frozen panel ``report.panel``; its whole confidence interval must be above 0.
+    """
+    panel, last = params.report.panel, params.iterations[-1].next
+    holder, history = 0, []
+    scores = [_scores(t, panel) for t in range(last + 1)]
+    for t in range(1, last + 1):
+        seed = derive_seed(params.seed, "champion", holder, t)
+        gain, low, high = paired_interval(scores[holder], scores[t], params.evaluate, seed)
+        taken = low > 0.0
+        history.append({"challenger": t, "holder": holder, "gain": gain, "low": low, "high": high, "taken": taken})
+        holder = t if taken else holder
+    return {"policy": holder, "panel": panel, "challenges": history}
+
+
+def _scores(t: int, panel: str) -> dict[str, float]:
+    outcomes = read_jsonl(Paths.evaluation(t) / "outcomes.jsonl", Outcome)
+    return {one.task_id: float(one.success) for one in outcomes if one.panel == panel}
+
+
+def _notes(summary: Summary) -> list[str]:
+    notes = []
+    best = {name: max(p["panels"][name]["success"] for p in summary["policies"]) for name in _panels(summary)}
+    weak = [name for name, success in best.items() if success < ALMOST_NOTHING]
+    if weak:
+        notes.append(
+            f"The policy solves almost nothing of {', '.join(weak)} (under {ALMOST_NOTHING:.0%} at every iteration): "
+            "read these runs for the machinery, not for the agent."
+        )
+    return notes
+
+
+def _panels(summary: Summary) -> list[str]:
+    return list(summary["policies"][0]["panels"])
+
+
+def curve(summary: Summary) -> str:
+    """curve.csv: success with its interval, by iteration and panel."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["iteration", "panel", "success", "low", "high", "tasks"])
+    for policy in summary["policies"]:
+        for name, one in policy["panels"].items():
+            writer.writerow([policy["t"], name, one["success"], one["low"], one["high"], summary["tasks"][policy["t"]]])
+    return text.getvalue()
+
+
+def table(summary: Summary) -> str:
+    """The table that ends a run. Row t: the data that policy t was trained up to, and what it can do."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(box=SIMPLE_HEAD, title=f"coevolve on {summary['environment']}", title_justify="left")
+    for name in ("t", "tasks", "forgetting", "boundary", "rare", "candidates", "accepted", *_panels(summary)):
+        shown.add_column(name, justify="right", no_wrap=True)
+    iterations = {one["t"]: one for one in summary["iterations"]}
+    for policy in summary["policies"]:
+        one = iterations.get(policy["t"])
+        loop = (
+            [*(str(one["signals"][kind]) for kind in SignalKind), str(one["candidates"]), str(one["accepted"])]
+            if one
+            else ["-"] * 5
+        )
+        success = [
+            f"{panel['success']:.2f} ±{(panel['high'] - panel['low']) / 2:.2f}" for panel in policy["panels"].values()
+        ]
+        shown.add_row(str(policy["t"]), str(summary["tasks"][policy["t"]]), *loop, *success)
+    text = io.StringIO()
+    Console(file=text, width=140, color_system=None).print(shown)
+    holder = summary["champion"]
+    lines = [line.rstrip() for line in text.getvalue().splitlines() if line.strip()]
+    lines.append("")
+    lines.append(
+        "Row t: dataset t, the signals found while training on it, and the success of policy t on the frozen panels, "
+        f"± half its {summary['confidence']:.0%} interval"
+    )
+    lines.append(f"Champion by paired interval on {holder['panel']}: policies/{holder['policy']}")
+    lines.extend(summary["notes"])
+    lines.append("Look on: `make ui` (MLflow), report/*.svg, data/*/validation/report.md, `dvc exp show`")
+    return "\n".join(lines)
+
+
+def plots(summary: Summary, folder: Path) -> None:
+    """curve.svg, funnel.svg and growth.svg; the same summary gives the same bytes."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update(
+        {"svg.hashsalt": "coevolve", "font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
+    )
+    for name, draw in (("curve", _draw_curve), ("growth", _draw_growth), ("funnel", _draw_funnel)):
+        figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+        draw(axes, summary)
+        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+        plt.close(figure)
+
+
+def _draw_curve(axes: Any, summary: Summary) -> None:
+    for name in _panels(summary):
+        rows = [policy["panels"][name] for policy in summary["policies"]]
+        steps = [policy["t"] for policy in summary["policies"]]
+        (line,) = axes.plot(steps, [row["success"] for row in rows], marker="o", label=name)
+        axes.fill_between(
+            steps, [row["low"] for row in rows], [row["high"] for row in rows], alpha=0.15, color=line.get_color(), lw=0
+        )
+    axes.set(xlabel="iteration", ylabel="success", ylim=(0, 1), title="Success on the frozen panels")
+    axes.set_xticks([policy["t"] for policy in summary["policies"]])
+    axes.legend(frameon=False, loc="lower right")
+
+
+def _draw_growth(axes: Any, summary: Summary) -> None:
+    steps = list(range(len(summary["tasks"])))
+    axes.bar(steps, summary["tasks"], color="0.75", label="tasks in the dataset")
+    bottom = dict.fromkeys(steps, 0)
+    for kind in SignalKind:
+        counts = [one["signals"][str(kind)] for one in summary["iterations"]]
+        where = [one["t"] + 0.28 for one in summary["iterations"]]
+        axes.bar(
+            where,
+            counts,
+            width=0.22,
+            bottom=[bottom[one["t"]] for one in summary["iterations"]],
+            label=f"{kind} signals",
+        )
+        for one, count in zip(summary["iterations"], counts, strict=True):
+            bottom[one["t"]] += count
+    axes.set(xlabel="iteration", title="Dataset and signals")
+    axes.set_xticks(steps)
+    axes.legend(frameon=False)
+
+
+def _draw_funnel(axes: Any, summary: Summary) -> None:
+    total: Counter[str] = Counter()
+    for one in summary["iterations"]:
+        total.update(one["rejected"])
+    names = ["candidates", *(f"rejected: {name}" for name, _ in total.most_common()), "accepted"]
+    counts = [
+        sum(one["candidates"] for one in summary["iterations"]),
+        *(count for _, count in total.most_common()),
+        sum(one["accepted"] for one in summary["iterations"]),
+    ]
+    colors = ["0.6", *["tab:red"] * len(total), "tab:green"]
+    bars = axes.barh(names[::-1], counts[::-1], color=colors[::-1])
+    axes.bar_label(bars, padding=3)
+    axes.set(title="What the environment made of the candidates", xlabel="tasks")
+
+
+def flat(summary: Summary) -> dict[str, float]:
+    """Metrics of the pipeline's run: the last policy's, and its gain over the first."""
+    first, last = summary["policies"][0]["panels"], summary["policies"][-1]["panels"]
+    found: dict[str, float] = {"tasks": float(summary["tasks"][-1])}
+    for name in last:
+        found[f"{name}/success"] = last[name]["success"]
+        found[f"{name}/gain"] = last[name]["success"] - first[name]["success"]
+    return found
+
+
+def weakest(trajectories: Sequence[Trajectory], count: int) -> list[Trajectory]:
+    """The ``count`` trajectories of lowest score, of different tasks as long as there are any."""
+    ordered = sorted(trajectories, key=lambda one: (one.score, one.trajectory_id))
+    seen: Counter[str] = Counter()
+    visits = []
+    for one in ordered:
+        seen[one.task_id] += 1
+        visits.append((seen[one.task_id], one))
+    return [one for _, one in sorted(visits, key=lambda pair: (pair[0], pair[1].score))][:count]

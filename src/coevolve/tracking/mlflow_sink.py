@@ -1,0 +1,173 @@
+"""Events as MLflow runs, datasets, model versions and traces. Synchronous: MLflow's own queue loses points at exit."""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+
+MODEL = "coevolve-policy"  # the registered model that every policy is a version of
+CHAMPION = "champion"
+
+Event = dict[str, Any]
+State = dict[str, Any]
+
+
+def store() -> str:
+    """MLFLOW_TRACKING_URI, or the embedded store under DVC's root (also for queued experiments)."""
+    root = Path(os.environ.get("DVC_ROOT", ".")).resolve() / "mlruns"
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root}/mlflow.db"
+
+
+class Mlflow:
+    """See ``coevolve.tracking.Sink``."""
+
+    name = "mlflow"
+
+    def __init__(self, experiment: str) -> None:
+        self._experiment = experiment
+        self._id: str | None = None
+
+    def apply(self, event: Event, state: State) -> None:
+        handlers = {
+            "start": self._start,
+            "params": self._params,
+            "metrics": self._metrics,
+            "dataset": self._dataset,
+            "artifact": self._artifact,
+            "model": self._model,
+            "champion": self._champion,
+            "child": self._child,
+            "trace": self._trace,
+            "end": self._end,
+        }
+        handlers[event["kind"]](event, state)
+
+    def _client(self) -> Any:
+        """A client of the store, in which the experiment exists."""
+        import mlflow
+        from mlflow.tracking import MlflowClient
+
+        if self._id is None:
+            root = Path(os.environ.get("DVC_ROOT", ".")).resolve() / "mlruns"
+            root.mkdir(exist_ok=True)
+            mlflow.set_tracking_uri(store())
+            # two processes that use a new store for the first time at once would both create its tables
+            with (root / ".lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                client = MlflowClient()
+                found = client.get_experiment_by_name(self._experiment)
+                place = f"file://{root}/artifacts" if store().startswith("sqlite") else None
+                self._id = (
+                    found.experiment_id
+                    if found
+                    else client.create_experiment(self._experiment, artifact_location=place)
+                )
+            mlflow.set_experiment(experiment_id=self._id)
+        return MlflowClient()
+
+    def _start(self, event: Event, state: State) -> None:
+        client = self._client()
+        for run in self._runs(event["key"]):
+            same = run.data.tags.get("coevolve.experiment") == event["tags"]["coevolve.experiment"]
+            if same and run.info.status == "RUNNING":
+                client.set_terminated(run.info.run_id, "KILLED")
+        tags = {**event["tags"], "coevolve.key": event["key"]}
+        run = client.create_run(self._id, start_time=event["time"], tags=tags, run_name=event["name"])
+        state["run"], state["experiment"] = run.info.run_id, event["tags"]["coevolve.experiment"]
+
+    def _runs(self, key: str) -> list[Any]:
+        """Runs of a key, the latest first."""
+        client = self._client()
+        found: list[Any] = client.search_runs(
+            [self._id], f"tags.`coevolve.key` = '{key}'", order_by=["attributes.start_time DESC"]
+        )
+        return found
+
+    def _params(self, event: Event, state: State) -> None:
+        from mlflow.entities import Param
+
+        self._client().log_batch(state["run"], params=[Param(key, value) for key, value in event["values"].items()])
+
+    def _metrics(self, event: Event, state: State) -> None:
+        from mlflow.entities import Metric
+
+        metrics = [Metric(key, value, event["time"], event["step"]) for key, value in event["values"].items()]
+        self._client().log_batch(state["run"], metrics=metrics)
+
+    def _dataset(self, event: Event, state: State) -> None:
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        dataset = Dataset(event["path"], event["digest"], "dvc", json.dumps({"path": event["path"]}))
+        tag = InputTag("mlflow.data.context", event["context"])
+        self._client().log_inputs(state["run"], [DatasetInput(dataset, [tag])])
+
+    def _artifact(self, event: Event, state: State) -> None:
+        if Path(event["path"]).exists():
+            self._client().log_artifact(state["run"], event["path"])
+
+    def _model(self, event: Event, state: State) -> None:
+        import mlflow
+
+        client = self._client()
+        tags = {
+            "coevolve.iteration": str(event["iteration"]),
+            "coevolve.experiment": state["experiment"],
+            "dvc.path": event["path"],
+            "dvc.hash": event["digest"],
+        }
+        model = mlflow.create_external_model(
+            name=f"policy-{event['iteration']}", source_run_id=state["run"], tags=tags, experiment_id=self._id
+        )
+        version = mlflow.register_model(f"models:/{model.model_id}", MODEL, tags=tags)
+        numbers = ", ".join(f"{name} {value:.2f}" for name, value in event["values"].items())
+        client.update_model_version(
+            MODEL, version.version, f"{event['path']} at iteration {event['iteration']}: {numbers}"
+        )
+
+    def _champion(self, event: Event, state: State) -> None:
+        client = self._client()
+        versions = [
+            one
+            for one in client.search_model_versions(f"name = '{MODEL}'")
+            if client.get_model_version(MODEL, one.version).tags.get("dvc.hash") == event["digest"]
+        ]
+        if versions:
+            latest = max(versions, key=lambda one: int(one.version))
+            client.set_registered_model_alias(MODEL, CHAMPION, latest.version)
+
+    def _child(self, event: Event, state: State) -> None:
+        runs = [
+            run for run in self._runs(event["key"]) if run.data.tags.get("coevolve.experiment") == state["experiment"]
+        ]
+        if runs:
+            self._client().set_tag(runs[0].info.run_id, "mlflow.parentRunId", state["run"])
+
+    def _trace(self, event: Event, state: State) -> None:
+        import mlflow
+
+        self._client()
+        one = event["trajectory"]
+        place = {key: str(one[key]) for key in ("trajectory_id", "task_id", "iteration", "step", "group")}
+        root = mlflow.start_span_no_context(
+            f"task {one['task_id']}",
+            "AGENT",
+            inputs={"messages": one["messages"][:1]},
+            attributes={"score": str(one["score"]), "stop_reason": str(one["stop_reason"])},
+            tags={**place, "coevolve.run": state["run"]},
+            metadata={"mlflow.sourceRun": state["run"]},
+            experiment_id=self._id,
+        )
+        for message in one["messages"][1:]:
+            kind = {"assistant": "LLM", "tool": "TOOL"}.get(message["role"], "UNKNOWN")
+            span = mlflow.start_span_no_context(message["role"], kind, parent_span=root)
+            span.end(outputs=message["content"])
+        root.end(outputs={"score": one["score"], "checks": one["checks"], "stop_reason": str(one["stop_reason"])})
+        mlflow.flush_trace_async_logging()
+
+    def _end(self, event: Event, state: State) -> None:
+        self._client().set_terminated(state["run"], event["status"], event["time"])
