@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 
@@ -9,7 +10,7 @@ from coevolve.environments import Environment, Session, make, names
 from coevolve.errors import CoevolveError
 from coevolve.records import Task, ToolCall
 
-ENVIRONMENTS = ["miniworld"]
+ENVIRONMENTS = [name for name in names() if name != "bfcl" or find_spec("bfcl_eval")]
 
 
 @pytest.fixture(scope="module", params=ENVIRONMENTS)

@@ -32,6 +32,7 @@ from coevolve.training.groups import Gathered, Group, gather, rewards
 from coevolve.training.progress import ProgressBar
 
 COMPLETE = "complete"  # the mark of a checkpoint that was written to its end
+BUCKETS = 6  # into which a batch is divided by length
 Log = Callable[[int, dict[str, float]], None]
 
 
@@ -103,6 +104,33 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             inputs[: len(self._kept) * self.num_generations]
         )
         return result
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, **arguments: Any
+    ) -> tuple[Any, Any, Any]:
+        """TRL's, over rows of similar lengths at a time: episodes differ so much that half of a batch is padding.
+
+        Rows × ``logits_to_keep`` log-probabilities and entropies, zero (and masked) behind a row's end.
+        """
+        prompt = input_ids.shape[1] - logits_to_keep
+        before, after = attention_mask[:, :prompt].sum(1), attention_mask[:, prompt:].sum(1)
+        order = torch.argsort(before + after, stable=True)
+        parts: list[tuple[Any, Any]] = []
+        auxiliary = []
+        for rows in order.chunk(BUCKETS):
+            first, last = prompt - int(before[rows].max()), int(after[rows].max())
+            columns = slice(first, prompt + last)
+            found = super()._get_per_token_logps_and_entropies(
+                model, input_ids[rows, columns], attention_mask[rows, columns], last, **arguments
+            )
+            missing = (0, logits_to_keep - last)
+            parts.append(tuple(None if one is None else torch.nn.functional.pad(one, missing) for one in found[:2]))
+            auxiliary.append(found[2])
+        back = torch.argsort(order)
+        logps, entropies = (
+            None if parts[0][place] is None else torch.cat([part[place] for part in parts])[back] for place in (0, 1)
+        )
+        return logps, entropies, None if auxiliary[0] is None else torch.stack(auxiliary).mean()
 
     def _gather(self, step: int) -> Gathered:
         knobs, job = self._knobs, self._job
