@@ -115,7 +115,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         prompt = input_ids.shape[1] - logits_to_keep
         before, after = attention_mask[:, :prompt].sum(1), attention_mask[:, prompt:].sum(1)
         order = torch.argsort(before + after, stable=True)
-        parts: list[tuple[Any, Any]] = []
+        parts: list[tuple[Any, ...]] = []
         auxiliary = []
         for rows in order.chunk(BUCKETS):
             first, last = prompt - int(before[rows].max()), int(after[rows].max())

@@ -1,0 +1,43 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coevolve.policies.text import parse_reply, render_call
+from coevolve.records import ToolCall
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.builds(ToolCall, st.text(min_size=1), st.dictionaries(st.text(), JSON, max_size=3)), max_size=3))
+def test_what_is_rendered_is_parsed_back(calls: list[ToolCall]) -> None:
+    text = "thinking " + "\n".join(render_call(call) for call in calls)
+    if "tool_call>" in "".join(str(call) for call in calls):
+        return
+    assert parse_reply(text) == (calls, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("<tool_call>{", "must end with"),
+        ("<tool_call>{</tool_call>", "must be JSON"),
+        ("<tool_call>[]</tool_call>", "must be {"),
+        ('<tool_call>{"name": 3}</tool_call>', "must be {"),
+        ('<tool_call>{"name": "x", "arguments": []}</tool_call>', "must be an object"),
+        ("<tool_call>" + "[" * 100_000 + "</tool_call>", "must be JSON"),
+    ],
+)
+def test_unreadable_calls_say_why(text: str, error: str) -> None:
+    calls, said = parse_reply(text)
+    assert calls == []
+    assert error in said
+
+
+@given(st.text())
+def test_any_text_is_data(text: str) -> None:
+    parse_reply(text)
+    parse_reply(f"<tool_call>{text}</tool_call>")
