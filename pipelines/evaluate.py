@@ -19,7 +19,7 @@ def main(params: Params, t: int) -> None:
     environment = make(params.environment)
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
     policy = TransformersPolicy(*load(Paths.policy(t), params.policy.threads), knobs.temperature)
-    limits = Limits(params.policy.max_turns, params.policy.max_tokens, params.policy.max_seconds)
+    limits = Limits.of(params.policy)
     with start(params.tracking, f"evaluate/{t}") as run:
         run.params({"seed": params.seed, "policy": Paths.policy(t), "environment": params.environment, **dict(knobs)})
         for name in panels:

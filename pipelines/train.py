@@ -31,7 +31,7 @@ def main(params: Params, t: int) -> None:
         metrics=Paths.data(t) / "train_metrics.jsonl",
         scratch=scratch() / "train" / fingerprint,
     )
-    limits = Limits(policy.max_turns, policy.max_tokens, policy.max_seconds)
+    limits = Limits.of(policy)
     with start(params.tracking, f"train/{t}", {"coevolve.fingerprint": fingerprint}) as run:
         run.params({"seed": params.seed, "iteration": t, "environment": params.environment, **knobs.model_dump()})
         run.dataset(Paths.tasks(t), "training")

@@ -28,7 +28,7 @@ def main(params: Params, t: int) -> None:
         from coevolve.policies.transformers import TransformersPolicy, load
 
         policy = TransformersPolicy(*load(Paths.policy(t + 1), params.policy.threads), params.train.temperature)
-        limits = Limits(params.policy.max_turns, params.policy.max_tokens, params.policy.max_seconds)
+        limits = Limits.of(params.policy)
         with bar(len(accepted) * knobs.pass_rate_samples, f"pass rates {t}", "episodes") as progress:
             rates = pass_rates(
                 policy, environment, accepted, limits, knobs.pass_rate_samples, params.seed, progress.update

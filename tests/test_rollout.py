@@ -14,7 +14,7 @@ from coevolve.rollout import Assignment, Limits, judged, play
 
 WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:12]
-LIMITS = Limits(max_turns=16, max_tokens=512, max_seconds=30.0)
+LIMITS = Limits(max_turns=16, max_tokens=512, max_reply=64, max_seconds=30.0)
 
 
 class Says:
@@ -114,7 +114,7 @@ def test_an_environment_that_hangs_times_out() -> None:
             time.sleep(1.5)
             return super().step(call)
 
-    limits = Limits(16, 512, 0.3)
+    limits = Limits(16, 512, 64, 0.3)
     (episode,) = play(ReferencePolicy(WORLD), Around(Hangs), [Assignment(TASKS[0], 0)], limits)
     assert episode.trajectory.stop_reason is StopReason.TIMEOUT
     assert episode.trajectory.score == 0.0

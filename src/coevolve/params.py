@@ -46,6 +46,7 @@ class PolicySection(Section):
     threads: Count
     max_turns: Count
     max_tokens: Count
+    max_reply: Count
     max_seconds: Positive
 
 

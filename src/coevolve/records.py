@@ -126,7 +126,7 @@ class StopReason(StrEnum):
 
     DONE = "done"  # the environment said so
     MAX_TURNS = "max_turns"  # the limit on the agent's turns
-    MAX_TOKENS = "max_tokens"  # the limit on the episode's tokens (or the model's context)
+    MAX_TOKENS = "max_tokens"  # the limit on tokens of the episode or of one reply, or the model's context
     TIMEOUT = "timeout"  # the limit on wall time
     INVALID = "invalid"  # too many replies in a row that no parser could read
     ENVIRONMENT_FAILED = "environment_failed"  # the environment itself broke; not the agent's failure

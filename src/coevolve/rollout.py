@@ -11,6 +11,7 @@ from concurrent.futures import TimeoutError as LateError
 from dataclasses import dataclass, field
 
 from coevolve.environments.base import Environment, Session
+from coevolve.params import PolicySection
 from coevolve.policies.base import Conversation, Policy, Reply
 from coevolve.records import CallOutcome, Score, StopReason, Task, Trajectory, content_hash
 
@@ -19,11 +20,16 @@ MISREAD_LIMIT = 3  # unreadable replies in a row that end an episode
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one episode: the agent's replies, tokens (prompt and observations included), and seconds of wall time."""
+    """Of one episode: the agent's replies, tokens (prompt and observations included), tokens of one reply, seconds."""
 
     max_turns: int
     max_tokens: int
+    max_reply: int
     max_seconds: float
+
+    @staticmethod
+    def of(knobs: PolicySection) -> "Limits":
+        return Limits(knobs.max_turns, knobs.max_tokens, knobs.max_reply, knobs.max_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,9 @@ class _Running:
 
     def __post_init__(self) -> None:
         task = self.assignment.task
-        self.conversation = Conversation(0, [], [], task, self.assignment.seed, self.limits.max_tokens)
+        self.conversation = Conversation(
+            0, [], [], task, self.assignment.seed, self.limits.max_tokens, self.limits.max_reply
+        )
 
     def seconds_left(self) -> float:
         return self.began + self.limits.max_seconds - time.monotonic()

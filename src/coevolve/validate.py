@@ -25,6 +25,19 @@ os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 if TYPE_CHECKING:
     import pandas as pd
 
+COLUMNS = (
+    "follows_schema",
+    "task_id",
+    "environment",
+    "schema_version",
+    "characters",
+    "calls",
+    "unknown_tools",
+    "in_panel",
+    "near_duplicate",
+    "family",
+)
+
 
 @dataclass(frozen=True)
 class Expectation:
@@ -179,8 +192,7 @@ def describe(
         )
         if text:
             near.add(str(number), text)
-    columns = list(described[0]) if described else ["task_id", "near_duplicate", "family"]
-    return _balance(pd.DataFrame(described, columns=columns))
+    return _balance(pd.DataFrame(described, columns=list(COLUMNS)))
 
 
 def _balance(frame: "pd.DataFrame") -> "pd.DataFrame":

@@ -177,6 +177,7 @@ def _read(environment: str, line: str) -> Candidate:
     if not isinstance(value, dict):
         raise CoevolveError("not a JSON object")
     if "task" in value:
+        parse(Task, value["task"], "candidate.task")  # names the version of the task, if that is the trouble
         candidate = parse(Candidate, value, "candidate")
     else:
         task = parse(Task, value, "task")

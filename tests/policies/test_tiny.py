@@ -1,5 +1,6 @@
 """The embedded policy: a standard model directory that can say anything, able but unreliable."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_tools_keys_and_values_are_one_token_each() -> None:
 def test_the_template_preserves_prefixes() -> None:
     messages = demonstrations(1, 3, {})[0]
     texts = [TOKENIZER.apply_chat_template(messages[:end], tokenize=False) for end in range(1, len(messages) + 1)]
-    assert all(later.startswith(earlier) for earlier, later in zip(texts, texts[1:], strict=False))
+    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(texts))
 
 
 def test_only_what_the_policy_says_is_learnt() -> None:

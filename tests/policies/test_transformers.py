@@ -13,7 +13,7 @@ from coevolve.rollout import Assignment, Episode, Limits, play
 
 ROOT = Path(__file__).parent.parent.parent
 WORLD = make("miniworld")
-LIMITS = Limits(max_turns=8, max_tokens=300, max_seconds=60.0)
+LIMITS = Limits(max_turns=8, max_tokens=300, max_reply=64, max_seconds=60.0)
 MODEL, TOKENIZER = load(ROOT / "policies/0")
 
 
@@ -62,7 +62,7 @@ def test_what_is_sampled_depends_on_the_seed_and_not_on_the_batch() -> None:
 
 
 def test_budget_and_context_end_an_episode() -> None:
-    episodes = rollout(1.0, limits=Limits(8, 40, 60.0))
+    episodes = rollout(1.0, limits=Limits(8, 40, 64, 60.0))
     assert {one.trajectory.stop_reason for one in episodes} <= {StopReason.MAX_TOKENS, StopReason.DONE}
     for one in episodes:
         assert sum(len(reply.prompt_ids) + len(reply.token_ids) for reply in one.replies[:-1]) <= 40

@@ -14,7 +14,7 @@ class Conversation:
     ``key`` identifies the episode within a rollout, so that a policy may keep state for it (a KV cache).
     ``messages`` are OpenAI chat messages and only ever grow. ``seed`` fixes what is sampled for this
     episode, whichever other episodes share its batch. ``task`` is for scripted policies only. ``budget`` is how many
-    tokens the episode has left, prompt included.
+    tokens the episode has left, prompt included, and ``max_reply`` how many one reply may have.
     """
 
     key: int
@@ -23,6 +23,7 @@ class Conversation:
     task: Task
     seed: int
     budget: int
+    max_reply: int
 
 
 @dataclass(slots=True)

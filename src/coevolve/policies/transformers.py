@@ -84,7 +84,7 @@ class TransformersPolicy:
         fed = [self._last.get(one.key, []) + prompt for one, prompt in zip(conversations, prompts, strict=True)]
         lengths = self._held.sum(1).tolist()
         room = [
-            max(min(one.budget - len(prompt), self._context - length - len(ids)), 0)
+            max(min(one.max_reply, one.budget - len(prompt), self._context - length - len(ids)), 0)
             for one, prompt, length, ids in zip(conversations, prompts, lengths, fed, strict=True)
         ]
         if not any(room):

@@ -25,6 +25,9 @@ Event = dict[str, Any]
 State = dict[str, Any]
 
 
+_open: set[Path] = set()  # journals that this process is writing
+
+
 class Sink(Protocol):
     name: str
 
@@ -116,6 +119,7 @@ def start(knobs: Tracking, key: str, tags: Mapping[str, str] | None = None) -> I
             Run(left, sinks).finish()
     journal = folder / f"{time.time_ns()}-{os.getpid()}.jsonl"
     run = Run(journal, sinks)
+    _open.add(journal)
     name = experiment_name()
     run.write("start", key=key, name=f"{key} {name}", tags={"coevolve.experiment": name, **(tags or {})})
     status = "FAILED"
@@ -126,6 +130,7 @@ def start(knobs: Tracking, key: str, tags: Mapping[str, str] | None = None) -> I
         status = "KILLED"
         raise
     finally:
+        _open.discard(journal)
         run.write("end", status=status)
         run.finish()
 
@@ -144,6 +149,8 @@ def _sinks(knobs: Tracking) -> list[Sink]:
 def _alive(journal: Path) -> bool:
     """Whether the process that writes the journal still runs."""
     pid = int(journal.stem.rsplit("-", 1)[1])
+    if pid == os.getpid():
+        return journal in _open
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -57,9 +57,13 @@ class Miniworld:
         return [_generated(split, derive_seed(seed, index), index, every) for index in range(count)]
 
     @staticmethod
+    def values() -> list[str]:
+        """What instructions speak of: names, cities, subjects, titles, files, items, days and apps."""
+        return [*NAMES, *CITIES, *SUBJECTS, *TITLES, *FILES, *ITEMS, *DAYS, *LOCKABLE]
+
+    @staticmethod
     def lexicon() -> tuple[list[str], list[str]]:
         """Strings that deserve one token each: names (tools, keys, enumerable values), and words of instructions."""
-        values = [*NAMES, *CITIES, *SUBJECTS, *TITLES, *FILES, *ITEMS, *DAYS, *LOCKABLE]
         names = [*TOOLS, *(key for tool in TOOLS.values() for key in tool.arguments)]
         shown = [
             "id",
@@ -85,7 +89,7 @@ class Miniworld:
                 for one in many
             ),
         ]
-        known = dict.fromkeys([*names, *values, *shown])
+        known = dict.fromkeys([*names, *Miniworld.values(), *shown])
         words = [word for phrase in phrases for word in phrase.split() if "{" not in word and word not in known]
         return list(known), list(dict.fromkeys(words))
 

@@ -1,0 +1,88 @@
+"""The scripted explorer around signals, in every environment that is installed."""
+
+from collections import Counter
+from importlib.util import find_spec
+
+import pytest
+
+from coevolve.environments import Environment, make
+from coevolve.explore import ScriptedExplorer, explore, reflect, requests
+from coevolve.knowledge import learn
+from coevolve.params import Explore
+from coevolve.policies.scripted import ReferencePolicy
+from coevolve.records import Exploration, Signal, SignalKind, Trajectory
+from coevolve.rollout import Assignment, Limits, play
+
+KNOBS = Explore(explorer="scripted", explorations=64, max_calls=8, tries=6)
+NAMES = ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def environment(request: pytest.FixtureRequest) -> Environment:
+    return make(request.param)
+
+
+def trajectories(environment: Environment) -> list[Trajectory]:
+    tasks = environment.tasks("seed")[:32]
+    assignments = [Assignment(task, seed) for task in tasks for seed in range(2)]
+    episodes = play(ReferencePolicy(environment, 0.3), environment, assignments, Limits(40, 10**6, 64, 30.0))
+    return [episode.trajectory for episode in episodes]
+
+
+def explored(environment: Environment, signals: list[Signal], seed: int = 0) -> list[Exploration]:
+    tasks = environment.tasks("seed")[:32]
+    wanted = requests(environment, tasks, trajectories(environment), signals, KNOBS.explorations, 0, seed)
+    return explore(ScriptedExplorer(environment, tasks, KNOBS), wanted, lambda count: None)
+
+
+def of_task(task_id: str, trajectory_ids: list[str]) -> Signal:
+    return Signal("s", SignalKind.BOUNDARY, 0, task_id, None, {}, trajectory_ids)
+
+
+def test_what_it_keeps_the_environment_accepts_again(environment: Environment) -> None:
+    found = explored(environment, [])
+    assert len(found) > KNOBS.explorations / 2
+    by_id = {task.task_id: task for task in environment.tasks("seed")}
+    for exploration in found:
+        session = environment.open()
+        task = by_id[exploration.task_id or ""]
+        session.reset(type(task)(task.task_id, task.environment, "x", task.turns, exploration.world, []))
+        for call in exploration.calls:
+            turn = session.step(call)  # type: ignore[arg-type]
+            assert (turn.error, turn.content) == (False, call.observation)
+        assert 0 < len(exploration.calls) <= KNOBS.max_calls
+
+
+def test_the_same_seed_explores_the_same(environment: Environment) -> None:
+    assert explored(environment, []) == explored(environment, [])
+    assert explored(environment, []) != explored(environment, [], seed=1)
+
+
+def test_a_signal_puts_its_tools_into_focus(environment: Environment) -> None:
+    task = next(task for task in environment.tasks("seed")[:32] if len(task.reference[0]) > 1)
+    shown = [one.trajectory_id for one in trajectories(environment) if one.task_id == task.task_id]
+    focused = explored(environment, [of_task(task.task_id, shown)])
+    tools = {call.name for turn in task.reference for call in turn}
+    near = Counter(bool({call.name for call in one.calls} & tools) for one in focused)
+    far = Counter(bool({call.name for call in one.calls} & tools) for one in explored(environment, []))
+    assert near[True] / near.total() > far[True] / far.total()
+    assert {one.signal_ids[0] for one in focused} == {"s"}
+    assert {one.task_id for one in focused} == {task.task_id}
+
+
+def test_the_context_says_what_was_asked_tried_and_answered(environment: Environment) -> None:
+    task = environment.tasks("seed")[0]
+    failed = next(one for one in trajectories(environment) if one.task_id == task.task_id)
+    context = reflect(of_task(task.task_id, []), task, failed)
+    assert context["instruction"] == task.turns
+    assert [one["name"] for one in context["tried"]] == [call.name for call in failed.calls][:12]
+    assert set(context["focus"]) == {call.name for turn in task.reference for call in turn}
+
+
+def test_knowledge_is_learnt_from_references() -> None:
+    known = learn(make("miniworld"), make("miniworld").tasks("seed")[:64])
+    assert (known.terminal, known.answer) == ("complete_task", "answer")
+    assert known.source("archive_mail", "mail_id").most_common(1)[0][0] == "find_mail"
+    assert known.source("report_mail", "mail_id").most_common(1)[0][0] == "find_mail"
+    assert "find_mail" in known.reading
+    assert "archive_mail" in known.changing

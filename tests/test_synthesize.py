@@ -1,0 +1,92 @@
+"""Chains become tasks: instructions hide what a lookup reveals, references are minimal, wordings vary."""
+
+import json
+import re
+
+import pytest
+
+from coevolve.environments import make
+from coevolve.environments.miniworld import Miniworld
+from coevolve.explore import ScriptedExplorer, explore, requests
+from coevolve.params import Explore
+from coevolve.records import CallOutcome, Candidate, Exploration, ToolCall
+from coevolve.synthesize import synthesize
+
+WORLD = make("miniworld")
+TASKS = WORLD.tasks("seed")[:64]
+KNOBS = Explore(explorer="scripted", explorations=0, max_calls=8, tries=6)
+
+
+@pytest.fixture(scope="module")
+def candidates() -> list[Candidate]:
+    wanted = requests(WORLD, TASKS, [], [], 1600, 0, 0)
+    found = explore(ScriptedExplorer(WORLD, TASKS, KNOBS), wanted, lambda count: None)
+    return synthesize(WORLD, TASKS, found, 1000, 0, lambda count: None)
+
+
+def skeleton(text: str) -> str:
+    values = sorted(Miniworld.values(), key=len, reverse=True)
+    return re.sub(r"\d+", "<n>", re.sub(rf"\b({'|'.join(values)})\b", "<v>", text))
+
+
+def test_a_thousand_tasks_have_six_hundred_skeletons(candidates: list[Candidate]) -> None:
+    assert len(candidates) == 1000
+    assert len({skeleton(candidate.task.turns[0]) for candidate in candidates}) >= 600
+
+
+def test_what_a_lookup_reveals_is_never_given(candidates: list[Candidate]) -> None:
+    for candidate in candidates:
+        text = candidate.task.turns[0].split()
+        ids = [v for c in candidate.task.reference[0] for k, v in c.arguments.items() if k.endswith("_id")]
+        assert not set(ids) & set(text)
+        answer = candidate.task.reference[0][-1].arguments.get("answer")
+        if answer is not None and answer.isdigit():
+            assert candidate.asks[-1] == [0, len(candidate.task.reference[0]) - 1]
+
+
+def test_provenance_leads_back_to_the_exploration(candidates: list[Candidate]) -> None:
+    for candidate in candidates:
+        assert candidate.task.provenance is not None
+        assert candidate.task.provenance.exploration_id
+        assert candidate.task.provenance.prompt_version
+        assert candidate.task.split == "synthesized"
+
+
+def exploration(*calls: ToolCall) -> Exploration:
+    session = WORLD.open()
+    task = TASKS[0]
+    session.reset(task)
+    made = [CallOutcome(call.name, call.arguments, True, session.step(call).content) for call in calls]
+    return Exploration("e", "miniworld", 0, ["s"], task.task_id, task.world, {}, made, "test")
+
+
+def test_calls_that_nothing_needs_are_left_out() -> None:
+    subject = next(c.arguments["subject"] for c in TASKS[0].reference[0] if "subject" in c.arguments)
+    session = WORLD.open()
+    session.reset(TASKS[0])
+    mail = json.loads(session.step(ToolCall("find_mail", {"subject": subject})).content)[0]["id"]
+    found = synthesize(
+        WORLD,
+        TASKS,
+        [
+            exploration(
+                ToolCall("find_event", {"title": "yoga"}),
+                ToolCall("find_mail", {"subject": subject}),
+                ToolCall("find_item", {"name": "lamp"}),
+                ToolCall("report_mail", {"mail_id": mail}),
+            )
+        ],
+        5,
+        0,
+        lambda count: None,
+    )
+    assert [[call.name for call in one.task.reference[0]] for one in found] == [
+        ["find_mail", "report_mail", "complete_task"]
+    ]
+    assert found[0].asks == [[0, 1]]
+    assert subject in found[0].task.turns[0]
+    assert mail not in found[0].task.turns[0]
+
+
+def test_nothing_comes_of_nothing() -> None:
+    assert synthesize(WORLD, TASKS, [exploration()], 5, 0, lambda count: None) == []

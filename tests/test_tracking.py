@@ -1,0 +1,162 @@
+"""MLflow mirrors what happens; when it is down nothing stops, and what it missed comes later."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.params import Tracking
+from coevolve.tracking import start
+from coevolve.tracking.mlflow_sink import CHAMPION, MODEL
+
+KNOBS = Tracking(experiment="test", wandb="disabled")
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.delenv("DVC_EXP_NAME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+
+
+def client(uri: str) -> Any:
+    import mlflow
+    from mlflow.tracking import MlflowClient
+
+    mlflow.set_tracking_uri(uri)
+    return MlflowClient(uri)
+
+
+def runs(uri: str, key: str) -> list[Any]:
+    one = client(uri)
+    experiment = one.get_experiment_by_name("test")
+    return list(one.search_runs([experiment.experiment_id], f"tags.`coevolve.key` = '{key}'"))
+
+
+def journals(root: Path) -> list[Path]:
+    return list((root / "scratch/tracking").glob("*"))
+
+
+def test_runs_datasets_models_children_traces_and_the_champion(root: Path) -> None:
+    uri = f"sqlite:///{root}/mlruns/mlflow.db"
+    data, policy = root / "tasks.jsonl", root / "policies/1"
+    data.write_text("{}\n")
+    policy.mkdir(parents=True)
+    (policy / "model.safetensors").write_bytes(b"weights")
+    with start(KNOBS, "train/0") as run:
+        run.params({"seed": 0})
+        run.dataset(data, "training")
+        for step in range(3):
+            run.metrics({"success": step / 2}, step)
+    from coevolve.tracking import policy_hash
+
+    with start(KNOBS, "evaluate/1") as run:
+        run.model(1, policy, {"validation": 0.5})
+    with start(KNOBS, "pipeline") as run:
+        run.child("train/0")
+        run.artifact(data)
+        run.champion(policy_hash(policy))
+        run.trace(
+            {
+                "trajectory_id": "t", "task_id": "k", "iteration": 0, "step": 1, "group": 2, "score": 0.0,
+                "stop_reason": "done", "checks": {},
+                "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "x"}],
+            }
+        )  # fmt: skip
+    (train,) = runs(uri, "train/0")
+    (pipeline,) = runs(uri, "pipeline")
+    assert train.info.status == "FINISHED"
+    assert train.data.params == {"seed": "0"}
+    history = client(uri).get_metric_history(train.info.run_id, "success")
+    assert [(point.step, point.value) for point in history] == [(0, 0.0), (1, 0.5), (2, 1.0)]
+    assert [one.dataset.name for one in train.inputs.dataset_inputs] == [str(data)]
+    assert train.data.tags["mlflow.parentRunId"] == pipeline.info.run_id
+    version = client(uri).get_model_version_by_alias(MODEL, CHAMPION)
+    assert version.tags["dvc.path"] == str(policy)
+    assert [one.path for one in client(uri).list_artifacts(pipeline.info.run_id)] == ["tasks.jsonl"]
+    traces = client(uri).search_traces(locations=[pipeline.info.experiment_id])
+    assert [span.name for span in traces[0].data.spans][1:] == ["assistant"]
+    assert journals(root) == []
+
+
+def test_a_run_that_fails_or_is_interrupted_says_so(root: Path) -> None:
+    uri = f"sqlite:///{root}/mlruns/mlflow.db"
+    with pytest.raises(ValueError, match="x"), start(KNOBS, "train/0"):
+        raise ValueError("x")
+    with pytest.raises(KeyboardInterrupt), start(KNOBS, "train/1"):
+        raise KeyboardInterrupt
+    assert runs(uri, "train/0")[0].info.status == "FAILED"
+    assert runs(uri, "train/1")[0].info.status == "KILLED"
+
+
+def test_a_killed_run_is_ended_by_the_next_of_its_key(root: Path) -> None:
+    uri = f"sqlite:///{root}/mlruns/mlflow.db"
+    code = (
+        "import os, signal\nfrom coevolve.params import Tracking\nfrom coevolve.tracking import start\n"
+        "with start(Tracking(experiment='test', wandb='disabled'), 'train/0') as run:\n"
+        "    run.metrics({'success': 0.5}, 7)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False, env={**os.environ, "DVC_ROOT": str(root)})
+    assert runs(uri, "train/0")[0].info.status == "RUNNING"
+    with start(KNOBS, "train/0"):
+        pass
+    assert sorted(run.info.status for run in runs(uri, "train/0")) == ["FINISHED", "KILLED"]
+    assert journals(root) == []
+
+
+def serve(root: Path, port: int) -> subprocess.Popen[bytes]:
+    """A real MLflow server on the store of ``root``, once it answers."""
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    command += ["--backend-store-uri", f"sqlite:///{root}/server.db", "--default-artifact-root", f"file://{root}/a"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, cwd=root
+    )
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            probe.settimeout(0.2)
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return process
+        time.sleep(0.2)
+    raise AssertionError("the server did not start")
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.slow
+def test_a_server_that_goes_away_and_comes_back_misses_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    uri = f"http://127.0.0.1:{port}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    server = serve(root, port)
+    try:
+        with start(KNOBS, "train/0") as run:
+            run.metrics({"success": 0.0}, 0)
+            stop(server)
+            for step in range(1, 4):
+                run.metrics({"success": float(step)}, step)
+        assert journals(root)
+        server = serve(root, port)
+        with start(KNOBS, "evaluate/1"):
+            pass
+        (train,) = runs(uri, "train/0")
+        assert train.info.status == "FINISHED"
+        history = client(uri).get_metric_history(train.info.run_id, "success")
+        assert [(point.step, point.value) for point in history] == [(n, float(n)) for n in range(4)]
+        assert journals(root) == []
+    finally:
+        stop(server)
