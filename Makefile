@@ -39,7 +39,7 @@ ui: install
 	$(BIN)/mlflow ui --backend-store-uri sqlite:///$(CURDIR)/mlruns/mlflow.db --host 127.0.0.1 --port 5000
 
 bench: install
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in environments rollouts signals verify pipeline; do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 lint: install
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -19,7 +19,7 @@ def main(params: Params, t: int) -> None:
     signals = read_jsonl(Paths.signals(t), Signal)
     trajectories = read_trajectories(Paths.trajectories(t))
     wanted = requests(environment, tasks, trajectories, signals, knobs.explorations, t, params.seed)
-    explorer = {"scripted": ScriptedExplorer}[knobs.explorer](environment, tasks, knobs)
+    explorer = {"scripted": ScriptedExplorer}[knobs.explorer](environment, tasks, trajectories, knobs)
     with bar(len(wanted), f"explore {t}", "explorations") as progress:
         found = explore(explorer, wanted, progress.update)
     write_jsonl(Paths.explorations(t), found)

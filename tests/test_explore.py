@@ -32,7 +32,7 @@ def trajectories(environment: Environment) -> list[Trajectory]:
 def explored(environment: Environment, signals: list[Signal], seed: int = 0) -> list[Exploration]:
     tasks = environment.tasks("seed")[:32]
     wanted = requests(environment, tasks, trajectories(environment), signals, KNOBS.explorations, 0, seed)
-    return explore(ScriptedExplorer(environment, tasks, KNOBS), wanted, lambda count: None)
+    return explore(ScriptedExplorer(environment, tasks, [], KNOBS), wanted, lambda count: None)
 
 
 def of_task(task_id: str, trajectory_ids: list[str]) -> Signal:

@@ -20,7 +20,7 @@ KNOBS = Explore(explorer="scripted", explorations=0, max_calls=8, tries=6)
 @pytest.fixture(scope="module")
 def candidates() -> list[Candidate]:
     wanted = requests(WORLD, TASKS, [], [], 1600, 0, 0)
-    found = explore(ScriptedExplorer(WORLD, TASKS, KNOBS), wanted, lambda count: None)
+    found = explore(ScriptedExplorer(WORLD, TASKS, [], KNOBS), wanted, lambda count: None)
     return synthesize(WORLD, TASKS, found, 1000, 0, lambda count: None)
 
 

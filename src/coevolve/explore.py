@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from coevolve.environments.base import Environment, Session
-from coevolve.knowledge import Knowledge, learn
+from coevolve.knowledge import Knowledge, fruitless, learn
 from coevolve.params import Explore
 from coevolve.records import CallOutcome, Exploration, Signal, Task, ToolCall, Trajectory, content_hash
 from coevolve.seeding import derive_seed, generator
@@ -121,9 +121,11 @@ class ScriptedExplorer:
 
     name = "scripted"
 
-    def __init__(self, environment: Environment, tasks: Sequence[Task], knobs: Explore) -> None:
+    def __init__(
+        self, environment: Environment, tasks: Sequence[Task], trajectories: Sequence[Trajectory], knobs: Explore
+    ) -> None:
         self._environment = environment
-        self._knowledge = learn(environment, tasks)
+        self._knowledge = learn(environment, tasks, trajectories)
         self._knobs = knobs
 
     def explore(self, request: Request) -> Exploration:
@@ -175,7 +177,9 @@ class _Walk:
         for _ in range(self._rng.choices(GOALS, GOAL_WEIGHTS)[0]):
             pools = [pool for pool in (acting, near, tools) if pool]
             weights = {3: (0.45, 0.35, 0.2), 2: (0.6, 0.4), 1: (1.0,)}[len(pools)]
-            goal = self._rng.choice(self._rng.choices(pools, weights)[0])
+            pool = self._rng.choices(pools, weights)[0]
+            # what the dataset seldom asks for comes first: exploration is for what training does not show
+            goal = self._rng.choices(pool, [1.0 / (1 + self._known.uses[name]) for name in pool])[0]
             if goal not in goals:
                 goals.append(goal)
         reading = [name for name in self._schemas if name in self._known.reading]
@@ -208,10 +212,14 @@ class _Walk:
         """Make a call; None if it was accepted (or nothing more can be), else the refusal."""
         if self._left <= 0 or self._tries <= 0:
             return None
+        before = self._session.digest()
         turn = self._session.step(call)
         if turn.error:
             self._tries -= 1
             return turn.content
+        if fruitless(turn.content) and self._session.digest() == before:
+            self._tries -= 1
+            return None
         if turn.done:
             self._left = 0
             return None
@@ -256,11 +264,14 @@ class _Walk:
         # an identifier is worth something in its own world only
         if sources and (key.endswith("id") or self._rng.random() < 0.7):
             found = self._revealed(key, sources, schema)
-            if not found and depth > 0 and self._left > 1:
-                lookups = [name for name in sources if name in self._schemas and name != tool]
-                if lookups:
-                    self._achieve(self._rng.choice(lookups), "", depth - 1)
-                    found = self._revealed(key, sources, schema)
+            lookups = [name for name in sources if name in self._schemas and name != tool]
+            while not found and lookups and depth > 0 and self._left > 1 and self._tries > 0:
+                tries = self._tries
+                lookup = self._rng.choices(lookups, [sources[name] for name in lookups])[0]
+                self._achieve(lookup, "", depth - 1)
+                found = self._revealed(key, sources, schema)
+                if self._tries == tries:
+                    break  # it was accepted, and still reveals nothing that fits
             if found or key.endswith("id"):
                 return found
         if known:

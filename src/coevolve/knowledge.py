@@ -1,6 +1,7 @@
-"""What known tasks teach about an environment's tools: values that fit, where values come from, how tasks end.
+"""What is known about an environment's tools: values that fit, where values come from, how tasks end.
 
-Learnt by replaying references in the environment itself; nothing is assumed about it but tool schemas.
+Learnt from references, replayed in the environment itself, and from the calls that it accepted of the agent; nothing is
+assumed about it but tool schemas.
 """
 
 from collections import Counter, defaultdict
@@ -10,7 +11,7 @@ from typing import Any
 
 from coevolve.chains import replay
 from coevolve.environments.base import Environment
-from coevolve.records import CallOutcome, Task
+from coevolve.records import CallOutcome, Task, Trajectory
 from coevolve.wording import source_of
 
 Place = tuple[str, str]  # a tool and one of its arguments
@@ -21,12 +22,13 @@ REPLAYED = 400  # known tasks that are replayed, at most
 class Knowledge:
     """``values``: arguments that were right; ``sources``: the tools whose observations held them.
 
-    ``changing`` tools were seen to change the state, ``reading`` ones never. ``terminal`` is the tool that ends
+    ``uses`` counts the tasks that use a tool. ``changing`` tools were seen to change the state, ``reading`` ones never. ``terminal`` is the tool that ends
     every known task, if there is one, and ``answer`` its argument that gives what a lookup found.
     """
 
     values: dict[Place, list[Any]] = field(default_factory=lambda: defaultdict(list))
     sources: dict[Place, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    uses: Counter[str] = field(default_factory=Counter)
     changing: set[str] = field(default_factory=set)
     reading: set[str] = field(default_factory=set)
     terminal: str | None = None
@@ -49,11 +51,13 @@ class Knowledge:
         return shared
 
 
-def learn(environment: Environment, tasks: Sequence[Task]) -> Knowledge:
-    """Knowledge from the references of ``tasks`` (the first ``REPLAYED`` of them)."""
+def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequence[Trajectory] = ()) -> Knowledge:
+    """Knowledge from the references of ``tasks`` (the first ``REPLAYED`` of them) and from ``trajectories``."""
     known = Knowledge()
     session = environment.open()
     last: Counter[str] = Counter()
+    for task in tasks:
+        known.uses.update({call.name for turn in task.reference for call in turn})
     for task in tasks[:REPLAYED]:
         chain, changed, ended = replay(session, task)
         for position, call in enumerate(chain):
@@ -66,6 +70,11 @@ def learn(environment: Environment, tasks: Sequence[Task]) -> Knowledge:
             last[chain[-1].name] += 1
     session.close()
     known.reading -= known.changing
+    for trajectory in trajectories:
+        made = [call for call in trajectory.calls if call.ok and not fruitless(call.observation)]
+        for position, call in enumerate(made):
+            for key, value in call.arguments.items():
+                _note(known, made, position, key, value)
     if last and last.most_common(1)[0][1] == min(len(tasks), REPLAYED):
         known.terminal = last.most_common(1)[0][0]
         known.reading.discard(known.terminal)
@@ -73,6 +82,11 @@ def learn(environment: Environment, tasks: Sequence[Task]) -> Knowledge:
         keys = [key for (tool, key), tools in known.sources.items() if tool == known.terminal and tools]
         known.answer = keys[0] if keys else None
     return known
+
+
+def fruitless(observation: str) -> bool:
+    """Whether a lookup found nothing."""
+    return observation in ("[]", "{}")
 
 
 def _note(known: Knowledge, chain: Sequence[CallOutcome], position: int, key: str, value: Any) -> None:

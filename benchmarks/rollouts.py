@@ -1,0 +1,211 @@
+"""Rollouts per second: ours against TRL's own `environment_factory` loop, and against bare `generate`.
+
+The same model, tasks, K, sampling and limits, in one process and one thread; what counts is the ratio.
+`python benchmarks/rollouts.py [--tasks 16] [--group 8]`
+"""
+
+import argparse
+import inspect
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch
+
+from coevolve.environments import make
+from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.policies.transformers import TransformersPolicy, load
+from coevolve.records import ToolCall, Turn
+from coevolve.rollout import Assignment, Episode, Limits, play
+
+POLICY = Path(__file__).parent.parent / "policies/0"
+WORLD = make("miniworld")
+LIMITS = Limits(max_turns=16, max_tokens=704, max_reply=64, max_seconds=600.0)
+# how TRL reads calls of the tiny policy's format
+RESPONSE = {
+    "defaults": {"role": "assistant"},
+    "start_anchor": "<|assistant|>",
+    "fields": {
+        "tool_calls": {
+            "open": "<tool_call>",
+            "close_pattern": r"</tool_call>\s*",
+            "repeats": True,
+            "content": "json",
+            "transform": {"type": "function", "function": "{content}"},
+        },
+        "content": {"close_pattern": r"<\|end\|>\s*", "content": "text"},
+    },
+}
+PYTHON_TYPES = {"string": str, "integer": int}
+
+
+class Slow(MiniworldSession):
+    """miniworld whose tools take ``latency`` seconds."""
+
+    latency = 0.0
+
+    def step(self, call: ToolCall) -> Turn:
+        if self.latency:
+            time.sleep(self.latency)
+        return super().step(call)
+
+
+class SlowWorld:
+    name, fingerprint, panels = "miniworld", "slow", ()
+    tasks, tools, reference = WORLD.tasks, WORLD.tools, WORLD.reference
+
+    def open(self) -> Slow:
+        return Slow()
+
+
+def environment_class(tasks: dict[str, Any]) -> type:
+    """The class that TRL wants: a method for each tool, with a signature and a docstring."""
+
+    def reset(self: Any, task_id: str, **kwargs: Any) -> None:
+        self._session = Slow()
+        self._session.reset(tasks[task_id])
+
+    members: dict[str, Any] = {"reset": reset}
+    for schema in WORLD.tools():
+        function = schema["function"]
+        if function["name"] in SHIFTED:
+            continue
+        members[function["name"]] = _method(function)
+    return type("MiniworldTools", (), members)
+
+
+SHIFTED = {tool["function"]["name"] for tool in WORLD.tools()} - {
+    tool["function"]["name"] for tool in (WORLD.open().reset(WORLD.tasks("seed")[0]).tools or [])
+}
+
+
+def _method(function: dict[str, Any]) -> Callable[..., str]:
+    def method(self: Any, **arguments: Any) -> str:
+        given = {key: value for key, value in arguments.items() if value is not None}
+        content: str = self._session.step(ToolCall(function["name"], given)).content
+        return content
+
+    properties = function["parameters"]["properties"]
+    required = function["parameters"]["required"]
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [
+        inspect.Parameter(
+            key,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if key in required else None,
+            annotation=PYTHON_TYPES[schema["type"]],
+        )
+        for key, schema in sorted(properties.items(), key=lambda item: item[0] not in required)
+    ]
+    method.__name__ = function["name"]
+    method.__doc__ = f"{function['description']}.\n\nArgs:\n" + "\n".join(f"    {key}: {key}." for key in properties)
+    method.__signature__ = inspect.Signature([own, *parameters], return_annotation=str)  # type: ignore[attr-defined]
+    method.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": str}
+    return method
+
+
+def trl_seconds(model: Any, tokenizer: Any, tasks: list[Any], group: int) -> tuple[float, int]:
+    """Seconds that TRL takes for the rollouts of one step, and the tokens it generated."""
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    tokenizer.response_template = RESPONSE
+    rows = [{"prompt": [{"role": "user", "content": task.turns[0]}], "task_id": task.task_id} for task in tasks]
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = GRPOTrainer(
+            model=model,
+            reward_funcs=lambda completions, **kwargs: [0.0] * len(completions),
+            args=GRPOConfig(
+                output_dir=folder,
+                per_device_train_batch_size=len(tasks) * group,
+                num_generations=group,
+                max_completion_length=LIMITS.max_tokens,
+                max_tool_calling_iterations=LIMITS.max_turns,
+                temperature=1.0,
+                beta=0.0,
+                use_cpu=True,
+                bf16=False,
+                report_to="none",
+            ),
+            train_dataset=Dataset.from_list(rows),
+            processing_class=tokenizer,
+            environment_factory=environment_class({task.task_id: task for task in tasks}),
+        )
+        trainer.model.train()
+        inputs = [row for row in rows for _ in range(group)]
+        # 64 tokens a reply, as for ours: TRL only limits the whole
+        trainer.generation_config.max_new_tokens = LIMITS.max_reply
+        torch.manual_seed(0)
+        began = time.perf_counter()
+        result = trainer._generate_and_score_completions(inputs)
+        seconds = time.perf_counter() - began
+    mask = result["completion_mask"] * result.get("tool_mask", 1)
+    return seconds, int(mask.sum())
+
+
+def our_seconds(model: Any, tokenizer: Any, tasks: list[Any], group: int) -> tuple[float, list[Episode]]:
+    policy = TransformersPolicy(model, tokenizer, 1.0)
+    assignments = [Assignment(task, seed) for task in tasks for seed in range(group)]
+    began = time.perf_counter()
+    episodes = play(policy, SlowWorld(), assignments, LIMITS)
+    return time.perf_counter() - began, episodes
+
+
+def generate_seconds(model: Any, tokenizer: Any, episodes: list[Episode]) -> tuple[float, int]:
+    """Seconds of bare ``generate`` for the same number of rows, prompts and generated tokens, in one go."""
+    prompts = [episode.replies[0].prompt_ids for episode in episodes]
+    lengths = [sum(len(reply.token_ids) for reply in episode.replies) for episode in episodes]
+    width = max(len(prompt) for prompt in prompts)
+    ids = torch.tensor([[tokenizer.pad_token_id] * (width - len(prompt)) + prompt for prompt in prompts])
+    longest = max(lengths)
+    began = time.perf_counter()
+    with torch.inference_mode():
+        model.generate(
+            ids,
+            attention_mask=(ids != tokenizer.pad_token_id).long(),
+            do_sample=True,
+            temperature=1.0,
+            min_new_tokens=longest,
+            max_new_tokens=longest,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    return time.perf_counter() - began, sum(lengths)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=16)
+    parser.add_argument("--group", type=int, default=8)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    tasks = list(WORLD.tasks("seed")[: args.tasks])
+    model, tokenizer = load(POLICY)
+    our_seconds(model, tokenizer, tasks, 1)  # warm
+    count = args.tasks * args.group
+    for latency in (0.0, 0.02):
+        Slow.latency = latency
+        ours, episodes = our_seconds(model, tokenizer, tasks, args.group)
+        theirs, _ = trl_seconds(*load(POLICY), tasks, args.group)
+        print(
+            f"{1000 * latency:3.0f} ms a tool: ours {count / ours:6.1f} rollouts/s, TRL environment_factory "
+            f"{count / theirs:6.1f} rollouts/s, ratio {theirs / ours:.1f}",
+            flush=True,
+        )
+    Slow.latency = 0.0
+    ours, episodes = our_seconds(model, tokenizer, tasks, args.group)
+    tokens = sum(len(reply.token_ids) for episode in episodes for reply in episode.replies)
+    bare, same = generate_seconds(model, tokenizer, episodes)
+    print(
+        f"tokens: ours {tokens / ours:.0f}/s inside rollouts, bare generate {same / bare:.0f}/s for the same rows and "
+        f"lengths, ratio {tokens / ours / (same / bare):.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Candidates judged a second with all gates, by two processes. `python benchmarks/verify.py [--count 2000]`"""
+
+import argparse
+import json
+import time
+from dataclasses import asdict
+
+from coevolve.environments import make
+from coevolve.errors import CoevolveError
+from coevolve.explore import ScriptedExplorer, explore, requests
+from coevolve.params import Explore
+from coevolve.synthesize import synthesize
+from coevolve.verify import verify
+
+KNOBS = Explore(explorer="scripted", explorations=0, max_calls=8, tries=6)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--processes", type=int, default=2)
+    args = parser.parse_args()
+    for name in ("miniworld", "bfcl"):
+        try:
+            world = make(name)
+        except CoevolveError as error:
+            print(f"{name}: {error}")
+            continue
+        tasks = world.tasks("seed")[:64]
+        wanted = requests(world, tasks, [], [], args.count, 0, 0)
+        found = explore(ScriptedExplorer(world, tasks, [], KNOBS), wanted, lambda count: None)
+        candidates = synthesize(world, tasks, found, args.count, 0, lambda count: None)
+        lines = [json.dumps(asdict(one)) for one in candidates]
+        panels = {panel: world.tasks(panel) for panel in world.panels}
+        began = time.perf_counter()
+        judged = verify(name, lines, tasks, panels, 0.9, args.processes)
+        seconds = time.perf_counter() - began
+        accepted = sum(verdict.accepted for verdict, _ in judged)
+        print(f"{name}: {len(lines) / seconds:.0f} candidates/s ({len(lines)}, {accepted} accepted), start included")
+
+
+if __name__ == "__main__":
+    main()
