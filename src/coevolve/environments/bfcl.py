@@ -85,6 +85,7 @@ class BFCLSession:
         self._steps = 0
         self._heard: list[list[str]] = []
         self._failed: str = ""
+        self._passed = 0
         self._over = False
 
     def reset(self, task: Task) -> Turn:
@@ -99,6 +100,7 @@ class BFCLSession:
             if name not in task.world.get("excluded_function", [])
         }
         self._turn, self._steps, self._heard, self._failed, self._over = 0, 0, [[]], "", False
+        self._passed = 0
         return Turn("user", task.turns[0] if task.turns else "", tools=[schema for _, schema in self._tools.values()])
 
     def step(self, call: ToolCall) -> Turn:
@@ -120,6 +122,7 @@ class BFCLSession:
         if self._task is None or self._over:
             return Turn("user", "", done=True)
         self._failed = self._failed or self._check_turn()
+        self._passed += not self._failed
         self._turn, self._steps = self._turn + 1, 0
         if self._turn >= len(self._task.turns):
             self._over = True
@@ -147,16 +150,16 @@ class BFCLSession:
         """The unfinished turn, if it is the last one, is judged as if it ended here; missing turns fail."""
         if self._task is None:
             raise CoevolveError("score() before reset(): no task was started")
-        finished, failed = self._turn, self._failed
+        passed, failed = self._passed, self._failed
         turns = len(self._task.reference)
-        if not failed and finished < turns and not (failed := self._check_turn()):
-            finished += 1
-            if any(self._task.reference[finished:]):
+        if not failed and passed < turns and not (failed := self._check_turn()):
+            passed += 1
+            if any(self._task.reference[passed:]):
                 failed = "called"
         checks = {name: failed != name for name in ("called", "state", "response", "steps")}
         if not failed:
             return Score(1.0, checks)
-        return Score(PARTIAL * min(finished, turns) / (turns + 1), checks)
+        return Score(PARTIAL * passed / turns, checks)
 
     def digest(self) -> str:
         return content_hash([_plain(instance, {}) for _, instance in sorted(self._instances.items())])
