@@ -1,0 +1,109 @@
+"""A temporary clone of the working tree with a small configuration, in which the real `dvc repro` runs."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent.parent
+
+SMALL: dict[str, dict[str, object]] = {
+    "tasks": {"seed_tasks": 8},
+    "policy": {"max_turns": 8, "max_tokens": 256},
+    "train": {"steps": 2, "tasks_per_step": 4, "group_size": 4, "save_steps": 1},
+    "explore": {"explorations": 24},
+    "synthesize": {"count": 16},
+    "verify": {"pass_rate_samples": 1},
+    "validate": {"min_rows": 4, "max_family_share": 1.0, "max_near_duplicates": 1.0},
+    "evaluate": {"tasks": 8, "bootstrap": 50},
+    "report": {"traces": 2},
+}
+
+
+class Project:
+    """The clone, and the commands of a user in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("DVC_")},
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "OMP_NUM_THREADS": "1",
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "HF_HUB_OFFLINE": "1",
+            "GIT_AUTHOR_NAME": "t",
+            "GIT_AUTHOR_EMAIL": "t@example.com",
+            "GIT_COMMITTER_NAME": "t",
+            "GIT_COMMITTER_EMAIL": "t@example.com",
+        }
+        self.environment.pop("PYTHONPATH", None)
+
+    def set(self, **changes: object) -> None:
+        """Set ``section__key`` (or ``key``) of params.yaml."""
+        file = self.folder / "params.yaml"
+        raw = yaml.safe_load(file.read_text())
+        for path, value in changes.items():
+            *parents, key = path.split("__")
+            place = raw
+            for parent in parents:
+                place = place[parent]
+            place[key] = value
+        file.write_text(yaml.safe_dump(raw, sort_keys=False))
+
+    def run(self, *command: str, check: bool = True, timeout: int = 600) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=timeout
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(f"{' '.join(command)} failed:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
+        return done
+
+    def dvc(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return self.run(sys.executable, "-m", "dvc", *arguments, check=check)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """``dvc`` in a process group of its own, so that it can be killed with its stages."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "dvc", *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+
+
+def clone(folder: Path) -> Project:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    project = Project(folder)
+    project.set(
+        iterations=[{"t": 0, "next": 1}],
+        **{f"{section}__{key}": value for section, keys in SMALL.items() for key, value in keys.items()},
+    )
+    project.run("git", "init", "-q")
+    project.run("git", "add", "-A")
+    project.run("git", "commit", "-q", "-m", "clone")
+    return project
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A clone in which `dvc repro` has run once."""
+    made = clone(tmp_path_factory.mktemp("project"))
+    made.dvc("repro")
+    return made

@@ -1,0 +1,114 @@
+"""The real `dvc repro` in a small configuration. The tests share one clone and run in order."""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.conftest import Project, clone
+
+LOOP = ("train", "signals", "explore", "synthesize", "verify", "validate", "evaluate")
+
+
+def stages(project: Project) -> list[str]:
+    return [line.split()[0] for line in project.dvc("stage", "list").stdout.splitlines()]
+
+
+def ran(output: str) -> list[str]:
+    return [line.split("'")[1] for line in output.splitlines() if line.startswith("Running stage '")]
+
+
+def hashes(folder: Path, names: list[str]) -> dict[str, str]:
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
+
+
+OUTPUTS = [
+    "policies/1/model.safetensors",
+    "data/0/trajectories.parquet",
+    "data/0/signals.jsonl",
+    "data/0/explorations.jsonl",
+    "data/0/candidates.jsonl",
+    "data/0/verified/verdicts.jsonl",
+    "data/1/tasks.jsonl",
+    "data/1/attempts.jsonl",
+    "evaluations/1/outcomes.jsonl",
+]
+
+
+def test_the_loop_has_all_its_stages(project: Project) -> None:
+    assert stages(project) == ["base", "tasks", "evaluate_base", *(f"{stage}@0" for stage in LOOP), "report"]
+
+
+def test_the_loop_closes(project: Project) -> None:
+    summary = json.loads((project.folder / "report/summary.json").read_text())
+    assert summary
+    old = (project.folder / "data/0/tasks.jsonl").read_text().splitlines()
+    new = (project.folder / "data/1/tasks.jsonl").read_text().splitlines()
+    assert set(old) <= set(new)
+    accepted = (project.folder / "data/0/verified/accepted.jsonl").read_text().splitlines()
+    assert len(new) <= len(old) + len(accepted)
+
+
+def test_the_table_is_printed(project: Project) -> None:
+    done = project.run(sys.executable, "-c", "from coevolve.cli import main; main()", "summary")
+    assert "validation" in done.stdout
+    assert "make ui" in done.stdout
+
+
+def test_a_second_repro_runs_nothing(project: Project) -> None:
+    assert ran(project.dvc("repro").stdout) == []
+
+
+def test_a_wrong_key_is_one_line_and_nothing_is_lost(project: Project) -> None:
+    params = project.folder / "params.yaml"
+    before = params.read_text()
+    try:
+        project.set(signals__windw=3)
+        done = project.dvc("repro", check=False)
+        assert done.returncode != 0
+        assert "unknown key signals.windw; did you mean 'window'?" in done.stdout + done.stderr
+        assert "Traceback" not in done.stdout + done.stderr
+    finally:
+        params.write_text(before)
+    assert ran(project.dvc("repro").stdout) == []
+
+
+def test_a_param_of_signals_reruns_exactly_the_tail(project: Project) -> None:
+    params = project.folder / "params.yaml"
+    before = params.read_text()
+    project.set(signals__window=3)
+    first = ran(project.dvc("repro").stdout)
+    assert first[0] == "signals@0"
+    assert not {"base", "tasks", "evaluate_base", "train@0", "evaluate@0"} & set(first)
+    params.write_text(before)
+    assert ran(project.dvc("repro").stdout) == []
+
+
+@pytest.mark.slow
+def test_a_rerun_gives_the_same_bytes_also_after_a_kill(project: Project, tmp_path: Path) -> None:
+    again = clone(tmp_path)
+    process = again.start("repro", "train@0")
+    deadline = time.monotonic() + 300
+    checkpoints = again.folder / "scratch"
+    while time.monotonic() < deadline and process.poll() is None:
+        if list(checkpoints.glob("train/*/checkpoint-1/*")):
+            break
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for lock in (again.folder / ".dvc/tmp").glob("*lock*"):
+        shutil.rmtree(lock) if lock.is_dir() else lock.unlink()
+    again.dvc("repro")
+    assert hashes(again.folder, OUTPUTS) == hashes(project.folder, OUTPUTS)
+
+
+@pytest.mark.slow
+def test_an_appended_iteration_is_all_that_runs(project: Project) -> None:
+    project.set(iterations=[{"t": 0, "next": 1}, {"t": 1, "next": 2}])
+    assert sorted(ran(project.dvc("repro").stdout)) == sorted([*(f"{stage}@1" for stage in LOOP), "report"])
