@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -5,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from coevolve.cli import COMMANDS
+from coevolve.environments import make
+from coevolve.files import read_tasks, write_jsonl
 
 
 def coevolve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -34,3 +37,40 @@ def test_cheap_commands_do_not_load_heavy_packages() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_signals_of_any_trainers_trajectories(tmp_path: Path) -> None:
+    rows = [
+        {"task_id": "a", "step": step, "score": score, "calls": [{"name": "x"}, {"name": "y", "ok": False}]}
+        for step, score in ((0, 1.0), (0, 0.0), (1, 0.0), (1, 0.0))
+    ]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = coevolve("signals", "t.jsonl", "--out", "s.jsonl", "--window", "3", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "s.jsonl: 1 forgetting, 1 boundary, 0 rare\n"
+    kinds = [json.loads(line)["kind"] for line in (tmp_path / "s.jsonl").read_text().splitlines()]
+    assert kinds == ["forgetting", "boundary"]
+    wrong = coevolve("signals", "t.jsonl", "--out", "s.jsonl", "--window", "1", cwd=tmp_path)
+    assert (wrong.returncode, wrong.stderr[:18]) == (1, "error: --window 1:")
+
+
+def test_verify_judges_a_file_of_tasks(tmp_path: Path) -> None:
+    tasks = make("miniworld").tasks("seed")[:3]
+    write_jsonl(tmp_path / "c.jsonl", tasks)
+    (tmp_path / "c.jsonl").open("a").write("garbage\n")
+    write_jsonl(tmp_path / "known.jsonl", tasks[:1])
+    arguments = ["--environment", "miniworld", "--candidates", "c.jsonl", "--known", "known.jsonl", "--out", "out"]
+    done = coevolve("verify", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "out: 2 of 4 accepted"
+    assert [task.task_id for task in read_tasks(tmp_path / "out/accepted.jsonl")] == [t.task_id for t in tasks[1:]]
+    unknown = coevolve("verify", "--environment", "minworld", *arguments[2:], cwd=tmp_path)
+    assert unknown.returncode == 1
+    assert "expected one of: bfcl, miniworld" in unknown.stderr
+
+
+def test_env_lists_and_shows() -> None:
+    assert "miniworld    miniworld-1" in coevolve("env", "list").stdout
+    shown = coevolve("env", "show", "miniworld").stdout
+    assert "find_contact(name, city)" in shown
+    assert "seed" in shown

@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from coevolve.environments import make
 from coevolve.environments.miniworld import Miniworld
 from coevolve.explore import ScriptedExplorer, explore, requests
 from coevolve.params import Explore
-from coevolve.records import CallOutcome, Candidate, Exploration, ToolCall
+from coevolve.records import CallOutcome, Candidate, Exploration, Task, ToolCall
 from coevolve.synthesize import synthesize
 
 WORLD = make("miniworld")
@@ -90,3 +91,37 @@ def test_calls_that_nothing_needs_are_left_out() -> None:
 
 def test_nothing_comes_of_nothing() -> None:
     assert synthesize(WORLD, TASKS, [exploration()], 5, 0, lambda count: None) == []
+
+
+def test_a_name_that_a_lookup_shows_is_described_by_its_field() -> None:
+    mails = json.loads(json.dumps(_state(TASKS[0])["mail"]))
+    subject, sender = next(
+        (mail["subject"], mail["from"])
+        for mail in mails.values()
+        if sum(c["name"] == mail["from"] for c in _state(TASKS[0])["contacts"].values()) == 1
+    )
+    contact = next(key for key, c in _state(TASKS[0])["contacts"].items() if c["name"] == sender)
+    calls = [
+        ToolCall("find_mail", {"subject": subject}),
+        ToolCall("find_contact", {"name": sender}),
+        ToolCall("block_contact", {"contact_id": contact}),
+    ]
+    (found,) = synthesize(WORLD, TASKS, [exploration(*calls)], 5, 0, lambda count: None)
+    assert [call.name for call in found.task.reference[0]] == [*(call.name for call in calls), "complete_task"]
+    assert sender not in found.task.turns[0].split()
+    assert re.search(f"(sender of|whoever wrote|whoever sent) the .*{subject}", found.task.turns[0])
+
+
+def test_one_of_several_is_not_asked_for() -> None:
+    contacts = _state(TASKS[0])["contacts"]
+    names = [contact["name"] for contact in contacts.values()]
+    twice = next(name for name in names if names.count(name) == 2)
+    key = next(key for key, contact in contacts.items() if contact["name"] == twice)
+    calls = [ToolCall("find_contact", {"name": twice}), ToolCall("block_contact", {"contact_id": key})]
+    assert synthesize(WORLD, TASKS, [exploration(*calls)], 5, 0, lambda count: None) == []
+
+
+def _state(task: Task) -> dict[str, Any]:
+    session = WORLD.open()
+    session.reset(task)
+    return session._state  # type: ignore[attr-defined,no-any-return]

@@ -16,9 +16,10 @@ from coevolve.knowledge import Knowledge, fruitless, learn
 from coevolve.params import Explore
 from coevolve.records import CallOutcome, Exploration, Signal, Task, ToolCall, Trajectory, content_hash
 from coevolve.seeding import derive_seed, generator
-from coevolve.wording import observed
+from coevolve.wording import is_identifier, observed
 
 GOALS, GOAL_WEIGHTS = (1, 2, 3), (0.5, 0.4, 0.1)  # how many tools a chain is meant to use
+LOOKED_UP = 0.15  # share of values, other than identifiers, that are taken from an observation where one could be
 SHOWN = 12  # calls of a failed trajectory that the context shows
 
 
@@ -261,8 +262,8 @@ class _Walk:
             return list(schema["enum"])
         sources = self._known.source(tool, key)
         known = [value for value in self._known.fitting(tool, key) if _fits(value, schema)]
-        # an identifier is worth something in its own world only
-        if sources and (key.endswith("id") or self._rng.random() < 0.7):
+        # an identifier is worth something in its own world only; other values a person may know as well
+        if sources and (is_identifier(key) or self._rng.random() < LOOKED_UP):
             found = self._revealed(key, sources, schema)
             lookups = [name for name in sources if name in self._schemas and name != tool]
             while not found and lookups and depth > 0 and self._left > 1 and self._tries > 0:
@@ -272,10 +273,11 @@ class _Walk:
                 found = self._revealed(key, sources, schema)
                 if self._tries == tries:
                     break  # it was accepted, and still reveals nothing that fits
-            if found or key.endswith("id"):
+            if found or is_identifier(key):
                 return found
         if known:
-            return known
+            seen = {json.dumps(value) for call in self.chain for _, value in observed(call.observation)}
+            return [value for value in known if json.dumps(value) not in seen] or known
         kind = schema.get("type")
         if kind == "integer":
             return list(range(1, 61))
@@ -288,7 +290,7 @@ class _Walk:
         for call in reversed(self.chain):
             if call.name in sources:
                 leaves = observed(call.observation)
-                same = [value for name, value in leaves if name == key or (name == "id" and key.endswith("id"))]
+                same = [value for name, value in leaves if name == key or (name == "id" and is_identifier(key))]
                 values = [value for value in same or [value for _, value in leaves] if _fits(value, schema)]
                 if values:
                     return values

@@ -74,7 +74,8 @@ def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequenc
         made = [call for call in trajectory.calls if call.ok and not fruitless(call.observation)]
         for position, call in enumerate(made):
             for key, value in call.arguments.items():
-                _note(known, made, position, key, value)
+                if grounded(key, value, trajectory, made, position):
+                    _note(known, made, position, key, value)
     if last and last.most_common(1)[0][1] == min(len(tasks), REPLAYED):
         known.terminal = last.most_common(1)[0][0]
         known.reading.discard(known.terminal)
@@ -89,9 +90,18 @@ def fruitless(observation: str) -> bool:
     return observation in ("[]", "{}")
 
 
+def grounded(key: str, value: Any, trajectory: Trajectory, made: Sequence[CallOutcome], position: int) -> bool:
+    """Whether the agent had a value from somewhere: the user's words, or an observation."""
+    words = {
+        word for message in trajectory.messages if message["role"] == "user" for word in message["content"].split()
+    }
+    given = str(value).split()
+    return (bool(given) and set(given) <= words) or source_of(key, value, made, position, single=False) is not None
+
+
 def _note(known: Knowledge, chain: Sequence[CallOutcome], position: int, key: str, value: Any) -> None:
     place = (chain[position].name, key)
     if value not in known.values[place]:
         known.values[place].append(value)
-    if (origin := source_of(key, value, chain, position)) is not None:
+    if (origin := source_of(key, value, chain, position, single=False)) is not None:
         known.sources[place][chain[origin].name] += 1

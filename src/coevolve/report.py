@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from coevolve.environments import make
 from coevolve.errors import CoevolveError
 from coevolve.evaluate import Outcome, paired_interval
 from coevolve.files import Paths, read_json, read_jsonl, read_jsonl_objects
@@ -22,7 +23,9 @@ Summary = dict[str, Any]
 def summarize(params: Params) -> Summary:
     """The numbers of every iteration, from the files of the pipeline."""
     last = params.iterations[-1].next
-    policies = [{"t": t, "panels": read_json(Paths.evaluation(t) / "metrics.json")} for t in range(last + 1)]
+    panels = make(params.environment).panels
+    found = [read_json(Paths.evaluation(t) / "metrics.json") for t in range(last + 1)]
+    policies = [{"t": t, "panels": {name: one[name] for name in panels}} for t, one in enumerate(found)]
     summary: Summary = {
         "environment": params.environment,
         "seed": params.seed,
@@ -183,7 +186,7 @@ def _draw_curve(axes: Any, summary: Summary) -> None:
         )
     axes.set(xlabel="iteration", ylabel="success", ylim=(0, 1), title="Success on the frozen panels")
     axes.set_xticks([policy["t"] for policy in summary["policies"]])
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def _draw_growth(axes: Any, summary: Summary) -> None:
@@ -204,7 +207,7 @@ def _draw_growth(axes: Any, summary: Summary) -> None:
             bottom[one["t"]] += count
     axes.set(xlabel="iteration", title="Dataset and signals")
     axes.set_xticks(steps)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def _draw_funnel(axes: Any, summary: Summary) -> None:
@@ -218,6 +221,7 @@ def _draw_funnel(axes: Any, summary: Summary) -> None:
         sum(one["accepted"] for one in summary["iterations"]),
     ]
     colors = ["0.6", *["tab:red"] * len(total), "tab:green"]
+    axes.margins(x=0.12)
     bars = axes.barh(names[::-1], counts[::-1], color=colors[::-1])
     axes.bar_label(bars, padding=3)
     axes.set(title="What the environment made of the candidates", xlabel="tasks")

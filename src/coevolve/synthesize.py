@@ -13,7 +13,7 @@ from coevolve.environments.base import Environment, Session
 from coevolve.knowledge import Knowledge, learn
 from coevolve.records import CallOutcome, Candidate, Exploration, Provenance, Task, ToolCall, content_hash
 from coevolve.seeding import generator
-from coevolve.wording import Phrasebook, Question, instruct, observed, source_of
+from coevolve.wording import Phrasebook, Question, ambiguous, instruct, observed, source_of
 
 VERSION = "scripted-1"  # of how instructions are made; part of a candidate's provenance
 QUESTIONS = 0.8  # share of chains ending in a lookup that are asked what it found
@@ -133,6 +133,8 @@ def _candidate(
     rng: random.Random,
 ) -> Candidate | None:
     chain, changed = _run(session, exploration, calls)
+    if ambiguous(chain):
+        return None
     asks = [
         position
         for position in range(len(chain))

@@ -24,11 +24,13 @@ class Phrasebook:
     """How an environment's tools are spoken of; ``{argument}`` stands for an argument's description.
 
     ``actions``: tool → ways to ask for it. ``lookups``: tool → ways to describe what it finds.
-    ``questions``: ``tool.field`` → ways to ask for that field of what the lookup finds.
+    ``fields``: ``tool.field`` → ways to describe that field of what the lookup finds, and ``questions``: ways to ask
+    for it.
     """
 
     actions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     lookups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
     questions: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
@@ -66,10 +68,16 @@ def observed(text: str) -> list[tuple[str, Any]]:
         return [("", text)]
 
 
-def source_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int) -> int | None:
+def is_identifier(key: str) -> bool:
+    """Whether an argument of this name takes what only the environment knows."""
+    return key.lower().endswith("id")
+
+
+def source_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int, single: bool = True) -> int | None:
     """Position of the last call before ``before`` that revealed ``value``; None if a person must have given it.
 
-    Numbers coincide easily: they count only where the names agree or the argument is an identifier.
+    Numbers coincide easily: they count only where the names agree or the argument is an identifier. A name among
+    several that a lookup found (``single``) cannot be described by that lookup, and so is given as well.
     """
     if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and len(value) < 2):
         return None
@@ -77,11 +85,32 @@ def source_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int) -
         call = chain[position]
         if not call.ok or any(given == value for _, given in leaves(call.arguments)):
             continue
-        for name, found in observed(call.observation):
+        leaves_found = observed(call.observation)
+        for name, found in leaves_found:
             same = found == value and type(found) is type(value)
-            if same and (isinstance(value, str) or name == key or key.endswith("id")):
+            if not same or not (isinstance(value, str) or name == key or is_identifier(key)):
+                continue
+            if is_identifier(key) or not single or _alone(name, leaves_found):
                 return position
     return None
+
+
+def _alone(name: str, found: Sequence[tuple[str, Any]]) -> bool:
+    """Whether an observation holds one value of this name."""
+    return len({json.dumps(value) for other, value in found if other == name}) == 1
+
+
+def ambiguous(chain: Sequence[CallOutcome]) -> bool:
+    """Whether some identifier is one of several that its lookup found: words cannot say which is meant."""
+    for position, call in enumerate(chain):
+        for key, value in call.arguments.items():
+            source = source_of(key, value, chain, position)
+            if source is None:
+                continue
+            found = observed(chain[source].observation)
+            if not any(_alone(name, found) for name, other in found if other == value):
+                return True
+    return False
 
 
 def instruct(
@@ -120,8 +149,26 @@ def _described(
     found = {}
     for key, value in chain[position].arguments.items():
         source = source_of(key, value, chain, position)
-        found[key] = _lookup(chain, source, book, rng) if source is not None else (_literal(value), f"<{key}>")
+        if source is None:
+            found[key] = (_literal(value), f"<{key}>")
+        else:
+            found[key] = _revealed(chain, source, key, value, book, rng)
     return found
+
+
+def _revealed(
+    chain: Sequence[CallOutcome], source: int, key: str, value: Any, book: Phrasebook, rng: random.Random
+) -> tuple[str, str]:
+    """What the lookup at ``source`` finds, or the field of it that holds ``value``."""
+    fields = [name for name, found in observed(chain[source].observation) if found == value]
+    if is_identifier(key) or key in fields or fields[0] in ("", "id"):
+        return _lookup(chain, source, book, rng)
+    name = chain[source].name
+    templates = _templates(book.fields.get(f"{name}.{fields[0]}", ()), chain[source].arguments)
+    if templates:
+        return _fill(rng.choice(templates), _described(chain, source, book, rng))
+    words, shape = _lookup(chain, source, book, rng)
+    return f"the {_spaced(fields[0])} of {words}", f"the {_spaced(fields[0])} of {shape}"
 
 
 def _literal(value: Any) -> str:

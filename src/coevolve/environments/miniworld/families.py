@@ -16,7 +16,7 @@ from coevolve.environments.miniworld.world import CITIES, DAYS, LOCKABLE, NAMES,
 from coevolve.errors import CoevolveError
 from coevolve.records import CallOutcome, Task, ToolCall
 from coevolve.seeding import derive_seed, generator
-from coevolve.wording import Question, instruct
+from coevolve.wording import Question, instruct, source_of
 
 # From frequent to rare; family r has frequency 1/r.
 FAMILIES = [
@@ -158,7 +158,12 @@ def generate_one(split: str, families: Sequence[str], seed: int, variant: str) -
             made = solve(session, task, intent)
         except (CoevolveError, StopIteration):
             continue
-        if session.score().success and [c.name for c in made] == [c.name for c in task.reference[0]]:
+        given = all(
+            key.endswith("_id") or key == "answer" or source_of(key, value, chain, row) is None
+            for row, call in enumerate(chain)
+            for key, value in call.arguments.items()
+        )  # what the user names is not what a lookup happens to show as well
+        if given and session.score().success and [c.name for c in made] == [c.name for c in task.reference[0]]:
             return task
     raise CoevolveError(f"no world for the families {', '.join(families)}; remove one of them")
 

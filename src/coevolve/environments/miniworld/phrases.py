@@ -67,6 +67,15 @@ PHRASES = Phrasebook(
         "find_file": ["the file {name}", "the {name} file", "my file {name}"],
         "find_item": ["the {name}", "a {name}", "one {name}"],
     },
+    fields={
+        "find_mail.from": [
+            "the sender of the mail about {subject}",
+            "whoever wrote the mail about {subject}",
+            "whoever sent the {subject} mail",
+        ],
+        "find_contact.city": ["the city of {name}", "the city where {name} lives"],
+        "find_event.day": ["the day of the {title}"],
+    },
     questions={
         "find_contact.city": ["which city does {name} live in", "where does {name} live", "find the city of {name}"],
         "find_event.day": ["when is the {title}", "what day is the {title}", "tell me the day of the {title}"],
