@@ -4,6 +4,7 @@ Writes data/0/tasks.jsonl, data/0/attempts.jsonl (nothing has been attempted yet
 """
 
 from coevolve.environments import make
+from coevolve.errors import CoevolveError
 from coevolve.files import Paths, write_jsonl
 from coevolve.params import Params
 from coevolve.stage import run
@@ -11,6 +12,11 @@ from coevolve.stage import run
 
 def main(params: Params) -> None:
     environment = make(params.environment)
+    if params.report.panel not in environment.panels:
+        raise CoevolveError(
+            f"params.yaml: report.panel: {params.report.panel!r} is no panel of {params.environment}; "
+            f"expected one of: {', '.join(environment.panels)}"
+        )
     seed = environment.tasks("seed")[: params.tasks.seed_tasks]
     write_jsonl(Paths.tasks(0), seed)
     write_jsonl(Paths.attempts(0), [])

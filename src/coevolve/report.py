@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.environments import make
-from coevolve.errors import CoevolveError
 from coevolve.evaluate import Outcome, paired_interval
 from coevolve.files import Paths, read_json, read_jsonl, read_jsonl_objects
 from coevolve.params import Params
@@ -34,11 +33,6 @@ def summarize(params: Params) -> Summary:
         "iterations": [_iteration(one.t) for one in params.iterations],
         "tasks": [_lines(Paths.tasks(t)) for t in range(last + 1)],
     }
-    if params.report.panel not in policies[0]["panels"]:
-        raise CoevolveError(
-            f"params.yaml: report.panel: {params.report.panel!r} is no panel of {params.environment}; "
-            f"expected one of: {', '.join(policies[0]['panels'])}"
-        )
     summary["champion"] = champion(params)
     summary["notes"] = _notes(summary)
     return summary
