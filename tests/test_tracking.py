@@ -1,5 +1,6 @@
 """MLflow mirrors what happens; when it is down nothing stops, and what it missed comes later."""
 
+import importlib.util
 import os
 import signal
 import socket
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from coevolve.errors import CoevolveError
 from coevolve.params import Tracking
 from coevolve.tracking import start
 from coevolve.tracking.mlflow_sink import CHAMPION, MODEL
@@ -160,3 +162,13 @@ def test_a_server_that_goes_away_and_comes_back_misses_nothing(root: Path, monke
         assert journals(root) == []
     finally:
         stop(server)
+
+
+def test_wandb_without_its_extra_says_what_to_install(root: Path) -> None:
+    if importlib.util.find_spec("wandb"):
+        pytest.skip("wandb is installed")
+    with (
+        pytest.raises(CoevolveError, match=r"coevolve\[wandb\]"),
+        start(Tracking(experiment="t", wandb="offline"), "x"),
+    ):
+        pass

@@ -163,7 +163,9 @@ def load(path: Path = Path("params.yaml")) -> Params:
 
 
 def _explain(error: ValidationError, raw: dict[str, Any]) -> str:
-    first = error.errors()[0]
+    # a misspelt key is both unknown and missing: the former says more
+    errors = error.errors()
+    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         close = difflib.get_close_matches(str(first["loc"][-1]), _siblings(first["loc"][:-1]), n=1)

@@ -1,6 +1,7 @@
 """Events as W&B runs: parameters, metrics and dataset hashes. Off by default; needs the extra ``wandb``."""
 
 import os
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ class Wandb:
     def apply(self, event: Event, state: State) -> None:
         kind = event["kind"]
         if kind == "start":
-            state["id"], state["name"] = self._wandb.util.generate_id(), event["name"]
+            state["id"], state["name"] = uuid.uuid4().hex[:8], event["name"]
         run = self._open(state)
         if kind == "params":
             run.config.update(event["values"], allow_val_change=True)

@@ -1,0 +1,89 @@
+"""A user's mistakes: one line that names file, key or line, exit code 1, no traceback, nothing half-written."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from coevolve.environments import make
+from coevolve.files import write_jsonl, write_trajectories
+from coevolve.records import StopReason, Trajectory
+
+ROOT = Path(__file__).parent.parent.parent
+TASKS = make("miniworld").tasks("seed")[:20]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A workspace as `tasks` and `train` leave it."""
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    write_jsonl(tmp_path / "data/0/tasks.jsonl", TASKS)
+    write_jsonl(tmp_path / "data/0/attempts.jsonl", [])
+    write_jsonl(tmp_path / "data/0/signals.jsonl", [])
+    for panel in make("miniworld").panels:
+        write_jsonl(tmp_path / f"data/panels/{panel}.jsonl", make("miniworld").tasks(panel)[:5])
+    one = Trajectory("t", TASKS[0].task_id, 0, 0, 0, 0, [], [], 1.0, StopReason.DONE)
+    write_trajectories(tmp_path / "data/0/trajectories.parquet", [one])
+    return tmp_path
+
+
+def edit(file: str, change: Callable[[str], str]) -> Callable[[Path], None]:
+    return lambda folder: (folder / file).write_text(change((folder / file).read_text())) and None
+
+
+def remove(file: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / file).unlink()
+
+
+def truncate(file: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / file).write_bytes((folder / file).read_bytes()[:-40]) and None
+
+
+def append(file: str, line: str) -> Callable[[Path], None]:
+    return edit(file, lambda text: text + line + "\n")
+
+
+def spelled(**changes: object) -> str:
+    return json.dumps(asdict(replace(TASKS[0], **changes)))  # type: ignore[arg-type]
+
+
+MISTAKES = [
+    (
+        "tasks",
+        edit("params.yaml", lambda t: t.replace("seed_tasks:", "seeds:")),
+        "params.yaml: unknown key tasks.seeds",
+    ),
+    ("tasks", edit("params.yaml", lambda t: t.replace("window: 5", "window: one")), "params.yaml: signals.window"),
+    ("tasks", edit("params.yaml", lambda t: t.replace("{t: 1, next: 2}", "{t: 1, next: 3}")), "iterations[1]"),
+    ("tasks", edit("params.yaml", lambda t: t.replace("environment: miniworld", "environment: moon")), "'moon'"),
+    ("tasks", edit("params.yaml", lambda t: t.replace("panel: validation", "panel: valid")), "report.panel: 'valid'"),
+    ("explore", remove("data/0/tasks.jsonl"), "data/0/tasks.jsonl: no such file"),
+    ("signals", truncate("data/0/trajectories.parquet"), "data/0/trajectories.parquet: not a whole Parquet file"),
+    ("explore", truncate("data/0/trajectories.parquet"), "data/0/trajectories.parquet: not a whole Parquet file"),
+    ("explore", append("data/0/tasks.jsonl", spelled()), "data/0/tasks.jsonl:21: duplicate task_id"),
+    ("explore", append("data/0/tasks.jsonl", spelled(environment="bfcl")), "data/0/tasks.jsonl:21: task"),
+    ("explore", append("data/0/tasks.jsonl", spelled(schema_version=9)), "data/0/tasks.jsonl:21: schema_version 9"),
+    ("explore", append("data/0/tasks.jsonl", '{"task_id": '), "data/0/tasks.jsonl:21: expected a JSON object"),
+    ("explore", append("data/0/signals.jsonl", "{}"), "data/0/signals.jsonl:1: signal_id"),
+    ("train", lambda folder: None, "policies/0: expected a transformers model directory"),
+    ("validate", lambda folder: None, "data/0/verified/accepted.jsonl: no such file"),
+]
+
+
+@pytest.mark.parametrize(("stage", "mistake", "says"), MISTAKES, ids=[f"{s}: {t[:40]}" for s, _, t in MISTAKES])
+def test_a_mistake_is_one_line(folder: Path, stage: str, mistake: Callable[[Path], None], says: str) -> None:
+    mistake(folder)
+    before = sorted(str(file) for file in (folder / "data").rglob("*"))
+    command = [sys.executable, str(ROOT / f"pipelines/{stage}.py"), *([] if stage == "tasks" else ["0"])]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert done.returncode == 1, done.stderr
+    assert len(errors) == 1
+    assert says in errors[0]
+    assert "Traceback" not in done.stderr + done.stdout
+    assert sorted(str(file) for file in (folder / "data").rglob("*")) == before
