@@ -44,6 +44,13 @@ def runs(uri: str, key: str) -> list[Any]:
     return list(one.search_runs([experiment.experiment_id], f"tags.`coevolve.key` = '{key}'"))
 
 
+TRAJECTORY = {
+    "trajectory_id": "t", "task_id": "k", "iteration": 0, "step": 1, "group": 2, "score": 0.0,
+    "stop_reason": "done", "checks": {},
+    "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "x"}],
+}  # fmt: skip
+
+
 def journals(root: Path) -> list[Path]:
     return list((root / "scratch/tracking").glob("*"))
 
@@ -67,13 +74,7 @@ def test_runs_datasets_models_children_traces_and_the_champion(root: Path) -> No
         run.child("train/0")
         run.artifact(data)
         run.champion(policy_hash(policy))
-        run.trace(
-            {
-                "trajectory_id": "t", "task_id": "k", "iteration": 0, "step": 1, "group": 2, "score": 0.0,
-                "stop_reason": "done", "checks": {},
-                "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "x"}],
-            }
-        )  # fmt: skip
+        run.trace(TRAJECTORY)
     (train,) = runs(uri, "train/0")
     (pipeline,) = runs(uri, "pipeline")
     assert train.info.status == "FINISHED"
@@ -149,6 +150,7 @@ def test_a_server_that_goes_away_and_comes_back_misses_nothing(root: Path, monke
         with start(KNOBS, "train/0") as run:
             run.metrics({"success": 0.0}, 0)
             stop(server)
+            run.trace(TRAJECTORY)
             for step in range(1, 4):
                 run.metrics({"success": float(step)}, step)
         assert journals(root)
@@ -159,6 +161,7 @@ def test_a_server_that_goes_away_and_comes_back_misses_nothing(root: Path, monke
         assert train.info.status == "FINISHED"
         history = client(uri).get_metric_history(train.info.run_id, "success")
         assert [(point.step, point.value) for point in history] == [(n, float(n)) for n in range(4)]
+        assert len(client(uri).search_traces(locations=[train.info.experiment_id])) == 1
         assert journals(root) == []
     finally:
         stop(server)

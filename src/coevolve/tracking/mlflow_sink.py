@@ -8,6 +8,7 @@ from typing import Any
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+os.environ.setdefault("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")  # its flush takes a second a trace
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 
@@ -151,7 +152,7 @@ class Mlflow:
     def _trace(self, event: Event, state: State) -> None:
         import mlflow
 
-        self._client()
+        client = self._client()
         one = event["trajectory"]
         place = {key: str(one[key]) for key in ("trajectory_id", "task_id", "iteration", "step", "group")}
         root = mlflow.start_span_no_context(
@@ -168,7 +169,7 @@ class Mlflow:
             span = mlflow.start_span_no_context(message["role"], kind, parent_span=root)
             span.end(outputs=message["content"])
         root.end(outputs={"score": one["score"], "checks": one["checks"], "stop_reason": str(one["stop_reason"])})
-        mlflow.flush_trace_async_logging()
+        client.get_trace(root.trace_id, display=False)  # raises if the export, which only logs its failures, failed
 
     def _end(self, event: Event, state: State) -> None:
         self._client().set_terminated(state["run"], event["status"], event["time"])
