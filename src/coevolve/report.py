@@ -185,15 +185,15 @@ def _draw_curve(axes: Any, summary: Summary) -> None:
 
 def _draw_growth(axes: Any, summary: Summary) -> None:
     steps = list(range(len(summary["tasks"])))
-    axes.bar(steps, summary["tasks"], color="0.75", label="tasks in the dataset")
+    axes.bar([step - 0.2 for step in steps], summary["tasks"], width=0.4, color="0.75", label="tasks in the dataset")
     bottom = dict.fromkeys(steps, 0)
     for kind in SignalKind:
         counts = [one["signals"][str(kind)] for one in summary["iterations"]]
-        where = [one["t"] + 0.28 for one in summary["iterations"]]
+        where = [one["t"] + 0.2 for one in summary["iterations"]]
         axes.bar(
             where,
             counts,
-            width=0.22,
+            width=0.4,
             bottom=[bottom[one["t"]] for one in summary["iterations"]],
             label=f"{kind} signals",
         )
