@@ -14,6 +14,7 @@ import torch
 
 from coevolve.errors import CoevolveError
 from coevolve.policies.base import Conversation, Reply
+from coevolve.policies.cache import growing_cache
 from coevolve.policies.text import Renderer, parse_reply
 
 CHUNK = 32  # random numbers drawn at a time for a reply
@@ -55,9 +56,7 @@ class TransformersPolicy:
         self._forget()
 
     def _forget(self) -> None:
-        from transformers import DynamicCache
-
-        self._cache = DynamicCache()
+        self._cache = growing_cache()
         self._rows: list[int] = []  # the keys of the conversations, in the order of the cache's rows
         self._held: torch.Tensor = torch.zeros(0, 0, dtype=torch.bool)  # rows × columns: which hold a token
         self._seen: dict[int, int] = {}  # messages rendered
@@ -120,10 +119,7 @@ class TransformersPolicy:
         device = self.model.device
         rows, columns = rows.to(device), columns.to(device)
         for layer in self._cache.layers:
-            for name in ("keys", "values"):
-                kept = getattr(layer, name)[rows]
-                index = columns[:, None, :, None].expand(-1, kept.shape[1], -1, kept.shape[3])
-                setattr(layer, name, kept.gather(2, index))
+            layer.select(rows, columns)
 
     def _padded(self, fed: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Ids and their mask, both rows × the longest, tokens to the right."""

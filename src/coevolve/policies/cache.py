@@ -1,0 +1,52 @@
+"""A KV cache with room ahead: transformers' ``DynamicCache`` copies all of itself for every token."""
+
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache, DynamicLayer
+
+ROOM = 64  # columns kept free, at least, when a layer moves
+
+
+class GrowingLayer(DynamicLayer):  # type: ignore[misc]
+    """Keys and values (rows × heads × columns × width) are views of buffers that are a quarter longer than needed."""
+
+    _buffers: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        held = self.get_seq_length()
+        width = held + key_states.shape[-2]
+        if self._buffers is None or self._buffers[0].shape[-2] < width:
+            self._buffers = (
+                self._moved(self.keys, held, width, key_states),  # type: ignore[has-type]
+                self._moved(self.values, held, width, value_states),  # type: ignore[has-type]
+            )
+        keys, values = self._buffers
+        keys[:, :, held:width] = key_states
+        values[:, :, held:width] = value_states
+        self.keys, self.values = keys[:, :, :width], values[:, :, :width]
+        return self.keys, self.values
+
+    def _moved(self, old: torch.Tensor, held: int, width: int, like: torch.Tensor) -> torch.Tensor:
+        rows, heads, _, size = like.shape
+        new = like.new_empty(rows, heads, width + max(width // 4, ROOM), size)
+        if held:
+            new[:, :, :held] = old
+        return new
+
+    def select(self, rows: torch.Tensor, columns: torch.Tensor) -> None:
+        """Keep these rows, and of each of them these columns (rows × kept), in this order."""
+        self._buffers = None
+        for name in ("keys", "values"):
+            kept = getattr(self, name)[rows]
+            index = columns[:, None, :, None].expand(-1, kept.shape[1], -1, kept.shape[3])
+            setattr(self, name, kept.gather(2, index))
+
+
+def growing_cache() -> Any:
+    """An empty cache of such layers."""
+    return Cache(layer_class_to_replicate=GrowingLayer)
