@@ -188,6 +188,8 @@ class _Running:
                 self._hear(turn.role, turn.content)
                 self.conversation.tools = turn.tools if turn.tools is not None else self.conversation.tools
             return turn.done
+        if begin := getattr(self.session, "begin_reply", None):
+            begin()
         for call in reply.calls:
             turn = self.session.step(call)
             if self._abandoned:

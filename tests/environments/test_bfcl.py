@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from coevolve.environments import make
+from coevolve.environments.bfcl import CATEGORIES
+from coevolve.environments.bfcl.quarantine import QUARANTINE
 from coevolve.errors import CoevolveError
-from coevolve.records import Task, ToolCall
+from coevolve.records import Score, Task, ToolCall
 from coevolve.seeding import generator
 
 try:
@@ -18,18 +20,23 @@ except CoevolveError:
         raise
     pytest.skip("bfcl is not installed; run `coevolve env install bfcl`", allow_module_level=True)
 
-TASKS = [task for split in ("seed", *WORLD.panels) for task in WORLD.tasks(split)]
+SPLITS = ("seed", *WORLD.panels)
+TASKS = [task for split in (*SPLITS, "quarantine") for task in WORLD.tasks(split)]
 Turns = list[list[ToolCall]]
 
 
 def ours(task: Task, turns: Turns) -> bool:
+    return judged(task, turns).success
+
+
+def judged(task: Task, turns: Turns) -> Score:
     session = WORLD.open()
     session.reset(task)
     for turn in turns:
         for call in turn:
             session.step(call)
         session.say("")
-    return session.score().success
+    return session.score()
 
 
 def spelled(call: ToolCall) -> str:
@@ -43,7 +50,7 @@ def official(task: Task, turns: Turns, run: str) -> bool:
     entry = {**task.world, "id": task.world["id"]}
     truth = [[spelled(call) for call in turn] for turn in task.reference]
     model = [[[spelled(call)] for call in turn] for turn in turns]
-    found = multi_turn_checker(model, truth, entry, "multi_turn_base", run)
+    found = multi_turn_checker(model, truth, entry, WORLD.category(task), run)
     for name in [name for name in vars(multi_turn_utils) if name.startswith(run)]:
         delattr(multi_turn_utils, name)
     return bool(found["valid"])
@@ -93,27 +100,83 @@ def variants(task: Task) -> Iterator[tuple[str, Turns]]:
         yield "extra", turns
 
 
-def test_our_score_equals_the_official_checkers() -> None:
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_our_score_equals_the_official_checkers(category: str) -> None:
+    """Over all 200 items of the category."""
+    tasks = [task for task in TASKS if WORLD.category(task) == category]
     compared: dict[str, list[bool]] = {}
     disagreements = []
-    for number, task in enumerate(TASKS):
+    for number, task in enumerate(tasks):
         for row, (kind, turns) in enumerate(variants(task)):
             mine, theirs = ours(task, turns), official(task, turns, f"run{number}x{row}")
             compared.setdefault(kind, []).append(theirs)
             if mine != theirs:
                 disagreements.append((task.world["id"], kind, mine, theirs))
     assert not disagreements
+    assert len(tasks) == 200
     assert sum(map(len, compared.values())) >= 2000
     assert all(compared["truth"])
     assert not any(compared["nothing"])
-    assert any(compared["dropped"]) or not all(compared["dropped"])
-    assert any(not valid for valid in compared["corrupted"])
+    for kind in ("dropped", "corrupted"):
+        assert not all(compared[kind])
 
 
 def test_a_scenario_is_in_one_split() -> None:
-    splits = {split: {task.world["id"] for task in WORLD.tasks(split)} for split in ("seed", *WORLD.panels)}
-    assert {split: len(ids) for split, ids in splits.items()} == {"seed": 100, "validation": 50, "test": 50}
-    assert len(set.union(*splits.values())) == 200
+    splits = {split: {task.world["id"] for task in WORLD.tasks(split)} for split in SPLITS}
+    quarantined = sum(int(name.rsplit("_", 1)[1]) % 2 == 0 for name in QUARANTINE)
+    assert {split: len(ids) for split, ids in splits.items()} == {
+        "seed": 400 - quarantined,
+        "validation": 200,
+        "test": 200,
+    }
+    scenarios = [{name.rsplit("_", 1)[1] for name in ids} for ids in splits.values()]
+    assert sum(map(len, scenarios)) == len(set.union(*scenarios))
+
+
+def test_functions_arrive_at_their_turn() -> None:
+    task = next(task for task in TASKS if WORLD.category(task) == "multi_turn_miss_func")
+    (turn, names), *_ = task.world["missed_function"].items()
+    session = WORLD.open()
+    offers = [session.reset(task)]
+    for calls in task.reference:
+        for call in calls:
+            session.step(call)
+        offers.append(session.say(""))
+    at_first = {schema["function"]["name"] for schema in offers[0].tools or []}
+    then = {schema["function"]["name"] for schema in offers[int(turn)].tools or []}
+    assert at_first.isdisjoint(names)
+    assert then == at_first | set(names)
+    assert all(name in offers[int(turn)].content for name in names)
+    assert [number for number, offer in enumerate(offers) if offer.tools] == [0, int(turn)]
+
+
+def test_strict_is_an_outcome_of_its_own() -> None:
+    task = next(task for task in TASKS if WORLD.category(task) == "multi_turn_miss_param")
+    refusing = next(number for number, calls in enumerate(task.reference) if not calls)
+    assert judged(task, task.reference).checks["strict"]
+    curious = [list(calls) for calls in task.reference]
+    curious[refusing].append(ToolCall("pwd"))
+    assert judged(task, curious).success
+    assert not judged(task, curious).checks["strict"]
+    doubled = [list(calls) for calls in task.reference]
+    where = next(turn for turn in doubled if any(call.name == "grep" for call in turn))
+    where.append(where[-1])
+    assert judged(task, doubled).checks["strict"], "a look twice changes nothing"
+
+
+def test_a_change_made_twice_is_not_strict() -> None:
+    """A call undone and made again leaves the state that the official checker wants."""
+    task = next(task for task in TASKS if "GorillaFileSystem" in task.world["involved_classes"])
+    session = WORLD.open()
+    session.reset(task)
+    for call in ("mkdir", "rmdir", "mkdir", "rmdir"):
+        assert not session.step(ToolCall(call, {"dir_name": "once_more"})).error
+    for calls in task.reference:
+        for call in calls:
+            session.step(call)
+        session.say("")
+    assert session.score().success
+    assert not session.score().checks["strict"]
 
 
 def test_model_text_is_never_evaluated(tmp_path: object) -> None:
@@ -129,14 +192,19 @@ def test_model_text_is_never_evaluated(tmp_path: object) -> None:
     assert session.digest() == before
 
 
-def test_more_than_twenty_calls_in_a_turn_fail() -> None:
+def test_more_than_twenty_replies_in_a_turn_fail() -> None:
     task = TASKS[0]
-    session = WORLD.open()
-    session.reset(task)
-    call = task.reference[0][0]
-    turns = [session.step(call) for _ in range(21)]
-    assert turns[-1].done
-    assert session.score().checks["steps"] is False
+    for replies in (20, 21):
+        session = WORLD.open()
+        session.reset(task)
+        for _ in range(replies - len(task.reference[0])):
+            session.begin_reply()
+            assert not session.step(ToolCall("pwd")).done
+        for call in task.reference[0]:
+            session.begin_reply()
+            turn = session.step(call)
+        assert turn.done == (replies > 20)
+        assert session.score().checks["steps"] == (replies == 20)
 
 
 def test_schemas_are_json_schemas() -> None:
@@ -153,6 +221,6 @@ def test_schemas_are_json_schemas() -> None:
 
 
 def test_missing_installation_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coevolve.environments.bfcl.find_spec", lambda name: None)
+    monkeypatch.setattr("coevolve.environments.bfcl.data.find_spec", lambda name: None)
     with pytest.raises(CoevolveError, match="coevolve env install bfcl"):
         make("bfcl")

@@ -10,6 +10,7 @@ __all__ = ["BUILT_IN", "Environment", "Session", "make", "names"]
 
 BUILT_IN = {
     "bfcl": "coevolve.environments.bfcl:BFCL",
+    "bfcl_single": "coevolve.environments.bfcl.single:BFCLSingle",
     "miniworld": "coevolve.environments.miniworld:Miniworld",
 }
 

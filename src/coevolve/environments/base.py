@@ -8,7 +8,11 @@ from coevolve.records import Score, Task, ToolCall, Turn
 
 @runtime_checkable
 class Session(Protocol):
-    """One episode at a time, never shared between threads."""
+    """One episode at a time, never shared between threads.
+
+    A session that has ``begin_reply()`` is told of every reply with calls before its calls come: for benchmarks that
+    count replies.
+    """
 
     def reset(self, task: Task) -> Turn:
         """Start ``task`` from a fresh world; the first user turn, with the tools."""
@@ -35,7 +39,13 @@ class Session(Protocol):
 
 @runtime_checkable
 class Environment(Protocol):
-    """A stateless catalogue of tasks, and the door to episodes."""
+    """A stateless catalogue of tasks, and the door to episodes.
+
+    What an environment may have besides: ``phrasebook`` (how its tools are spoken of, ``coevolve.wording.Phrasebook``),
+    ``fresh_world(task, seed)`` (another start state for exploration), ``category(task)`` (the line of a table of
+    results; else its first tag), ``capacity`` (how many sessions can be open at once), ``quarantine`` (items known to
+    be unsolvable, by name, with the reason).
+    """
 
     name: str
     fingerprint: str  # package version + data hash; part of every lineage

@@ -7,84 +7,43 @@ that has an answer, states are compared and the answer's outputs must be among t
 allowed; a turn with an answer and no call fails, as does one of more than 20 steps.
 """
 
-import ast
 import copy
-import hashlib
 import inspect
 import json
 import random
-from collections.abc import Sequence
+from collections import Counter
 from datetime import datetime
 from functools import cache, lru_cache
-from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
+from coevolve.environments.bfcl.data import api_class, documented
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn, content_hash
 
-CATEGORY = "multi_turn_base"
-MAX_STEPS = 20  # calls in a turn; the benchmark ends an episode that needs more
+MAX_STEPS = 20  # replies with calls in a turn; the benchmark ends an episode that needs more
 MAX_ARGUMENTS = 20_000  # characters of JSON
 PARTIAL = 0.49  # what a run without success can reach
-DOCS = {
-    "GorillaFileSystem": "gorilla_file_system",
-    "MathAPI": "math_api",
-    "MessageAPI": "message_api",
-    "TicketAPI": "ticket_api",
-    "TradingBot": "trading_bot",
-    "TravelAPI": "travel_booking",
-    "TwitterAPI": "posting_api",
-    "VehicleControlAPI": "vehicle_control",
-}
-_SOURCES = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
-_SCHEMA_TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": "string"}
 
 Instances = dict[str, Any]
 
 
-class BFCL:
-    """See ``coevolve.environments.base.Environment``. Items are split by index: a scenario is in one split only."""
-
-    name = "bfcl"
-    panels = ("validation", "test")
-
-    def __init__(self) -> None:
-        data = _data()
-        content = b"".join(_items_file(folder).read_bytes() for folder in (data, data / "possible_answer"))
-        self.fingerprint = f"bfcl-eval-{version('bfcl-eval')}-{hashlib.sha256(content).hexdigest()[:12]}"
-
-    def tasks(self, split: str) -> Sequence[Task]:
-        try:
-            return _split()[split]
-        except KeyError:
-            raise CoevolveError(
-                f"bfcl has no split {split!r}; expected one of: seed, {', '.join(self.panels)}"
-            ) from None
-
-    def tools(self) -> Sequence[dict[str, Any]]:
-        return [schema for name in DOCS for schema in _documented(name).values()]
-
-    def open(self) -> "BFCLSession":
-        return BFCLSession()
-
-    def reference(self, task: Task) -> list[list[ToolCall]]:
-        return task.reference
-
-
 class BFCLSession:
-    """See ``coevolve.environments.base.Session``."""
+    """See ``coevolve.environments.base.Session``.
+
+    The check ``strict`` is an outcome of its own that the reward ignores: no call in a turn that has no answer, none to
+    a function that was not offered, and no state changed twice by the same call where the answer makes it once.
+    """
 
     def __init__(self) -> None:
         self._task: Task | None = None
         self._instances: Instances = {}
-        self._tools: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._owners: dict[str, str] = {}  # function name → API class; what was not offered is executed too
         self._turn = 0
         self._steps = 0
         self._heard: list[list[str]] = []
+        self._made: Counter[str] = Counter()  # calls of this turn, by content
         self._failed: str = ""
+        self._strict = True
         self._passed = 0
         self._over = False
 
@@ -93,42 +52,56 @@ class BFCLSession:
             raise CoevolveError(f"task {task.task_id} belongs to environment {task.environment!r}, expected 'bfcl'")
         self._task = task
         self._instances = _instances(task)
-        self._tools = {
-            name: (group, schema)
-            for group in task.world["involved_classes"]
-            for name, schema in _documented(group).items()
-            if name not in task.world.get("excluded_function", [])
-        }
-        self._turn, self._steps, self._heard, self._failed, self._over = 0, 0, [[]], "", False
-        self._passed = 0
-        return Turn("user", task.turns[0] if task.turns else "", tools=[schema for _, schema in self._tools.values()])
+        self._owners = {name: group for group in self._instances for name in documented(group)}
+        self._turn, self._heard, self._made, self._failed, self._over = 0, [[]], Counter(), "", False
+        self._strict, self._passed, self._steps = True, 0, 0
+        return Turn("user", task.turns[0] if task.turns else "", tools=offered(task, 0))
 
-    def step(self, call: ToolCall) -> Turn:
-        if self._over:
-            return Turn("tool", "the episode is over", error=True, done=True)
+    def begin_reply(self) -> None:
         self._steps += 1
         if self._steps > MAX_STEPS:
             self._failed, self._over = self._failed or "steps", True
-            return Turn("tool", f"more than {MAX_STEPS} calls in a turn", error=True, done=True)
-        known = self._tools.get(call.name)
-        if known is None:
+
+    def step(self, call: ToolCall) -> Turn:
+        if self._over or self._task is None:
+            return Turn("tool", "the episode is over", error=True, done=True)
+        repeated = self._made[key := content_hash([call.name, call.arguments])]
+        self._made[key] += 1
+        self._strict = self._strict and self._allowed(call)
+        if call.name not in self._owners:
             self._heard[-1].append(content := "Error during execution: no such function")
             return Turn("tool", content, error=True)
-        content = execute(self._instances[known[0]], call)
+        before = self.digest() if repeated else ""
+        content = execute(self._instances[self._owners[call.name]], call)
+        if repeated and repeated >= self._answered(call) and self.digest() != before:
+            self._strict = False
         self._heard[-1].append(content)
         return Turn("tool", content, error=_refused(content))
+
+    def _allowed(self, call: ToolCall) -> bool:
+        """Whether this turn has an answer, and the function is offered in it."""
+        assert self._task is not None
+        world, turn = self._task.world, self._turn
+        return bool(_reference(self._task, turn)) and call.name not in hidden(world, turn)
+
+    def _answered(self, call: ToolCall) -> int:
+        """How often the answer of this turn makes the call."""
+        assert self._task is not None
+        return _reference(self._task, self._turn).count(call)
 
     def say(self, text: str) -> Turn:
         if self._task is None or self._over:
             return Turn("user", "", done=True)
         self._failed = self._failed or self._check_turn()
         self._passed += not self._failed
-        self._turn, self._steps = self._turn + 1, 0
+        self._turn, self._steps, self._made = self._turn + 1, 0, Counter()
         if self._turn >= len(self._task.turns):
             self._over = True
             return Turn("user", "", done=True)
         self._heard.append([])
-        return Turn("user", self._task.turns[self._turn])
+        arrived = str(self._turn) in self._task.world.get("missed_function", {})
+        tools = offered(self._task, self._turn) if arrived else None
+        return Turn("user", self._task.turns[self._turn], tools=tools)
 
     def _check_turn(self) -> str:
         """The name of the check that the turn so far fails, by the package's checkers; empty if none."""
@@ -157,9 +130,8 @@ class BFCLSession:
             if any(self._task.reference[passed:]):
                 failed = "called"
         checks = {name: failed != name for name in ("called", "state", "response", "steps")}
-        if not failed:
-            return Score(1.0, checks)
-        return Score(PARTIAL * passed / turns, checks)
+        checks["strict"] = not failed and self._strict
+        return Score(PARTIAL * passed / turns if failed else 1.0, checks)
 
     def digest(self) -> str:
         return content_hash([_plain(instance, {}) for _, instance in sorted(self._instances.items())])
@@ -211,14 +183,36 @@ def _refused(content: str) -> bool:
     return isinstance(value, dict) and "error" in value
 
 
+def hidden(world: dict[str, Any], turn: int) -> set[str]:
+    """Functions that are not offered in a turn: those kept back for good, and those that arrive later."""
+    later = world.get("missed_function", {})
+    return {*world.get("excluded_function", []), *(name for key in later if int(key) > turn for name in later[key])}
+
+
+def offered(task: Task, turn: int) -> list[dict[str, Any]]:
+    """The schemas of the functions offered in a turn."""
+    kept_back = hidden(task.world, turn)
+    return [
+        schema
+        for group in task.world["involved_classes"]
+        for name, schema in documented(group).items()
+        if name not in kept_back
+    ]
+
+
+def _reference(task: Task, turn: int) -> list[ToolCall]:
+    return task.reference[turn] if turn < len(task.reference) else []
+
+
 def _instances(task: Task) -> Instances:
     """Fresh instances of the classes of the task's world."""
     found = {}
     config = json.loads(_config(_Keyed(task)))
+    long = "long_context" in task.world["id"]
     for name in task.world["involved_classes"]:
-        instance = _class(name)()
+        instance = api_class(name)()
         if name != "MathAPI":
-            instance._load_scenario(config.get(name, {}), long_context=False)
+            instance._load_scenario(config.get(name, {}), long_context=long)
         found[name] = instance
     return found
 
@@ -250,7 +244,7 @@ def _config(keyed: _Keyed) -> str:
 def _truth(keyed: _Keyed) -> list[tuple[Instances, list[str]] | None]:
     """Per turn with an answer: the instances after it, and the answer's outputs. Nobody may change them."""
     instances = _instances(keyed.task)
-    owner = {name: group for group in instances for name in _documented(group)}
+    owner = {name: group for group in instances for name in documented(group)}
     found: list[tuple[Instances, list[str]] | None] = []
     for number, turn in enumerate(keyed.task.reference):
         outputs = [
@@ -262,93 +256,6 @@ def _truth(keyed: _Keyed) -> list[tuple[Instances, list[str]] | None]:
         last = number + 1 == len(keyed.task.reference)
         found.append(((instances if last else copy.deepcopy(instances)), outputs) if turn else None)
     return found
-
-
-@cache
-def _class(name: str) -> Any:
-    if name not in DOCS:
-        raise CoevolveError(f"bfcl has no API {name!r}; expected one of: {', '.join(DOCS)}")
-    return getattr(import_module(f"{_SOURCES}.{DOCS[name]}"), name)
-
-
-def _data() -> Path:
-    spec = find_spec("bfcl_eval")
-    try:
-        version("bfcl-eval")
-    except PackageNotFoundError:
-        spec = None
-    if spec is None or spec.origin is None:
-        raise CoevolveError("bfcl is not installed; run `coevolve env install bfcl`")
-    return Path(spec.origin).parent / "data"
-
-
-def _items_file(folder: Path) -> Path:
-    return folder / f"BFCL_v4_{CATEGORY}.json"
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-
-
-@cache
-def _documented(name: str) -> dict[str, dict[str, Any]]:
-    """OpenAI schemas by function name, of the functions of an API that are documented."""
-    return {
-        doc["name"]: {
-            "type": "function",
-            "function": {
-                "name": doc["name"],
-                "description": doc["description"].split("Tool description: ")[-1],
-                "parameters": _schema(doc["parameters"]),
-            },
-        }
-        for doc in _lines(_data() / "multi_turn_func_doc" / f"{DOCS[name]}.json")
-    }
-
-
-def _schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """A JSON schema of what the package writes with Python's type names."""
-    new = {**schema, "type": _SCHEMA_TYPES.get(schema.get("type", "string"), schema.get("type", "string"))}
-    if "properties" in schema:
-        new["properties"] = {key: _schema(value) for key, value in schema["properties"].items()}
-    if "items" in schema:
-        new["items"] = _schema(schema["items"])
-    return new
-
-
-@cache
-def _split() -> dict[str, tuple[Task, ...]]:
-    """Even indices are for training; odd ones are held out, validation and test in turn."""
-    answers = {row["id"]: row["ground_truth"] for row in _lines(_items_file(_data() / "possible_answer"))}
-    splits: dict[str, list[Task]] = {"seed": [], "validation": [], "test": []}
-    for index, row in enumerate(_lines(_items_file(_data()))):
-        split = "seed" if index % 2 == 0 else ("validation", "test")[index // 2 % 2]
-        splits[split].append(_task(row, answers[row["id"]], split))
-    return {name: tuple(tasks) for name, tasks in splits.items()}
-
-
-def _task(row: dict[str, Any], answer: list[list[str]], split: str) -> Task:
-    world = {key: row[key] for key in ("id", "initial_config", "involved_classes")}
-    world["excluded_function"] = row.get("excluded_function", [])
-    names = sorted(row["involved_classes"])
-    reference = [[parse_call(text, names) for text in turn] for turn in answer]
-    turns = ["\n".join(message["content"] for message in turn) for turn in row["question"]]
-    return Task.create("bfcl", split, turns, world, reference, ["+".join(names), *names])
-
-
-def parse_call(text: str, classes: Sequence[str]) -> ToolCall:
-    """A call string of the benchmark's answers: literals only, positions bound to the function's signature."""
-    node = ast.parse(text, mode="eval").body
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-        raise CoevolveError(f"expected a call with literal arguments, found {text[:80]!r}")
-    name = node.func.id
-    owner = next((one for one in classes if name in _documented(one)), None)
-    if owner is None:
-        raise CoevolveError(f"{name!r} is a function of none of: {', '.join(classes)}")
-    parameters = [one for one in inspect.signature(getattr(_class(owner), name)).parameters if one != "self"]
-    arguments = dict(zip(parameters, (ast.literal_eval(value) for value in node.args), strict=False))
-    arguments.update({str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords})
-    return ToolCall(name, json.loads(json.dumps(arguments)))
 
 
 def _plain(value: Any, seen: dict[int, int]) -> Any:

@@ -1,0 +1,149 @@
+"""What every environment promises, as checks that tests and ``coevolve env doctor`` run.
+
+A check takes an environment and how many tasks of each split to try; a broken promise is an AssertionError whose
+message names the task and says what happened.
+"""
+
+import gc
+from collections.abc import Callable, Iterator
+
+from coevolve.environments.base import Environment, Session
+from coevolve.records import Task, ToolCall
+
+Check = Callable[[Environment, int], None]
+STRANGE_NAMES = ("no_such_tool", "__class__", "__init__", "", "../../etc/passwd")
+STRANGE_VALUES: tuple[object, ...] = (None, [], {}, [[[[]]]], float("nan"), 10**400, "\ud800", "x" * 10**6, True)
+
+
+def _some(environment: Environment, count: int) -> Iterator[Task]:
+    for split in ("seed", *environment.panels):
+        yield from environment.tasks(split)[:count]
+
+
+def _perform(environment: Environment, task: Task, reference: list[list[ToolCall]]) -> tuple[Session, list[str]]:
+    """A session in which the calls were made turn by turn, and everything it said."""
+    session = environment.open()
+    seen = [session.reset(task).content]
+    for calls in reference:
+        seen += [session.step(call).content for call in calls]
+        seen.append(session.say("done").content)
+    return session, seen
+
+
+def is_an_environment(environment: Environment, count: int) -> None:
+    assert isinstance(environment, Environment), "attributes or methods of the protocol Environment are missing"
+    session = environment.open()
+    assert isinstance(session, Session), "methods of the protocol Session are missing"
+    session.close()
+    assert environment.fingerprint, "fingerprint is empty"
+    names = [schema["function"]["name"] for schema in environment.tools()]
+    doubled = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    assert not doubled, f"tools() names twice: {', '.join(doubled[:5])}"
+
+
+def tasks_are_unique(environment: Environment, count: int) -> None:
+    ids = [task.task_id for split in ("seed", *environment.panels) for task in environment.tasks(split)]
+    assert ids, "there are no tasks"
+    assert len(set(ids)) == len(ids), "a task_id occurs twice, in one split or in two"
+
+
+def reference_succeeds(environment: Environment, count: int) -> None:
+    for task in _some(environment, count):
+        session, _ = _perform(environment, task, environment.reference(task))
+        score = session.score()
+        session.close()
+        assert score.success, f"task {task.task_id}: the reference scores {score.reward}, checks {score.checks}"
+
+
+def nothing_fails(environment: Environment, count: int) -> None:
+    for task in _some(environment, count):
+        session, _ = _perform(environment, task, [[] for _ in task.turns])
+        success = session.score().success
+        session.close()
+        assert not success, f"task {task.task_id}: doing nothing succeeds"
+
+
+def scoring_is_pure(environment: Environment, count: int) -> None:
+    for task in _some(environment, count):
+        session, _ = _perform(environment, task, environment.reference(task))
+        before = session.digest()
+        assert session.score() == session.score(), f"task {task.task_id}: a second score() differs"
+        assert session.digest() == before, f"task {task.task_id}: score() changed the world"
+        session.close()
+
+
+def same_task_same_bytes(environment: Environment, count: int) -> None:
+    for task in _some(environment, count):
+        first, second = (_perform(environment, task, environment.reference(task)) for _ in range(2))
+        assert first[1] == second[1], f"task {task.task_id}: the same calls are answered differently"
+        assert first[0].digest() == second[0].digest(), f"task {task.task_id}: the same calls end in different worlds"
+        first[0].close()
+        second[0].close()
+
+
+def sessions_are_apart(environment: Environment, count: int) -> None:
+    for task in _some(environment, count):
+        idle = environment.open()
+        idle.reset(task)
+        before = idle.digest()
+        _perform(environment, task, environment.reference(task))[0].close()
+        assert idle.digest() == before, f"task {task.task_id}: one session changed another's world"
+        assert not idle.score().success, f"task {task.task_id}: one session solved another's task"
+        idle.close()
+
+
+def unknown_tool_is_an_error_turn(environment: Environment, count: int) -> None:
+    for name in STRANGE_NAMES:
+        session = environment.open()
+        session.reset(environment.tasks("seed")[0])
+        before = session.digest()
+        assert session.step(ToolCall(name, {})).error, f"tool {name!r} is not refused"
+        assert session.digest() == before, f"tool {name!r} changed the world"
+        session.close()
+
+
+def bad_argument_is_an_error_turn(environment: Environment, count: int) -> None:
+    for value in STRANGE_VALUES:
+        session = environment.open()
+        turn = session.reset(environment.tasks("seed")[0])
+        before = session.digest()
+        for schema in turn.tools or []:
+            name = schema["function"]["name"]
+            said = f"{name}(no_such_argument={str(value)[:20]})" if not isinstance(value, int) else name
+            assert session.step(ToolCall(name, {"no_such_argument": value})).error, f"{said} is not refused"
+            assert session.digest() == before, f"{said} changed the world"
+        session.close()
+
+
+def nothing_leaks(environment: Environment, count: int) -> None:
+    task = environment.tasks("seed")[0]
+
+    def cycle() -> int:
+        for _ in range(4 * count):
+            session = environment.open()
+            session.reset(task)
+            session.close()
+        gc.collect()
+        return len(gc.get_objects())
+
+    cycle()
+    first = cycle()
+    grown = cycle() - first
+    assert grown <= 50, f"{4 * count} sessions opened and closed left {grown} objects behind"
+
+
+CHECKS: dict[str, Check] = {
+    check.__name__: check
+    for check in (
+        is_an_environment,
+        tasks_are_unique,
+        reference_succeeds,
+        nothing_fails,
+        scoring_is_pure,
+        same_task_same_bytes,
+        sessions_are_apart,
+        unknown_tool_is_an_error_turn,
+        bad_argument_is_an_error_turn,
+        nothing_leaks,
+    )
+}
