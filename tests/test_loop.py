@@ -1,0 +1,62 @@
+"""The data side of the loop without a model: an unreliable policy's trajectories become signals, chains and tasks."""
+
+import json
+from dataclasses import asdict, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from coevolve.environments import make
+from coevolve.explore import ScriptedExplorer, explore, requests
+from coevolve.files import write_trajectories
+from coevolve.params import Explore
+from coevolve.policies.scripted import ReferencePolicy
+from coevolve.records import SignalKind
+from coevolve.rollout import Assignment, Limits, play
+from coevolve.signals import extract
+from coevolve.signals.table import open_table
+from coevolve.synthesize import synthesize
+from coevolve.verify import verify
+
+KNOBS = Explore(explorer="scripted", explorations=128, max_calls=8, tries=12)
+
+
+@pytest.mark.parametrize("name", ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])])
+def test_trajectories_become_signals_and_signals_accepted_tasks(name: str, tmp_path: Path) -> None:
+    environment = make(name)
+    tasks = environment.tasks("seed")[:48]
+    trajectories = []
+    for step, corruption in enumerate((0.1, 0.1, 0.5)):  # it forgets
+        assignments = [
+            Assignment(task, 100 * step + sample, step=step, group=group, sample=sample)
+            for group, task in enumerate(tasks)
+            for sample in range(4)
+        ]
+        policy = ReferencePolicy(environment, corruption)
+        episodes = play(policy, environment, assignments, Limits(60, 10**6, 64, 60.0))
+        trajectories += [episode.trajectory for episode in episodes]
+    write_trajectories(tmp_path / "trajectories.parquet", trajectories)
+    with open_table(tmp_path / "trajectories.parquet") as table:
+        signals = list(extract(table, 0, 5, 2.0, list(SignalKind)))
+    assert {signal.kind for signal in signals} == set(SignalKind)
+
+    wanted = requests(environment, tasks, trajectories, signals, KNOBS.explorations, 0, 0)
+    found = explore(ScriptedExplorer(environment, tasks, trajectories, KNOBS), wanted, lambda count: None)
+    assert {one for exploration in found for one in exploration.signal_ids} <= {one.signal_id for one in signals}
+    candidates = synthesize(environment, tasks, found, 64, 0, lambda count: None)
+    panels = {panel: environment.tasks(panel) for panel in environment.panels}
+    judged = verify(name, [json.dumps(asdict(one)) for one in candidates], tasks, panels, 0.9, 2)
+    accepted = [task for verdict, task in judged if verdict.accepted and task]
+    assert len(accepted) >= 30
+    assert all(task.provenance and task.provenance.signal_ids for task in accepted)
+
+    # the environment's own checker passes them, and nothing else does
+    for corruption, share in ((0.0, 1.0), (1.0, 0.0)):
+        episodes = play(
+            ReferencePolicy(environment, corruption),
+            environment,
+            [Assignment(replace(task, split="x"), 0) for task in accepted],
+            Limits(60, 10**6, 64, 60.0),
+        )
+        assert sum(one.trajectory.success for one in episodes) == share * len(accepted)
