@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from coevolve.environments.base import Environment, Session
@@ -64,9 +65,11 @@ def play(
 ) -> list[Episode]:
     """An episode for each assignment, in order. ``batch`` episodes advance together, ``workers`` step at a time.
 
+    No more episodes run at once than the environment has sessions (its ``capacity``, if it has one).
     ``progress`` is called with the number of episodes that have just ended. An environment that breaks ends its
     episode with ``ENVIRONMENT_FAILED``: leave those out of statistics, they say nothing about the agent.
     """
+    batch = min(batch, getattr(environment, "capacity", batch))
     episodes: list[Episode] = []
     pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="environment")
     try:
@@ -150,6 +153,8 @@ class _Running:
             return
         self.conversation.tools = turn.tools or []
         self._hear(turn.role, turn.content)
+        if self._abandoned:
+            self._close()
 
     def take(self, reply: Reply) -> None:
         """Carry ``reply`` out."""
@@ -172,6 +177,8 @@ class _Running:
                 self._end(StopReason.TIMEOUT)
         except Exception as error:
             self._broken(error)
+        if self._abandoned:
+            self._close()
 
     def abandon(self) -> None:
         self._abandoned = True
@@ -207,13 +214,21 @@ class _Running:
         assert self.session is not None
         if not self._abandoned:
             self.score = self.session.score()
-            self.session.close()
+            self._close()
             self.stop, self.ended = reason, time.monotonic()
 
     def _broken(self, error: Exception) -> None:
         if not self._abandoned:
             self._hear("tool", f"environment failed: {type(error).__name__}: {error}")
+            self._close()
             self.stop, self.ended = StopReason.ENVIRONMENT_FAILED, time.monotonic()
+
+    def _close(self) -> None:
+        """What goes wrong in closing changes nothing about the episode."""
+        session, self.session = self.session, None
+        if session is not None:
+            with suppress(Exception):
+                session.close()
 
     def episode(self) -> Episode:
         assert self.stop is not None

@@ -1,0 +1,35 @@
+"""Records as JSON for the pipe to a worker. Standard library only: workers run in environments without our packages."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from coevolve.records import Provenance, Score, Task, ToolCall, Turn
+
+Message = dict[str, Any]
+
+
+def of_task(task: Task) -> Message:
+    return asdict(task)
+
+
+def to_task(value: Mapping[str, Any]) -> Task:
+    reference = [[ToolCall(**call) for call in turn] for turn in value["reference"]]
+    provenance = Provenance(**value["provenance"]) if value["provenance"] else None
+    return Task(**{**value, "reference": reference, "provenance": provenance})
+
+
+def of_turn(turn: Turn) -> Message:
+    return {key: value for key, value in asdict(turn).items() if value not in (None, False)}
+
+
+def to_turn(value: Mapping[str, Any]) -> Turn:
+    return Turn(**value)
+
+
+def of_score(score: Score) -> Message:
+    return asdict(score)
+
+
+def to_score(value: Mapping[str, Any]) -> Score:
+    return Score(**value)

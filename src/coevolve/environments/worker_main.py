@@ -1,0 +1,137 @@
+"""The worker's side: an environment in a process of its own, asked by JSON lines on standard input.
+
+`python -m coevolve.environments.worker_main PARENT MODULE:CLASS`. Standard library only, beside what the environment
+itself imports. It ends with its parent, however that ends: at the end of its input, or by the kernel's signal.
+"""
+
+import ctypes
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TextIO
+
+from coevolve.environments import wire
+from coevolve.environments.base import Environment, Session
+from coevolve.errors import CoevolveError
+from coevolve.records import ToolCall
+
+PR_SET_PDEATHSIG = 1
+OPTIONAL = ("fresh_world", "category")  # methods of an environment that the parent may ask for
+
+
+class Server:
+    """Answers one request after the other; sessions are known by number."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._sessions: dict[int, Session] = {}
+        self._next = 0
+
+    def answer(self, request: dict[str, Any]) -> Any:
+        method: Callable[..., Any] = getattr(self, f"do_{request['do']}")
+        if "session" in request:
+            return method(self._sessions[request["session"]], request)
+        return method(request)
+
+    def do_describe(self, request: dict[str, Any]) -> Any:
+        one = self._environment
+        return {
+            "fingerprint": one.fingerprint,
+            "panels": list(one.panels),
+            "tools": list(one.tools()),
+            "optional": [name for name in OPTIONAL if hasattr(one, name)],
+            "quarantine": dict(getattr(one, "quarantine", {})),
+        }
+
+    def do_tasks(self, request: dict[str, Any]) -> Any:
+        return [wire.of_task(task) for task in self._environment.tasks(request["split"])]
+
+    def do_reference(self, request: dict[str, Any]) -> Any:
+        calls = self._environment.reference(wire.to_task(request["task"]))
+        return [[[call.name, call.arguments] for call in turn] for turn in calls]
+
+    def do_fresh_world(self, request: dict[str, Any]) -> Any:
+        return self._environment.fresh_world(wire.to_task(request["task"]), request["seed"])  # type: ignore[attr-defined]
+
+    def do_category(self, request: dict[str, Any]) -> Any:
+        return self._environment.category(wire.to_task(request["task"]))  # type: ignore[attr-defined]
+
+    def do_open(self, request: dict[str, Any]) -> Any:
+        self._next += 1
+        self._sessions[self._next] = self._environment.open()
+        return self._next
+
+    def do_close(self, session: Session, request: dict[str, Any]) -> Any:
+        del self._sessions[request["session"]]
+        session.close()
+
+    def do_reset(self, session: Session, request: dict[str, Any]) -> Any:
+        return wire.of_turn(session.reset(wire.to_task(request["task"])))
+
+    def do_begin_reply(self, session: Session, request: dict[str, Any]) -> Any:
+        if begin := getattr(session, "begin_reply", None):
+            begin()
+
+    def do_step(self, session: Session, request: dict[str, Any]) -> Any:
+        return wire.of_turn(session.step(ToolCall(request["name"], request["arguments"])))
+
+    def do_say(self, session: Session, request: dict[str, Any]) -> Any:
+        return wire.of_turn(session.say(request["text"]))
+
+    def do_score(self, session: Session, request: dict[str, Any]) -> Any:
+        return wire.of_score(session.score())
+
+    def do_digest(self, session: Session, request: dict[str, Any]) -> Any:
+        return session.digest()
+
+
+def _listen(requests: "queue.SimpleQueue[str]") -> None:
+    """Pass requests on; at the end of input the process ends, also in the middle of a call."""
+    for line in sys.stdin:
+        requests.put(line)
+    os._exit(0)
+
+
+def _end_with(parent: int) -> None:
+    """Ask the kernel for SIGKILL when the parent dies: a call that holds the interpreter's lock hears no end of input."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def _serve(place: str, replies: TextIO) -> None:
+    requests: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    server: Server | None = None
+    while True:
+        request = json.loads(requests.get())
+        try:
+            if server is None:
+                module, _, name = place.partition(":")
+                server = Server(getattr(import_module(module), name)())
+            reply = {"value": server.answer(request)}
+        except CoevolveError as error:
+            reply = {"refused": str(error)}
+        except Exception as error:
+            reply = {"failed": f"{type(error).__name__}: {error}"}
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
+
+
+def main() -> None:
+    _end_with(int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what the environment prints must not get between the replies
+    sys.stdout = sys.stderr
+    _serve(sys.argv[2], replies)
+
+
+if __name__ == "__main__":
+    main()

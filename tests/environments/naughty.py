@@ -1,0 +1,39 @@
+"""miniworld with tools that misbehave; played in a worker."""
+
+import os
+import re
+import time
+
+from coevolve.environments.miniworld import Miniworld
+from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.errors import CoevolveError
+from coevolve.records import ToolCall, Turn
+
+
+class NaughtySession(MiniworldSession):
+    def step(self, call: ToolCall) -> Turn:
+        if call.name == "crash":
+            print("last words")
+            os._exit(3)
+        if call.name == "hang":
+            time.sleep(1e6)
+        if call.name == "hang_holding_the_lock":
+            re.match(r"(a+)+b", "a" * 60)
+        if call.name == "print":
+            print("noise on standard output")
+            os.system("echo more noise")
+        if call.name == "raise":
+            raise KeyError("a bug of the environment")
+        if call.name == "refuse":
+            raise CoevolveError("the environment says no")
+        return super().step(call)
+
+
+class Naughty(Miniworld):
+    def open(self) -> MiniworldSession:
+        return NaughtySession()
+
+
+class Broken(Miniworld):
+    def __init__(self) -> None:
+        raise RuntimeError("does not even start")

@@ -1,0 +1,201 @@
+"""An environment in its own process: the same promises, and what happens when it crashes, hangs or prints."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coevolve.environments.contract import CHECKS
+from coevolve.environments.worker import EnvironmentDied, WorkerEnvironment
+from coevolve.errors import CoevolveError
+from coevolve.policies.scripted import ReferencePolicy
+from coevolve.records import StopReason, ToolCall
+from coevolve.rollout import Assignment, Limits, judged, play
+
+ROOT = Path(__file__).parents[2]
+NAUGHTY = "tests.environments.naughty:Naughty"
+
+
+def hosted(place: str = NAUGHTY, size: int = 1, each: int = 4, seconds: float = 1.0) -> WorkerEnvironment:
+    return WorkerEnvironment("miniworld", place, sys.executable, size, each, seconds)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerEnvironment]:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    made = hosted()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[WorkerEnvironment]:
+    made = hosted("coevolve.environments.miniworld:Miniworld", size=2, each=4, seconds=30.0)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_in_a_worker_it_keeps_the_contract(plain: WorkerEnvironment, check: str) -> None:
+    CHECKS[check](plain, 5)
+
+
+@pytest.mark.parametrize(
+    ("tool", "reason"),
+    [
+        ("crash", r"ended in step \(exit code 3\): last words"),
+        ("hang", "step took longer than 1 s"),
+        ("hang_holding_the_lock", "step took longer than 1 s"),
+        ("raise", "KeyError: 'a bug of the environment'"),
+    ],
+)
+def test_what_it_breaks_is_said_and_replaced(world: WorkerEnvironment, tool: str, reason: str) -> None:
+    task = world.tasks("seed")[0]
+    session = world.open()
+    session.reset(task)
+    with pytest.raises(EnvironmentDied, match=reason):
+        session.step(ToolCall(tool))
+    session.close()
+    fresh = world.open()
+    for call in fresh.reset(task) and task.reference[0]:
+        fresh.step(call)
+    assert fresh.score().success
+    fresh.close()
+
+
+def test_a_refusal_and_noise_break_nothing(world: WorkerEnvironment) -> None:
+    task = world.tasks("seed")[0]
+    session = world.open()
+    session.reset(task)
+    with pytest.raises(CoevolveError, match="the environment says no"):
+        session.step(ToolCall("refuse"))
+    session.step(ToolCall("print"))
+    for call in task.reference[0]:
+        session.step(call)
+    assert session.score().success
+
+
+def test_an_argument_larger_than_a_pipe_passes(plain: WorkerEnvironment) -> None:
+    session = plain.open()
+    session.reset(plain.tasks("seed")[0])
+    assert session.step(ToolCall("find_contact", {"name": "x" * 10**7})).error
+    session.close()
+
+
+def test_a_broken_environment_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with pytest.raises(CoevolveError, match="does not even start"):
+        hosted("tests.environments.naughty:Broken")
+    with pytest.raises(CoevolveError, match="No module named"):
+        hosted("no.such.module:Class")
+
+
+class Saboteur(ReferencePolicy):
+    """Plays the reference, but makes the first episode of the batch crash the environment."""
+
+    def act(self, conversations):  # type: ignore[no-untyped-def]
+        replies = super().act(conversations)
+        for one, reply in zip(conversations, replies, strict=True):
+            if one.seed == 0 and reply.calls:
+                reply.calls[0] = ToolCall("crash")
+        return replies
+
+
+def test_episodes_of_a_crashed_worker_fail_with_that_reason_and_are_not_scored(world: WorkerEnvironment) -> None:
+    tasks = world.tasks("seed")[:12]
+    assignments = [Assignment(task, seed) for seed, task in enumerate(tasks)]
+    episodes = play(Saboteur(world), world, assignments, Limits(16, 10**6, 64, 30.0))
+    reasons = [one.trajectory.stop_reason for one in episodes]
+    assert reasons[0] is StopReason.ENVIRONMENT_FAILED
+    assert "last words" in episodes[0].trajectory.messages[-1]["content"]
+    # at most those that shared its process; capacity is 4, so that later batches have a new one
+    assert all(reason is StopReason.DONE for reason in reasons[4:])
+    assert all(one.trajectory.success for one in judged(episodes))
+
+
+def test_who_comes_too_many_waits(plain: WorkerEnvironment) -> None:
+    held = [plain.open() for _ in range(plain.capacity)]
+    opened = threading.Event()
+
+    def late() -> None:
+        plain.open().close()
+        opened.set()
+
+    threading.Thread(target=late, daemon=True).start()
+    assert not opened.wait(0.3)
+    assert plain.tasks("test")  # questions outside of sessions do not wait
+    held.pop().close()
+    assert opened.wait(5)
+    for session in held:
+        session.close()
+
+
+def test_play_takes_no_more_sessions_than_there_are(plain: WorkerEnvironment) -> None:
+    assignments = [Assignment(task, 0) for task in plain.tasks("seed")[:20]]
+    episodes = play(ReferencePolicy(plain), plain, assignments, Limits(16, 10**6, 64, 30.0))
+    assert all(one.trajectory.success for one in episodes)
+    assert sum(worker.sessions for worker in plain.pool.workers) == 0
+
+
+def test_episodes_that_time_out_give_their_sessions_back(world: WorkerEnvironment) -> None:
+    class Stuck(Saboteur):
+        def act(self, conversations):  # type: ignore[no-untyped-def]
+            replies = ReferencePolicy.act(self, conversations)
+            for reply in replies:
+                reply.calls = [ToolCall("hang")]
+            return replies
+
+    (episode,) = play(Stuck(world), world, [Assignment(world.tasks("seed")[0], 0)], Limits(16, 10**6, 64, 0.3))
+    assert episode.trajectory.stop_reason is StopReason.TIMEOUT
+    deadline = time.monotonic() + 10
+    while any(worker.sessions for worker in world.pool.workers if not worker.dead) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(worker.sessions for worker in world.pool.workers if not worker.dead)
+
+
+@pytest.mark.parametrize("tool", ["", "hang", "hang_holding_the_lock"])
+@pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_no_orphan_outlives_its_parent(tool: str, death: signal.Signals) -> None:
+    if tool == "hang_holding_the_lock" and sys.platform != "linux":
+        pytest.skip("only Linux ends a process with its parent's")
+    code = textwrap.dedent(
+        f"""
+        import sys, threading
+        from coevolve.environments.worker import WorkerEnvironment
+        from coevolve.records import ToolCall
+        world = WorkerEnvironment("miniworld", {NAUGHTY!r}, sys.executable, 1, 4, 1000.0)
+        session = world.open()
+        session.reset(world.tasks("seed")[0])
+        print(world.pool.workers[0].pid, flush=True)
+        session.step(ToolCall({tool!r}))
+        threading.Event().wait()
+        """
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    )
+    assert parent.stdout
+    worker = int(parent.stdout.readline())
+    time.sleep(0.3)
+    parent.send_signal(death)
+    parent.wait(timeout=10)
+    deadline = time.monotonic() + 5
+    while alive(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(worker)
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
