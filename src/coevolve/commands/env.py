@@ -1,27 +1,33 @@
-"""``coevolve env``: which environments there are, what they offer, and how to get them."""
+"""``coevolve env``: which environments there are, what they offer, how to get them, and whether they keep their word."""
 
 import argparse
 import json
 import subprocess
 import sys
+import time
 
 from coevolve.errors import CoevolveError
 
 # Their dependencies would downgrade ours, and what we use of them needs none.
-REQUIREMENTS = {"bfcl": "bfcl-eval==2026.3.23"}
+WITHOUT_DEPENDENCIES = {"bfcl": "bfcl-eval==2026.3.23", "bfcl_single": "bfcl-eval==2026.3.23"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    commands.add_parser("list", help="names, and whether they are installed")
-    install = commands.add_parser("install", help="install what an environment needs")
-    install.add_argument("name", choices=sorted(REQUIREMENTS))
+    commands.add_parser("list", help="names, and which are installed")
+    install = commands.add_parser("install", help="install what an environment needs, pinned")
+    install.add_argument("name")
     show = commands.add_parser("show", help="splits, fingerprint and tools of an environment")
     show.add_argument("name")
+    doctor = commands.add_parser(
+        "doctor", help="run the contract tests on an environment, or on all that are installed"
+    )
+    doctor.add_argument("name", nargs="?")
+    doctor.add_argument("--tasks", type=int, default=5, metavar="N", help="tasks to try of each split (5)")
 
 
 def run(args: argparse.Namespace) -> int:
-    return {"list": _list, "install": _install, "show": _show}[args.action](args)
+    return {"list": _list, "install": _install, "show": _show, "doctor": _doctor}[args.action](args)
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -36,9 +42,24 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _install(args: argparse.Namespace) -> int:
-    command = [sys.executable, "-m", "pip", "install", "--no-deps", REQUIREMENTS[args.name]]
-    print(" ".join(command))
-    return subprocess.run(command, check=False).returncode
+    from coevolve.environments import make, names
+    from coevolve.environments.hosted import HOSTED, install
+
+    if args.name in HOSTED:
+        install(args.name)
+    elif args.name in WITHOUT_DEPENDENCIES:
+        command = [sys.executable, "-m", "pip", "install", "--no-deps", WITHOUT_DEPENDENCIES[args.name]]
+        print(" ".join(command), flush=True)
+        if failed := subprocess.run(command, check=False).returncode:
+            return failed
+    elif args.name in names():
+        print(f"{args.name} needs nothing to be installed")
+    # in a process of its own: this one may have looked for the package before it was there
+    code = "import sys; from coevolve.environments import make; print(sys.argv[1], make(sys.argv[1]).fingerprint)"
+    if args.name in names():
+        return subprocess.run([sys.executable, "-c", code, args.name], check=False).returncode
+    make(args.name)  # an unknown name: the error lists the known
+    return 1
 
 
 def _show(args: argparse.Namespace) -> int:
@@ -47,9 +68,45 @@ def _show(args: argparse.Namespace) -> int:
     environment = make(args.name)
     print(f"{environment.name}, {environment.fingerprint}")
     for split in ("seed", *environment.panels):
-        print(f"  {split:12s} {len(environment.tasks(split))} tasks")
+        tasks = environment.tasks(split)
+        known_bad = _unsolvable(environment, tasks)
+        ceiling = (
+            f", {known_bad} in quarantine: at most {1 - known_bad / len(tasks):.3f} can succeed" if known_bad else ""
+        )
+        print(f"  {split:12s} {len(tasks)} tasks{ceiling}")
     for schema in environment.tools():
         function = schema["function"]
         arguments = ", ".join(function["parameters"].get("properties", {}))
         print(f"  {function['name']}({arguments})  {json.dumps(function['description'])[1:-1][:90]}")
     return 0
+
+
+def _unsolvable(environment: object, tasks: object) -> int:
+    quarantine = getattr(environment, "quarantine", {})
+    return sum(task.world.get("id") in quarantine for task in tasks)  # type: ignore[attr-defined]
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from coevolve.environments import make, names
+    from coevolve.environments.contract import CHECKS
+
+    broken = 0
+    for name in [args.name] if args.name else names():
+        try:
+            environment = make(name)
+        except CoevolveError as error:
+            if args.name:
+                raise
+            print(f"{name}: {error}")
+            continue
+        print(f"{name}, {environment.fingerprint}")
+        for check, run_check in CHECKS.items():
+            began = time.perf_counter()
+            try:
+                run_check(environment, args.tasks)
+                outcome = "ok"
+            except Exception as error:  # whatever a third party's code raises is a finding
+                outcome = f"BROKEN  {error}" if isinstance(error, AssertionError) else f"BROKEN  {error!r}"
+                broken += 1
+            print(f"  {check.replace('_', ' '):32s} {time.perf_counter() - began:6.1f} s  {outcome}", flush=True)
+    return 1 if broken else 0

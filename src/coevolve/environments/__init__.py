@@ -12,7 +12,9 @@ BUILT_IN = {
     "bfcl": "coevolve.environments.bfcl:BFCL",
     "bfcl_single": "coevolve.environments.bfcl.single:BFCLSingle",
     "miniworld": "coevolve.environments.miniworld:Miniworld",
+    "textworld": "coevolve.environments.hosted",  # in a worker, with packages of its own
 }
+_HOSTED = "coevolve.environments.hosted"
 
 
 def names() -> list[str]:
@@ -22,6 +24,9 @@ def names() -> list[str]:
 
 def make(name: str) -> Environment:
     """The environment called ``name``; an unknown one is a CoevolveError that lists the known."""
+    if BUILT_IN.get(name) == _HOSTED:
+        hosted: Environment = import_module(_HOSTED).make_hosted(name)
+        return hosted
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         environment: Environment = getattr(import_module(module), attribute)()

@@ -202,10 +202,7 @@ class WorkerEnvironment:
         self._arguments = (place, python, size, each, seconds, start_seconds)
         self._pools: dict[int, Pool] = {}
         self._tasks: dict[str, tuple[Task, ...]] = {}
-        try:
-            about = self._ask("describe")
-        except EnvironmentDied as error:
-            raise CoevolveError(f"{name} does not start: {error}") from None
+        about = self._ask("describe")
         self.fingerprint: str = about["fingerprint"]
         self.panels: tuple[str, ...] = tuple(about["panels"])
         self.quarantine: dict[str, str] = about["quarantine"]
@@ -221,9 +218,13 @@ class WorkerEnvironment:
         return self._pools[os.getpid()]
 
     def _ask(self, do: str, **fields: Any) -> Any:
-        return self.pool.any().ask(do, **fields)
+        try:
+            return self.pool.any().ask(do, **fields)
+        except EnvironmentDied as error:
+            raise CoevolveError(f"{self.name}: {' '.join(str(error).split())}") from None
 
     def tasks(self, split: str) -> Sequence[Task]:
+        """Kept, since a worker may need long to make them."""
         if split not in self._tasks:
             self._tasks[split] = tuple(wire.to_task(one) for one in self._ask("tasks", split=split))
         return self._tasks[split]

@@ -1,0 +1,78 @@
+"""Environments whose packages live in a virtual environment of their own, under the project's cache folder."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from coevolve.environments.worker import WorkerEnvironment
+from coevolve.errors import CoevolveError
+
+REQUIREMENTS = Path(__file__).parent / "requirements"
+MARK = ".installed"  # holds the hash of the requirements that were installed
+
+
+@dataclass(frozen=True, slots=True)
+class Hosted:
+    """What ``WorkerEnvironment`` takes; ``each`` is how many sessions share a process."""
+
+    place: str
+    size: int = 2
+    each: int = 16
+    seconds: float = 60.0
+
+
+HOSTED = {
+    "textworld": Hosted("coevolve.environments.textworld:TextWorld"),
+}
+
+
+def cache() -> Path:
+    """Where environments keep what they install and build: COEVOLVE_CACHE, or scratch/environments of the project."""
+    root = Path(os.environ.get("DVC_ROOT", ".")).resolve()
+    return Path(os.environ.get("COEVOLVE_CACHE", root / "scratch/environments"))
+
+
+def requirements(name: str) -> Path:
+    return REQUIREMENTS / f"{name}.txt"
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(requirements(name).read_bytes()).hexdigest()[:16]
+
+
+def _python(name: str) -> Path:
+    return cache() / name / "venv/bin/python"
+
+
+def installed(name: str) -> bool:
+    """Whether the virtual environment holds exactly what the requirements pin."""
+    mark = cache() / name / "venv" / MARK
+    return mark.exists() and mark.read_text() == _digest(name)
+
+
+def install(name: str) -> None:
+    """Build the virtual environment anew; a failure leaves none behind."""
+    folder = cache() / name / "venv"
+    shutil.rmtree(folder, ignore_errors=True)
+    print(f"{folder}: installing {requirements(name).name}; this takes a minute or two", flush=True)
+    try:
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        command = [str(_python(name)), "-m", "pip", "install", "--disable-pip-version-check", "-q", "--no-deps"]
+        subprocess.run([*command, "-r", str(requirements(name))], check=True)
+        (folder / MARK).write_text(_digest(name))
+    except (subprocess.CalledProcessError, OSError) as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise CoevolveError(f"{name} could not be installed: {error}; is the package registry reachable?") from None
+
+
+def make_hosted(name: str) -> WorkerEnvironment:
+    """The environment in workers; not installed is a CoevolveError that says what to type."""
+    if not installed(name):
+        raise CoevolveError(f"{name} is not installed; run `coevolve env install {name}`")
+    one = HOSTED[name]
+    os.environ.setdefault("COEVOLVE_CACHE", str(cache()))  # for the workers
+    return WorkerEnvironment(name, one.place, str(_python(name)), one.size, one.each, one.seconds)

@@ -1,0 +1,254 @@
+"""TextWorld (Microsoft) as a source of seeded text games, with walkthroughs and graded rewards. Runs in a worker.
+
+A game is made of a seed and compiled when it is first played (seconds); the file stays in the cache. Its own quest is
+the goal, with its points as partial reward. A task that the loop synthesizes has another goal: that the facts of the
+world end as its reference leaves them (``goal: state`` in its world).
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from coevolve.environments import wire
+from coevolve.errors import CoevolveError
+from coevolve.records import Score, Task, ToolCall, Turn, content_hash
+
+COUNTS = {"seed": 64, "validation": 24, "test": 24, "hard": 24}
+FIRST_SEED = {"seed": 10_000, "validation": 20_000, "test": 30_000, "hard": 40_000}
+# rooms, objects, and the quests that all must be done, with the commands that each needs at most
+SIZES = {
+    "plain": {"rooms": 3, "objects": 5, "quests": 2, "length": 2},
+    "hard": {"rooms": 5, "objects": 8, "quests": 2, "length": 3},
+}
+PARTIAL = 0.49  # what a run without success can reach
+MAX_COMMAND = 200  # characters
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "act",
+            "description": "Do something in the world, by a command such as 'go east' or 'take lamp from table'",
+            "parameters": {
+                "type": "object",
+                "properties": {"command": {"type": "string", "description": "one command in plain words"}},
+                "required": ["command"],
+            },
+        },
+    },
+    {
+        "type": "function",
+        "function": {
+            "name": "commands",
+            "description": "The commands that the world accepts right now",
+            "parameters": {"type": "object", "properties": {}, "required": []},
+        },
+    },
+]
+
+
+class TextWorld:
+    """See ``coevolve.environments.base.Environment``."""
+
+    name = "textworld"
+    panels = ("validation", "test", "hard")
+
+    def __init__(self) -> None:
+        recipe = content_hash([COUNTS, FIRST_SEED, SIZES])
+        self.fingerprint = f"textworld-{version('textworld')}-{recipe[:12]}"
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        if split not in COUNTS:
+            raise CoevolveError(f"textworld has no split {split!r}; expected one of: {', '.join(COUNTS)}")
+        return _tasks(split)
+
+    def tools(self) -> Sequence[dict[str, Any]]:
+        return TOOLS
+
+    def open(self) -> "TextWorldSession":
+        return TextWorldSession()
+
+    def reference(self, task: Task) -> list[list[ToolCall]]:
+        return task.reference
+
+    def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
+        """Another game of the same size, without its quest. One of few, so that most are in the cache already."""
+        worlds = ({"seed": 50_000 + (seed + step) % 64, "size": task.world["size"]} for step in range(64))
+        return {**next(world for world in worlds if _made(world)), "goal": "state"}
+
+
+class TextWorldSession:
+    """See ``coevolve.environments.base.Session``. What is not possible is refused and changes nothing."""
+
+    def __init__(self) -> None:
+        self._task: Task | None = None
+        self._game: Any = None
+        self._state: Any = None
+        self._acted = False
+
+    def reset(self, task: Task) -> Turn:
+        if task.environment != "textworld":
+            raise CoevolveError(
+                f"task {task.task_id} belongs to environment {task.environment!r}, expected 'textworld'"
+            )
+        self.close()
+        self._task, self._game = task, _started(task.world)
+        self._state = self._game.reset()
+        self._acted = False
+        return Turn("user", task.turns[0] if task.turns else "", tools=TOOLS)
+
+    def step(self, call: ToolCall) -> Turn:
+        if self._state is None:
+            return Turn("tool", "the episode is over", error=True, done=True)
+        if call.name == "commands" and not call.arguments:
+            return Turn("tool", json.dumps(sorted(self._state.admissible_commands)))
+        command = call.arguments.get("command")
+        if call.name != "act" or set(call.arguments) != {"command"} or not isinstance(command, str):
+            return Turn("tool", "expected act(command) or commands()", error=True)
+        if self._state.done:
+            return Turn("tool", "the game is over", error=True, done=True)
+        if command not in self._state.admissible_commands:
+            return Turn("tool", f"not possible here: {command[:MAX_COMMAND]}", error=True)
+        self._state, _, _ = self._game.step(command)
+        self._acted = True
+        return Turn("tool", _plain(self._state.feedback))
+
+    def say(self, text: str) -> Turn:
+        return Turn("user", "", done=True)
+
+    def score(self) -> Score:
+        if self._task is None or self._state is None:
+            raise CoevolveError("score() before reset(): no task was started")
+        if self._task.world.get("goal") == "state":
+            reached = self._acted and _facts(self._state) == _wanted(_frozen(self._task.world), _commands(self._task))
+            return Score(float(reached), {"state": reached})
+        won = bool(self._state.won)
+        share = self._state.score / max(self._state.max_score, 1)
+        return Score(1.0 if won else PARTIAL * share, {"won": won, "not_lost": not self._state.lost})
+
+    def digest(self) -> str:
+        return content_hash(list(_facts(self._state)))
+
+    def close(self) -> None:
+        if self._game is not None:
+            self._game.close()
+        self._task = self._game = self._state = None
+
+
+def _plain(text: str) -> str:
+    """Feedback without the status line and the prompt."""
+    lines = [line.rstrip() for line in text.splitlines()]
+    return "\n".join(line for line in lines if line and not line.lstrip().startswith(">")).strip()
+
+
+def _facts(state: Any) -> tuple[str, ...]:
+    return tuple(sorted(str(fact) for fact in state.facts))
+
+
+def _commands(task: Task) -> tuple[str, ...]:
+    return tuple(
+        str(call.arguments.get("command"))
+        for turn in task.reference
+        for call in turn
+        if call.name == "act"  # looking changes nothing
+    )
+
+
+def _frozen(world: dict[str, Any]) -> str:
+    return json.dumps(world, sort_keys=True)
+
+
+@lru_cache(maxsize=256)
+def _wanted(world: str, commands: tuple[str, ...]) -> tuple[str, ...]:
+    """The facts after the commands."""
+    game = _started(json.loads(world))
+    state = game.reset()
+    for command in commands:
+        if command in state.admissible_commands:
+            state, _, _ = game.step(command)
+    facts = _facts(state)
+    game.close()
+    return facts
+
+
+def _made(world: dict[str, Any]) -> tuple[Any, Any] | None:
+    """The game of a world and the options it was made with; None where no quest of the size fits the map."""
+    from textworld import GameOptions
+    from textworld.generator import QuestGenerationError, make_game
+
+    size = SIZES[world["size"]]
+    options = GameOptions()
+    options.seeds = world["seed"]
+    options.nb_rooms, options.nb_objects = size["rooms"], size["objects"]
+    options.nb_parallel_quests, options.quest_length = size["quests"], size["length"]
+    try:
+        return make_game(options), options
+    except QuestGenerationError:
+        return None
+
+
+def _folder() -> Path:
+    folder = Path(os.environ.get("COEVOLVE_CACHE", tempfile.gettempdir())) / "textworld"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _file(world: dict[str, Any]) -> Path:
+    """The compiled game; made once, also when several workers want it at the same time."""
+    from textworld.generator import compile_game
+
+    key = hashlib.sha256(f"{version('textworld')} {world['seed']} {SIZES[world['size']]}".encode()).hexdigest()[:16]
+    target = _folder() / f"{key}.z8"
+    if not target.exists():
+        if (made := _made(world)) is None:
+            raise CoevolveError(f"textworld makes no game of seed {world['seed']} and size {world['size']}")
+        game, options = made
+        with tempfile.TemporaryDirectory(dir=_folder()) as place:
+            options.path, options.file_ext = f"{place}/{key}.z8", ".z8"
+            compile_game(game, options)
+            os.replace(f"{place}/{key}.json", _folder() / f"{key}.json")
+            os.replace(f"{place}/{key}.z8", target)
+    return target
+
+
+def _started(world: dict[str, Any]) -> Any:
+    import textworld
+
+    wanted = textworld.EnvInfos(
+        feedback=True, admissible_commands=True, facts=True, score=True, max_score=True, won=True, lost=True
+    )
+    return textworld.start(str(_file(world)), wanted)
+
+
+@cache
+def _tasks(split: str) -> tuple[Task, ...]:
+    """Made once (a quarter of a second each), then read from the cache."""
+    file = _folder() / f"{TextWorld().fingerprint}-{split}.jsonl"
+    if not file.exists():
+        made = _generated(split)
+        with tempfile.TemporaryDirectory(dir=_folder()) as place:
+            lines = Path(place) / "tasks"
+            lines.write_text("".join(json.dumps(wire.of_task(task)) + "\n" for task in made), encoding="utf-8")
+            os.replace(lines, file)
+    return tuple(wire.to_task(json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines())
+
+
+def _generated(split: str) -> list[Task]:
+    size = "hard" if split == "hard" else "plain"
+    found: dict[str, Task] = {}
+    seed = FIRST_SEED[split]
+    while len(found) < COUNTS[split]:
+        world = {"seed": seed, "size": size}
+        seed += 1
+        if made := _made(world):
+            game = made[0]
+            commands = game.metadata["walkthrough"]
+            calls = [ToolCall("act", {"command": command}) for command in commands]
+            task = Task.create("textworld", split, [game.objective], world, [calls], [f"{len(commands)} commands"])
+            found[task.task_id] = task
+    return list(found.values())
