@@ -7,12 +7,13 @@ import pytest
 
 from coevolve.cli import COMMANDS
 from coevolve.environments import make
+from coevolve.environments.contract import CHECKS
 from coevolve.files import read_tasks, write_jsonl
 
 
-def coevolve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def coevolve(*arguments: str, cwd: Path | None = None, typed: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from coevolve.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, input=typed)
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
@@ -66,7 +67,7 @@ def test_verify_judges_a_file_of_tasks(tmp_path: Path) -> None:
     assert [task.task_id for task in read_tasks(tmp_path / "out/accepted.jsonl")] == [t.task_id for t in tasks[1:]]
     unknown = coevolve("verify", "--environment", "minworld", *arguments[2:], cwd=tmp_path)
     assert unknown.returncode == 1
-    assert "expected one of: bfcl, bfcl_single, miniworld" in unknown.stderr
+    assert "expected one of: bfcl, bfcl_single, miniworld, textworld" in unknown.stderr
 
 
 def test_env_lists_and_shows() -> None:
@@ -74,3 +75,54 @@ def test_env_lists_and_shows() -> None:
     shown = coevolve("env", "show", "miniworld").stdout
     assert "find_contact(name, city)" in shown
     assert "seed" in shown
+
+
+def test_env_doctor_runs_the_contract() -> None:
+    done = coevolve("env", "doctor", "miniworld", "--tasks", "2")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 1 + len(CHECKS)
+    assert all(line.endswith("ok") for line in lines[1:])
+
+
+def test_env_install_of_an_unknown_name_lists_the_known() -> None:
+    done = coevolve("env", "install", "nowhere")
+    assert done.returncode == 1
+    assert "miniworld" in done.stderr
+
+
+@pytest.mark.parametrize(("last", "end"), [("done", "success"), ("/quit", "no success")])
+def test_play_takes_calls_and_words(last: str, end: str) -> None:
+    task = make("miniworld").tasks("seed")[0]
+    calls = [f"{call.name}({', '.join(f'{k}={v!r}' for k, v in call.arguments.items())})" for call in task.reference[0]]
+    typed = ["/tools archive", "find_contact(name=unquoted)", "no_such_tool()", *calls, last]
+    if last == "/quit":
+        typed.remove(calls[-1])
+    done = coevolve("play", "miniworld", task.task_id[:10], typed="\n".join(typed))
+    assert done.returncode == 0, done.stderr
+    assert task.turns[0] in done.stdout
+    assert "archive_mail(mail_id)" in done.stdout
+    assert "expected literals" in done.stdout
+    assert done.stdout.splitlines()[-1].endswith(end)
+
+
+def test_play_names_what_is_wrong_with_the_task() -> None:
+    done = coevolve("play", "miniworld", "100000")
+    assert done.returncode == 1
+    assert "number below 256" in done.stderr
+
+
+def test_evaluate_prints_a_table_by_category(tmp_path: Path) -> None:
+    arguments = ["--environment", "miniworld", "--split", "test", "--tasks", "64", "--out", "outcomes.jsonl"]
+    done = coevolve("evaluate", *arguments, "--policy", "reference", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if "goal" in line]
+    assert [row[:2] + row[3:4] for row in rows] == [
+        ["1", "goal", "1.000"],
+        ["2", "goals", "1.000"],
+        ["3", "goals", "1.000"],
+    ]
+    assert len((tmp_path / "outcomes.jsonl").read_text().splitlines()) == 64
+    wrong = coevolve("evaluate", *arguments, "--policy", "nowhere", cwd=tmp_path)
+    assert wrong.returncode == 1
+    assert "no such directory" in wrong.stderr

@@ -25,7 +25,8 @@ def params() -> Params:
 
 def outcomes(successes: int) -> list[Outcome]:
     return [
-        Outcome("validation", f"{n:016x}", "f", float(n < successes), n < successes, "done", 4, 40) for n in range(128)
+        Outcome("validation", f"{n:016x}", "f", float(n < successes), n < successes, "done", 4, 40, {})
+        for n in range(128)
     ]
 
 

@@ -9,6 +9,8 @@ from coevolve import __version__
 from coevolve.stage import guard
 
 COMMANDS = {
+    "evaluate": "play a policy on an environment's panels and print a table by category",
+    "play": "act in an environment yourself",
     "env": "list, install and check environments",
     "signals": "extract weakness signals from any trainer's trajectories",
     "verify": "let an environment judge candidate tasks",

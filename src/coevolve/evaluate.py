@@ -1,6 +1,6 @@
 """Evaluation on frozen panels, with bootstrap confidence intervals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +21,13 @@ class Outcome:
 
     panel: str
     task_id: str
-    family: str
+    category: str
     score: float
     success: bool
     stop_reason: str
     turns: int
     tokens: int
+    checks: dict[str, bool]
 
 
 def evaluate(
@@ -52,15 +53,22 @@ def evaluate(
                 Outcome(
                     panel=name,
                     task_id=one.task_id,
-                    family=(by_id[one.task_id].tags or [""])[0],
+                    category=category(environment, by_id[one.task_id]),
                     score=one.score,
                     success=one.success,
                     stop_reason=str(one.stop_reason),
                     turns=len(one.tokens),
                     tokens=sum(one.tokens),
+                    checks=one.checks,
                 )
             )
     return outcomes
+
+
+def category(environment: Environment, task: Task) -> str:
+    """The line of a table of results that the task belongs to: what the environment says, or else its first tag."""
+    named: Callable[[Task], str] | None = getattr(environment, "category", None)
+    return named(task) if named else (task.tags or ["other"])[0]
 
 
 def metrics(outcomes: Sequence[Outcome], knobs: Evaluate, seed: int) -> dict[str, dict[str, Any]]:

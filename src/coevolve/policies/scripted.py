@@ -10,28 +10,34 @@ from coevolve.seeding import generator
 
 
 class ReferencePolicy:
-    """Replays a task's reference a call at a time, and with chance ``corruption`` leaves a call out."""
+    """Replays a task's reference a call at a time (``parallel``: a turn at a time).
+
+    With chance ``corruption`` it leaves a call out.
+    """
 
     name = "reference"
 
-    def __init__(self, environment: Environment, corruption: float = 0.0) -> None:
+    def __init__(self, environment: Environment, corruption: float = 0.0, parallel: bool = False) -> None:
         self._environment = environment
         self._corruption = corruption
-        self._left: dict[int, list[ToolCall | None]] = {}
+        self._parallel = parallel
+        self._left: dict[int, list[list[ToolCall]]] = {}
 
     def begin(self, conversations: Sequence[Conversation]) -> None:
         self._left = {}
         for one in conversations:
             rng = generator("reference policy", one.seed)
-            calls: list[ToolCall | None] = []
+            replies: list[list[ToolCall]] = []
             for turn in self._environment.reference(one.task):
-                calls.extend(call for call in turn if rng.random() >= self._corruption)
-                calls.append(None)  # the end of a turn is a message without a call
-            self._left[one.key] = calls
+                calls = [call for call in turn if rng.random() >= self._corruption]
+                replies += [calls] * bool(calls) if self._parallel else [[call] for call in calls]
+                replies.append([])  # the end of a turn is a message without a call
+            self._left[one.key] = replies
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         replies = []
         for one in conversations:
-            call = self._left[one.key].pop(0) if self._left[one.key] else None
-            replies.append(Reply("done") if call is None else Reply(render_call(call), [call]))
+            calls = self._left[one.key].pop(0) if self._left[one.key] else []
+            text = "\n".join(render_call(call) for call in calls) or "done"
+            replies.append(Reply(text, calls))
         return replies

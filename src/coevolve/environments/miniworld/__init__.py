@@ -51,6 +51,10 @@ class Miniworld:
         """Another world of the kind that ``task`` plays in."""
         return {"seed": derive_seed("fresh world", seed) % 2**31, "variant": task.world.get("variant", "plain")}
 
+    def category(self, task: Task) -> str:
+        goals = task.tags[0].count("+") + 1
+        return f"{goals} goal{'s' * (goals > 1)}"
+
     @staticmethod
     def generate(split: str, count: int, seed: int, every: bool = False) -> list[Task]:
         """``count`` fresh tasks of the seed distribution, or of ``every`` family evenly."""

@@ -1,0 +1,115 @@
+"""``coevolve evaluate``: a policy on an environment's panels, as a table by category."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coevolve.errors import CoevolveError
+
+if TYPE_CHECKING:
+    from coevolve.environments import Environment
+    from coevolve.evaluate import Outcome
+    from coevolve.params import Evaluate
+    from coevolve.policies.base import Policy
+
+HELP = """
+POLICY is a transformers model directory with a chat template, such as policies/0, or `reference`, which replays each
+task's reference: what a perfect agent would score.
+
+`strict` is the share that also keeps the environment's stricter rules, where it has such a check; `ceiling` is what can
+be reached where items are in quarantine. `all` weighs every category the same, as leaderboards do.
+
+  coevolve evaluate --environment bfcl --policy policies/0 --split test
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = HELP
+    parser.add_argument("--environment", required=True, metavar="NAME")
+    parser.add_argument("--policy", required=True, metavar="POLICY")
+    parser.add_argument("--split", action="append", metavar="NAME", help="a panel, or seed (every panel)")
+    parser.add_argument("--tasks", type=int, default=10**9, metavar="N", help="the first N of each split (all)")
+    parser.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (0)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--max-turns", type=int, default=100, help="replies in an episode (100)")
+    parser.add_argument("--max-tokens", type=int, default=32768, help="tokens in an episode (32768)")
+    parser.add_argument("--max-reply", type=int, default=1024, help="tokens in a reply (1024)")
+    parser.add_argument("--max-seconds", type=float, default=600.0, help="wall time of an episode (600)")
+    parser.add_argument("--threads", type=int, default=1, help="torch threads (1)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="also write the outcome of every task (JSONL)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from coevolve.environments import make
+    from coevolve.evaluate import evaluate
+    from coevolve.files import write_jsonl
+    from coevolve.params import Evaluate
+    from coevolve.rollout import Limits
+
+    environment = make(args.environment)
+    splits = {split: environment.tasks(split) for split in args.split or environment.panels}
+    knobs = Evaluate(tasks=args.tasks, temperature=args.temperature, bootstrap=2000, confidence=0.95)
+    limits = Limits(args.max_turns, args.max_tokens, args.max_reply, args.max_seconds)
+    outcomes = evaluate(_policy(args, environment), environment, splits, limits, knobs, args.seed)
+    if args.out:
+        write_jsonl(args.out, outcomes)
+    played = sum(min(len(tasks), args.tasks) for tasks in splits.values())
+    print(f"{args.environment} ({environment.fingerprint}), policy {args.policy}")
+    for split, tasks in splits.items():
+        bad = {task.task_id for task in tasks if task.world.get("id") in getattr(environment, "quarantine", {})}
+        _print(split, [one for one in outcomes if one.panel == split], bad, knobs, args.seed)
+    if len(outcomes) < played:
+        print(f"{played - len(outcomes)} episodes are left out: the environment broke in them")
+    return 0
+
+
+def _policy(args: argparse.Namespace, environment: "Environment") -> "Policy":
+    if args.policy == "reference":
+        from coevolve.policies.scripted import ReferencePolicy
+
+        return ReferencePolicy(environment, parallel=True)
+    if not Path(args.policy).is_dir():
+        raise CoevolveError(f"--policy {args.policy}: no such directory; expected a model directory, or `reference`")
+    from coevolve.policies.transformers import TransformersPolicy, load
+
+    return TransformersPolicy(*load(args.policy, args.threads), args.temperature)
+
+
+def _print(split: str, outcomes: Sequence["Outcome"], bad: set[str], knobs: "Evaluate", seed: int) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from coevolve.evaluate import interval
+
+    table = Table(title=split, box=box.SIMPLE_HEAD, title_justify="left")
+    strict = any("strict" in one.checks for one in outcomes)
+    for column in ("category", "tasks", "success", *(["strict"] if strict else []), *(["ceiling"] if bad else [])):
+        table.add_column(column, justify="left" if column == "category" else "right")
+    categories = {name: [one for one in outcomes if one.category == name] for name in _names(outcomes)}
+    rows: list[list[float]] = []
+    for name, ours in categories.items():
+        successes = [one.success for one in ours]
+        low, high = interval(successes, knobs, seed)
+        figures = [_share(successes)]
+        figures += [_share([one.success and one.checks.get("strict", True) for one in ours])] if strict else []
+        figures += [_share([one.task_id not in bad for one in ours])] if bad else []
+        rows.append(figures)
+        first = f"{figures[0]:.3f} ±{(high - low) / 2:.3f}"
+        table.add_row(name, str(len(ours)), first, *(f"{one:.3f}" for one in figures[1:]))
+    if len(rows) > 1:
+        means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+        table.add_section()
+        table.add_row(
+            "all", str(len(outcomes)), *(f"{one:.3f}{'       ' if not n else ''}" for n, one in enumerate(means))
+        )
+    Console().print(table)
+
+
+def _names(outcomes: Sequence["Outcome"]) -> list[str]:
+    return list(dict.fromkeys(one.category for one in outcomes))
+
+
+def _share(values: Sequence[Any]) -> float:
+    return sum(map(bool, values)) / len(values)

@@ -1,0 +1,155 @@
+"""``coevolve play``: act in an environment yourself."""
+
+import argparse
+import ast
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from coevolve.errors import CoevolveError
+from coevolve.records import Score, Task, ToolCall, Turn
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from coevolve.environments import Environment
+
+HELP = """
+TASK is a task_id (or its beginning) or a number within the split; without it the first task.
+
+  find_contact(name="Ada")   makes a call; arguments are literals, in the schema's order where they have no name
+  any other line             is said, as an agent's message without a call: it ends the turn
+  /tools [WORD]              the tools, with their arguments (those with WORD in them)
+  /reference                 the calls that solve the task
+  /score                     the checks as they stand
+  /quit                      or Ctrl-D ends
+"""
+STYLES = {"user": "bold cyan", "tool": "green", "error": "red"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = HELP
+    parser.add_argument("name", metavar="NAME", help="an environment; see `coevolve env list`")
+    parser.add_argument("task", nargs="?", default="0", metavar="TASK")
+    parser.add_argument("--split", default="seed", help="seed or a panel (seed)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from coevolve.environments import make
+
+    console = Console(highlight=False)
+    environment = make(args.name)
+    task = _chosen(environment, args.task, args.split)
+    session = environment.open()
+    try:
+        score = _episode(console, environment, task, session)
+    finally:
+        session.close()
+    _show_score(console, score)
+    return 0
+
+
+def _chosen(environment: "Environment", wanted: str, split: str) -> Task:
+    tasks = environment.tasks(split)
+    found = [task for task in tasks if task.task_id.startswith(wanted) or task.world.get("id") == wanted]
+    if len(found) == 1 or (found and len(wanted) >= 8):
+        return found[0]
+    if wanted.isdecimal() and int(wanted) < len(tasks):
+        return tasks[int(wanted)]
+    raise CoevolveError(
+        f"{environment.name} has no task {wanted!r} in {split}; expected a task_id or a number below {len(tasks)}"
+    )
+
+
+def _episode(console: "Console", environment: "Environment", task: Task, session: Any) -> Score:
+    """Play until the environment says that it is over, or the player does."""
+    turn = session.reset(task)
+    tools = turn.tools or []
+    console.print(f"{environment.name}, task {task.task_id}; {len(tools)} tools, /tools lists them", style="dim")
+    _show(console, turn)
+    for line in _lines():
+        if line == "/quit":
+            break
+        if line.startswith("/"):
+            _command(console, line, environment, task, tools, session)
+            continue
+        try:
+            call = parse_call(line, tools)
+        except CoevolveError as error:
+            console.print(str(error), style=STYLES["error"], markup=False)
+            continue
+        turn = session.step(call) if call else session.say(line)
+        tools = turn.tools if turn.tools is not None else tools
+        _show(console, turn)
+        if turn.done:
+            break
+    score: Score = session.score()
+    return score
+
+
+def _lines() -> Iterator[str]:
+    """What the player types; a prompt only where someone is there to see it."""
+    if sys.stdin.isatty():
+        import readline  # noqa: F401  (makes input() remember lines)
+    while True:
+        try:
+            line = input("> " if sys.stdin.isatty() else "").strip()
+        except EOFError:
+            return
+        if line:
+            yield line
+
+
+def parse_call(line: str, tools: Sequence[Mapping[str, Any]]) -> ToolCall | None:
+    """``line`` as a call with literal arguments; None where it is no call. A call that cannot be read is an error."""
+    known = {tool["function"]["name"]: tool["function"]["parameters"].get("properties", {}) for tool in tools}
+    name, bracket, rest = line.partition("(")
+    if not bracket or not rest.endswith(")") or " " in name.strip():
+        return None
+    try:
+        node = ast.parse(f"_({rest}", mode="eval").body
+        if not isinstance(node, ast.Call):
+            raise ValueError("not a call")
+        values = [ast.literal_eval(one) for one in node.args]
+        named = {str(one.arg): ast.literal_eval(one.value) for one in node.keywords}
+        json.dumps([values, named])
+    except (SyntaxError, ValueError, TypeError):
+        raise CoevolveError(f'{line[:80]}: expected literals, as in {name}(key="value", number=3)') from None
+    return ToolCall(name.strip(), {**dict(zip(known.get(name.strip(), {}), values, strict=False)), **named})
+
+
+def _command(
+    console: "Console", line: str, environment: "Environment", task: Task, tools: Sequence[Any], session: Any
+) -> None:
+    command, _, word = line.partition(" ")
+    if command == "/tools":
+        for tool in tools:
+            function = tool["function"]
+            shown = f"{function['name']}({', '.join(function['parameters'].get('properties', {}))})"
+            if word in shown or word in function["description"]:
+                console.print(f"  {shown}  [dim]{function['description'][:100]!r}[/dim]")
+    elif command == "/reference":
+        for turn in environment.reference(task):
+            for call in turn:
+                arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
+                console.print(f"  {call.name}({arguments})", markup=False)
+            console.print("  then a message", style="dim")
+    elif command == "/score":
+        _show_score(console, session.score())
+    else:
+        console.print("expected /tools, /reference, /score or /quit", style=STYLES["error"])
+
+
+def _show(console: "Console", turn: Turn) -> None:
+    if turn.content:
+        style = STYLES["error"] if turn.error else STYLES.get(turn.role, "")
+        console.print(f"{turn.role}: {turn.content}", style=style, markup=False)
+
+
+def _show_score(console: "Console", score: Score) -> None:
+    for name, passed in score.checks.items():
+        console.print(f"  {'✓' if passed else '✗'} {name}", style="green" if passed else "red")
+    console.print(f"score {score.reward:.2f}: {'success' if score.success else 'no success'}", style="bold")
