@@ -1,0 +1,236 @@
+"""Small databases made from seeds, and the questions that can be asked of them.
+
+A question is a family: words, a statement, and for each of its parameters a query that lists what it can be, so that
+every question is about something that is there.
+"""
+
+import random
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from coevolve.seeding import generator
+
+Row = tuple[object, ...]
+FIRST = (
+    "Ada",
+    "Ben",
+    "Cleo",
+    "Dina",
+    "Egon",
+    "Fay",
+    "Gus",
+    "Hana",
+    "Igor",
+    "Juno",
+    "Kai",
+    "Lena",
+    "Milo",
+    "Nora",
+    "Otto",
+)
+LAST = ("Abel", "Brand", "Cruz", "Dorn", "Ek", "Falk", "Gray", "Holm", "Ito", "Jung")
+CITIES = ("Bern", "Graz", "Kiel", "Lyon", "Oslo", "Turin")
+SHOP = """
+CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, city TEXT NOT NULL, joined TEXT NOT NULL);
+CREATE TABLE products (id INTEGER PRIMARY KEY, name TEXT NOT NULL, category TEXT NOT NULL, price INTEGER NOT NULL,
+  stock INTEGER NOT NULL);
+CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INTEGER NOT NULL REFERENCES customers,
+  product_id INTEGER NOT NULL REFERENCES products, quantity INTEGER NOT NULL, day TEXT NOT NULL, status TEXT NOT NULL);
+"""
+LIBRARY = """
+CREATE TABLE members (id INTEGER PRIMARY KEY, name TEXT NOT NULL, city TEXT NOT NULL, born INTEGER NOT NULL);
+CREATE TABLE books (id INTEGER PRIMARY KEY, title TEXT NOT NULL, author TEXT NOT NULL, genre TEXT NOT NULL,
+  year INTEGER NOT NULL, copies INTEGER NOT NULL);
+CREATE TABLE loans (id INTEGER PRIMARY KEY, member_id INTEGER NOT NULL REFERENCES members,
+  book_id INTEGER NOT NULL REFERENCES books, lent TEXT NOT NULL, returned TEXT);
+"""
+CLINIC = """
+CREATE TABLE patients (id INTEGER PRIMARY KEY, name TEXT NOT NULL, city TEXT NOT NULL, born INTEGER NOT NULL);
+CREATE TABLE doctors (id INTEGER PRIMARY KEY, name TEXT NOT NULL, field TEXT NOT NULL, fee INTEGER NOT NULL);
+CREATE TABLE visits (id INTEGER PRIMARY KEY, patient_id INTEGER NOT NULL REFERENCES patients,
+  doctor_id INTEGER NOT NULL REFERENCES doctors, day TEXT NOT NULL, minutes INTEGER NOT NULL);
+"""
+
+
+def _people(rng: random.Random, count: int) -> list[str]:
+    return rng.sample([f"{first} {last}" for first in FIRST for last in LAST], count)
+
+
+def _day(rng: random.Random) -> str:
+    return f"2026-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}"
+
+
+def _shop(rng: random.Random) -> dict[str, list[Row]]:
+    goods = [("lamp", "light"), ("torch", "light"), ("candle", "light"), ("mug", "kitchen"), ("pan", "kitchen"),
+             ("kettle", "kitchen"), ("rake", "garden"), ("spade", "garden"), ("hose", "garden"), ("tent", "camping"),
+             ("stove", "camping"), ("map", "camping")]  # fmt: skip
+    count, products = rng.randint(12, 18), len(goods)
+    ordered = rng.sample(range(1, products + 1), products - 2)  # two are never ordered
+    return {
+        "customers": [(n, name, rng.choice(CITIES), _day(rng)) for n, name in enumerate(_people(rng, count), 1)],
+        "products": [(n, name, kind, rng.randint(3, 90), rng.randint(0, 40)) for n, (name, kind) in enumerate(goods, 1)],
+        "orders": [
+            (n, rng.randint(1, count), rng.choice(ordered), rng.randint(1, 5), _day(rng),
+             rng.choice(("pending", "shipped", "returned")))
+            for n in range(1, rng.randint(40, 60))
+        ],
+    }  # fmt: skip
+
+
+def _library(rng: random.Random) -> dict[str, list[Row]]:
+    nouns = ("River", "Clock", "Garden", "Shadow", "Island", "Mirror", "Winter", "Harbour", "Forest", "Letter")
+    count, authors = rng.randint(10, 16), _people(rng, 6)
+    books: list[Row] = [
+        (n, f"The {noun}", rng.choice(authors), rng.choice(("crime", "travel", "poetry", "history")),
+         rng.randint(1950, 2025), rng.randint(1, 4))
+        for n, noun in enumerate(nouns, 1)
+    ]  # fmt: skip
+    lent = rng.sample(range(1, len(books) + 1), len(books) - 2)
+    return {
+        "members": [
+            (n, name, rng.choice(CITIES), rng.randint(1940, 2012)) for n, name in enumerate(_people(rng, count), 1)
+        ],
+        "books": books,
+        "loans": [
+            (n, rng.randint(1, count), rng.choice(lent), _day(rng), _day(rng) if rng.random() < 0.6 else None)
+            for n in range(1, rng.randint(30, 50))
+        ],
+    }
+
+
+def _clinic(rng: random.Random) -> dict[str, list[Row]]:
+    count, doctors = rng.randint(10, 16), _people(rng, 6)
+    return {
+        "patients": [
+            (n, name, rng.choice(CITIES), rng.randint(1935, 2020)) for n, name in enumerate(_people(rng, count), 1)
+        ],
+        "doctors": [
+            (n, name, rng.choice(("skin", "heart", "eyes")), rng.randint(40, 200)) for n, name in enumerate(doctors, 1)
+        ],
+        "visits": [
+            (n, rng.randint(1, count), rng.randint(1, len(doctors) - 1), _day(rng), rng.choice((10, 20, 30, 45)))
+            for n in range(1, rng.randint(30, 50))
+        ],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    schema: str
+    rows: Callable[[random.Random], dict[str, list[Row]]]
+
+
+DOMAINS = {"shop": Domain(SHOP, _shop), "library": Domain(LIBRARY, _library), "clinic": Domain(CLINIC, _clinic)}
+
+
+def build(domain: str, seed: int) -> sqlite3.Connection:
+    """A fresh database in memory: the same seed, the same rows."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection.executescript(DOMAINS[domain].schema)
+    for table, rows in DOMAINS[domain].rows(generator("sql database", domain, seed)).items():
+        marks = ", ".join("?" * len(rows[0]))
+        connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+    return connection
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """``words`` and ``sql`` hold {parameters}; ``choices`` has a query for each of them, or a list of values."""
+
+    name: str
+    domain: str
+    words: tuple[str, ...]
+    sql: str
+    choices: dict[str, str | tuple[object, ...]] = field(default_factory=dict)
+    hard: bool = False
+
+    @property
+    def writes(self) -> bool:
+        return not self.sql.startswith("SELECT")
+
+
+FAMILIES = (
+    Family("customers_of_city", "shop", ("Which customers live in {city}? Give their names.",
+           "Names of all customers from {city}, please."),
+           "SELECT name FROM customers WHERE city = {city}", {"city": "SELECT DISTINCT city FROM customers"}),
+    Family("orders_of_status", "shop", ("How many orders are {status}?", "Count the orders with status {status}."),
+           "SELECT count(*) FROM orders WHERE status = {status}", {"status": "SELECT DISTINCT status FROM orders"}),
+    Family("dearest_products", "shop", ("What are the {n} dearest products? Name and price, dearest first.",),
+           "SELECT name, price FROM products ORDER BY price DESC, name LIMIT {n}", {"n": (2, 3, 4)}),
+    Family("average_price", "shop", ("What does a product of the category {category} cost on average?",),
+           "SELECT avg(price) FROM products WHERE category = {category}",
+           {"category": "SELECT DISTINCT category FROM products"}),
+    Family("buyers_of_product", "shop", ("Who has ordered the {product}? Each name once.",
+           "Names of the customers who ordered a {product}, without repeats."),
+           "SELECT DISTINCT c.name FROM customers c JOIN orders o ON o.customer_id = c.id"
+           " JOIN products p ON p.id = o.product_id WHERE p.name = {product}",
+           {"product": "SELECT DISTINCT p.name FROM products p JOIN orders o ON o.product_id = p.id"}),
+    Family("spent_by_customer", "shop", ("How much has {customer} spent on all orders together?",),
+           "SELECT sum(o.quantity * p.price) FROM orders o JOIN products p ON p.id = o.product_id"
+           " JOIN customers c ON c.id = o.customer_id WHERE c.name = {customer}",
+           {"customer": "SELECT DISTINCT c.name FROM customers c JOIN orders o ON o.customer_id = c.id"}),
+    Family("never_ordered", "shop", ("Which products has nobody ever ordered? Names.",),
+           "SELECT name FROM products WHERE id NOT IN (SELECT product_id FROM orders)"),
+    Family("busy_customers", "shop", ("Who placed more than {n} orders? Name and number, most orders first, then by name.",),
+           "SELECT c.name, count(*) AS orders FROM customers c JOIN orders o ON o.customer_id = c.id GROUP BY c.id"
+           " HAVING count(*) > {n} ORDER BY orders DESC, c.name", {"n": (2, 3)}, hard=True),
+    Family("dearest_of_category", "shop", ("For each category, its dearest price and how many products it has.",),
+           "SELECT category, max(price), count(*) FROM products GROUP BY category", hard=True),
+    Family("cancel_orders", "shop", ("Set every pending order of {customer} to 'cancelled'.",),
+           "UPDATE orders SET status = 'cancelled' WHERE status = 'pending' AND customer_id ="
+           " (SELECT id FROM customers WHERE name = {customer})",
+           {"customer": "SELECT DISTINCT c.name FROM customers c JOIN orders o ON o.customer_id = c.id"
+            " WHERE o.status = 'pending'"}),
+    Family("raise_prices", "shop", ("Raise the price of every product of the category {category} by {n}.",),
+           "UPDATE products SET price = price + {n} WHERE category = {category}",
+           {"category": "SELECT DISTINCT category FROM products", "n": (1, 2, 5)}),
+    Family("members_of_city", "library", ("Which members live in {city}? Names.",),
+           "SELECT name FROM members WHERE city = {city}", {"city": "SELECT DISTINCT city FROM members"}),
+    Family("books_of_author", "library", ("Which books did {author} write? Title and year.",),
+           "SELECT title, year FROM books WHERE author = {author}", {"author": "SELECT DISTINCT author FROM books"}),
+    Family("books_since", "library", ("How many books are from {year} or later?",),
+           "SELECT count(*) FROM books WHERE year >= {year}", {"year": "SELECT DISTINCT year FROM books"}),
+    Family("open_loans", "library", ("Which titles has {member} not brought back yet? Each once.",),
+           "SELECT DISTINCT b.title FROM books b JOIN loans l ON l.book_id = b.id JOIN members m ON m.id = l.member_id"
+           " WHERE m.name = {member} AND l.returned IS NULL",
+           {"member": "SELECT DISTINCT m.name FROM members m JOIN loans l ON l.member_id = m.id WHERE l.returned IS NULL"}),
+    Family("never_lent", "library", ("Which books were never lent? Titles.",),
+           "SELECT title FROM books WHERE id NOT IN (SELECT book_id FROM loans)"),
+    Family("loans_by_genre", "library", ("How often was each genre lent? Genre and number, for genres lent at all.",),
+           "SELECT b.genre, count(*) FROM loans l JOIN books b ON b.id = l.book_id GROUP BY b.genre", hard=True),
+    Family("return_book", "library", ("{member} brings everything back today: set returned to '2026-12-31' on all open loans.",),
+           "UPDATE loans SET returned = '2026-12-31' WHERE returned IS NULL AND member_id ="
+           " (SELECT id FROM members WHERE name = {member})",
+           {"member": "SELECT DISTINCT m.name FROM members m JOIN loans l ON l.member_id = m.id WHERE l.returned IS NULL"}),
+    Family("patients_of_city", "clinic", ("Which patients live in {city}? Names.",),
+           "SELECT name FROM patients WHERE city = {city}", {"city": "SELECT DISTINCT city FROM patients"}),
+    Family("visits_of_patient", "clinic", ("How many minutes did {patient} spend with doctors in all?",),
+           "SELECT sum(v.minutes) FROM visits v JOIN patients p ON p.id = v.patient_id WHERE p.name = {patient}",
+           {"patient": "SELECT DISTINCT p.name FROM patients p JOIN visits v ON v.patient_id = p.id"}),
+    Family("doctors_of_field", "clinic", ("Which doctors treat {field}? Name and fee, cheapest first, then by name.",),
+           "SELECT name, fee FROM doctors WHERE field = {field} ORDER BY fee, name",
+           {"field": "SELECT DISTINCT field FROM doctors"}),
+    Family("unvisited_doctors", "clinic", ("Which doctors has nobody visited? Names.",),
+           "SELECT name FROM doctors WHERE id NOT IN (SELECT doctor_id FROM visits)"),
+    Family("raise_fees", "clinic", ("Raise the fee of every doctor for {field} by {n}.",),
+           "UPDATE doctors SET fee = fee + {n} WHERE field = {field}",
+           {"field": "SELECT DISTINCT field FROM doctors", "n": (5, 10)}),
+)  # fmt: skip
+
+
+def literal(value: object) -> str:
+    """A value as an SQL literal."""
+    return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
+
+
+def ask(family: Family, seed: int, rng: random.Random) -> tuple[str, str]:
+    """A question of the family to the database of ``seed``, in words and as a statement."""
+    connection = build(family.domain, seed)
+    chosen = {}
+    for key, choices in family.choices.items():
+        values = [row[0] for row in connection.execute(choices)] if isinstance(choices, str) else list(choices)
+        chosen[key] = rng.choice(sorted(values, key=str))
+    connection.close()
+    statement = family.sql.format(**{key: literal(value) for key, value in chosen.items()})
+    return rng.choice(family.words).format(**chosen), statement
