@@ -5,11 +5,9 @@ The same model, tasks, K, sampling and limits, in one process and one thread; wh
 """
 
 import argparse
-import inspect
 import os
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 
-from coevolve.environments import make
+from coevolve.environments import make, trl_factory
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.transformers import TransformersPolicy, load
 from coevolve.records import ToolCall, Turn
@@ -42,7 +40,6 @@ RESPONSE = {
         "content": {"close_pattern": r"<\|end\|>\s*", "content": "text"},
     },
 }
-PYTHON_TYPES = {"string": str, "integer": int}
 
 
 class Slow(MiniworldSession):
@@ -64,52 +61,6 @@ class SlowWorld:
         return Slow()
 
 
-def environment_class(tasks: dict[str, Any]) -> type:
-    """The class that TRL wants: a method for each tool, with a signature and a docstring."""
-
-    def reset(self: Any, task_id: str, **kwargs: Any) -> None:
-        self._session = Slow()
-        self._session.reset(tasks[task_id])
-
-    members: dict[str, Any] = {"reset": reset}
-    for schema in WORLD.tools():
-        function = schema["function"]
-        if function["name"] in SHIFTED:
-            continue
-        members[function["name"]] = _method(function)
-    return type("MiniworldTools", (), members)
-
-
-SHIFTED = {tool["function"]["name"] for tool in WORLD.tools()} - {
-    tool["function"]["name"] for tool in (WORLD.open().reset(WORLD.tasks("seed")[0]).tools or [])
-}
-
-
-def _method(function: dict[str, Any]) -> Callable[..., str]:
-    def method(self: Any, **arguments: Any) -> str:
-        given = {key: value for key, value in arguments.items() if value is not None}
-        content: str = self._session.step(ToolCall(function["name"], given)).content
-        return content
-
-    properties = function["parameters"]["properties"]
-    required = function["parameters"]["required"]
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = [
-        inspect.Parameter(
-            key,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=inspect.Parameter.empty if key in required else None,
-            annotation=PYTHON_TYPES[schema["type"]],
-        )
-        for key, schema in sorted(properties.items(), key=lambda item: item[0] not in required)
-    ]
-    method.__name__ = function["name"]
-    method.__doc__ = f"{function['description']}.\n\nArgs:\n" + "\n".join(f"    {key}: {key}." for key in properties)
-    method.__signature__ = inspect.Signature([own, *parameters], return_annotation=str)  # type: ignore[attr-defined]
-    method.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": str}
-    return method
-
-
 def trl_seconds(model: Any, tokenizer: Any, tasks: list[Any], group: int) -> tuple[float, int]:
     """Seconds that TRL takes for the rollouts of one step, and the tokens it generated."""
     from datasets import Dataset
@@ -120,7 +71,6 @@ def trl_seconds(model: Any, tokenizer: Any, tasks: list[Any], group: int) -> tup
     with tempfile.TemporaryDirectory() as folder:
         trainer = GRPOTrainer(
             model=model,
-            reward_funcs=lambda completions, **kwargs: [0.0] * len(completions),
             args=GRPOConfig(
                 output_dir=folder,
                 per_device_train_batch_size=len(tasks) * group,
@@ -135,7 +85,7 @@ def trl_seconds(model: Any, tokenizer: Any, tasks: list[Any], group: int) -> tup
             ),
             train_dataset=Dataset.from_list(rows),
             processing_class=tokenizer,
-            environment_factory=environment_class({task.task_id: task for task in tasks}),
+            environment_factory=trl_factory(SlowWorld()),
         )
         trainer.model.train()
         inputs = [row for row in rows for _ in range(group)]

@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 from coevolve.environments.base import Environment, Session
 from coevolve.errors import CoevolveError
 
-__all__ = ["BUILT_IN", "Environment", "Session", "make", "names"]
+__all__ = ["BUILT_IN", "Environment", "Session", "make", "names", "trl_factory", "trl_rows"]
 
 BUILT_IN = {
     "bfcl": "coevolve.environments.bfcl:BFCL",
@@ -37,3 +37,10 @@ def make(name: str) -> Environment:
             loaded: Environment = point.load()()
             return loaded
     raise CoevolveError(f"environment {name!r} is unknown; expected one of: {', '.join(names())}")
+
+
+def __getattr__(name: str) -> object:
+    """``trl_factory`` and ``trl_rows``, loaded when they are used."""
+    if name in ("trl_factory", "trl_rows"):
+        return getattr(import_module("coevolve.environments.trl"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,179 @@
+"""An environment from a plain Python class: its public methods are the tools, its attributes the state of the world.
+
+For people who have a simulator in Python. A task succeeds when the attributes end as the reference leaves them; where
+the reference changes nothing, when everything that it hears was heard. See docs/your-own-environment.md.
+"""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache
+from typing import Any, get_type_hints
+
+from coevolve.environments.wire import of_task, to_task
+from coevolve.errors import CoevolveError
+from coevolve.records import Score, Task, ToolCall, Turn, content_hash
+
+JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+World = dict[str, Any]
+Question = tuple[str, World, list[ToolCall]]
+
+
+class MethodEnvironment:
+    """See ``coevolve.environments.base.Environment``. A subclass sets ``name``, ``simulator`` and ``questions``.
+
+    ``simulator(**world)`` makes a world. A method that raises ValueError refuses the call, with that message; any other
+    exception means that the simulator is broken. Attributes must be JSON values.
+    """
+
+    name: str
+    simulator: Callable[..., Any]
+    version = "1"
+    panels: tuple[str, ...] = ("validation", "test")
+
+    def questions(self, split: str) -> Iterable[Question]:
+        """Instruction, world and the calls that solve it, for each task of a split; no two alike."""
+        raise NotImplementedError
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.name}-{self.version}"
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        if split not in ("seed", *self.panels):
+            raise CoevolveError(f"{self.name} has no split {split!r}; expected one of: seed, {', '.join(self.panels)}")
+        return [
+            Task.create(self.name, split, [words], world, [calls], [calls[0].name if calls else "nothing"])
+            for words, world, calls in self.questions(split)
+        ]
+
+    def tools(self) -> Sequence[dict[str, Any]]:
+        return _tools(type(self).simulator)
+
+    def open(self) -> "MethodSession":
+        return MethodSession(self.name, type(self).simulator)
+
+    def reference(self, task: Task) -> list[list[ToolCall]]:
+        return task.reference
+
+
+class MethodSession:
+    """See ``coevolve.environments.base.Session``."""
+
+    def __init__(self, name: str, simulator: Callable[..., Any]) -> None:
+        self._name = name
+        self._simulator = simulator
+        self._schemas = _tools(simulator)
+        self._parameters = {one["function"]["name"]: one["function"]["parameters"] for one in self._schemas}
+        self._task: Task | None = None
+        self._world: Any = None
+        self._heard: list[str] = []
+
+    def reset(self, task: Task) -> Turn:
+        if task.environment != self._name:
+            raise CoevolveError(
+                f"task {task.task_id} belongs to environment {task.environment!r}, expected {self._name!r}"
+            )
+        self._task, self._heard = task, []
+        self._world = self._simulator(**copy.deepcopy(task.world))
+        return Turn("user", task.turns[0] if task.turns else "", tools=self._schemas)
+
+    def step(self, call: ToolCall) -> Turn:
+        wrong = _wrong(self._parameters.get(call.name), call)
+        if wrong:
+            return Turn("tool", wrong, error=True)
+        before = copy.deepcopy(vars(self._world))
+        try:
+            content = str(getattr(self._world, call.name)(**call.arguments))
+        except ValueError as error:
+            vars(self._world).update(before)
+            return Turn("tool", str(error), error=True)
+        self._heard.append(content)
+        return Turn("tool", content)
+
+    def say(self, text: str) -> Turn:
+        return Turn("user", "", done=True)
+
+    def score(self) -> Score:
+        if self._task is None:
+            raise CoevolveError("score() before reset(): no task was started")
+        start, end, outputs = _truth(self._simulator, _Frozen(self._task))
+        checks = {"state": self.digest() == end}
+        if start == end:
+            checks["heard"] = bool(outputs) and set(outputs) <= set(self._heard)
+        return Score(float(all(checks.values())), checks)
+
+    def digest(self) -> str:
+        return content_hash(vars(self._world)) if self._task else ""
+
+    def close(self) -> None:
+        self._task = self._world = None
+
+
+class _Frozen:
+    """A task that can be a key: equal by world and reference."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = to_task(copy.deepcopy(of_task(task)))
+        self._key = content_hash([task.world, [[[c.name, c.arguments] for c in turn] for turn in task.reference]])
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Frozen) and other._key == self._key
+
+
+@lru_cache(maxsize=4096)
+def _truth(simulator: Callable[..., Any], frozen: _Frozen) -> tuple[str, str, list[str]]:
+    """State before and after the reference, and what it heard."""
+    session = MethodSession(frozen.task.environment, simulator)
+    session.reset(frozen.task)
+    start = session.digest()
+    turns = [session.step(call) for calls in frozen.task.reference for call in calls]
+    return start, session.digest(), [turn.content for turn in turns if not turn.error]
+
+
+@cache
+def _tools(simulator: Callable[..., Any]) -> list[dict[str, Any]]:
+    methods = inspect.getmembers(simulator, inspect.isfunction)
+    return [_schema(method) for name, method in methods if not name.startswith("_")]
+
+
+def _schema(method: Callable[..., Any]) -> dict[str, Any]:
+    """An OpenAI function schema of a method, from its type hints and the first paragraph of its docstring."""
+    hints = get_type_hints(method)
+    parameters = [one for one in inspect.signature(method).parameters.values() if one.name != "self"]
+    unknown = [one.name for one in parameters if hints.get(one.name) not in JSON_TYPES]
+    if unknown:
+        raise CoevolveError(f"{method.__qualname__}: {unknown[0]} needs a type hint: str, int, float or bool")
+    return {
+        "type": "function",
+        "function": {
+            "name": method.__name__,
+            "description": (inspect.getdoc(method) or method.__name__).split("\n\n")[0],
+            "parameters": {
+                "type": "object",
+                "properties": {one.name: {"type": JSON_TYPES[hints[one.name]]} for one in parameters},
+                "required": [one.name for one in parameters if one.default is inspect.Parameter.empty],
+            },
+        },
+    }
+
+
+def _wrong(parameters: dict[str, Any] | None, call: ToolCall) -> str:
+    """What is wrong with a call by its schema; empty if nothing."""
+    if parameters is None:
+        return f"there is no tool {call.name[:60]!r}"
+    properties = parameters["properties"]
+    for key in parameters["required"]:
+        if key not in call.arguments:
+            return f"{call.name}: {key} is missing"
+    for key, value in call.arguments.items():
+        if key not in properties:
+            return f"{call.name}: there is no argument {key[:60]!r}"
+        kind = JSON_TYPES.get(type(value))
+        wanted = properties[key]["type"]
+        if kind != wanted and not (wanted == "number" and kind == "integer"):
+            return f"{call.name}: {key} must be of type {wanted}"
+    return ""

@@ -1,0 +1,107 @@
+"""Our environments for TRL's own `environment_factory` (experimental there), for people who train without our loop.
+
+TRL wants a class: a method for each tool, with a signature and a docstring, `reset`, and `get_reward`. Its loop ends at
+the first message without a call and knows no later user turns, so that environments with several get one more tool,
+``next_request``. Its loop also steps one environment after the other; `make bench` says what that costs.
+"""
+
+import inspect
+import keyword
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from coevolve.environments import Environment, make
+from coevolve.errors import CoevolveError
+from coevolve.records import Task, ToolCall
+
+PYTHON_TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
+PROBED = 64  # tasks whose offered tools become methods
+NEXT = "next_request"
+
+
+def trl_rows(environment: str | Environment, split: str = "seed") -> list[dict[str, Any]]:
+    """Rows of a dataset for ``GRPOTrainer``: the prompt, and the ``task_id`` that ``reset`` is called with."""
+    world = make(environment) if isinstance(environment, str) else environment
+    return [
+        {"prompt": [{"role": "user", "content": task.turns[0]}], "task_id": task.task_id} for task in world.tasks(split)
+    ]
+
+
+def trl_factory(environment: str | Environment, split: str = "seed") -> type:
+    """A class for ``GRPOTrainer(environment_factory=...)``; its instances play the tasks of ``split``.
+
+    The reward is the environment's own. A tool whose name is no Python identifier cannot be a method: CoevolveError.
+    """
+    world = make(environment) if isinstance(environment, str) else environment
+    tasks = {task.task_id: task for task in world.tasks(split)}
+    session = world.open()
+    schemas: dict[str, dict[str, Any]] = {}
+    for task in list(tasks.values())[:PROBED]:
+        for schema in session.reset(task).tools or []:
+            schemas[schema["function"]["name"]] = schema["function"]
+    session.close()
+    wrong = [name for name in schemas if not name.isidentifier() or keyword.iskeyword(name)]
+    if wrong:
+        raise CoevolveError(
+            f"{world.name}: {wrong[0]!r} is no Python name, so it cannot be a tool of TRL's environments"
+        )
+    members: dict[str, Any] = {name: _method(function) for name, function in schemas.items()}
+    if any(len(task.turns) > 1 for task in tasks.values()):
+        members[NEXT] = _next_request
+    members |= {"__init__": _init(world, tasks), "reset": _reset, "get_reward": _get_reward}
+    return type(f"{world.name.title().replace('_', '')}Tools", (), members)
+
+
+def _init(world: Environment, tasks: dict[str, Task]) -> Callable[[Any], None]:
+    def init(self: Any) -> None:
+        self._session = world.open()
+        self._tasks = tasks
+
+    return init
+
+
+def _reset(self: Any, task_id: str, **row: Any) -> None:
+    self._session.reset(self._tasks[task_id])
+
+
+def _get_reward(self: Any) -> float:
+    score = self._session.score()
+    return float(score.reward)
+
+
+def _next_request(self: Any) -> str:
+    """Hear the user's next request, when the one before is done.
+
+    Returns:
+        The request, or that there is none.
+    """
+    turn = self._session.say("")
+    return "there is nothing more to do" if turn.done else str(turn.content)
+
+
+def _method(function: dict[str, Any]) -> Callable[..., str]:
+    def method(self: Any, **arguments: Any) -> str:
+        given = {key: value for key, value in arguments.items() if value is not None}
+        content: str = self._session.step(ToolCall(function["name"], given)).content
+        return content
+
+    properties: dict[str, Any] = function["parameters"].get("properties", {})
+    required: Sequence[str] = function["parameters"].get("required", [])
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [
+        inspect.Parameter(
+            key,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if key in required else None,
+            annotation=PYTHON_TYPES.get(schema.get("type", "string"), str),
+        )
+        for key, schema in sorted(properties.items(), key=lambda item: item[0] not in required)
+    ]
+    lines = [
+        f"    {key}: {' '.join(str(schema.get('description', key)).split())}" for key, schema in properties.items()
+    ]
+    method.__name__ = function["name"]
+    method.__doc__ = "\n".join([function["description"].strip(), "", *(["Args:", *lines] if lines else [])])
+    method.__signature__ = inspect.Signature([own, *parameters], return_annotation=str)  # type: ignore[attr-defined]
+    method.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": str}
+    return method

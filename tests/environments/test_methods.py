@@ -1,0 +1,112 @@
+"""An environment from a plain class: the example of the documentation, added from outside by an entry point."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coevolve.environments.contract import CHECKS
+from coevolve.environments.methods import MethodEnvironment
+from coevolve.errors import CoevolveError
+from coevolve.records import Task, ToolCall
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples/mine"
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> dict[str, str]:
+    """The example as pip would install it: importable, with its entry point."""
+    (tmp_path / "mine.py").write_text((EXAMPLE / "mine.py").read_text())
+    about = tmp_path / "mine-0.1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 0.1\n")
+    (about / "entry_points.txt").write_text("[coevolve.environments]\nmine = mine:Mine\n")
+    return {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{tmp_path}"}
+
+
+def test_the_example_is_thirty_lines_and_keeps_the_contract(outside: dict[str, str]) -> None:
+    assert len((EXAMPLE / "mine.py").read_text().splitlines()) <= 30
+    code = "from coevolve.cli import main; main()"
+    command = [sys.executable, "-c", code, "env", "doctor", "mine"]
+    done = subprocess.run(command, env=outside, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(" ok") == len(CHECKS)
+
+
+class Counter:
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def add(self, amount: int, twice: bool = False) -> str:
+        """Add an amount.
+
+        Not shown.
+        """
+        self.value += amount * (1 + twice)
+        if self.value > 100:
+            raise ValueError("too much")
+        return str(self.value)
+
+    def read(self) -> str:
+        return str(self.value)
+
+
+class Counting(MethodEnvironment):
+    name, simulator = "counting", Counter
+
+    def questions(self, split: str) -> list[tuple[str, dict[str, int], list[ToolCall]]]:
+        return [
+            ("add three", {"value": 1}, [ToolCall("add", {"amount": 3})]),
+            ("what is it?", {"value": 2}, [ToolCall("read")]),
+        ]
+
+
+def play(task: Task, *calls: ToolCall) -> tuple[bool, list[bool]]:
+    session = Counting().open()
+    session.reset(task)
+    errors = [session.step(call).error for call in calls]
+    return session.score().success, errors
+
+
+def test_schemas_come_from_hints_and_docstrings() -> None:
+    add, read = (tool["function"] for tool in Counting().tools())
+    assert add["description"] == "Add an amount."
+    assert add["parameters"]["properties"] == {"amount": {"type": "integer"}, "twice": {"type": "boolean"}}
+    assert add["parameters"]["required"] == ["amount"]
+    assert read["description"] == "read"
+
+
+def test_state_and_answers_are_judged() -> None:
+    change, look = Counting().tasks("seed")
+    assert play(change, ToolCall("add", {"amount": 1, "twice": True}), ToolCall("add", {"amount": 1})) == (
+        True,
+        [False] * 2,
+    )
+    assert play(change, ToolCall("add", {"amount": 4})) == (False, [False])
+    assert play(look, ToolCall("read")) == (True, [False])
+    assert play(look) == (False, [])
+    assert play(look, ToolCall("read"), ToolCall("add", {"amount": 1})) == (False, [False] * 2)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"amount": "3"}, {"amount": True}, {"amount": 1, "x": 1}, {"amount": 1000}])
+def test_what_is_refused_changes_nothing(arguments: dict[str, object]) -> None:
+    session = Counting().open()
+    session.reset(Counting().tasks("seed")[0])
+    before = session.digest()
+    assert session.step(ToolCall("add", arguments)).error
+    assert session.digest() == before
+
+
+def test_a_parameter_without_a_hint_is_named() -> None:
+    class Hintless:
+        def go(self, where):  # type: ignore[no-untyped-def]
+            return where
+
+    class Broken(Counting):
+        simulator = Hintless
+
+    with pytest.raises(CoevolveError, match="where needs a type hint"):
+        Broken().tools()

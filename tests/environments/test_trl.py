@@ -1,0 +1,103 @@
+"""Our environments for TRL's `environment_factory`: methods from schemas, later user turns by a tool, our reward."""
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.environments import make, trl_factory, trl_rows
+from coevolve.errors import CoevolveError
+
+POLICY = Path(__file__).parents[2] / "policies/0"
+NAMES = ["miniworld", "sql", *(["bfcl"] if find_spec("bfcl_eval") else [])]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_reference_played_by_methods_earns_the_reward(name: str) -> None:
+    world = make(name)
+    instance = trl_factory(name)()
+    for task in world.tasks("seed")[:16]:
+        instance.reset(task_id=task.task_id, prompt="whatever a row holds besides")
+        assert instance.get_reward() < 0.5
+        for number, turn in enumerate(world.reference(task)):
+            if number:
+                assert instance.next_request() == task.turns[number]
+            for call in turn:
+                assert isinstance(getattr(instance, call.name)(**call.arguments), str)
+        assert instance.get_reward() == 1.0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_transformers_reads_the_same_schemas_back(name: str) -> None:
+    from transformers.utils import get_json_schema
+
+    cls, world = trl_factory(name), make(name)
+    for schema in world.open().reset(world.tasks("seed")[0]).tools or []:
+        function = schema["function"]
+        parameters = get_json_schema(getattr(cls, function["name"]))["function"]["parameters"]
+        assert set(parameters["properties"]) == set(function["parameters"].get("properties", {}))
+        assert set(parameters.get("required", [])) == set(function["parameters"].get("required", []))
+
+
+@pytest.mark.skipif("bfcl" not in NAMES, reason="bfcl is not installed")
+def test_names_that_cannot_be_methods_are_an_error() -> None:
+    with pytest.raises(CoevolveError, match="no Python name"):
+        trl_factory("bfcl_single")
+
+
+def test_rows_name_the_tasks() -> None:
+    rows = trl_rows("miniworld", "test")
+    assert rows[0]["task_id"] == make("miniworld").tasks("test")[0].task_id
+    assert rows[0]["prompt"][0]["role"] == "user"
+
+
+@pytest.mark.slow
+def test_canary_trl_trains_with_the_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "TRL_EXPERIMENTAL_SILENCE", "1")
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    from coevolve.policies.transformers import load
+
+    model, tokenizer = load(POLICY)
+    tokenizer.response_template = {
+        "defaults": {"role": "assistant"},
+        "start_anchor": "<|assistant|>",
+        "fields": {
+            "tool_calls": {
+                "open": "<tool_call>",
+                "close_pattern": r"</tool_call>\s*",
+                "repeats": True,
+                "content": "json",
+                "transform": {"type": "function", "function": "{content}"},
+            },
+            "content": {"close_pattern": r"<\|end\|>\s*", "content": "text"},
+        },
+    }
+    rewards: list[Any] = []
+    cls = trl_factory("miniworld")
+    inner = cls.get_reward  # type: ignore[attr-defined]
+    monkeypatch.setattr(cls, "get_reward", lambda self: rewards.append(inner(self)) or rewards[-1])
+    trainer = GRPOTrainer(
+        model=model,
+        args=GRPOConfig(
+            output_dir=str(tmp_path),
+            max_steps=1,
+            per_device_train_batch_size=8,
+            num_generations=4,
+            max_completion_length=256,
+            use_cpu=True,
+            bf16=False,
+            report_to="none",
+            save_strategy="no",
+        ),
+        train_dataset=Dataset.from_list(trl_rows("miniworld")[:8]),
+        processing_class=tokenizer,
+        environment_factory=cls,
+    )
+    trainer.train()
+    assert len(rewards) == 8
+    assert all(0 <= reward <= 1 for reward in rewards)
+    assert len(set(rewards)) > 1
