@@ -16,7 +16,9 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export HF_HUB_OFFLINE ?= 1
 export DO_NOT_TRACK := 1
 
-.PHONY: repro test ui bench lint lock install
+HOSTED := textworld openenv
+
+.PHONY: environments repro test ui bench lint lock install
 .DELETE_ON_ERROR:
 
 install: $(VENV)/.installed
@@ -31,8 +33,12 @@ repro: install
 	$(BIN)/dvc repro
 	@$(BIN)/coevolve summary
 
-test: install
+test: install environments
 	COEVOLVE_REQUIRE_BFCL=1 $(BIN)/python -m pytest
+
+# environments with virtual environments of their own, in scratch/environments
+environments: install
+	@for name in $(HOSTED); do $(BIN)/coevolve env install $$name || exit 1; done
 
 ui: install
 	@echo "MLflow: http://127.0.0.1:5000 (Ctrl-C ends it)"

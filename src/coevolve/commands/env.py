@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -24,10 +25,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     doctor.add_argument("name", nargs="?")
     doctor.add_argument("--tasks", type=int, default=5, metavar="N", help="tasks to try of each split (5)")
+    serve = commands.add_parser("serve", help="serve an environment to OpenEnv clients, until Ctrl-C")
+    serve.add_argument("name")
+    serve.add_argument("--host", default="127.0.0.1", help="the interface to listen on (127.0.0.1)")
+    serve.add_argument("--port", type=int, default=8000, help="(8000)")
+    serve.add_argument("--sessions", type=int, default=64, metavar="N", help="sessions at once (64)")
 
 
 def run(args: argparse.Namespace) -> int:
-    return {"list": _list, "install": _install, "show": _show, "doctor": _doctor}[args.action](args)
+    actions = {"list": _list, "install": _install, "show": _show, "doctor": _doctor, "serve": _serve}
+    return actions[args.action](args)
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -47,7 +54,9 @@ def _install(args: argparse.Namespace) -> int:
 
     if args.name in HOSTED:
         install(args.name)
-    elif args.name in WITHOUT_DEPENDENCIES:
+        print(f"{args.name} is installed; `coevolve env doctor {args.name}` tries it")
+        return 0
+    if args.name in WITHOUT_DEPENDENCIES:
         command = [sys.executable, "-m", "pip", "install", "--no-deps", WITHOUT_DEPENDENCIES[args.name]]
         print(" ".join(command), flush=True)
         if failed := subprocess.run(command, check=False).returncode:
@@ -110,3 +119,19 @@ def _doctor(args: argparse.Namespace) -> int:
                 broken += 1
             print(f"  {check.replace('_', ' '):32s} {time.perf_counter() - began:6.1f} s  {outcome}", flush=True)
     return 1 if broken else 0
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from coevolve.environments import make
+    from coevolve.environments.hosted import cache, installed, python
+    from coevolve.environments.worker import SOURCE
+
+    make(args.name)
+    if not installed("openenv"):
+        raise CoevolveError("serving needs OpenEnv's packages; run `coevolve env install openenv`")
+    print(f"{args.name} for OpenEnv clients on http://{args.host}:{args.port}, until Ctrl-C", flush=True)
+    interpreter = str(python("openenv"))
+    command = [interpreter, "-m", "coevolve.environments.openenv_server", args.name, sys.executable]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "COEVOLVE_CACHE": str(cache())}
+    # in place of this process, so that whatever ends it ends the server
+    os.execve(interpreter, [*command, args.host, str(args.port), str(args.sessions)], environment)

@@ -12,6 +12,7 @@ BUILT_IN = {
     "bfcl": "coevolve.environments.bfcl:BFCL",
     "bfcl_single": "coevolve.environments.bfcl.single:BFCLSingle",
     "miniworld": "coevolve.environments.miniworld:Miniworld",
+    "openenv": "coevolve.environments.hosted",
     "sql": "coevolve.environments.sql:SQL",
     "textworld": "coevolve.environments.hosted",  # in a worker, with packages of its own
 }

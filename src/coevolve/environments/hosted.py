@@ -26,6 +26,7 @@ class Hosted:
 
 
 HOSTED = {
+    "openenv": Hosted("coevolve.environments.openenv:OpenEnv", each=64),
     "textworld": Hosted("coevolve.environments.textworld:TextWorld"),
 }
 
@@ -44,7 +45,8 @@ def _digest(name: str) -> str:
     return hashlib.sha256(requirements(name).read_bytes()).hexdigest()[:16]
 
 
-def _python(name: str) -> Path:
+def python(name: str) -> Path:
+    """The environment's own interpreter."""
     return cache() / name / "venv/bin/python"
 
 
@@ -55,13 +57,15 @@ def installed(name: str) -> bool:
 
 
 def install(name: str) -> None:
-    """Build the virtual environment anew; a failure leaves none behind."""
+    """Build the virtual environment, unless it is what the requirements pin; a failure leaves none behind."""
+    if installed(name):
+        return
     folder = cache() / name / "venv"
     shutil.rmtree(folder, ignore_errors=True)
     print(f"{folder}: installing {requirements(name).name}; this takes a minute or two", flush=True)
     try:
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        command = [str(_python(name)), "-m", "pip", "install", "--disable-pip-version-check", "-q", "--no-deps"]
+        command = [str(python(name)), "-m", "pip", "install", "--disable-pip-version-check", "-q", "--no-deps"]
         subprocess.run([*command, "-r", str(requirements(name))], check=True)
         (folder / MARK).write_text(_digest(name))
     except (subprocess.CalledProcessError, OSError) as error:
@@ -75,4 +79,4 @@ def make_hosted(name: str) -> WorkerEnvironment:
         raise CoevolveError(f"{name} is not installed; run `coevolve env install {name}`")
     one = HOSTED[name]
     os.environ.setdefault("COEVOLVE_CACHE", str(cache()))  # for the workers
-    return WorkerEnvironment(name, one.place, str(_python(name)), one.size, one.each, one.seconds)
+    return WorkerEnvironment(name, one.place, str(python(name)), one.size, one.each, one.seconds)

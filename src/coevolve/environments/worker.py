@@ -185,7 +185,11 @@ class Pool:
 
 
 class WorkerEnvironment:
-    """See ``coevolve.environments.base.Environment``; ``place`` is MODULE:CLASS of the environment in the worker."""
+    """See ``coevolve.environments.base.Environment``.
+
+    ``place`` is MODULE:CLASS of the environment in the worker, or
+    =NAME for one that ``make`` knows there.
+    """
 
     def __init__(
         self,
@@ -203,6 +207,7 @@ class WorkerEnvironment:
         self._pools: dict[int, Pool] = {}
         self._tasks: dict[str, tuple[Task, ...]] = {}
         about = self._ask("describe")
+        self.capacity = min(self.capacity, about["capacity"] or self.capacity)
         self.fingerprint: str = about["fingerprint"]
         self.panels: tuple[str, ...] = tuple(about["panels"])
         self.quarantine: dict[str, str] = about["quarantine"]

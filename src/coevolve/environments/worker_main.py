@@ -1,6 +1,6 @@
 """The worker's side: an environment in a process of its own, asked by JSON lines on standard input.
 
-`python -m coevolve.environments.worker_main PARENT MODULE:CLASS`. Standard library only, beside what the environment
+`python -m coevolve.environments.worker_main PARENT PLACE`; PLACE is MODULE:CLASS, or =NAME for ``make``. Standard library only, beside what the environment
 itself imports. It ends with its parent, however that ends: at the end of its input, or by the kernel's signal.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TextIO
 
-from coevolve.environments import wire
+from coevolve.environments import make, wire
 from coevolve.environments.base import Environment, Session
 from coevolve.errors import CoevolveError
 from coevolve.records import ToolCall
@@ -45,6 +45,7 @@ class Server:
             "panels": list(one.panels),
             "tools": list(one.tools()),
             "optional": [name for name in OPTIONAL if hasattr(one, name)],
+            "capacity": getattr(one, "capacity", None),
             "quarantine": dict(getattr(one, "quarantine", {})),
         }
 
@@ -105,6 +106,12 @@ def _end_with(parent: int) -> None:
         os._exit(0)
 
 
+def _made(place: str) -> Environment:
+    module, _, name = place.partition(":")
+    made: Environment = make(place[1:]) if place.startswith("=") else getattr(import_module(module), name)()
+    return made
+
+
 def _serve(place: str, replies: TextIO) -> None:
     requests: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
@@ -113,8 +120,7 @@ def _serve(place: str, replies: TextIO) -> None:
         request = json.loads(requests.get())
         try:
             if server is None:
-                module, _, name = place.partition(":")
-                server = Server(getattr(import_module(module), name)())
+                server = Server(_made(place))
             reply = {"value": server.answer(request)}
         except CoevolveError as error:
             reply = {"refused": str(error)}

@@ -1,0 +1,149 @@
+"""Any of our environments as an OpenEnv server: `coevolve env serve NAME`. Runs in the Python that has OpenEnv.
+
+The environment itself is asked through workers of our own Python, so that the two need not agree on packages. A client
+speaks MCP style: it lists tools and calls them; the tool ``say`` is a message without a call, which brings the user's
+next turn or ends the episode. The reward comes with the end, and with the state at any time.
+"""
+
+import sys
+from typing import Any
+
+from openenv.core.env_server.http_server import create_fastapi_app
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.mcp_types import (
+    CallToolAction,
+    CallToolObservation,
+    ListToolsAction,
+    ListToolsObservation,
+    Tool,
+    ToolError,
+    ToolErrorType,
+)
+from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+
+from coevolve.environments import wire
+from coevolve.environments.openenv import SAY
+from coevolve.environments.worker import WorkerEnvironment
+from coevolve.records import ToolCall, Turn
+
+SAY_TOOL = Tool(
+    name=SAY,
+    description="Say something to the user, as when a request is done: brings the next request, or the end",
+    input_schema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+)
+
+
+class Text(Observation):  # type: ignore[misc]
+    """What the user says at the start."""
+
+    content: str = ""
+
+
+def served(world: WorkerEnvironment) -> type:
+    """OpenEnv's Environment over ``world``."""
+
+    class Served(Environment):  # type: ignore[misc]
+        SUPPORTS_CONCURRENT_SESSIONS = True
+
+        def __init__(self) -> None:
+            super().__init__()
+            self._session: Any = None
+            self._tools: list[Tool] = []
+            self._steps = 0
+
+        def reset(
+            self,
+            seed: int | None = None,
+            episode_id: str | None = None,
+            split: str = "seed",
+            index: int | None = None,
+            **_: Any,
+        ) -> Observation:
+            tasks = world.tasks(split)
+            task = tasks[index if index is not None else (seed or 0) % len(tasks)]
+            if self._session is not None:
+                self._session.close()
+            self._session, self._steps = world.open(), 0
+            turn = self._session.reset(task)
+            self._offer(turn)
+            return Text(content=turn.content, metadata={"task_id": task.task_id})
+
+        def _offer(self, turn: Turn) -> None:
+            if turn.tools is not None:
+                functions = [one["function"] for one in turn.tools]
+                self._tools = [
+                    Tool(name=one["name"], description=one["description"], input_schema=one["parameters"])
+                    for one in functions
+                ]
+
+        def step(self, action: Action, timeout_s: float | None = None, **_: Any) -> Observation:
+            if isinstance(action, ListToolsAction):
+                return ListToolsObservation(tools=[*self._tools, SAY_TOOL])
+            if not isinstance(action, CallToolAction) or self._session is None:
+                raise ValueError("expected reset, and then list_tools or call_tool")
+            self._steps += 1
+            if action.tool_name == SAY:
+                turn = self._session.say(str(action.arguments.get("text", "")))
+                self._offer(turn)
+            else:
+                self._session.begin_reply()
+                turn = self._session.step(ToolCall(action.tool_name, action.arguments))
+            problem = ToolError(error_type=ToolErrorType.EXECUTION_ERROR, message=turn.content) if turn.error else None
+            return CallToolObservation(
+                tool_name=action.tool_name,
+                result=None if problem else turn.content,
+                error=problem,
+                done=turn.done,
+                reward=self._session.score().reward if turn.done else None,
+            )
+
+        @property
+        def state(self) -> State:
+            if self._session is None:
+                return State(step_count=self._steps)
+            return State(step_count=self._steps, reward=self._session.score().reward, digest=self._session.digest())
+
+        def get_metadata(self) -> EnvironmentMetadata:
+            return EnvironmentMetadata(
+                name=world.name, description=f"{world.name}, served by coevolve", version=world.fingerprint
+            )
+
+        def close(self) -> None:
+            if self._session is not None:
+                self._session.close()
+                self._session = None
+
+        def list_splits(self) -> list[str]:
+            return ["seed", *world.panels]
+
+        def list_tasks(self, split: str) -> list[dict[str, Any]]:
+            return [self._spec(one) for one in world.tasks(split)]
+
+        def num_tasks(self, split: str) -> int:
+            return len(world.tasks(split))
+
+        def get_task(self, split: str, index: int) -> dict[str, Any]:
+            return self._spec(world.tasks(split)[index])
+
+        def _spec(self, task: Any) -> dict[str, Any]:
+            return {"id": task.task_id, "instruction": task.turns[0], "coevolve": wire.of_task(task)}
+
+    return Served
+
+
+def main() -> None:
+    import uvicorn
+
+    name, python, host, port, sessions = sys.argv[1:]
+    world = WorkerEnvironment(name, f"={name}", python, 2, (int(sessions) + 1) // 2)
+    app = create_fastapi_app(
+        served(world), CallToolAction, CallToolObservation, max_concurrent_envs=int(sessions), env_name=name
+    )
+    try:
+        uvicorn.run(app, host=host, port=int(port), log_level="warning", ws_max_size=2**26)
+    finally:
+        world.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Environments in virtual environments of their own, where they are installed: `make test` installs them."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coevolve.environments import make
+from coevolve.environments.contract import CHECKS
+from coevolve.environments.hosted import HOSTED, installed, requirements
+from coevolve.environments.worker import WorkerEnvironment
+from coevolve.errors import CoevolveError
+from coevolve.policies.scripted import ReferencePolicy
+from coevolve.records import Task, ToolCall
+from coevolve.rollout import Assignment, Limits, judged, play
+
+ROOT = Path(__file__).parents[2]
+LIMITS = Limits(60, 10**6, 64, 120.0)
+
+
+def needs(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(not installed(name), reason=f"{name} is not installed; run `coevolve env install {name}`")
+
+
+def test_requirements_are_pinned() -> None:
+    for name in HOSTED:
+        lines = requirements(name).read_text().splitlines()
+        assert all("==" in line for line in lines), name
+
+
+def test_what_is_not_installed_says_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COEVOLVE_CACHE", str(tmp_path))
+    for name in HOSTED:
+        with pytest.raises(CoevolveError, match=f"coevolve env install {name}"):
+            make(name)
+
+
+@pytest.fixture(scope="module")
+def textworld() -> Iterator[WorkerEnvironment]:
+    made = make("textworld")
+    assert isinstance(made, WorkerEnvironment)
+    yield made
+    made.close()
+
+
+@needs("textworld")
+class TestTextWorld:
+    @pytest.mark.parametrize("check", CHECKS)
+    def test_it_keeps_the_contract(self, textworld: WorkerEnvironment, check: str) -> None:
+        CHECKS[check](textworld, 2)
+
+    def test_rewards_are_graded(self, textworld: WorkerEnvironment) -> None:
+        task = textworld.tasks("seed")[0]
+        session = textworld.open()
+        session.reset(task)
+        rewards = []
+        for call in task.reference[0]:
+            session.step(call)
+            rewards.append(session.score().reward)
+        session.close()
+        assert rewards == sorted(rewards)
+        assert rewards[-1] == 1.0
+        assert any(0 < reward < 0.5 for reward in rewards)
+
+    def test_a_fresh_game_judges_the_state_that_a_reference_leaves(self, textworld: WorkerEnvironment) -> None:
+        seed_task = textworld.tasks("seed")[0]
+        fresh = textworld.fresh_world(seed_task, 7)  # type: ignore[attr-defined]
+        session = textworld.open()
+        session.reset(Task.create("textworld", "x", ["look around"], fresh, [[]]))
+        commands = session.step(ToolCall("commands")).content
+        session.close()
+        move = next(one for one in as_json(commands) if one.startswith(("go ", "open ", "take ")))
+        task = Task.create("textworld", "x", ["do it"], fresh, [[ToolCall("act", {"command": move})]])
+        for corruption, success in ((0.0, True), (1.0, False)):
+            (episode,) = play(ReferencePolicy(textworld, corruption), textworld, [Assignment(task, 0)], LIMITS)
+            assert episode.trajectory.success == success
+
+
+def as_json(text: str) -> list[str]:
+
+    found: list[str] = json.loads(text)
+    return found
+
+
+@pytest.fixture(scope="module", params=["miniworld", "sql"])
+def served(request: pytest.FixtureRequest) -> Iterator[WorkerEnvironment]:
+    """An environment of ours, served by OpenEnv's own server and played through its WebSocket."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    code = "from coevolve.cli import main; main()"
+    command = [sys.executable, "-c", code, "env", "serve", request.param, "--port", str(port), "--sessions", "16"]
+    server = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
+    os.environ["OPENENV_URL"] = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                made = make("openenv")
+                break
+            except CoevolveError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.3)
+        assert isinstance(made, WorkerEnvironment)
+        yield made
+        made.close()
+    finally:
+        del os.environ["OPENENV_URL"]
+        os.killpg(server.pid, signal.SIGINT)
+        server.wait(timeout=20)
+
+
+@needs("openenv")
+class TestOpenEnv:
+    @pytest.mark.parametrize("check", CHECKS)
+    def test_it_keeps_the_contract(self, served: WorkerEnvironment, check: str) -> None:
+        CHECKS[check](served, 3)
+
+    def test_many_sessions_at_once(self, served: WorkerEnvironment) -> None:
+        assignments = [Assignment(task, 0) for task in served.tasks("seed")[:40]]
+        episodes = play(ReferencePolicy(served), served, assignments, LIMITS)
+        assert len(list(judged(episodes))) == 40
+        assert all(one.trajectory.success for one in episodes)
+
+
+def test_openenv_without_a_server_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    from coevolve.environments.openenv import OpenEnv
+
+    monkeypatch.delenv("OPENENV_URL", raising=False)
+    with pytest.raises(CoevolveError, match="set OPENENV_URL"):
+        OpenEnv()
+    monkeypatch.setenv("OPENENV_URL", "http://127.0.0.1:9")
+    with pytest.raises(CoevolveError, match="no OpenEnv server answers"):
+        OpenEnv()
