@@ -16,7 +16,7 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export HF_HUB_OFFLINE ?= 1
 export DO_NOT_TRACK := 1
 
-HOSTED := textworld openenv
+HOSTED := appworld openenv textworld
 
 .PHONY: environments repro test ui bench lint lock install
 .DELETE_ON_ERROR:

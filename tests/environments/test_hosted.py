@@ -14,7 +14,7 @@ import pytest
 
 from coevolve.environments import make
 from coevolve.environments.contract import CHECKS
-from coevolve.environments.hosted import HOSTED, installed, requirements
+from coevolve.environments.hosted import HOSTED, installed, python, requirements
 from coevolve.environments.worker import WorkerEnvironment
 from coevolve.errors import CoevolveError
 from coevolve.policies.scripted import ReferencePolicy
@@ -43,9 +43,99 @@ def test_what_is_not_installed_says_what_to_type(tmp_path: Path, monkeypatch: py
 
 
 @pytest.fixture(scope="module")
-def textworld() -> Iterator[WorkerEnvironment]:
-    made = make("textworld")
+def authored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A root with a world of our own for AppWorld's engine; nothing of the benchmark's."""
+    root = tmp_path_factory.mktemp("appworld")
+    script = Path(__file__).parent / "appworld_world.py"
+    subprocess.run([str(python("appworld")), str(script), str(root)], check=True, stdout=subprocess.DEVNULL)
+    os.environ["APPWORLD_ROOT"] = str(root)
+    yield root
+    del os.environ["APPWORLD_ROOT"]
+
+
+def hosted(name: str) -> WorkerEnvironment:
+    made = make(name)
     assert isinstance(made, WorkerEnvironment)
+    return made
+
+
+@pytest.fixture(scope="module")
+def appworld(authored: Path) -> Iterator[WorkerEnvironment]:
+    made = hosted("appworld")
+    yield made
+    made.close()
+
+
+@needs("appworld")
+class TestAppWorld:
+    @pytest.mark.parametrize("check", CHECKS)
+    def test_it_keeps_the_contract(self, appworld: WorkerEnvironment, check: str) -> None:
+        CHECKS[check](appworld, 1)
+
+    def test_generated_worlds_are_not_the_benchmark(self, appworld: WorkerEnvironment) -> None:
+        assert appworld.fingerprint.startswith("appworld-generated-")
+
+    def test_episodes_run_in_parallel_processes(self, appworld: WorkerEnvironment) -> None:
+        tasks = [task for split in ("seed", *appworld.panels) for task in appworld.tasks(split)]
+        episodes = play(ReferencePolicy(appworld), appworld, [Assignment(task, 0) for task in tasks], LIMITS)
+        assert all(one.trajectory.success for one in episodes)
+        assert len(appworld.pool.workers) == HOSTED["appworld"].size == appworld.capacity
+        assert all(worker.sessions == 0 for worker in appworld.pool.workers)
+
+    def test_rewards_are_graded_by_the_evaluators_tests(self, appworld: WorkerEnvironment) -> None:
+        task = appworld.tasks("seed")[0]
+        code = str(task.reference[0][0].arguments["code"])
+        session = appworld.open()
+        session.reset(task)
+        assert session.step(ToolCall("execute", {"code": "1 / 0"})).error
+        turn = session.step(ToolCall("execute", {"code": code.replace("paint the fence", "sleep")}))
+        assert turn.done
+        score = session.score()
+        session.close()
+        assert sorted(score.checks.values()) == [False, True]
+        assert 0 < score.reward < 0.5
+
+    def test_function_calls_by_the_api_docs(self, authored: Path) -> None:
+        world = hosted("appworld_functions")
+        task = next(task for task in world.tasks("test_normal"))
+        session = world.open()
+        offered = {tool["function"]["name"] for tool in session.reset(task).tools or []}
+        assert len(offered) > 400
+
+        def call(name: str, **arguments: object) -> object:
+            turn = session.step(ToolCall(name, arguments))
+            assert not turn.error, turn.content
+            return json.loads(turn.content) if turn.content.startswith(("{", "[")) else turn.content
+
+        (account,) = [
+            one
+            for one in call("supervisor__show_account_passwords")
+            if one["account_name"] == "simple_note"  # type: ignore[attr-defined]
+        ]
+        email = call("supervisor__show_profile")["email"]  # type: ignore[index]
+        token = call("simple_note__login", username=email, password=account["password"])["access_token"]  # type: ignore[index]
+        title = task.turns[0].split("'")[1]
+        call("simple_note__create_note", access_token=token, title=title, content="paint the fence")
+        assert session.step(ToolCall("simple_note__create_note", {"title": "x"})).error
+        assert session.step(ToolCall("simple_note__no_such_api", {})).error
+        call("supervisor__complete_task")
+        assert session.score().success
+        session.close()
+        world.close()
+
+    def test_scenarios_count_together(self, appworld: WorkerEnvironment) -> None:
+        scenario = appworld.scenario  # type: ignore[attr-defined]
+        assert {scenario(task) for task in appworld.tasks("test_normal")} == {"note"}
+
+    def test_without_data_it_says_how_to_get_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("APPWORLD_ROOT", str(tmp_path))
+        with pytest.raises(CoevolveError, match="appworld download data"):
+            make("appworld")
+
+
+@pytest.fixture(scope="module")
+def textworld() -> Iterator[WorkerEnvironment]:
+    made = hosted("textworld")
     yield made
     made.close()
 

@@ -1,7 +1,7 @@
 """``coevolve evaluate``: a policy on an environment's panels, as a table by category."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,8 @@ POLICY is a transformers model directory with a chat template, such as policies/
 task's reference: what a perfect agent would score.
 
 `strict` is the share that also keeps the environment's stricter rules, where it has such a check; `ceiling` is what can
-be reached where items are in quarantine. `all` weighs every category the same, as leaderboards do.
+be reached where items are in quarantine. An environment whose tasks come in scenarios (AppWorld) gets their share too:
+the table's success is its TGC, this its SGC. `all` weighs every category the same, as leaderboards do.
 
   coevolve evaluate --environment bfcl --policy policies/0 --split test
 """
@@ -58,7 +59,11 @@ def run(args: argparse.Namespace) -> int:
     print(f"{args.environment} ({environment.fingerprint}), policy {args.policy}")
     for split, tasks in splits.items():
         bad = {task.task_id for task in tasks if task.world.get("id") in getattr(environment, "quarantine", {})}
-        _print(split, [one for one in outcomes if one.panel == split], bad, knobs, args.seed)
+        ours = [one for one in outcomes if one.panel == split]
+        _print(split, ours, bad, knobs, args.seed)
+        if scenario := getattr(environment, "scenario", None):
+            groups = {task.task_id: scenario(task) for task in tasks}
+            print(f"scenarios of which every task succeeds: {_scenarios(ours, groups):.3f}")
     if len(outcomes) < played:
         print(f"{played - len(outcomes)} episodes are left out: the environment broke in them")
     return 0
@@ -111,5 +116,14 @@ def _names(outcomes: Sequence["Outcome"]) -> list[str]:
     return list(dict.fromkeys(one.category for one in outcomes))
 
 
+def _scenarios(outcomes: Sequence["Outcome"], groups: Mapping[str, str]) -> float:
+    """The mean over scenarios of the minimum of their tasks, as AppWorld's SGC."""
+    least: dict[str, bool] = {}
+    for one in outcomes:
+        name = groups[one.task_id]
+        least[name] = least.get(name, True) and one.success
+    return _share(list(least.values()))
+
+
 def _share(values: Sequence[Any]) -> float:
-    return sum(map(bool, values)) / len(values)
+    return sum(map(bool, values)) / max(len(values), 1)

@@ -9,12 +9,14 @@ from coevolve.errors import CoevolveError
 __all__ = ["BUILT_IN", "Environment", "Session", "make", "names", "trl_factory", "trl_rows"]
 
 BUILT_IN = {
+    "appworld": "coevolve.environments.hosted",  # in a worker, with packages of its own
+    "appworld_functions": "coevolve.environments.hosted",
     "bfcl": "coevolve.environments.bfcl:BFCL",
     "bfcl_single": "coevolve.environments.bfcl.single:BFCLSingle",
     "miniworld": "coevolve.environments.miniworld:Miniworld",
     "openenv": "coevolve.environments.hosted",
     "sql": "coevolve.environments.sql:SQL",
-    "textworld": "coevolve.environments.hosted",  # in a worker, with packages of its own
+    "textworld": "coevolve.environments.hosted",
 }
 _HOSTED = "coevolve.environments.hosted"
 

@@ -43,7 +43,7 @@ class Environment(Protocol):
 
     What an environment may have besides: ``phrasebook`` (how its tools are spoken of, ``coevolve.wording.Phrasebook``),
     ``fresh_world(task, seed)`` (another start state for exploration), ``category(task)`` (the line of a table of
-    results; else its first tag), ``capacity`` (how many sessions can be open at once), ``quarantine`` (items known to
+    results; else its first tag), ``scenario(task)`` (tasks that count together), ``capacity`` (how many sessions can be open at once), ``quarantine`` (items known to
     be unsolvable, by name, with the reason).
     """
 

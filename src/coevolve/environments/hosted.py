@@ -23,9 +23,14 @@ class Hosted:
     size: int = 2
     each: int = 16
     seconds: float = 60.0
+    venv: str = ""  # of another environment, if not its own
+    after: tuple[str, ...] = ()  # a program of the virtual environment that completes the installation
 
 
 HOSTED = {
+    # its wheel holds code encrypted, which its own command unpacks; 270 MB a process
+    "appworld": Hosted("coevolve.environments.appworld:AppWorld", 4, 1, 120.0, after=("appworld", "install")),
+    "appworld_functions": Hosted("coevolve.environments.appworld:AppWorldFunctions", 4, 1, 120.0, venv="appworld"),
     "openenv": Hosted("coevolve.environments.openenv:OpenEnv", each=64),
     "textworld": Hosted("coevolve.environments.textworld:TextWorld"),
 }
@@ -37,8 +42,13 @@ def cache() -> Path:
     return Path(os.environ.get("COEVOLVE_CACHE", root / "scratch/environments"))
 
 
+def _owner(name: str) -> str:
+    """The environment whose virtual environment it uses."""
+    return HOSTED[name].venv or name
+
+
 def requirements(name: str) -> Path:
-    return REQUIREMENTS / f"{name}.txt"
+    return REQUIREMENTS / f"{_owner(name)}.txt"
 
 
 def _digest(name: str) -> str:
@@ -47,12 +57,12 @@ def _digest(name: str) -> str:
 
 def python(name: str) -> Path:
     """The environment's own interpreter."""
-    return cache() / name / "venv/bin/python"
+    return cache() / _owner(name) / "venv/bin/python"
 
 
 def installed(name: str) -> bool:
     """Whether the virtual environment holds exactly what the requirements pin."""
-    mark = cache() / name / "venv" / MARK
+    mark = cache() / _owner(name) / "venv" / MARK
     return mark.exists() and mark.read_text() == _digest(name)
 
 
@@ -60,13 +70,16 @@ def install(name: str) -> None:
     """Build the virtual environment, unless it is what the requirements pin; a failure leaves none behind."""
     if installed(name):
         return
-    folder = cache() / name / "venv"
+    folder = cache() / _owner(name) / "venv"
     shutil.rmtree(folder, ignore_errors=True)
     print(f"{folder}: installing {requirements(name).name}; this takes a minute or two", flush=True)
     try:
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         command = [str(python(name)), "-m", "pip", "install", "--disable-pip-version-check", "-q", "--no-deps"]
         subprocess.run([*command, "-r", str(requirements(name))], check=True)
+        if after := HOSTED[_owner(name)].after:
+            settings = {**os.environ, "APPWORLD_CACHE": str(folder / "share/appworld"), "APPWORLD_ROOT": str(folder)}
+            subprocess.run([str(folder / "bin" / after[0]), *after[1:]], check=True, cwd=folder, env=settings)
         (folder / MARK).write_text(_digest(name))
     except (subprocess.CalledProcessError, OSError) as error:
         shutil.rmtree(folder, ignore_errors=True)

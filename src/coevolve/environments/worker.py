@@ -250,6 +250,9 @@ class WorkerEnvironment:
     def _category(self, task: Task) -> str:
         return str(self._ask("category", task=wire.of_task(task)))
 
+    def _scenario(self, task: Task) -> str:
+        return str(self._ask("scenario", task=wire.of_task(task)))
+
     def close(self) -> None:
         self.pool.stop()
 

@@ -21,7 +21,7 @@ from coevolve.errors import CoevolveError
 from coevolve.records import ToolCall
 
 PR_SET_PDEATHSIG = 1
-OPTIONAL = ("fresh_world", "category")  # methods of an environment that the parent may ask for
+OPTIONAL = ("fresh_world", "category", "scenario")  # methods of an environment that the parent may ask for
 
 
 class Server:
@@ -61,6 +61,9 @@ class Server:
 
     def do_category(self, request: dict[str, Any]) -> Any:
         return self._environment.category(wire.to_task(request["task"]))  # type: ignore[attr-defined]
+
+    def do_scenario(self, request: dict[str, Any]) -> Any:
+        return self._environment.scenario(wire.to_task(request["task"]))  # type: ignore[attr-defined]
 
     def do_open(self, request: dict[str, Any]) -> Any:
         self._next += 1

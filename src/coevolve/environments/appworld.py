@@ -1,0 +1,216 @@
+"""AppWorld (arXiv 2407.18901) in workers, one world to a process: code actions, or function calls by its API docs.
+
+The benchmark's tasks are not ours to pass on: the user downloads them (`appworld download data`) into APPWORLD_ROOT.
+The verdict is AppWorld's own evaluator's. It judges the benchmark's tasks alone, so the loop trains and evaluates here,
+and what it synthesizes is rejected. A root with a file ``data/GENERATED`` holds worlds that are not the benchmark's:
+the fingerprint says so, and no score of theirs is one of AppWorld's.
+"""
+
+import ast
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from coevolve.errors import CoevolveError
+from coevolve.records import Score, Task, ToolCall, Turn, content_hash
+
+SPLITS = {"seed": "train", "validation": "dev", "test_normal": "test_normal", "test_challenge": "test_challenge"}
+PARTIAL = 0.49  # what a run without success can reach: its share of the evaluator's tests
+MAX_CODE = 50_000  # characters
+FAILED = "Execution failed"
+EXECUTE = {
+    "type": "function",
+    "function": {
+        "name": "execute",
+        "description": "Run Python code; `apis.APP.API(...)` calls an app, print shows a result, variables stay",
+        "parameters": {
+            "type": "object",
+            "properties": {"code": {"type": "string", "description": "Python code"}},
+            "required": ["code"],
+        },
+    },
+}
+
+
+def root() -> Path:
+    """Where AppWorld's ``data`` is; a CoevolveError says how to get it."""
+    place = Path(os.environ.get("APPWORLD_ROOT") or Path(os.environ.get("COEVOLVE_CACHE", ".")) / "appworld")
+    if not (place / "data/datasets").is_dir():
+        raise CoevolveError(
+            f"appworld has no data in {place}; download it with "
+            f"`{os.environ.get('COEVOLVE_CACHE', 'scratch/environments')}/appworld/venv/bin/appworld download data "
+            f"--root {place}`, or set APPWORLD_ROOT to where it is"
+        )
+    return place
+
+
+class AppWorld:
+    """See ``coevolve.environments.base.Environment``: code actions, as the benchmark has them."""
+
+    name = "appworld"
+    panels = ("validation", "test_normal", "test_challenge")
+    functions = False
+
+    def __init__(self) -> None:
+        import appworld
+
+        appworld.update_root(str(root()))
+        kind = "generated-" if (root() / "data/GENERATED").exists() else ""
+        names = [_names(split) for split in SPLITS]
+        self.fingerprint = f"appworld-{kind}{version('appworld')}-{content_hash(names)[:12]}"
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        if split not in SPLITS:
+            raise CoevolveError(f"{self.name} has no split {split!r}; expected one of: {', '.join(SPLITS)}")
+        return [_task(name, self.name, split, self.functions) for name in _names(split)]
+
+    def tools(self) -> Sequence[dict[str, Any]]:
+        return list(_functions().values()) if self.functions else [EXECUTE]
+
+    def open(self) -> "AppWorldSession":
+        return AppWorldSession(self.name, self.functions)
+
+    def reference(self, task: Task) -> list[list[ToolCall]]:
+        return task.reference
+
+    def category(self, task: Task) -> str:
+        return f"difficulty {task.world['difficulty']}"
+
+    def scenario(self, task: Task) -> str:
+        """Tasks of one scenario count together in SGC, the share of scenarios of which every task succeeds."""
+        return str(task.world["id"]).rsplit("_", 1)[0]
+
+
+class AppWorldFunctions(AppWorld):
+    """The same tasks by function calls."""
+
+    name = "appworld_functions"
+    functions = True
+
+
+class AppWorldSession:
+    """See ``coevolve.environments.base.Session``. A process can hold one open world."""
+
+    def __init__(self, name: str, functions: bool) -> None:
+        self._name = name
+        self._functions = functions
+        self._world: Any = None
+
+    def reset(self, task: Task) -> Turn:
+        if task.environment != self._name:
+            raise CoevolveError(
+                f"task {task.task_id} belongs to environment {task.environment!r}, expected {self._name!r}"
+            )
+        from appworld import AppWorld as World
+
+        self.close()
+        self._world = World(str(task.world["id"]), experiment_name=f"coevolve-{os.getpid()}")
+        self._world.models.start_db_tracker()
+        about = self._world.task.supervisor
+        who = f"I am {about.first_name} {about.last_name}, {about.email}, {about.phone_number}."
+        tools = list(_functions().values()) if self._functions else [EXECUTE]
+        return Turn("user", f"{who}\n{self._world.task.instruction}", tools=tools)
+
+    def step(self, call: ToolCall) -> Turn:
+        if self._world is None or self._world.task_completed():
+            return Turn("tool", "the episode is over", error=True, done=True)
+        code = _function_code(call) if self._functions else _code(call)
+        if code is None:
+            return Turn("tool", f"there is no tool {call.name[:60]!r} with these arguments", error=True)
+        content = str(self._world.execute(code)).strip()
+        return Turn("tool", content, error=content.startswith(FAILED), done=bool(self._world.task_completed()))
+
+    def say(self, text: str) -> Turn:
+        return Turn("user", "", done=True)
+
+    def score(self) -> Score:
+        if self._world is None:
+            raise CoevolveError("score() before reset(): no task was started")
+        found = self._world.evaluate().to_dict()
+        checks = {one["requirement"][:120]: True for one in found["passes"]}
+        checks |= {one["requirement"][:120]: False for one in found["failures"]}
+        if found["success"]:
+            return Score(1.0, checks)
+        return Score(PARTIAL * len(found["passes"]) / max(found["num_tests"], 1), checks)
+
+    def digest(self) -> str:
+        return content_hash(repr(self._world.models.get_tracked_db_changes()) if self._world else "")
+
+    def close(self) -> None:
+        world, self._world = self._world, None
+        if world is not None:
+            world.close()
+            shutil.rmtree(world.base_output_directory, ignore_errors=True)
+
+
+def _code(call: ToolCall) -> str | None:
+    code = call.arguments.get("code")
+    fits = (
+        call.name == "execute" and set(call.arguments) == {"code"} and isinstance(code, str) and len(code) <= MAX_CODE
+    )
+    return str(code) if fits else None
+
+
+def _function_code(call: ToolCall) -> str | None:
+    """A documented call as code: names from the documents, arguments as literals."""
+    schema = _functions().get(call.name)
+    if schema is None or set(call.arguments) - set(schema["function"]["parameters"]["properties"]):
+        return None
+    app, _, api = call.name.partition("__")
+    arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
+    code = f"print(apis.{app}.{api}({arguments}))"
+    try:
+        ast.parse(code)
+    except (SyntaxError, ValueError):
+        return None
+    return code if len(code) <= MAX_CODE else None
+
+
+@cache
+def _functions() -> dict[str, dict[str, Any]]:
+    from appworld.api_docs import prepare_api_docs
+    from appworld.apps import get_all_apps
+
+    return {
+        doc["function"]["name"]: doc
+        for app in get_all_apps(skip_admin=True)
+        for doc in prepare_api_docs(app, include_private_apis=False, format="function_calling")
+    }
+
+
+def _names(split: str) -> list[str]:
+    file = root() / f"data/datasets/{SPLITS[split]}.txt"
+    if not file.exists():
+        return []
+    return [name for line in file.read_text().splitlines() if (name := line.split(":")[0].strip())]
+
+
+def _task(name: str, environment: str, split: str, functions: bool) -> Task:
+    folder = root() / "data/tasks" / name
+    instruction = json.loads((folder / "specs.json").read_text())["instruction"]
+    difficulty = json.loads((folder / "ground_truth/metadata.json").read_text()).get("difficulty", 0)
+    reference = [] if functions else _solution(folder / "ground_truth/compiled_solution.py")
+    if functions and (calls := folder / "ground_truth/function_calls.json").exists():
+        reference = [ToolCall(one["name"], one["arguments"]) for one in json.loads(calls.read_text())]
+    world = {"id": name, "difficulty": difficulty}
+    return Task.create(environment, split, [instruction], world, [reference], [name.rsplit("_", 1)[0]])
+
+
+def _solution(file: Path) -> list[ToolCall]:
+    """The benchmark's own solution as one action, where it comes with the data: its function, called with what the
+    shell has under its parameters' names."""
+    if not file.exists():
+        return []
+    code = file.read_text()
+    made = next(
+        (one for one in ast.parse(code).body if isinstance(one, ast.FunctionDef) and one.name == "solution"), None
+    )
+    if made is None:
+        return []
+    arguments = ", ".join(one.arg for one in [*made.args.posonlyargs, *made.args.args, *made.args.kwonlyargs])
+    return [ToolCall("execute", {"code": f"{code}\nsolution({arguments})"})]
