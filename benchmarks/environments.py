@@ -1,32 +1,47 @@
-"""Steps a second in process, on references. `python benchmarks/environments.py`"""
+"""Time of a step on references, and what a worker adds to a call. `python benchmarks/environments.py [NAME ...]`"""
 
+import sys
 import time
 
-from coevolve.environments import make, names
+from coevolve.environments import Environment, make, names
+from coevolve.environments.worker import WorkerEnvironment
 from coevolve.errors import CoevolveError
+
+STEPS, SECONDS = 20_000, 10.0  # at most, of each environment
+
+
+def step_seconds(world: Environment) -> tuple[float, int]:
+    """Mean seconds of a step, and how many were made."""
+    session = world.open()
+    steps, spent, began = 0, 0.0, time.perf_counter()
+    tasks = [task for task in world.tasks("seed")[:64] if any(task.reference)]
+    while tasks and steps < STEPS and time.perf_counter() - began < SECONDS:
+        for task in tasks:
+            session.reset(task)
+            for turn in task.reference:
+                started = time.perf_counter()
+                for call in turn:
+                    session.step(call)
+                spent += time.perf_counter() - started
+                steps += len(turn)
+                session.say("")
+            if time.perf_counter() - began > SECONDS:
+                break
+    session.close()
+    return spent / max(steps, 1), steps
 
 
 def main() -> None:
-    for name in names():
+    for name in sys.argv[1:] or names():
         try:
-            world = make(name)
+            mean, steps = step_seconds(make(name))
         except CoevolveError as error:
             print(f"{name}: {error}")
             continue
-        session = world.open()
-        steps, seconds = 0, 0.0
-        tasks = world.tasks("seed")[:64]
-        while steps < 20_000:
-            for task in tasks:
-                session.reset(task)
-                for turn in task.reference:
-                    began = time.perf_counter()
-                    for call in turn:
-                        session.step(call)
-                    seconds += time.perf_counter() - began
-                    steps += len(turn)
-                    session.say("")
-        print(f"{name}: {1e6 * seconds / steps:.1f} us a step over {steps} steps")
+        print(f"{name}: {1e6 * mean:.1f} us a step over {steps} steps", flush=True)
+    hosted, _ = step_seconds(WorkerEnvironment("miniworld", "coevolve.environments.miniworld:Miniworld"))
+    inside, _ = step_seconds(make("miniworld"))
+    print(f"a worker adds {1e3 * (hosted - inside):.3f} ms to a call")
 
 
 if __name__ == "__main__":
