@@ -18,6 +18,7 @@ import torch
 
 from coevolve.environments import make, trl_factory
 from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.policies.text import RESPONSE_TEMPLATE
 from coevolve.policies.transformers import TransformersPolicy, load
 from coevolve.records import ToolCall, Turn
 from coevolve.rollout import Assignment, Episode, Limits, play
@@ -25,21 +26,6 @@ from coevolve.rollout import Assignment, Episode, Limits, play
 POLICY = Path(__file__).parent.parent / "policies/0"
 WORLD = make("miniworld")
 LIMITS = Limits(max_turns=16, max_tokens=704, max_reply=64, max_seconds=600.0)
-# how TRL reads calls of the tiny policy's format
-RESPONSE = {
-    "defaults": {"role": "assistant"},
-    "start_anchor": "<|assistant|>",
-    "fields": {
-        "tool_calls": {
-            "open": "<tool_call>",
-            "close_pattern": r"</tool_call>\s*",
-            "repeats": True,
-            "content": "json",
-            "transform": {"type": "function", "function": "{content}"},
-        },
-        "content": {"close_pattern": r"<\|end\|>\s*", "content": "text"},
-    },
-}
 
 
 class Slow(MiniworldSession):
@@ -66,7 +52,7 @@ def trl_seconds(model: Any, tokenizer: Any, tasks: list[Any], group: int) -> tup
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
-    tokenizer.response_template = RESPONSE
+    tokenizer.response_template = RESPONSE_TEMPLATE
     rows = [{"prompt": [{"role": "user", "content": task.turns[0]}], "task_id": task.task_id} for task in tasks]
     with tempfile.TemporaryDirectory() as folder:
         trainer = GRPOTrainer(

@@ -59,23 +59,11 @@ def test_canary_trl_trains_with_the_class(tmp_path: Path, monkeypatch: pytest.Mo
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
+    from coevolve.policies.text import RESPONSE_TEMPLATE
     from coevolve.policies.transformers import load
 
     model, tokenizer = load(POLICY)
-    tokenizer.response_template = {
-        "defaults": {"role": "assistant"},
-        "start_anchor": "<|assistant|>",
-        "fields": {
-            "tool_calls": {
-                "open": "<tool_call>",
-                "close_pattern": r"</tool_call>\s*",
-                "repeats": True,
-                "content": "json",
-                "transform": {"type": "function", "function": "{content}"},
-            },
-            "content": {"close_pattern": r"<\|end\|>\s*", "content": "text"},
-        },
-    }
+    tokenizer.response_template = RESPONSE_TEMPLATE
     rewards: list[Any] = []
     cls = trl_factory("miniworld")
     inner = cls.get_reward  # type: ignore[attr-defined]

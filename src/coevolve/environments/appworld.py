@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from coevolve.environments.base import check_owner, unknown_split
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn, content_hash
 
@@ -66,7 +67,7 @@ class AppWorld:
 
     def tasks(self, split: str) -> Sequence[Task]:
         if split not in SPLITS:
-            raise CoevolveError(f"{self.name} has no split {split!r}; expected one of: {', '.join(SPLITS)}")
+            raise unknown_split(self.name, split, SPLITS)
         return [_task(name, self.name, split, self.functions) for name in _names(split)]
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -102,10 +103,7 @@ class AppWorldSession:
         self._world: Any = None
 
     def reset(self, task: Task) -> Turn:
-        if task.environment != self._name:
-            raise CoevolveError(
-                f"task {task.task_id} belongs to environment {task.environment!r}, expected {self._name!r}"
-            )
+        check_owner(task, self._name)
         from appworld import AppWorld as World
 
         self.close()

@@ -1,8 +1,9 @@
 """The two protocols between this project and a world: a catalogue, and an episode in it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn
 
 
@@ -64,3 +65,13 @@ class Environment(Protocol):
     def reference(self, task: Task) -> list[list[ToolCall]]:
         """The calls, turn by turn, that solve ``task``."""
         ...
+
+
+def check_owner(task: Task, name: str) -> None:
+    """A task of another environment than ``name`` is a CoevolveError."""
+    if task.environment != name:
+        raise CoevolveError(f"task {task.task_id} belongs to environment {task.environment!r}, expected {name!r}")
+
+
+def unknown_split(name: str, split: str, known: Iterable[str]) -> CoevolveError:
+    return CoevolveError(f"{name} has no split {split!r}; expected one of: {', '.join(known)}")

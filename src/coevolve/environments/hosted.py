@@ -32,7 +32,7 @@ HOSTED = {
     "appworld": Hosted("coevolve.environments.appworld:AppWorld", 4, 1, 120.0, after=("appworld", "install")),
     "appworld_functions": Hosted("coevolve.environments.appworld:AppWorldFunctions", 4, 1, 120.0, venv="appworld"),
     "openenv": Hosted("coevolve.environments.openenv:OpenEnv", each=64),
-    "textworld": Hosted("coevolve.environments.textworld:TextWorld"),
+    "textworld": Hosted("coevolve.environments.textworld:TextWorld", each=64),
 }
 
 

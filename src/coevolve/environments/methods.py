@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any, get_type_hints
 
+from coevolve.environments.base import check_owner, unknown_split
 from coevolve.environments.wire import of_task, to_task
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn, content_hash
@@ -41,7 +42,7 @@ class MethodEnvironment:
 
     def tasks(self, split: str) -> Sequence[Task]:
         if split not in ("seed", *self.panels):
-            raise CoevolveError(f"{self.name} has no split {split!r}; expected one of: seed, {', '.join(self.panels)}")
+            raise unknown_split(self.name, split, ("seed", *self.panels))
         return [
             Task.create(self.name, split, [words], world, [calls], [calls[0].name if calls else "nothing"])
             for words, world, calls in self.questions(split)
@@ -70,10 +71,7 @@ class MethodSession:
         self._heard: list[str] = []
 
     def reset(self, task: Task) -> Turn:
-        if task.environment != self._name:
-            raise CoevolveError(
-                f"task {task.task_id} belongs to environment {task.environment!r}, expected {self._name!r}"
-            )
+        check_owner(task, self._name)
         self._task, self._heard = task, []
         self._world = self._simulator(**copy.deepcopy(task.world))
         return Turn("user", task.turns[0] if task.turns else "", tools=self._schemas)

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any
 
 from coevolve.environments import wire
+from coevolve.environments.base import check_owner, unknown_split
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn, content_hash
 
@@ -61,7 +62,7 @@ class OpenEnv:
 
     def tasks(self, split: str) -> Sequence[Task]:
         if split not in SPLITS:
-            raise CoevolveError(f"openenv has no split {split!r}; expected one of: {', '.join(SPLITS)}")
+            raise unknown_split(self.name, split, SPLITS)
         return _tasks(self._server, self.fingerprint, split)
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -119,8 +120,7 @@ class OpenEnvSession:
         self._done = False
 
     def reset(self, task: Task) -> Turn:
-        if task.environment != "openenv":
-            raise CoevolveError(f"task {task.task_id} belongs to environment {task.environment!r}, expected 'openenv'")
+        check_owner(task, "openenv")
         self.close()
         self._socket = _Socket()
         self._accepted, self._reward, self._done = [], None, False

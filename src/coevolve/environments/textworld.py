@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.environments import wire
+from coevolve.environments.base import check_owner, unknown_split
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn, content_hash
 
@@ -64,7 +65,7 @@ class TextWorld:
 
     def tasks(self, split: str) -> Sequence[Task]:
         if split not in COUNTS:
-            raise CoevolveError(f"textworld has no split {split!r}; expected one of: {', '.join(COUNTS)}")
+            raise unknown_split(self.name, split, COUNTS)
         return _tasks(split)
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -92,10 +93,7 @@ class TextWorldSession:
         self._acted = False
 
     def reset(self, task: Task) -> Turn:
-        if task.environment != "textworld":
-            raise CoevolveError(
-                f"task {task.task_id} belongs to environment {task.environment!r}, expected 'textworld'"
-            )
+        check_owner(task, "textworld")
         self.close()
         self._task, self._game = task, _started(task.world)
         self._state = self._game.reset()

@@ -8,6 +8,21 @@ from typing import Any
 from coevolve.records import ToolCall
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
+# how TRL's own loop reads the replies of the embedded policy: `tokenizer.response_template`
+RESPONSE_TEMPLATE = {
+    "defaults": {"role": "assistant"},
+    "start_anchor": "<|assistant|>",
+    "fields": {
+        "tool_calls": {
+            "open": OPEN,
+            "close_pattern": rf"{CLOSE}\s*",
+            "repeats": True,
+            "content": "json",
+            "transform": {"type": "function", "function": "{content}"},
+        },
+        "content": {"close_pattern": r"<\|end\|>\s*", "content": "text"},
+    },
+}
 _USER, _ASSISTANT = {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}
 
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from coevolve.environments.base import unknown_split
 from coevolve.environments.bfcl.data import DOCS, documented, fingerprint, items, parse_call
 from coevolve.environments.bfcl.quarantine import QUARANTINE
 from coevolve.environments.bfcl.session import BFCLSession, hidden, offered
-from coevolve.errors import CoevolveError
 from coevolve.records import Task, ToolCall
 
 CATEGORIES = ("multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context")
@@ -33,9 +33,7 @@ class BFCL:
         try:
             return _splits()[split]
         except KeyError:
-            raise CoevolveError(
-                f"bfcl has no split {split!r}; expected one of: seed, {', '.join(self.panels)}"
-            ) from None
+            raise unknown_split(self.name, split, ("seed", *self.panels)) from None
 
     def tools(self) -> Sequence[dict[str, Any]]:
         return [schema for name in DOCS for schema in documented(name).values()]

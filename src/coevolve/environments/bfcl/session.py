@@ -16,6 +16,7 @@ from datetime import datetime
 from functools import cache, lru_cache
 from typing import Any
 
+from coevolve.environments.base import check_owner
 from coevolve.environments.bfcl.data import api_class, documented
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn, content_hash
@@ -48,8 +49,7 @@ class BFCLSession:
         self._over = False
 
     def reset(self, task: Task) -> Turn:
-        if task.environment != "bfcl":
-            raise CoevolveError(f"task {task.task_id} belongs to environment {task.environment!r}, expected 'bfcl'")
+        check_owner(task, "bfcl")
         self._task = task
         self._instances = _instances(task)
         self._owners = {name: group for group in self._instances for name in documented(group)}

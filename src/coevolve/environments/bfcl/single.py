@@ -9,6 +9,7 @@ from functools import cache
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from coevolve.environments.base import check_owner, unknown_split
 from coevolve.environments.bfcl.data import fingerprint, function_schema, items
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn, content_hash
@@ -52,9 +53,7 @@ class BFCLSingle:
         try:
             return _splits()[split]
         except KeyError:
-            raise CoevolveError(
-                f"bfcl_single has no split {split!r}; expected one of: seed, {', '.join(self.panels)}"
-            ) from None
+            raise unknown_split(self.name, split, ("seed", *self.panels)) from None
 
     def tools(self) -> Sequence[dict[str, Any]]:
         """Every function by name; where items disagree about one, the first item's."""
@@ -87,10 +86,7 @@ class SingleSession:
         self._over = False
 
     def reset(self, task: Task) -> Turn:
-        if task.environment != "bfcl_single":
-            raise CoevolveError(
-                f"task {task.task_id} belongs to environment {task.environment!r}, expected 'bfcl_single'"
-            )
+        check_owner(task, "bfcl_single")
         self._task, self._calls, self._refused = task, [], []
         self._replies, self._over = 0, False
         self._functions = {doc["name"]: doc for doc in task.world["functions"]}

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from coevolve.environments.base import unknown_split
 from coevolve.environments.miniworld.apps import LOOKALIKES, MUTATING, TOOLS
 from coevolve.environments.miniworld.families import FAMILIES, HEAD, draw_families, generate_one
 from coevolve.environments.miniworld.phrases import PHRASES
 from coevolve.environments.miniworld.session import MiniworldSession, schemas
 from coevolve.environments.miniworld.world import CITIES, DAYS, FILES, ITEMS, LOCKABLE, NAMES, SUBJECTS, TITLES
-from coevolve.errors import CoevolveError
 from coevolve.records import Task, ToolCall
 from coevolve.seeding import derive_seed, generator
 from coevolve.wording import CLOSERS, CONNECTIVES, OPENERS
@@ -34,7 +34,7 @@ class Miniworld:
 
     def tasks(self, split: str) -> Sequence[Task]:
         if split not in SIZES:
-            raise CoevolveError(f"miniworld has no split {split!r}; expected one of: {', '.join(SIZES)}")
+            raise unknown_split(self.name, split, SIZES)
         return _frozen(split)
 
     def tools(self) -> Sequence[dict[str, Any]]:

@@ -10,6 +10,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import Any
 
+from coevolve.environments.base import check_owner
 from coevolve.environments.miniworld.apps import (
     COMPLETE,
     SHIFTED_ARGUMENTS,
@@ -67,10 +68,7 @@ class MiniworldSession:
         self._tools: dict[str, tuple[Tool, dict[str, str], dict[str, Any]]] = {}
 
     def reset(self, task: Task) -> Turn:
-        if task.environment != "miniworld":
-            raise CoevolveError(
-                f"task {task.task_id} belongs to environment {task.environment!r}, expected 'miniworld'"
-            )
+        check_owner(task, "miniworld")
         seed, variant = _world_of(task)
         self._task, self._answer = task, []
         self._state = copied(_built(seed))

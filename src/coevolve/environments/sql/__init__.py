@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
+from coevolve.environments.base import check_owner, unknown_split
 from coevolve.environments.sql.databases import DOMAINS, FAMILIES, Family, ask, build
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn, content_hash
@@ -56,7 +57,7 @@ class SQL:
 
     def tasks(self, split: str) -> Sequence[Task]:
         if split not in SIZES:
-            raise CoevolveError(f"sql has no split {split!r}; expected one of: {', '.join(SIZES)}")
+            raise unknown_split(self.name, split, SIZES)
         return _tasks(split)
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -82,8 +83,7 @@ class SQLSession:
         self._over = False
 
     def reset(self, task: Task) -> Turn:
-        if task.environment != "sql":
-            raise CoevolveError(f"task {task.task_id} belongs to environment {task.environment!r}, expected 'sql'")
+        check_owner(task, "sql")
         self.close()
         self._task, self._submitted, self._over = task, None, False
         self._database = _opened(task.world)
