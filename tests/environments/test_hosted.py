@@ -166,7 +166,7 @@ class TestTextWorld:
         session.reset(Task.create("textworld", "x", ["look around"], fresh, [[]]))
         commands = session.step(ToolCall("commands")).content
         session.close()
-        move = next(one for one in as_json(commands) if one.startswith(("go ", "open ", "take ")))
+        move = next(one["command"] for one in as_json(commands) if one["command"].startswith(("go ", "open ", "take ")))
         task = Task.create("textworld", "x", ["do it"], fresh, [[ToolCall("act", {"command": move})]])
         for corruption, success in ((0.0, True), (1.0, False)):
             (episode,) = play(ReferencePolicy(textworld, corruption), textworld, [Assignment(task, 0)], LIMITS)

@@ -20,6 +20,7 @@ from coevolve.environments.base import check_owner, unknown_split
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn, content_hash
 
+VERSION = 1  # of how tasks are made of games
 COUNTS = {"seed": 64, "validation": 24, "test": 24, "hard": 24}
 FIRST_SEED = {"seed": 10_000, "validation": 20_000, "test": 30_000, "hard": 40_000}
 # rooms, objects, and the quests that all must be done, with the commands that each needs at most
@@ -60,7 +61,7 @@ class TextWorld:
     panels = ("validation", "test", "hard")
 
     def __init__(self) -> None:
-        recipe = content_hash([COUNTS, FIRST_SEED, SIZES])
+        recipe = content_hash([VERSION, COUNTS, FIRST_SEED, SIZES])
         self.fingerprint = f"textworld-{version('textworld')}-{recipe[:12]}"
 
     def tasks(self, split: str) -> Sequence[Task]:
@@ -90,21 +91,21 @@ class TextWorldSession:
         self._task: Task | None = None
         self._game: Any = None
         self._state: Any = None
-        self._acted = False
+        self._start: tuple[str, ...] = ()
 
     def reset(self, task: Task) -> Turn:
         check_owner(task, "textworld")
         self.close()
         self._task, self._game = task, _started(task.world)
         self._state = self._game.reset()
-        self._acted = False
+        self._start = _facts(self._state)
         return Turn("user", task.turns[0] if task.turns else "", tools=TOOLS)
 
     def step(self, call: ToolCall) -> Turn:
         if self._state is None:
             return Turn("tool", "the episode is over", error=True, done=True)
         if call.name == "commands" and not call.arguments:
-            return Turn("tool", json.dumps(sorted(self._state.admissible_commands)))
+            return Turn("tool", json.dumps([{"command": one} for one in sorted(self._state.admissible_commands)]))
         command = call.arguments.get("command")
         if call.name != "act" or set(call.arguments) != {"command"} or not isinstance(command, str):
             return Turn("tool", "expected act(command) or commands()", error=True)
@@ -113,7 +114,6 @@ class TextWorldSession:
         if command not in self._state.admissible_commands:
             return Turn("tool", f"not possible here: {command[:MAX_COMMAND]}", error=True)
         self._state, _, _ = self._game.step(command)
-        self._acted = True
         return Turn("tool", _plain(self._state.feedback))
 
     def say(self, text: str) -> Turn:
@@ -123,7 +123,8 @@ class TextWorldSession:
         if self._task is None or self._state is None:
             raise CoevolveError("score() before reset(): no task was started")
         if self._task.world.get("goal") == "state":
-            reached = self._acted and _facts(self._state) == _wanted(_frozen(self._task.world), _commands(self._task))
+            wanted = _wanted(_frozen(self._task.world), _commands(self._task))
+            reached = _facts(self._state) == wanted != self._start  # a reference that changes nothing asks for nothing
             return Score(float(reached), {"state": reached})
         won = bool(self._state.won)
         share = self._state.score / max(self._state.max_score, 1)
@@ -246,7 +247,8 @@ def _generated(split: str) -> list[Task]:
         if made := _made(world):
             game = made[0]
             commands = game.metadata["walkthrough"]
-            calls = [ToolCall("act", {"command": command}) for command in commands]
+            # a look at what is possible comes first: from it others learn where commands come from
+            calls = [ToolCall("commands"), *(ToolCall("act", {"command": command}) for command in commands)]
             task = Task.create("textworld", split, [game.objective], world, [calls], [f"{len(commands)} commands"])
             found[task.task_id] = task
     return list(found.values())
