@@ -15,6 +15,7 @@ import pytest
 from coevolve.environments import make
 from coevolve.environments.contract import CHECKS
 from coevolve.environments.hosted import HOSTED, installed, python, requirements
+from coevolve.environments.kitchens import OBJECTS, kitchen
 from coevolve.environments.worker import WorkerEnvironment
 from coevolve.errors import CoevolveError
 from coevolve.policies.scripted import ReferencePolicy
@@ -177,6 +178,35 @@ def as_json(text: str) -> list[str]:
 
     found: list[str] = json.loads(text)
     return found
+
+
+@pytest.fixture(scope="module")
+def kitchens() -> Iterator[WorkerEnvironment]:
+    made = hosted("kitchens")
+    yield made
+    made.close()
+
+
+@needs("kitchens")
+class TestKitchens:
+    @pytest.mark.parametrize("check", CHECKS)
+    def test_it_keeps_the_contract(self, kitchens: WorkerEnvironment, check: str) -> None:
+        CHECKS[check](kitchens, 1)
+
+    def test_they_say_that_they_are_generated(self, kitchens: WorkerEnvironment) -> None:
+        assert kitchens.fingerprint.startswith("kitchens-generated-")
+
+
+def test_a_kitchen_is_made_of_its_seed_and_asks_for_what_is_not_so() -> None:
+    for seed in range(200):
+        problem, words, kind = kitchen(seed)
+        assert (problem, words, kind) == kitchen(seed)
+        assert problem.count("(") == problem.count(")")
+        thing = words.split(" on a ")[0].split(" in a ")[0].split()[-1]
+        target = words.split()[-1]
+        start = problem.split("(:init")[1].split("(:goal")[0]
+        assert f"(inReceptacle {thing}_1 {target}_" not in start
+        assert thing in OBJECTS
 
 
 @pytest.fixture(scope="module", params=["miniworld", "sql"])

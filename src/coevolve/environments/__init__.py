@@ -13,6 +13,7 @@ BUILT_IN = {
     "appworld_functions": "coevolve.environments.hosted",
     "bfcl": "coevolve.environments.bfcl:BFCL",
     "bfcl_single": "coevolve.environments.bfcl.single:BFCLSingle",
+    "kitchens": "coevolve.environments.hosted",
     "miniworld": "coevolve.environments.miniworld:Miniworld",
     "openenv": "coevolve.environments.hosted",
     "sql": "coevolve.environments.sql:SQL",

@@ -31,6 +31,8 @@ HOSTED = {
     # its wheel holds code encrypted, which its own command unpacks; 270 MB a process
     "appworld": Hosted("coevolve.environments.appworld:AppWorld", 4, 1, 120.0, after=("appworld", "install")),
     "appworld_functions": Hosted("coevolve.environments.appworld:AppWorldFunctions", 4, 1, 120.0, venv="appworld"),
+    # needs a C++ compiler: its planner comes as source
+    "kitchens": Hosted("coevolve.environments.kitchens:Kitchens", each=64),
     "openenv": Hosted("coevolve.environments.openenv:OpenEnv", each=64),
     "textworld": Hosted("coevolve.environments.textworld:TextWorld", each=64),
 }

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -30,6 +30,7 @@ SIZES = {
 }
 PARTIAL = 0.49  # what a run without success can reach
 MAX_COMMAND = 200  # characters
+Start = Callable[[dict[str, Any]], Any]  # a world's game
 TOOLS = [
     {
         "type": "function",
@@ -87,16 +88,18 @@ class TextWorld:
 class TextWorldSession:
     """See ``coevolve.environments.base.Session``. What is not possible is refused and changes nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "textworld", start: Start | None = None) -> None:
+        self._name = name
+        self._new: Start = start or started
         self._task: Task | None = None
         self._game: Any = None
         self._state: Any = None
         self._start: tuple[str, ...] = ()
 
     def reset(self, task: Task) -> Turn:
-        check_owner(task, "textworld")
+        check_owner(task, self._name)
         self.close()
-        self._task, self._game = task, _started(task.world)
+        self._task, self._game = task, self._new(task.world)
         self._state = self._game.reset()
         self._start = _facts(self._state)
         return Turn("user", task.turns[0] if task.turns else "", tools=TOOLS)
@@ -123,11 +126,11 @@ class TextWorldSession:
         if self._task is None or self._state is None:
             raise CoevolveError("score() before reset(): no task was started")
         if self._task.world.get("goal") == "state":
-            wanted = _wanted(_frozen(self._task.world), _commands(self._task))
+            wanted = _wanted(self._new, _frozen(self._task.world), _commands(self._task))
             reached = _facts(self._state) == wanted != self._start  # a reference that changes nothing asks for nothing
             return Score(float(reached), {"state": reached})
         won = bool(self._state.won)
-        share = self._state.score / max(self._state.max_score, 1)
+        share = (self._state.score or 0) / (self._state.max_score or 1)  # kitchens have no points
         return Score(1.0 if won else PARTIAL * share, {"won": won, "not_lost": not self._state.lost})
 
     def digest(self) -> str:
@@ -163,9 +166,9 @@ def _frozen(world: dict[str, Any]) -> str:
 
 
 @lru_cache(maxsize=256)
-def _wanted(world: str, commands: tuple[str, ...]) -> tuple[str, ...]:
+def _wanted(start: Start, world: str, commands: tuple[str, ...]) -> tuple[str, ...]:
     """The facts after the commands."""
-    game = _started(json.loads(world))
+    game = start(json.loads(world))
     state = game.reset()
     for command in commands:
         if command in state.admissible_commands:
@@ -191,10 +194,11 @@ def _made(world: dict[str, Any]) -> tuple[Any, Any] | None:
         return None
 
 
-def _folder() -> Path:
-    folder = Path(os.environ.get("COEVOLVE_CACHE", tempfile.gettempdir())) / "textworld"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def folder() -> Path:
+    """Where games and lists of tasks are kept."""
+    place = Path(os.environ.get("COEVOLVE_CACHE", tempfile.gettempdir())) / "textworld"
+    place.mkdir(parents=True, exist_ok=True)
+    return place
 
 
 def _file(world: dict[str, Any]) -> Path:
@@ -202,35 +206,45 @@ def _file(world: dict[str, Any]) -> Path:
     from textworld.generator import compile_game
 
     key = hashlib.sha256(f"{version('textworld')} {world['seed']} {SIZES[world['size']]}".encode()).hexdigest()[:16]
-    target = _folder() / f"{key}.z8"
+    target = folder() / f"{key}.z8"
     if not target.exists():
         if (made := _made(world)) is None:
             raise CoevolveError(f"textworld makes no game of seed {world['seed']} and size {world['size']}")
         game, options = made
-        with tempfile.TemporaryDirectory(dir=_folder()) as place:
+        with tempfile.TemporaryDirectory(dir=folder()) as place:
             options.path, options.file_ext = f"{place}/{key}.z8", ".z8"
             compile_game(game, options)
-            os.replace(f"{place}/{key}.json", _folder() / f"{key}.json")
+            os.replace(f"{place}/{key}.json", folder() / f"{key}.json")
             os.replace(f"{place}/{key}.z8", target)
     return target
 
 
-def _started(world: dict[str, Any]) -> Any:
+def started(world: dict[str, Any]) -> Any:
+    """TextWorld's game of a world."""
+    return opened(_file(world))
+
+
+def opened(file: Path, **more: bool) -> Any:
+    """A game of any kind of file that TextWorld plays, with all that a session asks of its states."""
     import textworld
 
     wanted = textworld.EnvInfos(
-        feedback=True, admissible_commands=True, facts=True, score=True, max_score=True, won=True, lost=True
+        feedback=True, admissible_commands=True, facts=True, score=True, max_score=True, won=True, lost=True, **more
     )
-    return textworld.start(str(_file(world)), wanted)
+    return textworld.start(str(file), wanted)
 
 
 @cache
 def _tasks(split: str) -> tuple[Task, ...]:
-    """Made once (a quarter of a second each), then read from the cache."""
-    file = _folder() / f"{TextWorld().fingerprint}-{split}.jsonl"
+    return kept(TextWorld().fingerprint, split, _generated)
+
+
+def kept(fingerprint: str, split: str, generate: Callable[[str], list[Task]]) -> tuple[Task, ...]:
+    """The tasks of a split: made once (a fraction of a second each), then read from the cache."""
+    file = folder() / f"{fingerprint}-{split}.jsonl"
     if not file.exists():
-        made = _generated(split)
-        with tempfile.TemporaryDirectory(dir=_folder()) as place:
+        made = generate(split)
+        with tempfile.TemporaryDirectory(dir=folder()) as place:
             lines = Path(place) / "tasks"
             lines.write_text("".join(json.dumps(wire.of_task(task)) + "\n" for task in made), encoding="utf-8")
             os.replace(lines, file)
