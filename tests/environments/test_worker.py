@@ -167,7 +167,8 @@ def test_no_orphan_outlives_its_parent(tool: str, death: signal.Signals) -> None
         pytest.skip("only Linux ends a process with its parent's")
     code = textwrap.dedent(
         f"""
-        import sys, threading
+        import signal, sys, threading
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
         from coevolve.environments.worker import WorkerEnvironment
         from coevolve.records import ToolCall
         world = WorkerEnvironment("miniworld", {NAUGHTY!r}, sys.executable, 1, 4, 1000.0)
