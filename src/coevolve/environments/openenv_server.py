@@ -39,96 +39,94 @@ class Text(Observation):  # type: ignore[misc]
     content: str = ""
 
 
-def served(world: WorkerEnvironment) -> type:
-    """OpenEnv's Environment over ``world``."""
+class Served(Environment):  # type: ignore[misc]
+    """OpenEnv's Environment over one of ours, which a subclass names: the server makes one for each session."""
 
-    class Served(Environment):  # type: ignore[misc]
-        SUPPORTS_CONCURRENT_SESSIONS = True
+    world: WorkerEnvironment
+    SUPPORTS_CONCURRENT_SESSIONS = True
 
-        def __init__(self) -> None:
-            super().__init__()
-            self._session: Any = None
-            self._tools: list[Tool] = []
-            self._steps = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self._session: Any = None
+        self._tools: list[Tool] = []
+        self._steps = 0
 
-        def reset(
-            self,
-            seed: int | None = None,
-            episode_id: str | None = None,
-            split: str = "seed",
-            index: int | None = None,
-            **_: Any,
-        ) -> Observation:
-            tasks = world.tasks(split)
-            task = tasks[index if index is not None else (seed or 0) % len(tasks)]
-            if self._session is not None:
-                self._session.close()
-            self._session, self._steps = world.open(), 0
-            turn = self._session.reset(task)
+    def reset(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        split: str = "seed",
+        index: int | None = None,
+        **_: Any,
+    ) -> Observation:
+        tasks = self.world.tasks(split)
+        task = tasks[index if index is not None else (seed or 0) % len(tasks)]
+        if self._session is not None:
+            self._session.close()
+        self._session, self._steps = self.world.open(), 0
+        turn = self._session.reset(task)
+        self._offer(turn)
+        return Text(content=turn.content, metadata={"task_id": task.task_id})
+
+    def _offer(self, turn: Turn) -> None:
+        if turn.tools is not None:
+            functions = [one["function"] for one in turn.tools]
+            self._tools = [
+                Tool(name=one["name"], description=one["description"], input_schema=one["parameters"])
+                for one in functions
+            ]
+
+    def step(self, action: Action, timeout_s: float | None = None, **_: Any) -> Observation:
+        if isinstance(action, ListToolsAction):
+            return ListToolsObservation(tools=[*self._tools, SAY_TOOL])
+        if not isinstance(action, CallToolAction) or self._session is None:
+            raise ValueError("expected reset, and then list_tools or call_tool")
+        self._steps += 1
+        if action.tool_name == SAY:
+            turn = self._session.say(str(action.arguments.get("text", "")))
             self._offer(turn)
-            return Text(content=turn.content, metadata={"task_id": task.task_id})
+        else:
+            self._session.begin_reply()
+            turn = self._session.step(ToolCall(action.tool_name, action.arguments))
+        problem = ToolError(error_type=ToolErrorType.EXECUTION_ERROR, message=turn.content) if turn.error else None
+        return CallToolObservation(
+            tool_name=action.tool_name,
+            result=None if problem else turn.content,
+            error=problem,
+            done=turn.done,
+            reward=self._session.score().reward if turn.done else None,
+        )
 
-        def _offer(self, turn: Turn) -> None:
-            if turn.tools is not None:
-                functions = [one["function"] for one in turn.tools]
-                self._tools = [
-                    Tool(name=one["name"], description=one["description"], input_schema=one["parameters"])
-                    for one in functions
-                ]
+    @property
+    def state(self) -> State:
+        if self._session is None:
+            return State(step_count=self._steps)
+        return State(step_count=self._steps, reward=self._session.score().reward, digest=self._session.digest())
 
-        def step(self, action: Action, timeout_s: float | None = None, **_: Any) -> Observation:
-            if isinstance(action, ListToolsAction):
-                return ListToolsObservation(tools=[*self._tools, SAY_TOOL])
-            if not isinstance(action, CallToolAction) or self._session is None:
-                raise ValueError("expected reset, and then list_tools or call_tool")
-            self._steps += 1
-            if action.tool_name == SAY:
-                turn = self._session.say(str(action.arguments.get("text", "")))
-                self._offer(turn)
-            else:
-                self._session.begin_reply()
-                turn = self._session.step(ToolCall(action.tool_name, action.arguments))
-            problem = ToolError(error_type=ToolErrorType.EXECUTION_ERROR, message=turn.content) if turn.error else None
-            return CallToolObservation(
-                tool_name=action.tool_name,
-                result=None if problem else turn.content,
-                error=problem,
-                done=turn.done,
-                reward=self._session.score().reward if turn.done else None,
-            )
+    def get_metadata(self) -> EnvironmentMetadata:
+        return EnvironmentMetadata(
+            name=self.world.name, description=f"{self.world.name}, served by coevolve", version=self.world.fingerprint
+        )
 
-        @property
-        def state(self) -> State:
-            if self._session is None:
-                return State(step_count=self._steps)
-            return State(step_count=self._steps, reward=self._session.score().reward, digest=self._session.digest())
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
 
-        def get_metadata(self) -> EnvironmentMetadata:
-            return EnvironmentMetadata(
-                name=world.name, description=f"{world.name}, served by coevolve", version=world.fingerprint
-            )
+    def list_splits(self) -> list[str]:
+        return ["seed", *self.world.panels]
 
-        def close(self) -> None:
-            if self._session is not None:
-                self._session.close()
-                self._session = None
+    def list_tasks(self, split: str) -> list[dict[str, Any]]:
+        return [self._spec(one) for one in self.world.tasks(split)]
 
-        def list_splits(self) -> list[str]:
-            return ["seed", *world.panels]
+    def num_tasks(self, split: str) -> int:
+        return len(self.world.tasks(split))
 
-        def list_tasks(self, split: str) -> list[dict[str, Any]]:
-            return [self._spec(one) for one in world.tasks(split)]
+    def get_task(self, split: str, index: int) -> dict[str, Any]:
+        return self._spec(self.world.tasks(split)[index])
 
-        def num_tasks(self, split: str) -> int:
-            return len(world.tasks(split))
-
-        def get_task(self, split: str, index: int) -> dict[str, Any]:
-            return self._spec(world.tasks(split)[index])
-
-        def _spec(self, task: Any) -> dict[str, Any]:
-            return {"id": task.task_id, "instruction": task.turns[0], "coevolve": wire.of_task(task)}
-
-    return Served
+    def _spec(self, task: Any) -> dict[str, Any]:
+        return {"id": task.task_id, "instruction": task.turns[0], "coevolve": wire.of_task(task)}
 
 
 def main() -> None:
@@ -137,7 +135,11 @@ def main() -> None:
     name, python, host, port, sessions = sys.argv[1:]
     world = WorkerEnvironment(name, f"={name}", python, 2, (int(sessions) + 1) // 2)
     app = create_fastapi_app(
-        served(world), CallToolAction, CallToolObservation, max_concurrent_envs=int(sessions), env_name=name
+        type("Served", (Served,), {"world": world}),
+        CallToolAction,
+        CallToolObservation,
+        max_concurrent_envs=int(sessions),
+        env_name=name,
     )
     try:
         uvicorn.run(app, host=host, port=int(port), log_level="warning", ws_max_size=2**26)
