@@ -95,6 +95,8 @@ def test_a_broken_environment_does_not_start(monkeypatch: pytest.MonkeyPatch) ->
         hosted("tests.environments.naughty:Broken")
     with pytest.raises(CoevolveError, match="No module named"):
         hosted("no.such.module:Class")
+    with pytest.raises(CoevolveError, match="nowhere/python does not start"):
+        WorkerEnvironment("miniworld", NAUGHTY, "nowhere/python")
 
 
 class Saboteur(ReferencePolicy):

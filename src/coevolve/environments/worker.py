@@ -49,7 +49,10 @@ class Worker:
         self._lock = threading.Lock()
         self._rest = b""
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
-        self._process = _spawner(os.getpid()).submit(self._start, python).result()
+        try:
+            self._process = _spawner(os.getpid()).submit(self._start, python).result()
+        except OSError as error:
+            raise EnvironmentDied(f"{place}: {python} does not start ({error})") from None
 
     def _start(self, python: str) -> "subprocess.Popen[bytes]":
         path = os.pathsep.join([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])])
