@@ -1,0 +1,19 @@
+"""Tests of environments."""
+
+import os
+from typing import Any
+
+import pytest
+
+from coevolve.environments import make
+from coevolve.errors import CoevolveError
+
+
+def make_or_skip(name: str) -> Any:
+    """The environment of a test module, which is skipped where BFCL is not installed and need not be."""
+    try:
+        return make(name)
+    except CoevolveError:
+        if os.environ.get("COEVOLVE_REQUIRE_BFCL"):
+            raise
+        pytest.skip("bfcl is not installed; run `coevolve env install bfcl`", allow_module_level=True)

@@ -1,7 +1,6 @@
 """BFCL: our score equals the official checker's, and sessions touch neither each other nor the package's globals."""
 
 import json
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -12,13 +11,9 @@ from coevolve.environments.bfcl.quarantine import QUARANTINE
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall
 from coevolve.seeding import generator
+from tests.environments import make_or_skip
 
-try:
-    WORLD = make("bfcl")
-except CoevolveError:
-    if os.environ.get("COEVOLVE_REQUIRE_BFCL"):
-        raise
-    pytest.skip("bfcl is not installed; run `coevolve env install bfcl`", allow_module_level=True)
+WORLD = make_or_skip("bfcl")
 
 SPLITS = ("seed", *WORLD.panels)
 TASKS = [task for split in (*SPLITS, "quarantine") for task in WORLD.tasks(split)]

@@ -1,22 +1,13 @@
 """BFCL single-turn: the official AST checker judges, without the packages that its table of models imports."""
 
-import os
 import subprocess
 import sys
 from collections import Counter
 
-import pytest
-
-from coevolve.environments import make
-from coevolve.errors import CoevolveError
 from coevolve.records import Task, ToolCall
+from tests.environments import make_or_skip
 
-try:
-    WORLD = make("bfcl_single")
-except CoevolveError:
-    if os.environ.get("COEVOLVE_REQUIRE_BFCL"):
-        raise
-    pytest.skip("bfcl is not installed; run `coevolve env install bfcl`", allow_module_level=True)
+WORLD = make_or_skip("bfcl_single")
 
 TASKS = [task for split in ("seed", *WORLD.panels) for task in WORLD.tasks(split)]
 

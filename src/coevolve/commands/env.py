@@ -73,12 +73,13 @@ def _install(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     from coevolve.environments import make
+    from coevolve.environments.base import quarantined
 
     environment = make(args.name)
     print(f"{environment.name}, {environment.fingerprint}")
     for split in ("seed", *environment.panels):
         tasks = environment.tasks(split)
-        known_bad = _unsolvable(environment, tasks)
+        known_bad = len(quarantined(environment, tasks))
         ceiling = (
             f", {known_bad} in quarantine: at most {1 - known_bad / len(tasks):.3f} can succeed" if known_bad else ""
         )
@@ -88,11 +89,6 @@ def _show(args: argparse.Namespace) -> int:
         arguments = ", ".join(function["parameters"].get("properties", {}))
         print(f"  {function['name']}({arguments})  {json.dumps(function['description'])[1:-1][:90]}")
     return 0
-
-
-def _unsolvable(environment: object, tasks: object) -> int:
-    quarantine = getattr(environment, "quarantine", {})
-    return sum(task.world.get("id") in quarantine for task in tasks)  # type: ignore[attr-defined]
 
 
 def _doctor(args: argparse.Namespace) -> int:

@@ -43,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from coevolve.environments import make
+    from coevolve.environments.base import quarantined
     from coevolve.evaluate import evaluate
     from coevolve.files import write_jsonl
     from coevolve.params import Evaluate
@@ -58,9 +59,8 @@ def run(args: argparse.Namespace) -> int:
     played = sum(min(len(tasks), args.tasks) for tasks in splits.values())
     print(f"{args.environment} ({environment.fingerprint}), policy {args.policy}")
     for split, tasks in splits.items():
-        bad = {task.task_id for task in tasks if task.world.get("id") in getattr(environment, "quarantine", {})}
         ours = [one for one in outcomes if one.panel == split]
-        _print(split, ours, bad, knobs, args.seed)
+        _print(split, ours, quarantined(environment, tasks), knobs, args.seed)
         if scenario := getattr(environment, "scenario", None):
             groups = {task.task_id: scenario(task) for task in tasks}
             print(f"scenarios of which every task succeeds: {_scenarios(ours, groups):.3f}")

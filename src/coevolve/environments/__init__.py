@@ -9,33 +9,30 @@ from coevolve.errors import CoevolveError
 __all__ = ["BUILT_IN", "Environment", "Session", "make", "names", "trl_factory", "trl_rows"]
 
 BUILT_IN = {
-    "appworld": "coevolve.environments.hosted",  # in a worker, with packages of its own
-    "appworld_functions": "coevolve.environments.hosted",
     "bfcl": "coevolve.environments.bfcl:BFCL",
     "bfcl_single": "coevolve.environments.bfcl.single:BFCLSingle",
-    "kitchens": "coevolve.environments.hosted",
     "miniworld": "coevolve.environments.miniworld:Miniworld",
-    "openenv": "coevolve.environments.hosted",
     "sql": "coevolve.environments.sql:SQL",
-    "textworld": "coevolve.environments.hosted",
 }
-_HOSTED = "coevolve.environments.hosted"
 
 
 def names() -> list[str]:
     """All names that ``make`` knows."""
-    return sorted({*BUILT_IN, *(point.name for point in entry_points(group="coevolve.environments"))})
+    from coevolve.environments.hosted import HOSTED
+
+    return sorted({*BUILT_IN, *HOSTED, *(point.name for point in entry_points(group="coevolve.environments"))})
 
 
 def make(name: str) -> Environment:
     """The environment called ``name``; an unknown one is a CoevolveError that lists the known."""
-    if BUILT_IN.get(name) == _HOSTED:
-        hosted: Environment = import_module(_HOSTED).make_hosted(name)
-        return hosted
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         environment: Environment = getattr(import_module(module), attribute)()
         return environment
+    from coevolve.environments.hosted import HOSTED, make_hosted
+
+    if name in HOSTED:
+        return make_hosted(name)
     for point in entry_points(group="coevolve.environments"):
         if point.name == name:
             loaded: Environment = point.load()()

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from coevolve.environments.base import check_owner, unknown_split
+from coevolve.environments.base import Catalogue, check_owner
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn, content_hash
 
@@ -50,7 +50,7 @@ def root() -> Path:
     return place
 
 
-class AppWorld:
+class AppWorld(Catalogue):
     """See ``coevolve.environments.base.Environment``: code actions, as the benchmark has them."""
 
     name = "appworld"
@@ -65,9 +65,7 @@ class AppWorld:
         names = [_names(split) for split in SPLITS]
         self.fingerprint = f"appworld-{kind}{version('appworld')}-{content_hash(names)[:12]}"
 
-    def tasks(self, split: str) -> Sequence[Task]:
-        if split not in SPLITS:
-            raise unknown_split(self.name, split, SPLITS)
+    def _tasks(self, split: str) -> Sequence[Task]:
         return [_task(name, self.name, split, self.functions) for name in _names(split)]
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -75,9 +73,6 @@ class AppWorld:
 
     def open(self) -> "AppWorldSession":
         return AppWorldSession(self.name, self.functions)
-
-    def reference(self, task: Task) -> list[list[ToolCall]]:
-        return task.reference
 
     def category(self, task: Task) -> str:
         return f"difficulty {task.world['difficulty']}"

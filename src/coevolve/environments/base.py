@@ -44,8 +44,8 @@ class Environment(Protocol):
 
     What an environment may have besides: ``phrasebook`` (how its tools are spoken of, ``coevolve.wording.Phrasebook``),
     ``fresh_world(task, seed)`` (another start state for exploration), ``category(task)`` (the line of a table of
-    results; else its first tag), ``scenario(task)`` (tasks that count together), ``capacity`` (how many sessions can be open at once), ``quarantine`` (items known to
-    be unsolvable, by name, with the reason).
+    results; else its first tag), ``scenario(task)`` (tasks that count together), ``capacity`` (how many sessions can be
+    open at once), ``quarantine`` (items known to be unsolvable, by the ``id`` in a task's world, with the reason).
     """
 
     name: str
@@ -73,5 +73,27 @@ def check_owner(task: Task, name: str) -> None:
         raise CoevolveError(f"task {task.task_id} belongs to environment {task.environment!r}, expected {name!r}")
 
 
-def unknown_split(name: str, split: str, known: Iterable[str]) -> CoevolveError:
-    return CoevolveError(f"{name} has no split {split!r}; expected one of: {', '.join(known)}")
+class Catalogue:
+    """What environments share whose tasks carry their reference. A subclass has ``name``, ``panels``, ``_tasks``."""
+
+    name: str
+    panels: tuple[str, ...]
+    more_splits: tuple[str, ...] = ()  # that ``tasks`` knows besides
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        known = ("seed", *self.panels)
+        if split not in (*known, *self.more_splits):
+            raise CoevolveError(f"{self.name} has no split {split!r}; expected one of: {', '.join(known)}")
+        return self._tasks(split)
+
+    def _tasks(self, split: str) -> Sequence[Task]:
+        raise NotImplementedError
+
+    def reference(self, task: Task) -> list[list[ToolCall]]:
+        return task.reference
+
+
+def quarantined(environment: Environment, tasks: Iterable[Task]) -> set[str]:
+    """Ids of those that are known to be unsolvable."""
+    known = getattr(environment, "quarantine", {})
+    return {task.task_id for task in tasks if task.world.get("id") in known}

@@ -25,11 +25,19 @@ class Hosted:
     seconds: float = 60.0
     venv: str = ""  # of another environment, if not its own
     after: tuple[str, ...] = ()  # a program of the virtual environment that completes the installation
+    within: tuple[tuple[str, str], ...] = ()  # variables for it that name folders of the virtual environment
 
 
 HOSTED = {
     # its wheel holds code encrypted, which its own command unpacks; 270 MB a process
-    "appworld": Hosted("coevolve.environments.appworld:AppWorld", 4, 1, 120.0, after=("appworld", "install")),
+    "appworld": Hosted(
+        "coevolve.environments.appworld:AppWorld",
+        4,
+        1,
+        120.0,
+        after=("appworld", "install"),
+        within=(("APPWORLD_CACHE", "share/appworld"), ("APPWORLD_ROOT", ".")),
+    ),
     "appworld_functions": Hosted("coevolve.environments.appworld:AppWorldFunctions", 4, 1, 120.0, venv="appworld"),
     # needs a C++ compiler: its planner comes as source
     "kitchens": Hosted("coevolve.environments.kitchens:Kitchens", each=64),
@@ -49,6 +57,10 @@ def _owner(name: str) -> str:
     return HOSTED[name].venv or name
 
 
+def _venv(name: str) -> Path:
+    return cache() / _owner(name) / "venv"
+
+
 def requirements(name: str) -> Path:
     return REQUIREMENTS / f"{_owner(name)}.txt"
 
@@ -59,12 +71,12 @@ def _digest(name: str) -> str:
 
 def python(name: str) -> Path:
     """The environment's own interpreter."""
-    return cache() / _owner(name) / "venv/bin/python"
+    return _venv(name) / "bin/python"
 
 
 def installed(name: str) -> bool:
     """Whether the virtual environment holds exactly what the requirements pin."""
-    mark = cache() / _owner(name) / "venv" / MARK
+    mark = _venv(name) / MARK
     return mark.exists() and mark.read_text() == _digest(name)
 
 
@@ -72,16 +84,16 @@ def install(name: str) -> None:
     """Build the virtual environment, unless it is what the requirements pin; a failure leaves none behind."""
     if installed(name):
         return
-    folder = cache() / _owner(name) / "venv"
+    one, folder = HOSTED[_owner(name)], _venv(name)
     shutil.rmtree(folder, ignore_errors=True)
     print(f"{folder}: installing {requirements(name).name}; this takes a minute or two", flush=True)
     try:
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         command = [str(python(name)), "-m", "pip", "install", "--disable-pip-version-check", "-q", "--no-deps"]
         subprocess.run([*command, "-r", str(requirements(name))], check=True)
-        if after := HOSTED[_owner(name)].after:
-            settings = {**os.environ, "APPWORLD_CACHE": str(folder / "share/appworld"), "APPWORLD_ROOT": str(folder)}
-            subprocess.run([str(folder / "bin" / after[0]), *after[1:]], check=True, cwd=folder, env=settings)
+        if one.after:
+            settings = {**os.environ, **{key: str(folder / inner) for key, inner in one.within}}
+            subprocess.run([str(folder / "bin" / one.after[0]), *one.after[1:]], check=True, cwd=folder, env=settings)
         (folder / MARK).write_text(_digest(name))
     except (subprocess.CalledProcessError, OSError) as error:
         shutil.rmtree(folder, ignore_errors=True)

@@ -5,9 +5,7 @@ from TextWorld's planner.
 """
 
 import json
-import os
 import random
-import tempfile
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
@@ -15,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from coevolve.environments.base import unknown_split
-from coevolve.environments.textworld import TOOLS, TextWorldSession, folder, kept, opened
+from coevolve.environments.base import Catalogue
+from coevolve.environments.textworld import TOOLS, TextWorldSession, folder, keep, kept, opened
 from coevolve.errors import CoevolveError
 from coevolve.records import Task, ToolCall, content_hash
 from coevolve.seeding import generator
@@ -50,7 +48,7 @@ NEEDS = {"isClean": "cleanable", "isHot": "heatable", "isCool": "coolable"}
 TARGETS = ("countertop", "cabinet", "drawer", "diningtable")
 
 
-class Kitchens:
+class Kitchens(Catalogue):
     """See ``coevolve.environments.base.Environment``."""
 
     name = "kitchens"
@@ -60,9 +58,7 @@ class Kitchens:
         recipe = content_hash([VERSION, COUNTS, FIRST_SEED, RECEPTACLES, OBJECTS, STATES, TARGETS])
         self.fingerprint = f"kitchens-generated-alfworld-{version('alfworld')}-{recipe[:12]}"
 
-    def tasks(self, split: str) -> Sequence[Task]:
-        if split not in COUNTS:
-            raise unknown_split(self.name, split, COUNTS)
+    def _tasks(self, split: str) -> Sequence[Task]:
         return _tasks(split)
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -71,15 +67,9 @@ class Kitchens:
     def open(self) -> TextWorldSession:
         return TextWorldSession("kitchens", started)
 
-    def reference(self, task: Task) -> list[list[ToolCall]]:
-        return task.reference
-
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
         """Another kitchen, without its goal."""
         return {"seed": 50_000 + seed % 1000, "goal": "state"}
-
-    def category(self, task: Task) -> str:
-        return task.tags[0]
 
 
 def kitchen(seed: int) -> tuple[str, str, str]:
@@ -115,8 +105,8 @@ def kitchen(seed: int) -> tuple[str, str, str]:
 (:init {" ".join(facts)} (= (total-cost) 0))
 (:goal (exists (?o - object ?r - receptacle) (and {" ".join(wanted)})))
 (:metric minimize (total-cost)))"""
-    words = f"put a {state} {thing} on a {target}" if state else f"put a {thing} on a {target}"
-    return problem, words.replace("on a cabinet", "in a cabinet").replace("on a drawer", "in a drawer"), state or "put"
+    words = ["put a", *([state] if state else []), thing, "in a" if RECEPTACLES[target][1] else "on a", target]
+    return problem, " ".join(words), state or "put"
 
 
 def _goal(rng: random.Random, places: dict[str, tuple[str, str]]) -> tuple[str, str, str]:
@@ -132,10 +122,7 @@ def started(world: dict[str, Any], **more: bool) -> Any:
     """TextWorld's game of a kitchen."""
     file = folder() / f"kitchen-{VERSION}-{world['seed']}.tw-pddl"
     if not file.exists():
-        with tempfile.TemporaryDirectory(dir=folder()) as place:
-            whole = Path(place) / "game"
-            whole.write_text(json.dumps({**_rules(), "pddl_problem": kitchen(int(world["seed"]))[0], "solvable": True}))
-            os.replace(whole, file)
+        keep(file, json.dumps({**_rules(), "pddl_problem": kitchen(int(world["seed"]))[0], "solvable": True}))
     return opened(file, **more)
 
 

@@ -6,12 +6,12 @@ the reference changes nothing, when everything that it hears was heard. See docs
 
 import copy
 import inspect
+import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any, get_type_hints
 
-from coevolve.environments.base import check_owner, unknown_split
-from coevolve.environments.wire import of_task, to_task
+from coevolve.environments.base import Catalogue, check_owner
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn, content_hash
 
@@ -20,7 +20,7 @@ World = dict[str, Any]
 Question = tuple[str, World, list[ToolCall]]
 
 
-class MethodEnvironment:
+class MethodEnvironment(Catalogue):
     """See ``coevolve.environments.base.Environment``. A subclass sets ``name``, ``simulator`` and ``questions``.
 
     ``simulator(**world)`` makes a world. A method that raises ValueError refuses the call, with that message; any other
@@ -40,9 +40,7 @@ class MethodEnvironment:
     def fingerprint(self) -> str:
         return f"{self.name}-{self.version}"
 
-    def tasks(self, split: str) -> Sequence[Task]:
-        if split not in ("seed", *self.panels):
-            raise unknown_split(self.name, split, ("seed", *self.panels))
+    def _tasks(self, split: str) -> Sequence[Task]:
         return [
             Task.create(self.name, split, [words], world, [calls], [calls[0].name if calls else "nothing"])
             for words, world, calls in self.questions(split)
@@ -53,9 +51,6 @@ class MethodEnvironment:
 
     def open(self) -> "MethodSession":
         return MethodSession(self.name, type(self).simulator)
-
-    def reference(self, task: Task) -> list[list[ToolCall]]:
-        return task.reference
 
 
 class MethodSession:
@@ -95,7 +90,8 @@ class MethodSession:
     def score(self) -> Score:
         if self._task is None:
             raise CoevolveError("score() before reset(): no task was started")
-        start, end, outputs = _truth(self._simulator, _Frozen(self._task))
+        calls = [[call.name, call.arguments] for turn in self._task.reference for call in turn]
+        start, end, outputs = _truth(self._simulator, json.dumps([self._task.world, calls]))
         checks = {"state": self.digest() == end}
         if start == end:
             checks["heard"] = bool(outputs) and set(outputs) <= set(self._heard)
@@ -108,27 +104,14 @@ class MethodSession:
         self._task = self._world = None
 
 
-class _Frozen:
-    """A task that can be a key: equal by world and reference."""
-
-    def __init__(self, task: Task) -> None:
-        self.task = to_task(copy.deepcopy(of_task(task)))
-        self._key = content_hash([task.world, [[[c.name, c.arguments] for c in turn] for turn in task.reference]])
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Frozen) and other._key == self._key
-
-
 @lru_cache(maxsize=4096)
-def _truth(simulator: Callable[..., Any], frozen: _Frozen) -> tuple[str, str, list[str]]:
-    """State before and after the reference, and what it heard."""
-    session = MethodSession(frozen.task.environment, simulator)
-    session.reset(frozen.task)
+def _truth(simulator: Callable[..., Any], solution: str) -> tuple[str, str, list[str]]:
+    """State before and after the reference, and what it heard; ``solution`` is JSON of a world and calls."""
+    world, calls = json.loads(solution)
+    session = MethodSession("", simulator)
+    session.reset(Task.create("", "", [], world, []))
     start = session.digest()
-    turns = [session.step(call) for calls in frozen.task.reference for call in calls]
+    turns = [session.step(ToolCall(name, arguments)) for name, arguments in calls]
     return start, session.digest(), [turn.content for turn in turns if not turn.error]
 
 

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from coevolve.environments import wire
-from coevolve.environments.base import check_owner, unknown_split
+from coevolve.environments.base import Catalogue, check_owner
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn, content_hash
 
@@ -48,7 +48,7 @@ def _http(path: str, body: Any = None) -> Any:
         raise CoevolveError(f"{url()}: no OpenEnv server answers ({error})") from None
 
 
-class OpenEnv:
+class OpenEnv(Catalogue):
     """See ``coevolve.environments.base.Environment``."""
 
     name = "openenv"
@@ -60,9 +60,7 @@ class OpenEnv:
         self._server = str(about.get("name") or "environment")
         self.fingerprint = f"openenv-{self._server}-{about.get('version') or 'unversioned'}"
 
-    def tasks(self, split: str) -> Sequence[Task]:
-        if split not in SPLITS:
-            raise unknown_split(self.name, split, SPLITS)
+    def _tasks(self, split: str) -> Sequence[Task]:
         return _tasks(self._server, self.fingerprint, split)
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -72,9 +70,6 @@ class OpenEnv:
 
     def open(self) -> "OpenEnvSession":
         return OpenEnvSession()
-
-    def reference(self, task: Task) -> list[list[ToolCall]]:
-        return task.reference
 
 
 class _Socket:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.environments import wire
-from coevolve.environments.base import check_owner, unknown_split
+from coevolve.environments.base import Catalogue, check_owner
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn, content_hash
 
@@ -55,7 +55,7 @@ TOOLS = [
 ]
 
 
-class TextWorld:
+class TextWorld(Catalogue):
     """See ``coevolve.environments.base.Environment``."""
 
     name = "textworld"
@@ -65,9 +65,7 @@ class TextWorld:
         recipe = content_hash([VERSION, COUNTS, FIRST_SEED, SIZES])
         self.fingerprint = f"textworld-{version('textworld')}-{recipe[:12]}"
 
-    def tasks(self, split: str) -> Sequence[Task]:
-        if split not in COUNTS:
-            raise unknown_split(self.name, split, COUNTS)
+    def _tasks(self, split: str) -> Sequence[Task]:
         return _tasks(split)
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -75,9 +73,6 @@ class TextWorld:
 
     def open(self) -> "TextWorldSession":
         return TextWorldSession()
-
-    def reference(self, task: Task) -> list[list[ToolCall]]:
-        return task.reference
 
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
         """Another game of the same size, without its quest. One of few, so that most are in the cache already."""
@@ -239,15 +234,19 @@ def _tasks(split: str) -> tuple[Task, ...]:
     return kept(TextWorld().fingerprint, split, _generated)
 
 
+def keep(file: Path, text: str) -> None:
+    """Write a file of the cache whole, or not at all: several workers may want it at the same time."""
+    with tempfile.TemporaryDirectory(dir=file.parent) as place:
+        whole = Path(place) / "whole"
+        whole.write_text(text, encoding="utf-8")
+        os.replace(whole, file)
+
+
 def kept(fingerprint: str, split: str, generate: Callable[[str], list[Task]]) -> tuple[Task, ...]:
     """The tasks of a split: made once (a fraction of a second each), then read from the cache."""
     file = folder() / f"{fingerprint}-{split}.jsonl"
     if not file.exists():
-        made = generate(split)
-        with tempfile.TemporaryDirectory(dir=folder()) as place:
-            lines = Path(place) / "tasks"
-            lines.write_text("".join(json.dumps(wire.of_task(task)) + "\n" for task in made), encoding="utf-8")
-            os.replace(lines, file)
+        keep(file, "".join(json.dumps(wire.of_task(task)) + "\n" for task in generate(split)))
     return tuple(wire.to_task(json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines())
 
 

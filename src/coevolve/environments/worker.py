@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -216,7 +216,7 @@ class WorkerEnvironment:
         self.quarantine: dict[str, str] = about["quarantine"]
         self._tools: list[dict[str, Any]] = about["tools"]
         for optional in about["optional"]:
-            setattr(self, optional, getattr(self, f"_{optional}"))
+            setattr(self, optional, partial(self._optional, optional))
 
     @property
     def pool(self) -> Pool:
@@ -247,14 +247,9 @@ class WorkerEnvironment:
         turns = self._ask("reference", task=wire.of_task(task))
         return [[ToolCall(name, arguments) for name, arguments in turn] for turn in turns]
 
-    def _fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
-        return dict(self._ask("fresh_world", task=wire.of_task(task), seed=seed))
-
-    def _category(self, task: Task) -> str:
-        return str(self._ask("category", task=wire.of_task(task)))
-
-    def _scenario(self, task: Task) -> str:
-        return str(self._ask("scenario", task=wire.of_task(task)))
+    def _optional(self, name: str, task: Task, *rest: Any) -> Any:
+        """What a method of the environment that not every one has says about a task."""
+        return self._ask("optional", name=name, task=wire.of_task(task), rest=rest)
 
     def close(self) -> None:
         self.pool.stop()

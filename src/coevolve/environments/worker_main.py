@@ -56,14 +56,9 @@ class Server:
         calls = self._environment.reference(wire.to_task(request["task"]))
         return [[[call.name, call.arguments] for call in turn] for turn in calls]
 
-    def do_fresh_world(self, request: dict[str, Any]) -> Any:
-        return self._environment.fresh_world(wire.to_task(request["task"]), request["seed"])  # type: ignore[attr-defined]
-
-    def do_category(self, request: dict[str, Any]) -> Any:
-        return self._environment.category(wire.to_task(request["task"]))  # type: ignore[attr-defined]
-
-    def do_scenario(self, request: dict[str, Any]) -> Any:
-        return self._environment.scenario(wire.to_task(request["task"]))  # type: ignore[attr-defined]
+    def do_optional(self, request: dict[str, Any]) -> Any:
+        method = getattr(self._environment, request["name"])
+        return method(wire.to_task(request["task"]), *request["rest"])
 
     def do_open(self, request: dict[str, Any]) -> Any:
         self._next += 1

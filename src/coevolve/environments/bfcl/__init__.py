@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from coevolve.environments.base import unknown_split
+from coevolve.environments.base import Catalogue
 from coevolve.environments.bfcl.data import DOCS, documented, fingerprint, items, parse_call
 from coevolve.environments.bfcl.quarantine import QUARANTINE
 from coevolve.environments.bfcl.session import BFCLSession, hidden, offered
-from coevolve.records import Task, ToolCall
+from coevolve.records import Task
 
 CATEGORIES = ("multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context")
 ARRIVED = "I have updated some more functions you can choose from. What about now?"  # the benchmark's words
 
 
-class BFCL:
+class BFCL(Catalogue):
     """See ``coevolve.environments.base.Environment``.
 
     ``seed`` holds the even scenarios, base category first, without those in quarantine, which are a split of their own;
@@ -24,25 +24,20 @@ class BFCL:
 
     name = "bfcl"
     panels = ("validation", "test")
+    more_splits = ("quarantine",)
     quarantine = QUARANTINE
 
     def __init__(self) -> None:
         self.fingerprint = fingerprint(CATEGORIES)
 
-    def tasks(self, split: str) -> Sequence[Task]:
-        try:
-            return _splits()[split]
-        except KeyError:
-            raise unknown_split(self.name, split, ("seed", *self.panels)) from None
+    def _tasks(self, split: str) -> Sequence[Task]:
+        return _splits()[split]
 
     def tools(self) -> Sequence[dict[str, Any]]:
         return [schema for name in DOCS for schema in documented(name).values()]
 
     def open(self) -> BFCLSession:
         return BFCLSession()
-
-    def reference(self, task: Task) -> list[list[ToolCall]]:
-        return task.reference
 
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
         """The start state of ``task`` with every function at hand from the first turn."""

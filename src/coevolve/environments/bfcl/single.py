@@ -9,7 +9,7 @@ from functools import cache
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from coevolve.environments.base import check_owner, unknown_split
+from coevolve.environments.base import Catalogue, check_owner
 from coevolve.environments.bfcl.data import fingerprint, function_schema, items
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn, content_hash
@@ -35,7 +35,7 @@ _MODEL_CONFIG = "bfcl_eval.constants.model_config"  # importing it imports every
 _NAME = "coevolve"
 
 
-class BFCLSingle:
+class BFCLSingle(Catalogue):
     """See ``coevolve.environments.base.Environment``.
 
     Split by index within each category, as ``bfcl`` is; what is in
@@ -49,11 +49,8 @@ class BFCLSingle:
     def __init__(self) -> None:
         self.fingerprint = fingerprint(CATEGORIES)
 
-    def tasks(self, split: str) -> Sequence[Task]:
-        try:
-            return _splits()[split]
-        except KeyError:
-            raise unknown_split(self.name, split, ("seed", *self.panels)) from None
+    def _tasks(self, split: str) -> Sequence[Task]:
+        return _splits()[split]
 
     def tools(self) -> Sequence[dict[str, Any]]:
         """Every function by name; where items disagree about one, the first item's."""
@@ -66,12 +63,6 @@ class BFCLSingle:
 
     def open(self) -> "SingleSession":
         return SingleSession()
-
-    def reference(self, task: Task) -> list[list[ToolCall]]:
-        return task.reference
-
-    def category(self, task: Task) -> str:
-        return task.tags[0]
 
 
 class SingleSession:

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from coevolve.environments.base import unknown_split
+from coevolve.environments.base import Catalogue
 from coevolve.environments.miniworld.apps import LOOKALIKES, MUTATING, TOOLS
 from coevolve.environments.miniworld.families import FAMILIES, HEAD, draw_families, generate_one
 from coevolve.environments.miniworld.phrases import PHRASES
 from coevolve.environments.miniworld.session import MiniworldSession, schemas
 from coevolve.environments.miniworld.world import CITIES, DAYS, FILES, ITEMS, LOCKABLE, NAMES, SUBJECTS, TITLES
-from coevolve.records import Task, ToolCall
+from coevolve.records import Task
 from coevolve.seeding import derive_seed, generator
 from coevolve.wording import CLOSERS, CONNECTIVES, OPENERS
 
@@ -24,7 +24,7 @@ VERSION = "1"
 SIZES = {"seed": 256, "validation": 256, "test": 256, "hard": 256, "shifted": 256}
 
 
-class Miniworld:
+class Miniworld(Catalogue):
     """See ``coevolve.environments.base.Environment``."""
 
     name = "miniworld"
@@ -32,9 +32,7 @@ class Miniworld:
     panels = ("validation", "test", "hard", "shifted")
     phrasebook = PHRASES
 
-    def tasks(self, split: str) -> Sequence[Task]:
-        if split not in SIZES:
-            raise unknown_split(self.name, split, SIZES)
+    def _tasks(self, split: str) -> Sequence[Task]:
         return _frozen(split)
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -43,9 +41,6 @@ class Miniworld:
 
     def open(self) -> MiniworldSession:
         return MiniworldSession()
-
-    def reference(self, task: Task) -> list[list[ToolCall]]:
-        return task.reference
 
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
         """Another world of the kind that ``task`` plays in."""

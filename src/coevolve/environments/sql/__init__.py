@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from coevolve.environments.base import check_owner, unknown_split
+from coevolve.environments.base import Catalogue, check_owner
 from coevolve.environments.sql.databases import DOMAINS, FAMILIES, Family, ask, build
 from coevolve.errors import CoevolveError
 from coevolve.records import Score, Task, ToolCall, Turn, content_hash
@@ -48,16 +48,14 @@ TOOLS = [
 ]
 
 
-class SQL:
+class SQL(Catalogue):
     """See ``coevolve.environments.base.Environment``. ``shifted`` asks of a domain that no other split holds."""
 
     name = "sql"
     fingerprint = f"sql-{VERSION}-sqlite-{sqlite3.sqlite_version}"
     panels = ("validation", "test", "hard", "shifted")
 
-    def tasks(self, split: str) -> Sequence[Task]:
-        if split not in SIZES:
-            raise unknown_split(self.name, split, SIZES)
+    def _tasks(self, split: str) -> Sequence[Task]:
         return _tasks(split)
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -65,9 +63,6 @@ class SQL:
 
     def open(self) -> "SQLSession":
         return SQLSession()
-
-    def reference(self, task: Task) -> list[list[ToolCall]]:
-        return task.reference
 
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
         return {**task.world, "seed": derive_seed("sql fresh world", seed) % 2**31}
