@@ -22,8 +22,9 @@ REPLAYED = 400  # known tasks that are replayed, at most
 class Knowledge:
     """``values``: arguments that were right; ``sources``: the tools whose observations held them.
 
-    ``uses`` counts the tasks that use a tool. ``changing`` tools were seen to change the state, ``reading`` ones never. ``terminal`` is the tool that ends
-    every known task, if there is one, and ``answer`` its argument that gives what a lookup found.
+    ``uses`` counts the tasks that use a tool. ``changing`` tools were seen to change the state, ``reading`` ones never.
+    ``terminal`` is the tool that ends every known task, if there is one, and ``answer`` its argument that gives what a
+    lookup found.
     """
 
     values: dict[Place, list[Any]] = field(default_factory=lambda: defaultdict(list))

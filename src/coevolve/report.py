@@ -11,7 +11,7 @@ from coevolve.environments import make
 from coevolve.evaluate import Outcome, paired_interval
 from coevolve.files import Paths, read_json, read_jsonl, read_jsonl_objects
 from coevolve.params import Params
-from coevolve.records import Exploration, Signal, SignalKind, Trajectory, Verdict
+from coevolve.records import Signal, SignalKind, Trajectory, Verdict
 from coevolve.seeding import derive_seed
 
 ALMOST_NOTHING = 0.05  # success below which a policy is said to solve almost nothing
@@ -52,7 +52,7 @@ def _iteration(t: int) -> dict[str, Any]:
         "t": t,
         "tasks": _lines(Paths.tasks(t)),
         "signals": {str(kind): signals.get(str(kind), 0) for kind in SignalKind},
-        "explorations": len(read_jsonl(Paths.explorations(t), Exploration)),
+        "explorations": _lines(Paths.explorations(t)),
         "candidates": len(verdicts),
         "accepted": sum(verdict.accepted for verdict in verdicts),
         "rejected": dict(sorted(rejected.items())),

@@ -1,7 +1,9 @@
 """The worker's side: an environment in a process of its own, asked by JSON lines on standard input.
 
-`python -m coevolve.environments.worker_main PARENT PLACE`; PLACE is MODULE:CLASS, or =NAME for ``make``. Standard library only, beside what the environment
-itself imports. It ends with its parent, however that ends: at the end of its input, or by the kernel's signal.
+`python -m coevolve.environments.worker_main PARENT PLACE`; PLACE is MODULE:CLASS, or =NAME for ``make``.
+
+Standard library only, beside what the environment itself imports. It ends with its parent, however that ends: at the
+end of its input, or by the kernel's signal.
 """
 
 import ctypes

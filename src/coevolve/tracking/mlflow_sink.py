@@ -19,10 +19,14 @@ Event = dict[str, Any]
 State = dict[str, Any]
 
 
+def root() -> Path:
+    """Of the embedded store: under DVC's root, also for queued experiments."""
+    return Path(os.environ.get("DVC_ROOT", ".")).resolve() / "mlruns"
+
+
 def store() -> str:
-    """MLFLOW_TRACKING_URI, or the embedded store under DVC's root (also for queued experiments)."""
-    root = Path(os.environ.get("DVC_ROOT", ".")).resolve() / "mlruns"
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root}/mlflow.db"
+    """MLFLOW_TRACKING_URI, or the embedded store."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root()}/mlflow.db"
 
 
 class Mlflow:
@@ -55,15 +59,14 @@ class Mlflow:
         from mlflow.tracking import MlflowClient
 
         if self._id is None:
-            root = Path(os.environ.get("DVC_ROOT", ".")).resolve() / "mlruns"
-            root.mkdir(exist_ok=True)
+            root().mkdir(exist_ok=True)
             mlflow.set_tracking_uri(store())
             # two processes that use a new store for the first time at once would both create its tables
-            with (root / ".lock").open("w") as lock:
+            with (root() / ".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 client = MlflowClient()
                 found = client.get_experiment_by_name(self._experiment)
-                place = f"file://{root}/artifacts" if store().startswith("sqlite") else None
+                place = f"file://{root()}/artifacts" if store().startswith("sqlite") else None
                 self._id = (
                     found.experiment_id
                     if found
@@ -136,7 +139,7 @@ class Mlflow:
         versions = [
             one
             for one in client.search_model_versions(f"name = '{MODEL}'")
-            if client.get_model_version(MODEL, one.version).tags.get("dvc.hash") == event["digest"]
+            if one.tags.get("dvc.hash") == event["digest"]
         ]
         if versions:
             latest = max(versions, key=lambda one: int(one.version))
@@ -155,7 +158,7 @@ class Mlflow:
         client = self._client()
         one = event["trajectory"]
         place = {key: str(one[key]) for key in ("trajectory_id", "task_id", "iteration", "step", "group")}
-        root = mlflow.start_span_no_context(
+        whole = mlflow.start_span_no_context(
             f"task {one['task_id']}",
             "AGENT",
             inputs={"messages": one["messages"][:1]},
@@ -166,10 +169,10 @@ class Mlflow:
         )
         for message in one["messages"][1:]:
             kind = {"assistant": "LLM", "tool": "TOOL"}.get(message["role"], "UNKNOWN")
-            span = mlflow.start_span_no_context(message["role"], kind, parent_span=root)
+            span = mlflow.start_span_no_context(message["role"], kind, parent_span=whole)
             span.end(outputs=message["content"])
-        root.end(outputs={"score": one["score"], "checks": one["checks"], "stop_reason": str(one["stop_reason"])})
-        client.get_trace(root.trace_id, display=False)  # raises if the export, which only logs its failures, failed
+        whole.end(outputs={"score": one["score"], "checks": one["checks"], "stop_reason": str(one["stop_reason"])})
+        client.get_trace(whole.trace_id, display=False)  # raises if the export, which only logs its failures, failed
 
     def _end(self, event: Event, state: State) -> None:
         self._client().set_terminated(state["run"], event["status"], event["time"])
