@@ -1,5 +1,6 @@
 """GRPO on the committed tiny policy: what TRL is given, what it leaves, and a run that was killed."""
 
+import itertools
 import os
 import shutil
 import signal
@@ -13,9 +14,12 @@ import pytest
 import torch
 
 from coevolve.environments import make
+from coevolve.environments.miniworld import Miniworld
+from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.files import read_jsonl_objects, read_trajectories
 from coevolve.params import load as load_params
 from coevolve.policies.transformers import load
+from coevolve.records import StopReason
 from coevolve.rollout import Limits
 from coevolve.training import grpo
 
@@ -55,6 +59,28 @@ def test_every_trajectory_is_kept_with_iteration_step_and_group(whole: Path) -> 
         assert {one.sample for one in ours} == set(range(KNOBS.group_size))
     assert all(torch.isfinite(torch.tensor(list(row.values()))).all() for row in metrics)
     assert not (whole / "scratch").exists()
+
+
+class Flaky(Miniworld):
+    """Breaks in every third episode."""
+
+    def __init__(self) -> None:
+        self._opened = itertools.count()
+
+    def open(self) -> MiniworldSession:
+        if next(self._opened) % 3 == 0:
+            raise RuntimeError("out of order")
+        return super().open()
+
+
+def test_episodes_that_the_environment_broke_are_in_no_figure(tmp_path: Path) -> None:
+    grpo.train(KNOBS.model_copy(update={"steps": 1}), LIMITS, Flaky(), job(tmp_path))
+    trajectories = read_trajectories(tmp_path / "trajectories.parquet")
+    whole = [one for one in trajectories if one.stop_reason is not StopReason.ENVIRONMENT_FAILED]
+    assert 0 < len(whole) < len(trajectories)
+    ((_, row),) = read_jsonl_objects(tmp_path / "metrics.jsonl")
+    assert row["success"] == sum(one.success for one in whole) / len(whole) > 0
+    assert row["score"] == sum(one.score for one in whole) / len(whole)
 
 
 def test_the_policy_changes_and_is_a_model_directory(whole: Path) -> None:

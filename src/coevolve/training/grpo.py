@@ -26,7 +26,7 @@ from coevolve.files import read_json, read_trajectories, write_json, write_jsonl
 from coevolve.params import Train
 from coevolve.policies.transformers import TransformersPolicy, load
 from coevolve.records import Task, Trajectory
-from coevolve.rollout import Assignment, Episode, Limits, play
+from coevolve.rollout import Assignment, Episode, Limits, judged, play
 from coevolve.seeding import derive_seed
 from coevolve.training.groups import Gathered, Group, gather, rewards
 from coevolve.training.progress import ProgressBar
@@ -259,9 +259,11 @@ class _Steps:
     def keep(self, step: int, gathered: Gathered, wanted: int) -> None:
         episodes = [episode for group in gathered.played for episode in group]
         write_trajectories(self._folder / f"{step}.parquet", (episode.trajectory for episode in episodes))
+        # what the environment broke says nothing about the agent
+        scored = [episode.trajectory for episode in judged(episodes)]
         self._figures[step] = {
-            "success": sum(episode.trajectory.success for episode in episodes) / len(episodes),
-            "score": sum(episode.trajectory.score for episode in episodes) / len(episodes),
+            "success": sum(one.success for one in scored) / max(len(scored), 1),
+            "score": sum(one.score for one in scored) / max(len(scored), 1),
             "groups": float(len(gathered.played)),
             "groups_trained": float(len(gathered.kept)),
             "groups_without_variance": float(gathered.dropped),
