@@ -7,12 +7,15 @@ from dataclasses import asdict
 
 from coevolve.environments import make
 from coevolve.errors import CoevolveError
-from coevolve.explore import ScriptedExplorer, explore, requests
+from coevolve.explore import explore, requests
+from coevolve.explore.scripted import ScriptedExplorer
+from coevolve.knowledge import learn
 from coevolve.params import Explore
 from coevolve.synthesize import synthesize
+from coevolve.synthesize.scripted import ScriptedSynthesizer
 from coevolve.verify import verify
 
-KNOBS = Explore(explorer="scripted", explorations=0, max_calls=8, tries=6)
+KNOBS = Explore(explorer="scripted", guidance="signals", explorations=0, max_calls=8, tries=6)
 
 
 def main() -> None:
@@ -28,8 +31,8 @@ def main() -> None:
             continue
         tasks = world.tasks("seed")[:64]
         wanted = requests(world, tasks, [], [], args.count, 0, 0)
-        found = explore(ScriptedExplorer(world, tasks, [], KNOBS), wanted, lambda count: None)
-        candidates = synthesize(world, tasks, found, args.count, 0, lambda count: None)
+        found = explore(ScriptedExplorer(world, learn(world, tasks, []), KNOBS), wanted, lambda count: None)
+        candidates = synthesize(ScriptedSynthesizer(world, tasks, 0), found, args.count, lambda count: None)
         lines = [json.dumps(asdict(one)) for one in candidates]
         panels = {panel: world.tasks(panel) for panel in world.panels}
         began = time.perf_counter()

@@ -7,18 +7,17 @@ from coevolve.environments import make
 from coevolve.evaluate import evaluate, metrics
 from coevolve.files import Paths, read_tasks, write_json, write_jsonl
 from coevolve.params import Params
+from coevolve.policies import open_policy
 from coevolve.rollout import Limits
 from coevolve.stage import run_iteration
 from coevolve.tracking import start
 
 
 def main(params: Params, t: int) -> None:
-    from coevolve.policies.transformers import TransformersPolicy, load
-
     knobs, folder = params.evaluate, Paths.evaluation(t)
     environment = make(params.environment)
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
-    policy = TransformersPolicy(*load(Paths.policy(t), params.policy.threads), knobs.temperature)
+    policy = open_policy(Paths.policy(t), params.policy, knobs.temperature)
     limits = Limits.of(params.policy)
     with start(params.tracking, f"evaluate/{t}") as run:
         run.params({"seed": params.seed, "policy": Paths.policy(t), "environment": params.environment, **dict(knobs)})

@@ -1,6 +1,7 @@
 """Stage `synthesize`: chains that the environment accepted become candidate tasks.
 
-Reads data/t/explorations.jsonl; writes data/t/candidates.jsonl.
+Reads data/t/explorations.jsonl; writes data/t/candidates.jsonl, and data/t/requests/synthesize with every request to an
+endpoint, its reply and what was spent.
 """
 
 from coevolve.environments import make
@@ -8,17 +9,22 @@ from coevolve.files import Paths, read_jsonl, read_tasks, write_jsonl
 from coevolve.params import Params
 from coevolve.progress import bar
 from coevolve.records import Exploration
+from coevolve.spending import metered
 from coevolve.stage import run_iteration
-from coevolve.synthesize import synthesize
+from coevolve.synthesize import make_synthesizer, synthesize
 
 
 def main(params: Params, t: int) -> None:
     environment = make(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment)
     explorations = read_jsonl(Paths.explorations(t), Exploration)
-    count = params.synthesize.count
-    with bar(count, f"synthesize {t}", "candidates") as progress:
-        candidates = synthesize(environment, tasks, explorations, count, params.seed, progress.update)
+    count, asked = params.synthesize.count, params.synthesize.synthesizer == "endpoint"
+    with (
+        bar(count, f"synthesize {t}", "candidates") as progress,
+        metered(params.endpoint, asked, Paths.requests(t, "synthesize"), progress) as meter,
+    ):
+        synthesizer = make_synthesizer(params, environment, tasks, meter)
+        candidates = synthesize(synthesizer, explorations, count, progress.update)
     write_jsonl(Paths.candidates(t), candidates)
     print(f"{Paths.candidates(t)}: {len(candidates)} candidates of {len(explorations)} explorations")
 

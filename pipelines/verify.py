@@ -6,6 +6,7 @@ Reads data/t/candidates.jsonl; writes data/t/verified/verdicts.jsonl and data/t/
 from coevolve.environments import make
 from coevolve.files import Paths, read_tasks, write_jsonl
 from coevolve.params import Params
+from coevolve.policies import open_policy
 from coevolve.progress import bar
 from coevolve.rollout import Limits
 from coevolve.stage import run_iteration
@@ -25,9 +26,7 @@ def main(params: Params, t: int) -> None:
     accepted = [task for verdict, task in judged if verdict.accepted and task is not None]
     rates: dict[str, float] = {}
     if accepted and knobs.pass_rate_samples:
-        from coevolve.policies.transformers import TransformersPolicy, load
-
-        policy = TransformersPolicy(*load(Paths.policy(t + 1), params.policy.threads), params.train.temperature)
+        policy = open_policy(Paths.policy(t + 1), params.policy, params.train.temperature)
         limits = Limits.of(params.policy)
         with bar(len(accepted) * knobs.pass_rate_samples, f"pass rates {t}", "episodes") as progress:
             rates = pass_rates(

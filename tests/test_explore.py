@@ -6,14 +6,15 @@ from importlib.util import find_spec
 import pytest
 
 from coevolve.environments import Environment, make
-from coevolve.explore import ScriptedExplorer, explore, reflect, requests
+from coevolve.explore import explore, reflect, requests
+from coevolve.explore.scripted import ScriptedExplorer
 from coevolve.knowledge import learn
 from coevolve.params import Explore
 from coevolve.policies.scripted import ReferencePolicy
 from coevolve.records import Exploration, Signal, SignalKind, Trajectory
 from coevolve.rollout import Assignment, Limits, play
 
-KNOBS = Explore(explorer="scripted", explorations=64, max_calls=8, tries=6)
+KNOBS = Explore(explorer="scripted", guidance="signals", explorations=64, max_calls=8, tries=6)
 NAMES = ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])]
 
 
@@ -32,7 +33,7 @@ def trajectories(environment: Environment) -> list[Trajectory]:
 def explored(environment: Environment, signals: list[Signal], seed: int = 0) -> list[Exploration]:
     tasks = environment.tasks("seed")[:32]
     wanted = requests(environment, tasks, trajectories(environment), signals, KNOBS.explorations, 0, seed)
-    return explore(ScriptedExplorer(environment, tasks, [], KNOBS), wanted, lambda count: None)
+    return explore(ScriptedExplorer(environment, learn(environment, tasks, []), KNOBS), wanted, lambda count: None)
 
 
 def of_task(task_id: str, trajectory_ids: list[str]) -> Signal:

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from coevolve.environments import make
-from coevolve.explore import ScriptedExplorer, explore, requests
+from coevolve.explore import explore, requests
+from coevolve.explore.scripted import ScriptedExplorer
 from coevolve.files import write_trajectories
+from coevolve.knowledge import learn
 from coevolve.params import Explore
 from coevolve.policies.scripted import ReferencePolicy
 from coevolve.records import SignalKind
@@ -17,9 +19,10 @@ from coevolve.rollout import Assignment, Limits, play
 from coevolve.signals import extract
 from coevolve.signals.table import open_table
 from coevolve.synthesize import synthesize
+from coevolve.synthesize.scripted import ScriptedSynthesizer
 from coevolve.verify import verify
 
-KNOBS = Explore(explorer="scripted", explorations=128, max_calls=8, tries=12)
+KNOBS = Explore(explorer="scripted", guidance="signals", explorations=128, max_calls=8, tries=12)
 
 
 @pytest.mark.parametrize("name", ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])])
@@ -42,9 +45,11 @@ def test_trajectories_become_signals_and_signals_accepted_tasks(name: str, tmp_p
     assert {signal.kind for signal in signals} == set(SignalKind)
 
     wanted = requests(environment, tasks, trajectories, signals, KNOBS.explorations, 0, 0)
-    found = explore(ScriptedExplorer(environment, tasks, trajectories, KNOBS), wanted, lambda count: None)
+    found = explore(
+        ScriptedExplorer(environment, learn(environment, tasks, trajectories), KNOBS), wanted, lambda count: None
+    )
     assert {one for exploration in found for one in exploration.signal_ids} <= {one.signal_id for one in signals}
-    candidates = synthesize(environment, tasks, found, 64, 0, lambda count: None)
+    candidates = synthesize(ScriptedSynthesizer(environment, tasks, 0), found, 64, lambda count: None)
     panels = {panel: environment.tasks(panel) for panel in environment.panels}
     judged = verify(name, [json.dumps(asdict(one)) for one in candidates], tasks, panels, 0.9, 2)
     accepted = [task for verdict, task in judged if verdict.accepted and task]

@@ -27,5 +27,5 @@ def test_every_key_has_a_reader() -> None:
 
 def test_every_section_is_a_stage_or_shared() -> None:
     stages = {file.stem for file in (ROOT / "pipelines").glob("*.py")}
-    shared = {"seed", "environment", "iterations", "policy", "tracking"}
+    shared = {"seed", "environment", "iterations", "policy", "endpoint", "launch", "tracking"}
     assert set(yaml.safe_load((ROOT / "params.yaml").read_text())) - shared <= stages

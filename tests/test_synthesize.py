@@ -8,21 +8,24 @@ import pytest
 
 from coevolve.environments import make
 from coevolve.environments.miniworld import Miniworld
-from coevolve.explore import ScriptedExplorer, explore, requests
+from coevolve.explore import explore, requests
+from coevolve.explore.scripted import ScriptedExplorer
+from coevolve.knowledge import learn
 from coevolve.params import Explore
 from coevolve.records import CallOutcome, Candidate, Exploration, Task, ToolCall
 from coevolve.synthesize import synthesize
+from coevolve.synthesize.scripted import ScriptedSynthesizer
 
 WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:64]
-KNOBS = Explore(explorer="scripted", explorations=0, max_calls=8, tries=6)
+KNOBS = Explore(explorer="scripted", guidance="signals", explorations=0, max_calls=8, tries=6)
 
 
 @pytest.fixture(scope="module")
 def candidates() -> list[Candidate]:
     wanted = requests(WORLD, TASKS, [], [], 1600, 0, 0)
-    found = explore(ScriptedExplorer(WORLD, TASKS, [], KNOBS), wanted, lambda count: None)
-    return synthesize(WORLD, TASKS, found, 1000, 0, lambda count: None)
+    found = explore(ScriptedExplorer(WORLD, learn(WORLD, TASKS, []), KNOBS), wanted, lambda count: None)
+    return synthesize(ScriptedSynthesizer(WORLD, TASKS, 0), found, 1000, lambda count: None)
 
 
 def skeleton(text: str) -> str:
@@ -67,8 +70,7 @@ def test_calls_that_nothing_needs_are_left_out() -> None:
     session.reset(TASKS[0])
     mail = json.loads(session.step(ToolCall("find_mail", {"subject": subject})).content)[0]["id"]
     found = synthesize(
-        WORLD,
-        TASKS,
+        ScriptedSynthesizer(WORLD, TASKS, 0),
         [
             exploration(
                 ToolCall("find_event", {"title": "yoga"}),
@@ -78,7 +80,6 @@ def test_calls_that_nothing_needs_are_left_out() -> None:
             )
         ],
         5,
-        0,
         lambda count: None,
     )
     assert [[call.name for call in one.task.reference[0]] for one in found] == [
@@ -90,7 +91,7 @@ def test_calls_that_nothing_needs_are_left_out() -> None:
 
 
 def test_nothing_comes_of_nothing() -> None:
-    assert synthesize(WORLD, TASKS, [exploration()], 5, 0, lambda count: None) == []
+    assert synthesize(ScriptedSynthesizer(WORLD, TASKS, 0), [exploration()], 5, lambda count: None) == []
 
 
 def test_a_name_that_a_lookup_shows_is_described_by_its_field() -> None:
@@ -106,7 +107,7 @@ def test_a_name_that_a_lookup_shows_is_described_by_its_field() -> None:
         ToolCall("find_contact", {"name": sender}),
         ToolCall("block_contact", {"contact_id": contact}),
     ]
-    (found,) = synthesize(WORLD, TASKS, [exploration(*calls)], 5, 0, lambda count: None)
+    (found,) = synthesize(ScriptedSynthesizer(WORLD, TASKS, 0), [exploration(*calls)], 5, lambda count: None)
     assert [call.name for call in found.task.reference[0]] == [*(call.name for call in calls), "complete_task"]
     assert sender not in found.task.turns[0].split()
     assert re.search(f"(sender of|whoever wrote|whoever sent) the .*{subject}", found.task.turns[0])
@@ -118,7 +119,7 @@ def test_one_of_several_is_not_asked_for() -> None:
     twice = next(name for name in names if names.count(name) == 2)
     key = next(key for key, contact in contacts.items() if contact["name"] == twice)
     calls = [ToolCall("find_contact", {"name": twice}), ToolCall("block_contact", {"contact_id": key})]
-    assert synthesize(WORLD, TASKS, [exploration(*calls)], 5, 0, lambda count: None) == []
+    assert synthesize(ScriptedSynthesizer(WORLD, TASKS, 0), [exploration(*calls)], 5, lambda count: None) == []
 
 
 def _state(task: Task) -> dict[str, Any]:

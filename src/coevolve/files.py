@@ -67,6 +67,11 @@ class Paths:
         return Paths.data(t) / "explorations.jsonl"
 
     @staticmethod
+    def requests(t: int, stage: str) -> Path:
+        """Folder with requests.jsonl and spend.json: what a stage asked of an endpoint."""
+        return Paths.data(t) / "requests" / stage
+
+    @staticmethod
     def candidates(t: int) -> Path:
         return Paths.data(t) / "candidates.jsonl"
 

@@ -15,6 +15,12 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 
 
+SECRET = {
+    "endpoint.key": "expected the name of an environment variable, such as OPENAI_API_KEY, never the key itself",
+    "endpoint.url": "expected http://HOST/v1 or https://HOST/v1, without a key in it",
+}
+
+
 class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -25,6 +31,8 @@ class Iteration(Section):
 
 
 class Base(Section):
+    model: str
+    revision: str | None
     seed: Whole
     layers: Count
     hidden: Count
@@ -48,12 +56,31 @@ class PolicySection(Section):
     max_tokens: Count
     max_reply: Count
     max_seconds: Positive
+    backend: Literal["transformers", "vllm"]
+    dtype: Literal["float32", "bfloat16"]
+    template: dict[str, Any]
 
 
 class Lora(Section):
     enabled: bool
     rank: Count
     alpha: Count
+    targets: str | list[str]
+    quantize: Literal["none", "4bit"]
+
+
+class Vllm(Section):
+    mode: Literal["off", "colocate", "server"]
+    memory: Share
+    url: str
+
+
+class Launch(Section):
+    processes: Count
+    machines: Count
+    address: str
+    port: Count
+    sharding: Literal["none", "zero2", "zero3"]
 
 
 class Train(Section):
@@ -67,7 +94,10 @@ class Train(Section):
     temperature: Positive
     refill_rounds: Whole
     save_steps: Count
+    micro_batch: Whole
+    gradient_checkpointing: bool
     lora: Lora
+    vllm: Vllm
 
 
 class Signals(Section):
@@ -77,14 +107,32 @@ class Signals(Section):
 
 
 class Explore(Section):
-    explorer: Literal["scripted"]
+    explorer: Literal["scripted", "endpoint", "policy"]
+    guidance: Literal["signals", "random"]
     explorations: Whole
     max_calls: Count
     tries: Count
 
 
 class Synthesize(Section):
+    synthesizer: Literal["scripted", "endpoint"]
     count: Whole
+
+
+class EndpointSection(Section):
+    url: Annotated[str, Field(pattern=r"^https?://[^/@\s]+(/\S*)?$")]
+    model: str
+    key: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
+    concurrency: Count
+    timeout: Positive
+    retries: Whole
+    max_requests: Whole
+    max_tokens: Whole
+    max_reply: Count
+    temperature: Annotated[float, Field(ge=0.0)]
+    input_price: Annotated[float, Field(ge=0.0)]
+    output_price: Annotated[float, Field(ge=0.0)]
+    replay: str | None
 
 
 class Verify(Section):
@@ -126,8 +174,10 @@ class Params(Section):
     tasks: Tasks
     policy: PolicySection
     train: Train
+    launch: Launch
     signals: Signals
     explore: Explore
+    endpoint: EndpointSection
     synthesize: Synthesize
     verify: Verify
     validate_: Validate = Field(alias="validate")
@@ -175,6 +225,8 @@ def _explain(error: ValidationError, raw: dict[str, Any]) -> str:
         return f"missing key {key}; add it, as the repository's params.yaml has it"
     if not key:
         return str(first["msg"]).removeprefix("Value error, ")
+    if key in SECRET:
+        return f"{key}: {SECRET[key]}; change it"  # what was found may be a key: it is not shown
     return f"{key}: {first['msg']}, found {first['input']!r}; change it"
 
 

@@ -160,7 +160,10 @@ class _Running:
         """Carry ``reply`` out."""
         self.replies.append(reply)
         self._hear("assistant", reply.text)
-        self.conversation.budget -= len(reply.prompt_ids) + len(reply.token_ids)
+        if reply.prompt_tokens:
+            self.conversation.budget = self.limits.max_tokens - reply.prompt_tokens - reply.reply_tokens
+        else:
+            self.conversation.budget -= len(reply.prompt_ids) + len(reply.token_ids)
         try:
             if reply.truncated:
                 self._end(StopReason.MAX_TOKENS)
@@ -245,7 +248,7 @@ class _Running:
             calls=list(self.calls),
             score=self.score.reward,
             stop_reason=self.stop,
-            tokens=[len(reply.token_ids) for reply in self.replies],
+            tokens=[len(reply.token_ids) or reply.reply_tokens for reply in self.replies],
             checks=self.score.checks,
         )
         return Episode(trajectory, list(self.replies), self.ended - self.began)

@@ -22,12 +22,15 @@ from coevolve.policies.transformers import load
 from coevolve.records import StopReason
 from coevolve.rollout import Limits
 from coevolve.training import grpo
+from coevolve.training.batch import row as row_of
+from coevolve.training.steps import COMPLETE
 
 ROOT = Path(__file__).parent.parent.parent
 WORLD = make("miniworld")
 PARAMS = load_params(ROOT / "params.yaml")
 KNOBS = PARAMS.train.model_copy(update={"steps": 3, "tasks_per_step": 4, "group_size": 4, "save_steps": 1})
-LIMITS = Limits(8, 256, 64, 60.0)
+ACTING = PARAMS.policy.model_copy(update={"max_turns": 8, "max_tokens": 256, "max_reply": 64, "max_seconds": 60.0})
+LIMITS = Limits.of(ACTING)
 
 
 def job(folder: Path) -> grpo.Job:
@@ -44,7 +47,7 @@ def outputs(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
-    grpo.train(KNOBS, LIMITS, WORLD, job(folder))
+    grpo.train(KNOBS, ACTING, PARAMS.launch, WORLD, job(folder))
     return folder
 
 
@@ -74,7 +77,7 @@ class Flaky(Miniworld):
 
 
 def test_episodes_that_the_environment_broke_are_in_no_figure(tmp_path: Path) -> None:
-    grpo.train(KNOBS.model_copy(update={"steps": 1}), LIMITS, Flaky(), job(tmp_path))
+    grpo.train(KNOBS.model_copy(update={"steps": 1}), ACTING, PARAMS.launch, Flaky(), job(tmp_path))
     trajectories = read_trajectories(tmp_path / "trajectories.parquet")
     whole = [one for one in trajectories if one.stop_reason is not StopReason.ENVIRONMENT_FAILED]
     assert 0 < len(whole) < len(trajectories)
@@ -96,13 +99,14 @@ def test_killed_and_started_again_it_ends_in_the_same_bytes(whole: Path, tmp_pat
         from pathlib import Path
         sys.path.insert(0, {str(ROOT)!r})
         from tests.training import test_grpo as here
-        here.grpo.train(here.KNOBS, here.LIMITS, here.WORLD, here.job(Path({str(tmp_path)!r})))
+        place = here.job(Path({str(tmp_path)!r}))
+        here.grpo.train(here.KNOBS, here.ACTING, here.PARAMS.launch, here.WORLD, place)
     """)
     command = [sys.executable, "-c", code]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    while not list(tmp_path.glob(f"scratch/checkpoint-1/{grpo.COMPLETE}")):
+    while not list(tmp_path.glob(f"scratch/checkpoint-1/{COMPLETE}")):
         assert time.monotonic() < deadline and process.poll() is None, "no checkpoint to kill it after"
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
@@ -116,7 +120,7 @@ def test_lora_is_a_switch_and_is_merged(tmp_path: Path) -> None:
     knobs = KNOBS.model_copy(
         update={"steps": 1, "lora": KNOBS.lora.model_copy(update={"enabled": True}), "learning_rate": 0.01}
     )
-    grpo.train(knobs, LIMITS, WORLD, job(tmp_path))
+    grpo.train(knobs, ACTING, PARAMS.launch, WORLD, job(tmp_path))
     names = {name for name, _ in load(tmp_path / "policy")[0].named_parameters()}
     assert names == {name for name, _ in load(ROOT / "policies/0")[0].named_parameters()}
 
@@ -127,11 +131,11 @@ def test_the_environments_tokens_are_masked(tmp_path: Path) -> None:
 
     model, tokenizer = load(ROOT / "policies/0")
     episodes = play(TransformersPolicy(model, tokenizer, 1.0), WORLD, [Assignment(WORLD.tasks("seed")[0], 1)], LIMITS)
-    prompt, completion, mask = grpo._flat(episodes[0], tokenizer.eos_token_id)
-    own = "".join(tokenizer.decode([token]) for token, kept in zip(completion, mask, strict=True) if kept)
+    made = row_of(episodes[0], 1.0, tokenizer.eos_token_id)
+    own = "".join(tokenizer.decode([token]) for token, kept in zip(made.completion, made.mask, strict=True) if kept)
     said = [message["content"] for message in episodes[0].trajectory.messages if message["role"] == "assistant"]
     assert own == "".join(f"{text}<|end|>" for text in said)
-    assert tokenizer.decode(prompt).startswith("<|user|>")
+    assert tokenizer.decode(made.prompt).startswith("<|user|>")
 
 
 def test_canary_trl_calls_us_where_we_expect(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ class Reply:
     ``prompt_ids`` are the tokens this turn added before the reply (all of the prompt, at first),
     ``token_ids`` the sampled ones with their ``logprobs`` (natural logarithm, same length);
     all three are empty for policies without tokens. ``invalid``: the text held something like a call
-    that could not be parsed; its reason is in ``error``. ``truncated``: a token limit cut the reply.
+    that could not be parsed; its reason is in ``error``. ``truncated``: a token limit cut the reply. A policy that only
+    counts tokens gives ``prompt_tokens`` (of the whole prompt) and ``reply_tokens`` instead.
     """
 
     text: str
@@ -44,6 +45,8 @@ class Reply:
     invalid: bool = False
     error: str = ""
     truncated: bool = False
+    prompt_tokens: int = 0
+    reply_tokens: int = 0
 
 
 class Policy(Protocol):

@@ -1,10 +1,12 @@
 """Between messages and text: what a turn adds to the prompt, and the calls that a reply holds."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from coevolve.errors import CoevolveError
+from coevolve.policies.base import Conversation, Reply
 from coevolve.records import ToolCall
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -23,7 +25,8 @@ RESPONSE_TEMPLATE = {
         "content": {"close_pattern": r"<\|end\|>\s*", "content": "text"},
     },
 }
-_USER, _ASSISTANT = {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}
+_MARK = "stand-in"  # the reply of the conversation behind which later turns are rendered
+_STAND_IN = [{"role": "user", "content": "a"}, {"role": "assistant", "content": _MARK}]
 
 
 def render_call(call: ToolCall) -> str:
@@ -32,9 +35,12 @@ def render_call(call: ToolCall) -> str:
 
 
 def parse_reply(text: str) -> tuple[list[ToolCall], str]:
-    """The calls in ``text``, in order, and what is wrong with the first unreadable one (or the empty string)."""
+    """The calls in ``text``, in order, and what is wrong with the first unreadable one (or the empty string).
+
+    What a model thinks first, between <think> and </think>, is no part of its reply.
+    """
     calls: list[ToolCall] = []
-    for part in text.split(OPEN)[1:]:
+    for part in text.rpartition("</think>")[2].split(OPEN)[1:]:
         body, closed, _ = part.partition(CLOSE)
         if not closed:
             return [], f"a call must end with {CLOSE}"
@@ -51,23 +57,29 @@ def parse_reply(text: str) -> tuple[list[ToolCall], str]:
     return calls, ""
 
 
+def read_reply(tokenizer: Any, prompt: list[int], ids: list[int], logprobs: list[float], ended: bool) -> Reply:
+    """What sampled ``ids`` say; ``ended``: the last of them is an end token, which is not part of the text."""
+    text = tokenizer.decode(ids[:-1] if ended else ids, skip_special_tokens=True)
+    calls, error = parse_reply(text) if ended else ([], "")
+    return Reply(text, calls, prompt, ids, logprobs, bool(error), error, not ended)
+
+
 class Renderer:
     """Turns of a conversation as token ids, by the tokenizer's own chat template.
 
     The first prompt is rendered whole. Later ones are what the template puts after a finished reply: rendered behind
-    a stand-in conversation, so that the ids the model sampled are never re-tokenized.
+    a stand-in conversation, so that the ids the model sampled are never re-tokenized. ``variables`` are passed to the
+    template (such as Qwen3's ``enable_thinking``).
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, variables: Mapping[str, Any] | None = None) -> None:
         self._tokenizer = tokenizer
         self._end: str = tokenizer.eos_token
+        self._variables = dict(variables or {})
         self._rendered = lru_cache(maxsize=4096)(self._suffix)
 
     def first(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> list[int]:
-        text = self._tokenizer.apply_chat_template(
-            list(messages), tools=list(tools) or None, add_generation_prompt=True, tokenize=False
-        )
-        return self._encode(text)
+        return self._encode(self._text(list(messages), tools=list(tools) or None, add_generation_prompt=True))
 
     def later(self, messages: Sequence[dict[str, Any]]) -> list[int]:
         """Ids of ``messages`` (none the assistant's) after a reply that ended with the end token."""
@@ -76,13 +88,46 @@ class Renderer:
 
     def _suffix(self, key: str) -> tuple[int, ...]:
         messages = [{"role": role, "content": content} for role, content in json.loads(key)]
-        stand_in = [_USER, _ASSISTANT]
-        before = self._tokenizer.apply_chat_template(stand_in, tokenize=False)
-        whole = self._tokenizer.apply_chat_template([*stand_in, *messages], add_generation_prompt=True, tokenize=False)
-        cut = before.rfind(self._end)
-        cut = cut + len(self._end) if cut >= 0 else len(before)
-        return tuple(self._encode(whole[cut:]))
+        whole = self._text([*_STAND_IN, *messages], add_generation_prompt=True)
+        cut = whole.index(_MARK) + len(_MARK)
+        rest = whole[cut:]
+        return tuple(self._encode(rest[rest.find(self._end) + len(self._end) :] if self._end in rest else rest))
+
+    def _text(self, messages: list[dict[str, Any]], **arguments: Any) -> str:
+        text: str = self._tokenizer.apply_chat_template(messages, tokenize=False, **arguments, **self._variables)
+        return text
 
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         return ids
+
+
+def check_template(tokenizer: Any, where: str) -> None:
+    """A CoevolveError unless the chat template can show tools to the model."""
+    template = tokenizer.chat_template
+    if template is None or tokenizer.eos_token_id is None:
+        raise CoevolveError(f"{where}: the tokenizer needs a chat template and an end token; use a chat model")
+    texts = template.values() if isinstance(template, dict) else [template]
+    if not any("tools" in text for text in texts):
+        raise CoevolveError(
+            f"{where}: the chat template has no place for tools, so the model cannot learn which there are; use a model "
+            "with a tool-calling template (Qwen2.5, Qwen3, Hermes), or give it one in chat_template.jinja"
+        )
+
+
+def check_room(conversations: Sequence[Conversation], prompts: Sequence[Sequence[int]], context: int) -> None:
+    """A CoevolveError if a first prompt exceeds the model's context, or no prompt fits into its episode."""
+    for one, prompt in zip(conversations, prompts, strict=True):
+        if len(prompt) >= context:
+            raise CoevolveError(
+                f"task {one.task.task_id}: context too long: the prompt with its {len(one.tools)} tool schemas has "
+                f"{len(prompt)} tokens, the model takes {context} with the reply: {len(prompt) - context + 1} too many; "
+                "use a model with a longer context"
+            )
+    over = [len(prompt) - one.budget for one, prompt in zip(conversations, prompts, strict=True)]
+    if over and min(over) >= 0:
+        longest = max(len(prompt) for prompt in prompts)
+        raise CoevolveError(
+            f"policy.max_tokens is {conversations[0].budget}, but every prompt with its {len(conversations[0].tools)} tool "
+            f"schemas is longer, by {min(over)} to {max(over)} tokens; set it to more than {longest}, with room for replies"
+        )

@@ -5,7 +5,8 @@ token per pass. Rows have different lengths, so the cache has holes, which the a
 closes again. Token in, token out: what was sampled is what stays in the cache and what training sees.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,43 +16,79 @@ import torch
 from coevolve.errors import CoevolveError
 from coevolve.policies.base import Conversation, Reply
 from coevolve.policies.cache import growing_cache
-from coevolve.policies.text import Renderer, parse_reply
+from coevolve.policies.text import Renderer, check_room, check_template, read_reply
 
 CHUNK = 32  # random numbers drawn at a time for a reply
 
 
-def load(path: Path | str, threads: int = 1) -> tuple[Any, Any]:
-    """Model and tokenizer of a transformers model directory (or hub name), for inference and in float32 on CPU."""
+def load(path: Path | str, threads: int = 1, dtype: str = "float32", quantize: str = "none") -> tuple[Any, Any]:
+    """Model and tokenizer of a transformers model directory, or of what a pointer in it names, for inference.
+
+    ``dtype`` is a torch dtype's name. ``quantize`` "4bit" loads the weights as NF4 (QLoRA, arXiv 2305.14314).
+    """
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
+    from coevolve.policies.pretrained import resolve
+
     logging.disable_progress_bar()
     torch.set_num_threads(threads)
+    source = resolve(Path(path))
+    more = {"quantization_config": _four_bits()} if quantize == "4bit" else {}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(path))
-        dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32
-        model = AutoModelForCausalLM.from_pretrained(str(path), dtype=dtype)
+        tokenizer = AutoTokenizer.from_pretrained(str(source))
+        model = AutoModelForCausalLM.from_pretrained(str(source), dtype=getattr(torch, dtype), **more)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise CoevolveError(f"{path}: expected a transformers model directory with a tokenizer ({reason})") from None
-    if tokenizer.chat_template is None or tokenizer.eos_token_id is None:
-        raise CoevolveError(f"{path}: the tokenizer needs a chat template and an end token; use a chat model")
-    return model.to("cuda" if torch.cuda.is_available() else "cpu").eval(), tokenizer
+    check_template(tokenizer, str(path))
+    return (model if more else model.to(device())).eval(), tokenizer
+
+
+def device() -> str:
+    """Where models go: this process's GPU, or the CPU."""
+    return f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
+
+
+def _four_bits() -> Any:
+    from importlib.util import find_spec
+
+    if find_spec("bitsandbytes") is None or not torch.cuda.is_available():
+        raise CoevolveError(
+            "train.lora.quantize: 4bit needs a GPU and bitsandbytes; install it with `pip install bitsandbytes`, or set none"
+        )
+    from transformers import BitsAndBytesConfig
+
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+        bnb_4bit_quant_storage=torch.bfloat16,  # so that FSDP and ZeRO-3 can shard it
+    )
+
+
+def end_tokens(generation_config: Any, tokenizer: Any) -> list[int]:
+    """Ids that end a reply: those of the model's generation config, and the tokenizer's."""
+    ends = getattr(generation_config, "eos_token_id", None)
+    known = ends if isinstance(ends, list) else [ends] if ends is not None else []
+    return sorted({*known, tokenizer.eos_token_id})
 
 
 class TransformersPolicy:
     """See ``coevolve.policies.base.Policy``. ``temperature`` 0 is greedy."""
 
-    def __init__(self, model: Any, tokenizer: Any, temperature: float, name: str = "transformers") -> None:
-        self.name = name
+    name = "transformers"
+
+    def __init__(
+        self, model: Any, tokenizer: Any, temperature: float, template: Mapping[str, Any] | None = None
+    ) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self._temperature = temperature
-        self._renderer = Renderer(tokenizer)
+        self._renderer = Renderer(tokenizer, template)
         self._context = int(getattr(model.config, "max_position_embeddings", 2**31))
-        ends = getattr(model.generation_config, "eos_token_id", None)
-        known = ends if isinstance(ends, list) else [ends] if ends is not None else []
-        self._ends = torch.tensor(sorted({*known, tokenizer.eos_token_id}))
+        self._ends = torch.tensor(end_tokens(model.generation_config, tokenizer))
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
         self._forget()
 
@@ -79,7 +116,10 @@ class TransformersPolicy:
 
     def _act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         self._keep([one.key for one in conversations])
+        first = not self._seen
         prompts = [self._prompt(one) for one in conversations]
+        if first:
+            check_room(conversations, prompts, self._context)
         fed = [self._last.get(one.key, []) + prompt for one, prompt in zip(conversations, prompts, strict=True)]
         lengths = self._held.sum(1).tolist()
         room = [
@@ -198,6 +238,4 @@ class TransformersPolicy:
         self._turns[one.key] = self._turns.get(one.key, 0) + 1
         self._last[one.key] = ids[-1:]
         ended = bool(ids) and ids[-1] in self._ends.tolist()
-        text = self.tokenizer.decode(ids[:-1] if ended else ids, skip_special_tokens=True)
-        calls, error = parse_reply(text) if ended else ([], "")
-        return Reply(text, calls, prompt, ids, logprobs, bool(error), error, not ended)
+        return read_reply(self.tokenizer, prompt, ids, logprobs, ended)

@@ -7,9 +7,9 @@ from coevolve.policies.text import CLOSE, OPEN
 
 PAD, END = "<|pad|>", "<|end|>"
 ROLES = ("system", "user", "assistant", "tool")
-# Prefix-preserving: what was rendered never changes when messages are added. Tools are not listed: this model
-# knows its tools by heart.
+# Prefix-preserving: what was rendered never changes when messages are added.
 TEMPLATE = (
+    "{# no list of tools: this model knows its tools by heart #}"
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] or '' }}"
     "{% for call in message['tool_calls'] or [] %}"
     + OPEN

@@ -1,11 +1,11 @@
-"""From an accepted chain of calls to candidate tasks: an instruction, and a reference that the environment executes.
+"""A synthesizer that needs no model: what a chain did is put into words by templates.
 
 What the chain does not need is taken out, what its end asks for is put into words, and a value that a lookup
 reveals is described by that lookup, never given.
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from coevolve.chains import precondition, replay
@@ -19,36 +19,22 @@ VERSION = "scripted-1"  # of how instructions are made; part of a candidate's pr
 QUESTIONS = 0.8  # share of chains ending in a lookup that are asked what it found
 
 
-def synthesize(
-    environment: Environment,
-    tasks: Sequence[Task],
-    explorations: Sequence[Exploration],
-    count: int,
-    seed: int,
-    progress: Callable[[int], object],
-) -> list[Candidate]:
-    """At most ``count`` candidates: the explorations in turn, each whole, then each goal of it alone."""
-    known = learn(environment, tasks)
-    book: Phrasebook = getattr(environment, "phrasebook", Phrasebook())
-    session = environment.open()
-    queues = []
-    for exploration in explorations:
-        rng = generator("synthesize", seed, exploration.exploration_id)
-        queues.append(_abstract(session, exploration, known, book, rng))
-    made: dict[str, Candidate] = {}
-    while queues and len(made) < count:
-        left = []
-        for queue in queues:
-            candidate = next(queue, None)
-            if candidate is None or len(made) >= count:
-                continue
-            left.append(queue)
-            if candidate.candidate_id not in made:
-                made[candidate.candidate_id] = candidate
-                progress(1)
-        queues = left
-    session.close()
-    return list(made.values())
+class ScriptedSynthesizer:
+    """See ``coevolve.synthesize.Synthesizer``: instructions by templates, with the environment's phrasebook."""
+
+    def __init__(self, environment: Environment, tasks: Sequence[Task], seed: int) -> None:
+        self._known = learn(environment, tasks)
+        self._book: Phrasebook = getattr(environment, "phrasebook", Phrasebook())
+        self._session = environment.open()
+        self._seed = seed
+
+    def abstract(self, explorations: Sequence[Exploration]) -> Iterator[Iterator[Candidate]]:
+        for exploration in explorations:
+            rng = generator("synthesize", self._seed, exploration.exploration_id)
+            yield _abstract(self._session, exploration, self._known, self._book, rng)
+
+    def close(self) -> None:
+        self._session.close()
 
 
 def _abstract(

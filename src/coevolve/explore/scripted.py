@@ -1,153 +1,43 @@
-"""Exploration of the real environment around the agent's weaknesses.
+"""An explorer that needs no model: it samples calls around the focus from tool schemas.
 
-A signal, with the failed trajectories that show it, becomes a request: where to start, and which tools to look at.
-An explorer answers requests with chains of calls that the environment accepted. The scripted one needs no model:
-it fills arguments from schemas, from what it observed, and from what known tasks teach.
+Arguments are filled from schemas, from what it observed, and from what known tasks teach.
 """
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from coevolve.environments.base import Environment, Session
-from coevolve.knowledge import Knowledge, fruitless, learn
+from coevolve.explore import Request, found
+from coevolve.knowledge import Knowledge, fruitless
 from coevolve.params import Explore
-from coevolve.records import CallOutcome, Exploration, Signal, Task, ToolCall, Trajectory, content_hash
-from coevolve.seeding import derive_seed, generator
+from coevolve.records import CallOutcome, Exploration, Task, ToolCall
 from coevolve.wording import is_identifier, observed
 
 GOALS, GOAL_WEIGHTS = (1, 2, 3), (0.5, 0.4, 0.1)  # how many tools a chain is meant to use
 LOOKED_UP = 0.15  # share of values, other than identifiers, that are taken from an observation where one could be
-SHOWN = 12  # calls of a failed trajectory that the context shows
-
-
-@dataclass(frozen=True)
-class Request:
-    """One exploration to make: start in ``world`` of ``task``, around the weakness of ``signal`` (None: anywhere).
-
-    ``context`` is the reflection on the weakness: what was asked, what was tried, what came back, which tools are
-    in focus.
-    """
-
-    exploration_id: str
-    iteration: int
-    signal: Signal | None
-    task: Task
-    world: dict[str, Any]
-    context: dict[str, Any]
-    seed: int
-
-
-class Explorer(Protocol):
-    name: str
-
-    def explore(self, request: Request) -> Exploration:
-        """What was found; an exploration without calls found nothing."""
-        ...
-
-
-def requests(
-    environment: Environment,
-    tasks: Sequence[Task],
-    trajectories: Sequence[Trajectory],
-    signals: Sequence[Signal],
-    count: int,
-    iteration: int,
-    seed: int,
-) -> list[Request]:
-    """``count`` requests, the kinds of signals in turn and each kind's signals in turn; random ones without signals."""
-    by_id = {task.task_id: task for task in tasks}
-    shown = {trajectory.trajectory_id: trajectory for trajectory in trajectories}
-    kinds: dict[str, list[Signal]] = {}
-    for one in signals:
-        kinds.setdefault(one.kind, []).append(one)
-    for kind, found in kinds.items():
-        generator("requests", seed, iteration, str(kind)).shuffle(found)
-    queues = list(kinds.values())
-    made = []
-    for number in range(count):
-        rng = generator("request", seed, iteration, number)
-        signal: Signal | None = None
-        if queues:
-            queue = queues[number % len(queues)]
-            signal = queue[number // len(queues) % len(queue)]
-        failed = _failed(signal, shown)
-        name = (signal.task_id if signal else None) or (failed.task_id if failed else None)
-        task = by_id.get(name or "") or rng.choice(tasks)
-        fresh: Callable[[Task, int], dict[str, Any]] | None = getattr(environment, "fresh_world", None)
-        world = fresh(task, derive_seed("world", seed, iteration, number)) if fresh else task.world
-        exploration_id = content_hash(["exploration", seed, iteration, number, signal and signal.signal_id])
-        context = reflect(signal, task, failed)
-        made.append(Request(exploration_id, iteration, signal, task, world, context, rng.randrange(2**62)))
-    return made
-
-
-def _failed(signal: Signal | None, shown: Mapping[str, Trajectory]) -> Trajectory | None:
-    """The trajectory that shows the weakness: a failed one, if there is one."""
-    known = [shown[one] for one in signal.trajectory_ids if one in shown] if signal else []
-    return next((one for one in known if not one.success), known[0] if known else None)
-
-
-def reflect(signal: Signal | None, task: Task, failed: Trajectory | None) -> dict[str, Any]:
-    """The exploration context: what was asked, what the agent did, what the environment answered, what to look at."""
-    wanted = [call.name for turn in task.reference for call in turn]
-    made = failed.calls if failed else []
-    focus = list(signal.pattern) if signal and signal.pattern else list(dict.fromkeys(wanted))
-    return {
-        "kind": str(signal.kind) if signal else "random",
-        "instruction": task.turns,
-        "focus": focus if signal else [],
-        "tried": [{"name": call.name, "arguments": call.arguments, "ok": call.ok} for call in made[:SHOWN]],
-        "feedback": [call.observation[:200] for call in made if not call.ok][:SHOWN],
-        "unused": [name for name in dict.fromkeys(wanted) if name not in {call.name for call in made}],
-        "score": failed.score if failed else None,
-    }
-
-
-def explore(explorer: Explorer, wanted: Sequence[Request], progress: Callable[[int], object]) -> list[Exploration]:
-    """Those explorations that found something."""
-    found = []
-    for request in wanted:
-        exploration = explorer.explore(request)
-        if exploration.calls:
-            found.append(exploration)
-        progress(1)
-    return found
 
 
 class ScriptedExplorer:
     """Samples calls around the focus from tool schemas; works in any environment that has them."""
 
-    name = "scripted"
-
-    def __init__(
-        self, environment: Environment, tasks: Sequence[Task], trajectories: Sequence[Trajectory], knobs: Explore
-    ) -> None:
+    def __init__(self, environment: Environment, known: Knowledge, knobs: Explore) -> None:
         self._environment = environment
-        self._knowledge = learn(environment, tasks, trajectories)
+        self._knowledge = known
         self._knobs = knobs
 
-    def explore(self, request: Request) -> Exploration:
+    def explore(self, wanted: Sequence[Request]) -> Iterator[Exploration]:
+        return map(self._explore, wanted)
+
+    def _explore(self, request: Request) -> Exploration:
         session = self._environment.open()
         try:
             walk = _Walk(session, request, self._knowledge, self._knobs)
             walk.go()
         finally:
             session.close()
-        signals = [request.signal.signal_id] if request.signal else []
-        return Exploration(
-            exploration_id=request.exploration_id,
-            environment=self._environment.name,
-            iteration=request.iteration,
-            signal_ids=signals,
-            task_id=request.task.task_id,
-            world=request.world,
-            context={**request.context, "goals": walk.goals},
-            calls=walk.chain,
-            explorer=self.name,
-        )
+        return found(request, "scripted", {**request.context, "goals": walk.goals}, walk.chain)
 
 
 class _Walk:

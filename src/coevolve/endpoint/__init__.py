@@ -1,0 +1,174 @@
+"""A model behind an OpenAI-compatible endpoint: asked carefully, because asking costs money.
+
+Every request and its reply go to an append-only log by content hash, so that no reply is paid for twice and a finished
+exploration can be replayed without a network. A budget in requests and tokens is a hard stop. Failures of the way
+(429, 5xx, resets, stalls, broken JSON) are retried with backoff; what the server refuses for good is one clear error.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from coevolve.endpoint.budget import Budget, Exhausted, Spend
+from coevolve.endpoint.log import RequestLog
+from coevolve.endpoint.messages import Answer, Ask
+from coevolve.endpoint.transport import Passing, Rejected, Transport, key_of
+from coevolve.errors import CoevolveError
+from coevolve.files import scratch
+from coevolve.params import EndpointSection
+from coevolve.records import content_hash
+from coevolve.seeding import generator
+
+__all__ = ["Answer", "Ask", "Endpoint", "Exhausted", "Failed", "Spend", "open_endpoint"]
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between attempts, doubled each time
+LONGEST_WAIT = 600.0  # seconds that a server may ask us to wait
+UNREACHABLE = 3  # requests in a row that failed for good before the endpoint counts as unreachable
+
+
+class Failed(Exception):
+    """One request got no usable answer: its conversation ends here, others go on."""
+
+
+class Endpoint:
+    """Asks ``knobs.model`` at ``knobs.url``. Safe to use from many threads.
+
+    ``log`` is looked up before anything is sent. With ``replay`` nothing is sent at all: what ``log`` lacks is treated
+    as budget that ran out, which is how the run that wrote it ended there.
+    """
+
+    def __init__(self, knobs: EndpointSection, log: RequestLog, replay: bool = False) -> None:
+        self.knobs = knobs
+        self.model = knobs.model
+        self.missing = 0  # requests that a replay did not find
+        self.retried = 0
+        self._log = log
+        self._replay = replay
+        self._transport = Transport(knobs.url, key_of(knobs.key), knobs.timeout, knobs.concurrency)
+        self._budget = Budget(knobs.max_requests, knobs.max_tokens, knobs.input_price, knobs.output_price)
+        self._used: dict[str, None] = {}
+        self._asking: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._not_before = 0.0
+        self._lost = 0  # requests in a row that failed for good
+        self._watch: Callable[[Spend], object] = lambda spend: None
+
+    def watch(self, callback: Callable[[Spend], object]) -> None:
+        """Call ``callback`` whenever something was spent."""
+        self._watch = callback
+
+    @property
+    def spend(self) -> Spend:
+        return self._budget.spend
+
+    def key(self, ask: Ask) -> str:
+        """Content hash of a request: of the model and of everything that is asked, not of where it is sent."""
+        return content_hash({"model": self.model, **ask.content()}, 32)
+
+    def chat(self, ask: Ask) -> Answer:
+        """The answer, from the log or the server.
+
+        Raises Exhausted where the budget ends, Failed where this request gets no answer, and CoevolveError where no
+        request would (unreachable, unknown model, refused key).
+        """
+        key = self.key(ask)
+        with self._lock:
+            turn = self._asking.setdefault(key, threading.Lock())
+        with turn:  # two askers of the same thing pay once
+            known = self._log.get(key)
+            if known is not None:
+                if key not in self._used:
+                    self._budget.remember(known)
+            elif self._replay:
+                self.missing += 1
+                raise Exhausted("the log that is replayed ends here")
+            else:
+                known = self._send(key, ask)
+                self._log.put(key, {"model": self.model, **ask.content()}, known)
+            with self._lock:
+                self._used[key] = None
+        self._watch(self.spend)
+        return known
+
+    def used(self) -> list[dict[str, object]]:
+        """The log's lines that were used, in a fixed order: enough to replay what was done."""
+        return [self._log.line(key) for key in sorted(self._used)]
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _send(self, key: str, ask: Ask) -> Answer:
+        for attempt in range(self.knobs.retries + 1):
+            ticket = self._budget.reserve(ask)
+            self._watch(self.spend)
+            self._wait()
+            try:
+                answer = self._transport.send(self.model, ask)
+            except Passing as reason:
+                ticket.settle(None)
+                if attempt == self.knobs.retries:
+                    self._give_up(reason)
+                self.retried += 1
+                self._pause(key, attempt, reason.wait)
+            except Rejected as reason:
+                ticket.settle(None)
+                raise Failed(str(reason)) from None
+            except BaseException:
+                ticket.settle(None)
+                raise
+            else:
+                ticket.settle(answer)
+                self._lost = 0
+                return answer
+        raise AssertionError("unreachable")
+
+    def _give_up(self, reason: Passing) -> None:
+        with self._lock:
+            self._lost += 1
+            lost = self._lost
+        if lost >= UNREACHABLE or not self._budget.spend.answered:
+            raise CoevolveError(
+                f"endpoint {self._transport.shown}: no answer after {self.knobs.retries + 1} attempts ({reason}); "
+                "check that the server runs and endpoint.url in params.yaml, then run the same command again: "
+                "what was answered is in the log and is not asked again"
+            )
+        raise Failed(str(reason))
+
+    def _pause(self, key: str, attempt: int, asked: float | None) -> None:
+        """Before the next attempt: what the server asked for, else a growing pause of this request alone."""
+        if asked is not None:
+            if asked > LONGEST_WAIT:
+                raise CoevolveError(
+                    f"endpoint {self._transport.shown} asks to wait {asked:.0f} s; run the same command again then: "
+                    "what was answered is in the log and is not asked again"
+                )
+            with self._lock:  # the server means all of us
+                self._not_before = max(self._not_before, time.monotonic() + asked)
+            return
+        pause = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
+        time.sleep(pause * generator("pause", key, attempt).uniform(0.5, 1.0))
+
+    def _wait(self) -> None:
+        while (left := self._not_before - time.monotonic()) > 0:
+            time.sleep(min(left, 1.0))
+
+
+def open_endpoint(knobs: EndpointSection, log: Path | None = None) -> Endpoint:
+    """The endpoint that ``knobs`` describe, with its log in the scratch folder (or ``log``), or its replay."""
+    if knobs.replay is not None:
+        if not Path(knobs.replay).exists():
+            raise CoevolveError(
+                f"endpoint.replay: {knobs.replay}: no such file; name a requests.jsonl, or set it to null"
+            )
+        if not knobs.model:
+            raise CoevolveError("endpoint.model is empty; a replay needs the model's name, as the log has it")
+        return Endpoint(knobs, RequestLog(Path(knobs.replay), writable=False), replay=True)
+    if not knobs.model:
+        transport = Transport(knobs.url, key_of(knobs.key), knobs.timeout, 1)
+        models = transport.models()
+        transport.close()
+        served = f"the server has: {', '.join(models)}" if models else "ask whoever runs the server for its name"
+        raise CoevolveError(f"endpoint.model is empty; {served}")
+    place = log or scratch() / "requests" / f"{content_hash([knobs.url, knobs.model])}.jsonl"
+    return Endpoint(knobs, RequestLog(place))

@@ -1,0 +1,54 @@
+"""What is asked of an endpoint, and what it answered: the part of the chat completions format that is used here."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+CHARACTERS_PER_TOKEN = 3.0  # for a cautious guess of a prompt's tokens before the server has counted them
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request: OpenAI chat messages, tools as function schemas, and the JSON schema of the reply, if it has one.
+
+    ``seed`` tells requests of equal content apart, and servers that can sample by it.
+    """
+
+    messages: list[dict[str, Any]]
+    temperature: float
+    max_tokens: int
+    seed: int
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    schema: dict[str, Any] | None = None
+
+    def content(self) -> dict[str, Any]:
+        """All that the answer depends on."""
+        return {
+            "messages": self.messages,
+            "tools": self.tools,
+            "schema": self.schema,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+        }
+
+    def tokens(self) -> int:
+        """A guess of how many tokens it takes at most, reply included."""
+        size = sum(len(str(value)) for value in (self.messages, self.tools, self.schema or ""))
+        return int(size / CHARACTERS_PER_TOKEN) + self.max_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class RawCall:
+    """A tool call as the server wrote it: ``arguments`` is text that should be a JSON object."""
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    content: str
+    calls: list[RawCall]
+    finish_reason: str
+    prompt_tokens: int
+    completion_tokens: int

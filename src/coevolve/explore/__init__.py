@@ -1,0 +1,161 @@
+"""Exploration of the real environment around the agent's weaknesses.
+
+A signal, with the failed trajectories that show it, becomes a request: where to start, and which tools to look at.
+An explorer answers requests with chains of calls that the environment accepted: ``scripted`` needs no model,
+``endpoint`` lets an LLM reflect and act, ``policy`` lets the policy itself attempt weak tasks in fresh worlds.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from coevolve.environments.base import Environment
+from coevolve.knowledge import Knowledge, fruitless, learn
+from coevolve.params import Params
+from coevolve.records import CallOutcome, Exploration, Signal, Task, Trajectory, content_hash
+from coevolve.rollout import Limits
+from coevolve.seeding import derive_seed, generator
+from coevolve.spending import Meter
+
+SHOWN = 12  # calls of a failed trajectory that the context shows
+
+
+@dataclass(frozen=True)
+class Request:
+    """One exploration to make: start in ``world`` of ``task``, around the weakness of ``signal`` (None: anywhere).
+
+    ``context`` is the reflection on the weakness: what was asked, what was tried, what came back, which tools are
+    in focus. ``failed`` is the trajectory that shows it.
+    """
+
+    exploration_id: str
+    iteration: int
+    signal: Signal | None
+    task: Task
+    world: dict[str, Any]
+    context: dict[str, Any]
+    failed: Trajectory | None
+    seed: int
+
+
+class Explorer(Protocol):
+    def explore(self, wanted: Sequence[Request]) -> Iterator[Exploration]:
+        """What was found for each request, in order; an exploration without calls found nothing."""
+        ...
+
+
+def requests(
+    environment: Environment,
+    tasks: Sequence[Task],
+    trajectories: Sequence[Trajectory],
+    signals: Sequence[Signal],
+    count: int,
+    iteration: int,
+    seed: int,
+) -> list[Request]:
+    """``count`` requests, the kinds of signals in turn and each kind's signals in turn; random ones without signals."""
+    by_id = {task.task_id: task for task in tasks}
+    shown = {trajectory.trajectory_id: trajectory for trajectory in trajectories}
+    kinds: dict[str, list[Signal]] = {}
+    for one in signals:
+        kinds.setdefault(one.kind, []).append(one)
+    for kind, found in kinds.items():
+        generator("requests", seed, iteration, str(kind)).shuffle(found)
+    queues = list(kinds.values())
+    made = []
+    for number in range(count):
+        rng = generator("request", seed, iteration, number)
+        signal: Signal | None = None
+        if queues:
+            queue = queues[number % len(queues)]
+            signal = queue[number // len(queues) % len(queue)]
+        failed = _failed(signal, shown)
+        name = (signal.task_id if signal else None) or (failed.task_id if failed else None)
+        task = by_id.get(name or "") or rng.choice(tasks)
+        fresh: Callable[[Task, int], dict[str, Any]] | None = getattr(environment, "fresh_world", None)
+        world = fresh(task, derive_seed("world", seed, iteration, number)) if fresh else task.world
+        exploration_id = content_hash(["exploration", seed, iteration, number, signal and signal.signal_id])
+        context = reflect(signal, task, failed)
+        made.append(Request(exploration_id, iteration, signal, task, world, context, failed, rng.randrange(2**62)))
+    return made
+
+
+def _failed(signal: Signal | None, shown: Mapping[str, Trajectory]) -> Trajectory | None:
+    """The trajectory that shows the weakness: a failed one, if there is one."""
+    known = [shown[one] for one in signal.trajectory_ids if one in shown] if signal else []
+    return next((one for one in known if not one.success), known[0] if known else None)
+
+
+def reflect(signal: Signal | None, task: Task, failed: Trajectory | None) -> dict[str, Any]:
+    """The exploration context: what was asked, what the agent did, what the environment answered, what to look at."""
+    wanted = [call.name for turn in task.reference for call in turn]
+    made = failed.calls if failed else []
+    focus = list(signal.pattern) if signal and signal.pattern else list(dict.fromkeys(wanted))
+    return {
+        "kind": str(signal.kind) if signal else "random",
+        "instruction": task.turns,
+        "focus": focus if signal else [],
+        "tried": [{"name": call.name, "arguments": call.arguments, "ok": call.ok} for call in made[:SHOWN]],
+        "feedback": [call.observation[:200] for call in made if not call.ok][:SHOWN],
+        "unused": [name for name in dict.fromkeys(wanted) if name not in {call.name for call in made}],
+        "score": failed.score if failed else None,
+    }
+
+
+def found(request: Request, explorer: str, context: Mapping[str, Any], calls: Sequence[CallOutcome]) -> Exploration:
+    """The record of what an explorer found for ``request``."""
+    return Exploration(
+        exploration_id=request.exploration_id,
+        environment=request.task.environment,
+        iteration=request.iteration,
+        signal_ids=[request.signal.signal_id] if request.signal else [],
+        task_id=request.task.task_id,
+        world=request.world,
+        context=dict(context),
+        calls=list(calls),
+        explorer=explorer,
+    )
+
+
+def accepted(trajectory: Trajectory, known: Knowledge) -> list[CallOutcome]:
+    """The calls of an episode that the environment accepted, without lookups that found nothing and without the end."""
+    return [
+        call for call in trajectory.calls if call.ok and call.name != known.terminal and not fruitless(call.observation)
+    ]
+
+
+def explore(explorer: Explorer, wanted: Sequence[Request], progress: Callable[[int], object]) -> list[Exploration]:
+    """Those explorations that found something, in the order of ``wanted``."""
+    kept = []
+    for exploration in explorer.explore(wanted):
+        if exploration.calls:
+            kept.append(exploration)
+        progress(1)
+    return kept
+
+
+def make_explorer(
+    params: Params,
+    environment: Environment,
+    tasks: Sequence[Task],
+    trajectories: Sequence[Trajectory],
+    policy: Path,
+    meter: Meter,
+) -> Explorer:
+    """The explorer that ``explore.explorer`` names; ``policy`` is the model directory that `policy` acts with."""
+    knobs, known = params.explore, learn(environment, tasks, trajectories)
+    if knobs.explorer == "endpoint":
+        from coevolve.explore.endpoint import EndpointExplorer
+
+        assert meter.endpoint is not None
+        return EndpointExplorer(environment, meter.endpoint, known, knobs, params.policy.max_seconds, meter.counts)
+    if knobs.explorer == "policy":
+        from coevolve.explore.policy import PolicyExplorer
+        from coevolve.policies import open_policy
+
+        acting = open_policy(policy, params.policy, params.train.temperature)
+        return PolicyExplorer(environment, acting, known, Limits.of(params.policy), knobs.max_calls)
+    from coevolve.explore.scripted import ScriptedExplorer
+
+    return ScriptedExplorer(environment, known, knobs)

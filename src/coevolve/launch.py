@@ -1,0 +1,97 @@
+"""A stage on several processes: PyTorch's own launcher (torchrun's), from the section `launch` of params.yaml.
+
+Every process runs the same script; what belongs to one is the environment variable RANK. On the CPU they talk by gloo, on
+GPUs by NCCL. Machine 0 runs the pipeline; each other machine r runs the same script on the same files (a shared file
+system) with COEVOLVE_MACHINE=r.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from coevolve.errors import CoevolveError
+from coevolve.params import Launch
+
+MACHINE = "COEVOLVE_MACHINE"
+
+
+def world_size() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_main() -> bool:
+    """Whether this process writes what is written once."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def inside() -> bool:
+    """Whether this process is one of those that were launched."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def wanted(knobs: Launch) -> bool:
+    return knobs.processes * knobs.machines > 1 or knobs.sharding != "none"
+
+
+def spawn(knobs: Launch, *command: str) -> int:
+    """Run ``python command`` in every process and wait; the exit code of the first that fails, or 0.
+
+    A process that fails ends all of them. What they print is theirs.
+    """
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    machine = int(os.environ.get(MACHINE, "0"))
+    if not 0 <= machine < knobs.machines:
+        raise CoevolveError(f"{MACHINE} is {machine}, expected 0 to {knobs.machines - 1} (launch.machines)")
+    config = LaunchConfig(
+        min_nodes=knobs.machines,
+        max_nodes=knobs.machines,
+        nproc_per_node=knobs.processes,
+        rdzv_backend="static" if knobs.machines > 1 else "c10d",
+        rdzv_endpoint=f"{knobs.address}:{knobs.port}" if knobs.machines > 1 else "localhost:0",
+        rdzv_configs={"rank": machine} if knobs.machines > 1 else {},
+        run_id="coevolve",
+        max_restarts=0,
+        monitor_interval=0.2,
+    )
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")  # torch's and DeepSpeed's, from every process
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    try:
+        elastic_launch(config, sys.executable)("-u", *command)
+    except ChildFailedError as failed:
+        codes = [failure.exitcode for failure in failed.failures.values()]
+        return next((code for code in codes if code > 0), 1)
+    except SignalException:
+        raise KeyboardInterrupt from None
+    return 0
+
+
+def deepspeed(knobs: Launch) -> dict[str, Any] | None:
+    """DeepSpeed's configuration for the sharding that is asked for; None without."""
+    if knobs.sharding not in ("zero2", "zero3"):
+        return None
+    from importlib.util import find_spec
+
+    if find_spec("deepspeed") is None:
+        raise CoevolveError(
+            f"launch.sharding: {knobs.sharding} needs DeepSpeed, which is not installed; `pip install 'coevolve[gpu]'`, or "
+            "set it to none"
+        )
+    return {
+        "zero_optimization": {
+            "stage": 2 if knobs.sharding == "zero2" else 3,
+            "overlap_comm": True,
+            "contiguous_gradients": True,
+            "stage3_gather_16bit_weights_on_model_save": True,
+        },
+        "zero_force_ds_cpu_optimizer": False,
+        "train_micro_batch_size_per_gpu": "auto",
+        "gradient_accumulation_steps": "auto",
+        "gradient_clipping": "auto",
+        "bf16": {"enabled": "auto"},
+        "steps_per_print": 10**9,
+    }

@@ -1,0 +1,60 @@
+"""From an accepted chain of calls to candidate tasks: an instruction, and a reference that the environment executes.
+
+``scripted`` puts chains into words by templates, ``endpoint`` lets an LLM write. Either way the calls of a reference are
+calls that the environment has accepted, and verification judges the task.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from coevolve.environments.base import Environment
+from coevolve.params import Params
+from coevolve.records import Candidate, Exploration, Task
+from coevolve.spending import Meter
+
+
+class Synthesizer(Protocol):
+    def abstract(self, explorations: Sequence[Exploration]) -> Iterator[Iterator[Candidate]]:
+        """For each exploration, in order, the candidates that it gives, the best first. Lazy on both levels."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def synthesize(
+    synthesizer: Synthesizer, explorations: Sequence[Exploration], count: int, progress: Callable[[int], object]
+) -> list[Candidate]:
+    """At most ``count`` different candidates: the first of every exploration, then the second of every one, ..."""
+    made: dict[str, Candidate] = {}
+    queues = synthesizer.abstract(explorations)
+    try:
+        while len(made) < count:
+            left = []
+            for queue in queues:
+                candidate = next(queue, None)
+                if candidate is None:
+                    continue
+                left.append(queue)
+                if candidate.candidate_id not in made:
+                    made[candidate.candidate_id] = candidate
+                    progress(1)
+                    if len(made) == count:
+                        break
+            if not left:
+                break
+            queues = iter(left)
+    finally:
+        synthesizer.close()
+    return list(made.values())
+
+
+def make_synthesizer(params: Params, environment: Environment, tasks: Sequence[Task], meter: Meter) -> Synthesizer:
+    """The synthesizer that ``synthesize.synthesizer`` names."""
+    if params.synthesize.synthesizer == "endpoint":
+        from coevolve.synthesize.endpoint import EndpointSynthesizer
+
+        assert meter.endpoint is not None
+        return EndpointSynthesizer(environment, tasks, meter.endpoint, params.seed, meter.counts)
+    from coevolve.synthesize.scripted import ScriptedSynthesizer
+
+    return ScriptedSynthesizer(environment, tasks, params.seed)
