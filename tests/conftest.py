@@ -1,7 +1,63 @@
-"""One torch thread: on a busy machine two are slower, and results must not depend on it."""
+"""One torch thread: on a busy machine two are slower, and results must not depend on it. And real model servers."""
 
 import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+
+ROOT = Path(__file__).parent.parent
+
+
+@contextmanager
+def serving(model: Path, log: Path) -> Iterator[str]:
+    """The URL of `transformers serve` with ``model``, a real OpenAI-compatible server."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [str(Path(sys.executable).parent / "transformers"), "serve", str(model), "--device", "cpu"]
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [*command, "--port", str(port), "--host", "127.0.0.1"], stdout=output, stderr=subprocess.STDOUT
+        )
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+@pytest.fixture(scope="session")
+def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """URL and model name of a server with the embedded tiny policy."""
+    model = ROOT / "policies" / "0"
+    with serving(model, tmp_path_factory.mktemp("serve") / "log") as url:
+        yield url, str(model)
+
+
+@pytest.fixture(scope="session")
+def explorer_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """URL and model name of a server with a model that explores miniworld and writes tasks for it."""
+    from tests.endpoint.model import make_model
+
+    folder = tmp_path_factory.mktemp("explorer")
+    make_model(folder / "model")
+    with serving(folder / "model", folder / "log") as url:
+        yield url, str(folder / "model")

@@ -5,9 +5,11 @@ exploration can be replayed without a network. A budget in requests and tokens i
 (429, 5xx, resets, stalls, broken JSON) are retried with backoff; what the server refuses for good is one clear error.
 """
 
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from coevolve.endpoint.budget import Budget, Exhausted, Spend
@@ -24,7 +26,8 @@ __all__ = ["Answer", "Ask", "Endpoint", "Exhausted", "Failed", "Spend", "open_en
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between attempts, doubled each time
 LONGEST_WAIT = 600.0  # seconds that a server may ask us to wait
-UNREACHABLE = 3  # requests in a row that failed for good before the endpoint counts as unreachable
+# Requests in a row that get no answer end the stage: three that found no server, or twelve that it failed on.
+LOST, UNHEARD, FAILED_ON = 12, 4, 1
 
 
 class Failed(Exception):
@@ -51,7 +54,10 @@ class Endpoint:
         self._asking: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self._not_before = 0.0
-        self._lost = 0  # requests in a row that failed for good
+        self._lost = 0  # weight of the requests in a row that got no answer
+        self._idle = threading.Condition()
+        self._on_their_way = 0
+        self._closed = False
         self._watch: Callable[[Spend], object] = lambda spend: None
 
     def watch(self, callback: Callable[[Spend], object]) -> None:
@@ -84,8 +90,9 @@ class Endpoint:
                 self.missing += 1
                 raise Exhausted("the log that is replayed ends here")
             else:
-                known = self._send(key, ask)
-                self._log.put(key, {"model": self.model, **ask.content()}, known)
+                with self._under_way():
+                    known = self._send(key, ask)
+                    self._log.put(key, {"model": self.model, **ask.content()}, known)
             with self._lock:
                 self._used[key] = None
         self._watch(self.spend)
@@ -96,15 +103,36 @@ class Endpoint:
         return [self._log.line(key) for key in sorted(self._used)]
 
     def close(self) -> None:
+        """Send nothing more, wait for the replies that are on their way (they are paid for), and keep them."""
+        with self._idle:
+            self._closed = True
+            if self._on_their_way:
+                print(f"waiting for {self._on_their_way} replies that are on their way", file=sys.stderr)
+            self._idle.wait_for(lambda: not self._on_their_way, timeout=self.knobs.timeout)
         self._transport.close()
+
+    @contextmanager
+    def _under_way(self) -> Iterator[None]:
+        """While a request is sent until its answer is in the log; ``close`` waits for the end."""
+        with self._idle:
+            self._on_their_way += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._on_their_way -= 1
+                self._idle.notify_all()
 
     def _send(self, key: str, ask: Ask) -> Answer:
         for attempt in range(self.knobs.retries + 1):
+            if self._closed:
+                raise Exhausted("the endpoint is closed")
             ticket = self._budget.reserve(ask)
             self._watch(self.spend)
             self._wait()
             try:
-                answer = self._transport.send(self.model, ask)
+                # another seed: some servers fail on what they sampled, and would sample it again
+                answer = self._transport.send(self.model, ask, ask.seed + attempt)
             except Passing as reason:
                 ticket.settle(None)
                 if attempt == self.knobs.retries:
@@ -125,9 +153,9 @@ class Endpoint:
 
     def _give_up(self, reason: Passing) -> None:
         with self._lock:
-            self._lost += 1
+            self._lost += FAILED_ON if reason.heard else UNHEARD
             lost = self._lost
-        if lost >= UNREACHABLE or not self._budget.spend.answered:
+        if lost >= LOST or not (reason.heard or self._budget.spend.answered):
             raise CoevolveError(
                 f"endpoint {self._transport.shown}: no answer after {self.knobs.retries + 1} attempts ({reason}); "
                 "check that the server runs and endpoint.url in params.yaml, then run the same command again: "

@@ -21,14 +21,16 @@ OPTIONAL: dict[str, str | None] = {
     "temperature": None,
     "max_tokens": "max_completion_tokens",
 }
+UNKNOWN_MODEL = ("server is pinned to", "does not exist", "model not found", "model_not_found", "no such model")
 
 
 class Passing(Exception):
-    """May work when it is tried again; ``wait`` is what the server asked for, in seconds."""
+    """May work when it is tried again; ``wait`` is what the server asked for, in seconds; ``heard``: it said something."""
 
-    def __init__(self, reason: str, wait: float | None = None) -> None:
+    def __init__(self, reason: str, wait: float | None = None, heard: bool = False) -> None:
         super().__init__(reason)
         self.wait = wait
+        self.heard = heard
 
 
 class Rejected(Exception):
@@ -70,9 +72,10 @@ class Transport:
         except (httpx.HTTPError, ValueError, KeyError, TypeError):
             return []
 
-    def send(self, model: str, ask: Ask) -> Answer:
+    def send(self, model: str, ask: Ask, seed: int) -> Answer:
+        """One answer; raises Passing, Rejected, and CoevolveError where no request would be answered."""
         while True:
-            body = self._body(model, ask)
+            body = self._body(model, ask, seed)
             try:
                 response = self._client.post(f"{self._url}/chat/completions", json=body)
             except httpx.TimeoutException:
@@ -84,13 +87,13 @@ class Transport:
             if not self._adapt(response, body):
                 raise self._failure(response, model, ask)
 
-    def _body(self, model: str, ask: Ask) -> dict[str, Any]:
+    def _body(self, model: str, ask: Ask, seed: int) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": model,
             "messages": ask.messages,
             "temperature": ask.temperature,
             "max_tokens": ask.max_tokens,
-            "seed": ask.seed % 2**31,
+            "seed": seed % 2**31,
         }
         if ask.tools:
             body["tools"] = ask.tools
@@ -132,20 +135,20 @@ class Transport:
                 completion_tokens=int(usage.get("completion_tokens") or 0),
             )
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-            raise Passing(f"a reply that is no chat completion: {self._clean(text)[:80]!r}") from None
+            raise Passing(f"a reply that is no chat completion: {self._clean(text)[:80]!r}", heard=True) from None
 
     def _failure(self, response: httpx.Response, model: str, ask: Ask) -> Exception:
         """What the status and the server's words mean."""
         status, words = response.status_code, self._clean(_detail(response))
         if status in PASSING:
-            return Passing(f"HTTP {status}: {words}"[:200], _retry_after(response))
+            return Passing(f"HTTP {status}: {words}"[:200], _retry_after(response), heard=True)
         if status in (401, 403):
             return CoevolveError(
                 f"endpoint {self.shown}: the key is refused (HTTP {status}); set the environment variable that "
                 "endpoint.key names"
             )
         lower = words.lower()
-        if (overflow := _overflow(words)) is not None:
+        if (overflow := _overflow(words, ask.max_tokens)) is not None:
             held, wanted = overflow
             return Rejected(
                 f"context too long: the prompt (with {len(ask.tools)} tool schemas) and the reply take {wanted} tokens, "
@@ -156,7 +159,7 @@ class Transport:
                 f"endpoint {self.shown}: {model} is served without tool support ({words[:200]}); for vLLM start it "
                 "with --enable-auto-tool-choice --tool-call-parser hermes"
             )
-        if status == 404 or ("model" in lower and ("pinned" in lower or "not exist" in lower or "not found" in lower)):
+        if status == 404 or any(said in lower for said in UNKNOWN_MODEL):
             known = self.models()
             offered = f"it has: {', '.join(known)}" if known else words[:200]
             return CoevolveError(f"endpoint {self.shown}: no model {model!r}; {offered}; mend endpoint.model")
@@ -213,11 +216,13 @@ def _retry_after(response: httpx.Response) -> float | None:
         return None
 
 
-def _overflow(words: str) -> tuple[int, int] | None:
+def _overflow(words: str, reply: int) -> tuple[int, int] | None:
     """(context, wanted tokens) of a refusal such as vLLM's and OpenAI's, "maximum context length is 4096 tokens ..."."""
     found = re.search(r"context length (?:is|of) (\d+)", words)
     if not found:
         return None
     held = int(found[1])
+    if prompt := re.search(r"(\d+) input tokens", words):
+        return held, int(prompt[1]) + reply
     larger = [int(number) for number in re.findall(r"\d+", words) if int(number) > held]
     return held, max(larger, default=held + 1)
