@@ -2,7 +2,7 @@
 
 import difflib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -19,6 +19,9 @@ SECRET = {
     "endpoint.key": "expected the name of an environment variable, such as OPENAI_API_KEY, never the key itself",
     "endpoint.url": "expected http://HOST/v1 or https://HOST/v1, without a key in it",
 }
+
+
+Checked = TypeVar("Checked", bound="Section")
 
 
 class Section(BaseModel):
@@ -209,14 +212,22 @@ def load(path: Path = Path("params.yaml")) -> Params:
     try:
         return Params.model_validate(raw)
     except ValidationError as error:
-        raise CoevolveError(f"{path}: {_explain(error, raw)}") from None
+        raise CoevolveError(f"{path}: {_explain(error)}") from None
 
 
-def _explain(error: ValidationError, raw: dict[str, Any]) -> str:
+def validated(section: type[Checked], values: dict[str, Any], name: str) -> Checked:
+    """A section that was not read from params.yaml; mistakes are named as if it were section ``name``."""
+    try:
+        return section.model_validate(values)
+    except ValidationError as error:
+        raise CoevolveError(_explain(error, name)) from None
+
+
+def _explain(error: ValidationError, section: str = "") -> str:
     # a misspelt key is both unknown and missing: the former says more
     errors = error.errors()
     first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
-    key = ".".join(str(part) for part in first["loc"])
+    key = ".".join(str(part) for part in ((section,) if section else ()) + first["loc"])
     if first["type"] == "extra_forbidden":
         close = difflib.get_close_matches(str(first["loc"][-1]), _siblings(first["loc"][:-1]), n=1)
         hint = f"did you mean {close[0]!r}?" if close else "remove it, or see the comments in params.yaml"

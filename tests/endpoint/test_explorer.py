@@ -102,14 +102,14 @@ def test_random_exploration_reflects_on_nothing(
 def test_with_every_third_request_broken_nothing_is_lost_and_nothing_paid_twice(
     weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
 ) -> None:
-    asked = wanted(weak, 24)
+    asked = wanted(weak, 16)
     whole = explored(endpoint(*explorer_server, tmp_path / "whole.jsonl"), asked)
     with proxy(explorer_server[0], share=0.3) as broken:
-        careful = {"timeout": 3.0, "retries": 8, "max_requests": 400}
+        careful = {"timeout": 2.0, "retries": 8, "max_requests": 400}
         one = endpoint(broken.url, explorer_server[1], tmp_path / "log.jsonl", **careful)
         assert explored(one, asked) == whole
         assert all(broken.faults.values()), broken.faults
-        assert sum(broken.faults.values()) >= 15
+        assert sum(broken.faults.values()) >= 10
         assert one.spend.requests <= 400
         paid = len({json.dumps(line["request"]) for line in one.used()})
         # a greedy request that many explorations share is still one request each: their seeds differ

@@ -1,7 +1,7 @@
 """``coevolve evaluate``: a policy on an environment's panels, as a table by category."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,19 @@ if TYPE_CHECKING:
     from coevolve.policies.base import Policy
 
 HELP = """
-POLICY is a transformers model directory with a chat template, such as policies/0, or `reference`, which replays each
-task's reference: what a perfect agent would score.
+POLICY is a transformers model directory with a chat template, such as policies/0; `endpoint`, a model that an
+OpenAI-compatible server has, by its function calling; or `reference`, which replays each task's reference: what a perfect
+agent would score.
 
 `strict` is the share that also keeps the environment's stricter rules, where it has such a check; `ceiling` is what can
 be reached where items are in quarantine. An environment whose tasks come in scenarios (AppWorld) gets their share too:
 the table's success is its TGC, this its SGC. `all` weighs every category the same, as leaderboards do.
 
   coevolve evaluate --environment bfcl --policy policies/0 --split test
+  coevolve evaluate --environment bfcl --policy endpoint --url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-4B
+
+A served model costs money: every reply is kept in the log, and the same command run again pays for the rest alone. Use
+another log (or none: it is new then) when other weights are served under the same name.
 """
 
 
@@ -37,6 +42,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-tokens", type=int, default=32768, help="tokens in an episode (32768)")
     parser.add_argument("--max-reply", type=int, default=1024, help="tokens in a reply (1024)")
     parser.add_argument("--max-seconds", type=float, default=600.0, help="wall time of an episode (600)")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the weights (float32)")
+    served = parser.add_argument_group("a served model (--policy endpoint)")
+    served.add_argument("--url", default="http://127.0.0.1:8000/v1", help="(http://127.0.0.1:8000/v1)")
+    served.add_argument("--model", default="", help="its name, as the server has it")
+    served.add_argument("--key", default="OPENAI_API_KEY", metavar="VARIABLE", help="environment variable with the key")
+    served.add_argument("--concurrency", type=int, default=16, help="requests on their way at once (16)")
+    served.add_argument("--timeout", type=float, default=120.0, help="seconds a reply may take (120)")
+    served.add_argument("--max-requests", type=int, default=10**9, metavar="N", help="a hard stop (none)")
+    served.add_argument("--budget", type=int, default=10**12, metavar="TOKENS", help="a hard stop in tokens (none)")
+    served.add_argument("--log", type=Path, metavar="FILE", help="requests and replies; a file that is there is used")
     parser.add_argument("--threads", type=int, default=1, help="torch threads (1)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the outcome of every task (JSONL)")
 
@@ -53,7 +68,11 @@ def run(args: argparse.Namespace) -> int:
     splits = {split: environment.tasks(split) for split in args.split or environment.panels}
     knobs = Evaluate(tasks=args.tasks, temperature=args.temperature, bootstrap=2000, confidence=0.95)
     limits = Limits(args.max_turns, args.max_tokens, args.max_reply, args.max_seconds)
-    outcomes = evaluate(_policy(args, environment), environment, splits, limits, knobs, args.seed)
+    policy, close = _policy(args, environment)
+    try:
+        outcomes = evaluate(policy, environment, splits, limits, knobs, args.seed)
+    finally:
+        close()
     if args.out:
         write_jsonl(args.out, outcomes)
     played = sum(min(len(tasks), args.tasks) for tasks in splits.values())
@@ -66,19 +85,64 @@ def run(args: argparse.Namespace) -> int:
             print(f"scenarios of which every task succeeds: {_scenarios(ours, groups):.3f}")
     if len(outcomes) < played:
         print(f"{played - len(outcomes)} episodes are left out: the environment broke in them")
+    if failures := getattr(policy, "failures", []):
+        print(f"{len(failures)} replies never came, and count as failures of the policy; the first: {failures[0]}")
+    if left := getattr(policy, "exhausted", 0):
+        print(f"{left} episodes ended because the budget did: these figures are too low")
     return 0
 
 
-def _policy(args: argparse.Namespace, environment: "Environment") -> "Policy":
+def _policy(args: argparse.Namespace, environment: "Environment") -> tuple["Policy", Callable[[], None]]:
+    """The policy, and what to call when it is done."""
     if args.policy == "reference":
         from coevolve.policies.scripted import ReferencePolicy
 
-        return ReferencePolicy(environment, parallel=True)
+        return ReferencePolicy(environment, parallel=True), lambda: None
+    if args.policy == "endpoint":
+        return _served(args)
     if not Path(args.policy).is_dir():
-        raise CoevolveError(f"--policy {args.policy}: no such directory; expected a model directory, or `reference`")
+        raise CoevolveError(
+            f"--policy {args.policy}: no such directory; expected a model directory, `endpoint`, or `reference`"
+        )
     from coevolve.policies.transformers import TransformersPolicy, load
 
-    return TransformersPolicy(*load(args.policy, args.threads), args.temperature)
+    return TransformersPolicy(*load(args.policy, args.threads, args.dtype), args.temperature), lambda: None
+
+
+def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], None]]:
+    import tempfile
+
+    from coevolve.endpoint import open_endpoint
+    from coevolve.params import EndpointSection, validated
+    from coevolve.policies.endpoint import EndpointPolicy
+
+    knobs = validated(
+        EndpointSection,
+        {
+            "url": args.url,
+            "model": args.model,
+            "key": args.key,
+            "concurrency": args.concurrency,
+            "timeout": args.timeout,
+            "retries": 6,
+            "max_requests": args.max_requests,
+            "max_tokens": args.budget,
+            "max_reply": args.max_reply,
+            "temperature": args.temperature,
+            "input_price": 0.0,
+            "output_price": 0.0,
+            "replay": None,
+        },
+        "endpoint",
+    )
+    log = args.log or Path(tempfile.mkdtemp(prefix="coevolve-")) / "requests.jsonl"
+    endpoint = open_endpoint(knobs, log)
+
+    def close() -> None:
+        endpoint.close()
+        print(f"{endpoint.spend}; requests and replies: {log}")
+
+    return EndpointPolicy(endpoint, args.temperature), close
 
 
 def _print(split: str, outcomes: Sequence["Outcome"], bad: set[str], knobs: "Evaluate", seed: int) -> None:

@@ -1,6 +1,7 @@
 """policies/0 as a pointer: a model from the hub or a path, pinned, so that DVC and git need not hold its weights."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from coevolve.errors import CoevolveError
@@ -8,6 +9,7 @@ from coevolve.files import read_json, write_json
 from coevolve.records import content_hash
 
 POINTER = "pretrained.json"
+COMMIT = re.compile(r"[0-9a-f]{40}")
 FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]  # of a model repository: no other formats of weights
 
 
@@ -60,6 +62,9 @@ def _download(model: str, revision: str | None) -> Path:
     from huggingface_hub.errors import RevisionNotFoundError as NoRevision
 
     at = f" at revision {revision}" if revision else ""
+    with suppress(LocalEntryNotFoundError):  # a commit never changes: what is here need not be asked for
+        if revision and COMMIT.fullmatch(revision):
+            return Path(snapshot_download(model, revision=revision, allow_patterns=FILES, local_files_only=True))
     try:
         return Path(snapshot_download(model, revision=revision, allow_patterns=FILES))
     except GatedRepoError:
@@ -79,6 +84,6 @@ def _download(model: str, revision: str | None) -> Path:
 
 
 def _commit(snapshot: Path, model: str) -> str:
-    if not re.fullmatch(r"[0-9a-f]{40}", snapshot.name):
+    if not COMMIT.fullmatch(snapshot.name):
         raise CoevolveError(f"base.model: the cache has no commit for {model} ({snapshot.name}); download it again")
     return snapshot.name

@@ -21,10 +21,13 @@ from coevolve.policies.text import Renderer, check_room, check_template, read_re
 CHUNK = 32  # random numbers drawn at a time for a reply
 
 
-def load(path: Path | str, threads: int = 1, dtype: str = "float32", quantize: str = "none") -> tuple[Any, Any]:
+def load(
+    path: Path | str, threads: int = 1, dtype: str = "float32", quantize: str = "none", place: str | None = None
+) -> tuple[Any, Any]:
     """Model and tokenizer of a transformers model directory, or of what a pointer in it names, for inference.
 
-    ``dtype`` is a torch dtype's name. ``quantize`` "4bit" loads the weights as NF4 (QLoRA, arXiv 2305.14314).
+    ``dtype`` is a torch dtype's name. ``quantize`` "4bit" loads the weights as NF4 (QLoRA, arXiv 2305.14314). ``place`` is a torch
+    device, None the GPU if there is one.
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
@@ -42,7 +45,7 @@ def load(path: Path | str, threads: int = 1, dtype: str = "float32", quantize: s
         reason = str(error).splitlines()[0]
         raise CoevolveError(f"{path}: expected a transformers model directory with a tokenizer ({reason})") from None
     check_template(tokenizer, str(path))
-    return (model if more else model.to(device())).eval(), tokenizer
+    return (model if more else model.to(place or device())).eval(), tokenizer
 
 
 def device() -> str:

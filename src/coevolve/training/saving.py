@@ -30,8 +30,10 @@ def save(trainer: Any, tokenizer: Any, parent: Path, policy: Path, scratch: Path
         return
     if adapted:
         from peft import PeftModel
+        from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
-        whole, _ = load(parent, dtype=dtype)
+        unset_hf_deepspeed_config()  # or the parent would be loaded in shards
+        whole, _ = load(parent, dtype=dtype, place="cpu")
         PeftModel.from_pretrained(whole, scratch / "adapter").merge_and_unload().save_pretrained(temporary)
     elif not temporary.exists():
         model.save_pretrained(temporary)

@@ -1,0 +1,64 @@
+"""policies/0 as a pointer to a model: pinned, and refused when it is no longer what was pinned."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from coevolve.errors import CoevolveError
+from coevolve.policies.pretrained import POINTER, point, resolve
+from coevolve.policies.transformers import load
+
+ROOT = Path(__file__).parents[2]
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A hub cache that holds acme/tiny, main being ``COMMIT``."""
+    import huggingface_hub.constants
+
+    cache = tmp_path / "hub"
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
+    repository = cache / "models--acme--tiny"
+    shutil.copytree(ROOT / "policies/0", repository / "snapshots" / COMMIT)
+    (repository / "refs").mkdir()
+    (repository / "refs/main").write_text(COMMIT)
+    return cache
+
+
+def test_a_branch_is_pinned_to_its_commit(hub: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "0"
+    folder.mkdir()
+    (folder / "model.safetensors").write_text("what was here before")
+    point("acme/tiny", "main", folder)
+    assert [file.name for file in folder.iterdir()] == [POINTER]
+    assert json.loads((folder / POINTER).read_text()) == {"model": "acme/tiny", "revision": COMMIT}
+    (hub / "models--acme--tiny/refs/main").write_text("f" * 40)  # main has moved on
+    assert resolve(folder).name == COMMIT
+    here, there = load(folder)[0], load(ROOT / "policies/0")[0]
+    assert all(torch.equal(a, b) for a, b in zip(here.parameters(), there.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(("model", "revision"), [("acme/other", None), ("acme/tiny", "v2")])
+def test_what_cannot_be_had_is_one_line(hub: Path, tmp_path: Path, model: str, revision: str | None) -> None:
+    with pytest.raises(CoevolveError, match=rf"base.model: {model}.* HF_HUB_OFFLINE=0") as caught:
+        point(model, revision, tmp_path / "0")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_directory_is_pinned_to_its_files(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(ROOT / "policies/0", model)
+    point(str(model), None, tmp_path / "0")
+    assert resolve(tmp_path / "0") == model
+    (model / "config.json").write_text((model / "config.json").read_text() + " ")
+    with pytest.raises(CoevolveError, match="have changed; run `dvc repro -f base` to pin them"):
+        resolve(tmp_path / "0")
+    shutil.rmtree(model)
+    with pytest.raises(CoevolveError, match="is gone"):
+        resolve(tmp_path / "0")
+    with pytest.raises(CoevolveError, match=r"base.revision is for models from the hub"):
+        point(str(ROOT / "policies/0"), "main", tmp_path / "1")

@@ -1,0 +1,91 @@
+"""Two processes on the CPU, by gloo and by DeepSpeed: the same trajectories and losses as one process."""
+
+import json
+import shutil
+import subprocess
+import sys
+import textwrap
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+
+from coevolve.files import read_jsonl_objects, read_trajectories
+from coevolve.policies.transformers import load
+from tests.training.test_grpo import whole  # noqa: F401
+
+ROOT = Path(__file__).parents[2]
+# DeepSpeed's CPU back end compiles an operator when it is first used
+DEEPSPEED = find_spec("deepspeed") is not None and shutil.which("g++") is not None
+
+
+def launched(folder: Path, settings: dict[str, dict[str, object]]) -> subprocess.CompletedProcess[str]:
+    code = textwrap.dedent(f"""
+        import sys
+        from coevolve import launch
+        from coevolve.params import load
+        from coevolve.stage import guard
+        from pathlib import Path
+        knobs = load(Path({str(ROOT / "params.yaml")!r})).launch.model_copy(update={settings["launch"]!r})
+        guard(lambda: launch.spawn(knobs, "-m", "tests.training.worker", {str(folder)!r}, {json.dumps(settings)!r}))
+    """)
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=400)
+
+
+def metrics(folder: Path) -> list[dict[str, float]]:
+    return [value for _, value in read_jsonl_objects(folder / "metrics.jsonl")]
+
+
+@pytest.mark.parametrize(
+    ("sharding", "micro_batch"),
+    [
+        ("none", 0),
+        ("none", 2),
+        pytest.param("zero2", 0, marks=pytest.mark.skipif(not DEEPSPEED, reason="needs DeepSpeed and g++")),
+        pytest.param("zero3", 0, marks=pytest.mark.skipif(not DEEPSPEED, reason="needs DeepSpeed and g++")),
+    ],
+)
+def test_two_processes_train_as_one(whole: Path, tmp_path: Path, sharding: str, micro_batch: int) -> None:  # noqa: F811
+    settings = {"launch": {"processes": 2, "sharding": sharding}, "train": {"micro_batch": micro_batch}}
+    done = launched(tmp_path, settings)
+    assert done.returncode == 0, done.stderr[-3000:]
+    ours, theirs = (
+        read_trajectories(tmp_path / "trajectories.parquet"),
+        read_trajectories(whole / "trajectories.parquet"),
+    )
+    assert [one.trajectory_id for one in ours] == [one.trajectory_id for one in theirs], "each once, in one order"
+    assert [one.messages for one in ours] == [one.messages for one in theirs]
+    for one, other in zip(metrics(tmp_path), metrics(whole), strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], abs=1e-5)
+        assert one["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-4)
+        assert (one["groups"], one["groups_trained"]) == (other["groups"], other["groups_trained"])
+    for one, other in zip(
+        load(tmp_path / "policy")[0].parameters(), load(whole / "policy")[0].parameters(), strict=True
+    ):
+        assert torch.allclose(one, other, atol=1e-4)
+
+
+@pytest.mark.skipif(not DEEPSPEED, reason="needs DeepSpeed and g++")
+def test_lora_under_zero_3_is_merged_into_a_whole_model(tmp_path: Path) -> None:
+    settings: dict[str, dict[str, object]] = {
+        "launch": {"processes": 2, "sharding": "zero3"},
+        "lora": {"enabled": True, "targets": ["q_proj", "v_proj"]},
+        "train": {"steps": 1, "learning_rate": 0.01},
+    }
+    done = launched(tmp_path, settings)
+    assert done.returncode == 0, done.stderr[-3000:]
+    before, after = (
+        dict(load(ROOT / "policies/0")[0].named_parameters()),
+        load(tmp_path / "policy")[0].named_parameters(),
+    )
+    changed = {name.rsplit(".", 2)[1] for name, value in after if not torch.allclose(value, before[name], atol=1e-7)}
+    assert changed == {"q_proj", "v_proj"}
+
+
+def test_an_error_in_a_process_is_one_line_and_ends_all(tmp_path: Path) -> None:
+    done = launched(tmp_path, {"launch": {"processes": 2}, "train": {"micro_batch": 3}})
+    assert done.returncode == 1
+    errors = [line for line in done.stderr.splitlines() if "error:" in line]
+    assert errors and all("train.tasks_per_step × train.group_size is 16, which 2 processes" in line for line in errors)
+    assert "Traceback" not in done.stderr
