@@ -41,7 +41,7 @@ def guard(action: Callable[[], int | None]) -> NoReturn:
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise
-        print(f"error: {OUT_OF_MEMORY} ({str(error).splitlines()[0][:200]})", file=sys.stderr)
+        print(f"error: {OUT_OF_MEMORY} ({(str(error) or type(error).__name__).splitlines()[0][:200]})", file=sys.stderr)
         code = 1
     except KeyboardInterrupt:
         print("interrupted; run the same command again to go on", file=sys.stderr)
