@@ -11,6 +11,8 @@ from coevolve.stage import guard
 COMMANDS = {
     "evaluate": "play a policy on an environment's panels and print a table by category",
     "play": "act in an environment yourself",
+    "profile": "set params.yaml for a machine and a model",
+    "doctor": "what works on this machine, what does not, and what to type",
     "env": "list, install and check environments",
     "signals": "extract weakness signals from any trainer's trajectories",
     "verify": "let an environment judge candidate tasks",

@@ -78,7 +78,7 @@ def deepspeed(knobs: Launch) -> dict[str, Any] | None:
 
     if find_spec("deepspeed") is None:
         raise CoevolveError(
-            f"launch.sharding: {knobs.sharding} needs DeepSpeed, which is not installed; `pip install 'coevolve[gpu]'`, or "
+            f"launch.sharding: {knobs.sharding} needs DeepSpeed, which is not installed; `pip install -e '.[gpu]'`, or "
             "set it to none"
         )
     return {

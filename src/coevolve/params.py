@@ -4,8 +4,8 @@ import difflib
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from ruamel.yaml import YAML, YAMLError
 
 from coevolve.errors import CoevolveError
 
@@ -199,20 +199,30 @@ class Params(Section):
         return self
 
 
+def read_yaml(text: str) -> Any:
+    """YAML 1.2, as DVC reads and writes it: 1e-05 is a number."""
+    return YAML(typ="safe", pure=True).load(text)
+
+
 def load(path: Path = Path("params.yaml")) -> Params:
     """The validated parameters of ``path``; every mistake is one line that names the key."""
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = read_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CoevolveError(f"{path}: no such file; run from the repository's root") from None
-    except yaml.YAMLError as error:
+    except YAMLError as error:
         raise CoevolveError(f"{path}: expected YAML ({' '.join(str(error).split())})") from None
+    return parse(raw, str(path))
+
+
+def parse(raw: Any, where: str) -> Params:
+    """The validated parameters that ``raw`` holds; ``where`` names their source in errors."""
     if not isinstance(raw, dict):
-        raise CoevolveError(f"{path}: expected sections with keys, found {type(raw).__name__}")
+        raise CoevolveError(f"{where}: expected sections with keys, found {type(raw).__name__}")
     try:
         return Params.model_validate(raw)
     except ValidationError as error:
-        raise CoevolveError(f"{path}: {_explain(error)}") from None
+        raise CoevolveError(f"{where}: {_explain(error)}") from None
 
 
 def validated(section: type[Checked], values: dict[str, Any], name: str) -> Checked:

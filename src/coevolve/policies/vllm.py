@@ -93,7 +93,7 @@ def require_vllm(knob: str) -> None:
     """A CoevolveError if vLLM is not installed."""
     if find_spec("vllm") is None:
         raise CoevolveError(
-            f"{knob} needs vLLM, which is not installed; `pip install 'coevolve[gpu]'`, or use transformers"
+            f"{knob} needs vLLM, which is not installed; `pip install -e '.[gpu]'`, or use transformers"
         )
 
 

@@ -20,7 +20,7 @@ class Wandb:
         try:
             import wandb
         except ImportError:
-            raise CoevolveError("tracking.wandb needs the extra: pip install 'coevolve[wandb]'") from None
+            raise CoevolveError("tracking.wandb needs the extra: pip install -e '.[wandb]'") from None
         root = Path(os.environ.get("DVC_ROOT", ".")).resolve()
         os.environ.setdefault("WANDB_DIR", str(root / "scratch"))
         os.environ.setdefault("WANDB_SILENT", "true")

@@ -1,0 +1,224 @@
+"""``coevolve doctor``: what works on this machine, what does not, and what to type."""
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from coevolve.errors import CoevolveError
+from coevolve.params import Params, load
+
+HELP = """
+What params.yaml asks for and this machine lacks is marked BROKEN, and the exit code is 1. What is merely absent is marked
+`-`. Nothing is installed, downloaded or paid for: an endpoint is asked for its list of models alone.
+"""
+WORKS, ABSENT, BROKEN = "ok", "-", "BROKEN"
+ROOM = 10  # GB that a run with its cache wants, at least
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``state`` is WORKS, ABSENT or BROKEN; ``remedy`` is what to type."""
+
+    name: str
+    state: str
+    text: str
+    remedy: str = ""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = HELP
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="(params.yaml)")
+
+
+def run(args: argparse.Namespace) -> int:
+    params = load(args.params)
+    broken = 0
+    for check in (_python, _torch, _packages, _disk, _environments, _policy, _endpoint, _mlflow, _wandb, _dvc):
+        for finding in _found(check, params):
+            broken += finding.state == BROKEN
+            print(f"{finding.name:14s} {finding.state:7s} {finding.text}", flush=True)
+            if finding.remedy:
+                print(f"{'':22s} {finding.remedy}")
+    if broken:
+        print(f"{broken} things that {args.params} asks for do not work here")
+    return 1 if broken else 0
+
+
+def _found(check: Callable[[Params], Iterator[Finding]], params: Params) -> Iterator[Finding]:
+    """The findings of a check; one that breaks is a finding."""
+    try:
+        yield from check(params)
+    except CoevolveError as error:
+        yield Finding(check.__name__.strip("_"), BROKEN, str(error))
+    except Exception as error:  # a half-installed package may raise anything
+        yield Finding(check.__name__.strip("_"), BROKEN, f"{type(error).__name__}: {str(error).splitlines()[:1]}")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _python(params: Params) -> Iterator[Finding]:
+    right = (3, 11) <= sys.version_info[:2] < (3, 13)
+    remedy = "" if right else "use Python 3.11 or 3.12: make install PYTHON=python3.11"
+    yield Finding("python", WORKS if right else BROKEN, platform.python_version(), remedy)
+
+
+def _torch(params: Params) -> Iterator[Finding]:
+    import torch
+
+    cores = os.cpu_count()
+    yield Finding("torch", WORKS, f"{torch.__version__}, {params.policy.threads} threads on {cores} cores")
+    wants = (
+        params.train.vllm.mode == "colocate" or params.policy.backend == "vllm" or params.train.lora.quantize != "none"
+    )
+    if not torch.cuda.is_available():
+        text = "none: everything runs on the CPU, in float32"
+        yield Finding("gpu", BROKEN if wants else ABSENT, text, "coevolve profile apply laptop" if wants else "")
+        return
+    for number in range(torch.cuda.device_count()):
+        device = torch.cuda.get_device_properties(number)
+        free, _ = torch.cuda.mem_get_info(number)
+        yield Finding("gpu", WORKS, f"{device.name}, {free / 1e9:.0f} of {device.total_memory / 1e9:.0f} GB free")
+    if torch.cuda.device_count() < params.launch.processes:
+        remedy = f"set launch.processes to {torch.cuda.device_count()}"
+        yield Finding("launch", BROKEN, f"{params.launch.processes} processes, a GPU each, are asked for", remedy)
+
+
+def _packages(params: Params) -> Iterator[Finding]:
+    names = ("transformers", "trl", "peft", "accelerate", "mlflow", "dvc", "great-expectations")
+    yield Finding("packages", WORKS, ", ".join(f"{name} {_version(name)}" for name in names))
+    wanted = {
+        "vllm": params.train.vllm.mode != "off" or params.policy.backend == "vllm",
+        "deepspeed": params.launch.sharding != "none",
+        "bitsandbytes": params.train.lora.quantize != "none",
+    }
+    for name, asked in wanted.items():
+        version = _version(name)
+        package = "bitsandbytes" if name == "bitsandbytes" else "-e '.[gpu]'"
+        state = WORKS if version else BROKEN if asked else ABSENT
+        yield Finding(name, state, version or "not installed", "" if version else f"pip install {package}")
+    if wanted["deepspeed"] and shutil.which("g++") is None and find_spec("deepspeed"):
+        yield Finding("g++", BROKEN, "DeepSpeed compiles an operator when it is first used", "install a C++ compiler")
+
+
+def _disk(params: Params) -> Iterator[Finding]:
+    free = shutil.disk_usage(".").free / 1e9
+    yield Finding("disk", WORKS if free > ROOM else BROKEN, f"{free:.0f} GB free", "" if free > ROOM else "dvc gc -w")
+
+
+def _environments(params: Params) -> Iterator[Finding]:
+    from coevolve.environments import make, names
+
+    absent = []
+    for name in names():
+        try:
+            fingerprint = make(name).fingerprint
+            if name == params.environment:
+                yield Finding("environment", WORKS, f"{name}, {fingerprint}")
+        except CoevolveError as error:
+            absent.append(name)
+            if name == params.environment:
+                yield Finding("environment", BROKEN, str(error))
+    if params.environment not in names():
+        make(params.environment)
+    if absent:
+        yield Finding("environments", ABSENT, f"not installed: {', '.join(absent)}", "coevolve env install NAME")
+
+
+def _policy(params: Params) -> Iterator[Finding]:
+    from coevolve.files import Paths
+    from coevolve.policies.pretrained import resolve
+
+    folder = Paths.policy(0)
+    if not folder.is_dir():
+        yield Finding("policy", ABSENT, f"{folder} is not there yet", "dvc repro base")
+        return
+    source = resolve(folder)
+    size = sum(file.stat().st_size for file in source.rglob("*.safetensors")) / 1e9
+    yield Finding("policy", WORKS, f"{folder}: {params.base.model}, {size:.2g} GB of weights")
+
+
+def _endpoint(params: Params) -> Iterator[Finding]:
+    from coevolve.endpoint.transport import Transport, key_of
+
+    knobs = params.endpoint
+    asked = "endpoint" in (params.explore.explorer, params.synthesize.synthesizer) and knobs.replay is None
+    if not asked:
+        yield Finding("endpoint", ABSENT, "nothing in params.yaml asks one")
+        return
+    key = key_of(knobs.key)
+    transport = Transport(knobs.url, key, min(knobs.timeout, 10.0), 1)
+    try:
+        offered = transport.models()
+    finally:
+        transport.close()
+    said = f"{knobs.url}, {'a key' if key else 'no key'} in {knobs.key}"
+    if not knobs.model:
+        yield Finding("endpoint", BROKEN, f"{said}: endpoint.model is empty", f"set it to one of: {', '.join(offered)}")
+    elif offered and knobs.model not in offered:
+        remedy = f"set endpoint.model to one of: {', '.join(offered)}"
+        yield Finding("endpoint", BROKEN, f"{said}: no model {knobs.model!r}", remedy)
+    else:
+        listed = "has" if offered else "does not list its models; it is said to have"
+        yield Finding("endpoint", WORKS, f"{said}: {listed} {knobs.model}")
+
+
+def _mlflow(params: Params) -> Iterator[Finding]:
+    from coevolve.tracking.mlflow_sink import store
+
+    shown = store().rpartition("@")[2] if "@" in store() else store()
+    if store().startswith("sqlite"):
+        there = Path(store().removeprefix("sqlite:///")).exists()
+        yield Finding("mlflow", WORKS, f"{shown}{'' if there else ' (made by the first run)'}", "make ui")
+        return
+    import mlflow
+
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    mlflow.set_tracking_uri(store())
+    try:
+        count = len(mlflow.search_experiments())
+        yield Finding("mlflow", WORKS, f"{shown}, {count} experiments")
+    except Exception as error:
+        reason = str(error).splitlines()[0][:120]
+        remedy = "start the server, or mend MLFLOW_TRACKING_URI; runs go on without it, and it is told later"
+        yield Finding("mlflow", BROKEN, f"{shown} does not answer ({reason})", remedy)
+
+
+def _wandb(params: Params) -> Iterator[Finding]:
+    version, mode = _version("wandb"), params.tracking.wandb
+    if mode == "disabled":
+        return
+    if version is None:
+        yield Finding(
+            "wandb", BROKEN, f"tracking.wandb is {mode}, and it is not installed", "pip install -e '.[wandb]'"
+        )
+    elif mode == "online" and not (os.environ.get("WANDB_API_KEY") or (Path.home() / ".netrc").exists()):
+        yield Finding("wandb", BROKEN, f"{version}, tracking.wandb is online, and there is no key", "wandb login")
+    else:
+        yield Finding("wandb", WORKS, f"{version}, {mode}")
+
+
+def _dvc(params: Params) -> Iterator[Finding]:
+    listed = subprocess.run(
+        [sys.executable, "-m", "dvc", "remote", "list"], capture_output=True, text=True, timeout=60, check=False
+    )
+    if listed.returncode:
+        yield Finding("dvc", BROKEN, listed.stderr.strip().splitlines()[-1], "run this in the repository")
+        return
+    remotes = [line.split()[0] for line in listed.stdout.splitlines() if line.strip()]
+    text = f"remotes: {', '.join(remotes)}" if remotes else "no remote: data and policies stay on this machine"
+    remedy = "" if remotes else "dvc remote add -d shared PATH_OR_URL (docs/shared-stores.md)"
+    yield Finding("dvc", WORKS if remotes else ABSENT, text, remedy)

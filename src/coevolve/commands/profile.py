@@ -1,0 +1,100 @@
+"""``coevolve profile``: values for a machine and a model, written into params.yaml."""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from coevolve.errors import CoevolveError
+
+PARAMS = Path("params.yaml")
+
+HELP = """
+A profile sets the keys it names and leaves all others (seed, iterations, limits, your budget) as they are. Its comments
+say where the values come from, how much memory they take, and the command lines for one GPU, eight, and two machines.
+
+  coevolve profile show qwen3-4b
+  coevolve profile apply qwen3-4b
+  coevolve profile apply laptop      # back to the defaults
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = HELP
+    commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    commands.add_parser("list", help="names, each with its first line")
+    for action, text in (("show", "print a profile, comments included"), ("apply", "write it into params.yaml")):
+        commands.add_parser(action, help=text).add_argument("name", metavar="NAME")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.action == "list":
+        for name in names():
+            print(f"{name:16s} {_text(name).splitlines()[0].removeprefix('# ')}")
+    elif args.action == "show":
+        print(_text(args.name), end="")
+    else:
+        changes = apply(args.name, PARAMS)
+        for key, old, new in changes:
+            print(f"{key}: {old} -> {new}")
+        print(f"{PARAMS}: {len(changes)} values changed; `coevolve doctor` says whether this machine can run them")
+    return 0
+
+
+def names() -> list[str]:
+    return sorted(
+        file.name.removesuffix(".yaml") for file in files("coevolve.profiles").iterdir() if _is_yaml(file.name)
+    )
+
+
+def _is_yaml(name: str) -> bool:
+    return name.endswith(".yaml")
+
+
+def _text(name: str) -> str:
+    if name not in names():
+        raise CoevolveError(f"no profile {name!r}; expected one of: {', '.join(names())}")
+    return files("coevolve.profiles").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:
+    """Set the profile's values in ``path``, whose comments stay; (key, old, new) of what changed."""
+    from ruamel.yaml import YAML
+
+    from coevolve.files import write_text
+    from coevolve.params import load, parse, read_yaml
+
+    load(path)  # a broken file is named before it is changed
+    editor = YAML()
+    editor.preserve_quotes = True
+    editor.width = 10**6
+    editor.indent(mapping=2, sequence=4, offset=2)
+    editor.representer.add_representer(
+        type(None), lambda dumper, _: dumper.represent_scalar("tag:yaml.org,2002:null", "null")
+    )
+    raw = editor.load(path.read_text(encoding="utf-8"))
+    changes = []
+    for key, new in _leaves(read_yaml(_text(name))):
+        *parents, last = key
+        place = raw
+        for parent in parents:
+            place = place[parent]
+        if place[last] != new:
+            changes.append((".".join(key), place[last], new))
+            place[last] = new
+    text = StringIO()
+    editor.dump(raw, text)
+    parse(read_yaml(text.getvalue()), f"profile {name}")
+    write_text(path, text.getvalue())
+    return changes
+
+
+def _leaves(value: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Paths to values; ``template`` is a value as a whole."""
+    for key, inner in value.items():
+        if isinstance(inner, Mapping) and key != "template":
+            yield from _leaves(inner, (*path, key))
+        else:
+            yield (*path, key), inner

@@ -1,0 +1,65 @@
+"""The doctor on this machine: what is asked for and absent is broken, what is merely absent is not."""
+
+import argparse
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from coevolve.commands.doctor import run
+from coevolve.commands.profile import apply
+from tests.endpoint.proxy import proxy
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def params(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(ROOT)
+    file = tmp_path / "params.yaml"
+    file.write_bytes((ROOT / "params.yaml").read_bytes())
+    return file
+
+
+def said(params: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
+    code = run(argparse.Namespace(params=params))
+    lines = capsys.readouterr().out.splitlines()
+    return code, {line.split()[0]: line for line in lines if line and not line.startswith(" ")}
+
+
+def test_the_default_works_here(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, lines = said(params, capsys)
+    assert code == 0
+    for name in ("python", "torch", "packages", "environment", "policy", "mlflow", "disk"):
+        assert lines[name].split()[1] == "ok", lines[name]
+    assert not any("BROKEN" in line for line in lines.values())
+
+
+@pytest.mark.skipif(bool(shutil.which("nvidia-smi")), reason="this machine has a GPU")
+def test_a_profile_for_gpus_is_broken_on_a_laptop(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    apply("qwen3-4b", params)
+    code, lines = said(params, capsys)
+    assert code == 1
+    assert "BROKEN" in lines["gpu"] and "BROKEN" in lines["vllm"]
+    assert "unreachable" in lines["endpoint"]
+
+
+def test_an_endpoint_that_has_another_model(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = params.read_text().replace("explorer: scripted ", "explorer: endpoint ")
+    with proxy() as server:
+        text = text.replace("http://127.0.0.1:8000/v1", server.url).replace('model: "" ', "model: m ")
+        params.write_text(text)
+        code, lines = said(params, capsys)
+    assert "BROKEN" not in lines["endpoint"] and "does not list its models" in lines["endpoint"]
+    assert os.environ.get("OPENAI_API_KEY") or "no key in OPENAI_API_KEY" in lines["endpoint"]
+    assert code == 0
+
+
+def test_a_tracking_server_that_is_down(
+    params: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    code, lines = said(params, capsys)
+    assert code == 1 and "does not answer" in lines["mlflow"]

@@ -1,0 +1,80 @@
+"""Profiles: values that are valid, a file that keeps its comments, and a way back."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from coevolve.commands.profile import PARAMS, apply, names, run
+from coevolve.errors import CoevolveError
+from coevolve.params import load
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def params(tmp_path: Path) -> Path:
+    file = tmp_path / "params.yaml"
+    file.write_bytes((ROOT / "params.yaml").read_bytes())
+    return file
+
+
+def test_the_laptop_is_the_default(params: Path) -> None:
+    assert apply("laptop", params) == []
+    assert params.read_bytes() == (ROOT / "params.yaml").read_bytes()
+
+
+@pytest.mark.parametrize("name", [name for name in names() if name != "laptop"])
+def test_a_profile_is_valid_keeps_the_comments_and_can_be_undone(name: str, params: Path) -> None:
+    changes = apply(name, params)
+    assert {"base.model", "environment", "train.learning_rate", "launch.processes"} <= {
+        key for key, _, _ in changes
+    } | {"launch.processes"}
+    loaded = load(params)
+    assert loaded.train.group_size == 8 and loaded.train.tasks_per_step == 32 and loaded.train.beta == 0.001
+    assert loaded.policy.dtype == "bfloat16"
+    comments = [line.partition("#")[2] for line in (ROOT / "params.yaml").read_text().splitlines() if "#" in line]
+    assert [line.partition("#")[2] for line in params.read_text().splitlines() if "#" in line] == comments
+    rows = loaded.train.tasks_per_step * loaded.train.group_size
+    assert rows % (loaded.launch.processes * loaded.launch.machines * loaded.train.micro_batch) == 0
+    apply("laptop", params)
+    assert params.read_bytes() == (ROOT / "params.yaml").read_bytes()
+
+
+def test_every_profile_can_be_undone_by_the_laptop_and_says_where_its_values_come_from() -> None:
+    from coevolve.commands.profile import _leaves, _text
+    from coevolve.params import read_yaml
+
+    keys = {name: {key for key, _ in _leaves(read_yaml(_text(name)))} for name in names()}
+    for name in names():
+        assert keys[name] == keys["laptop"], name
+        if name != "laptop":
+            for said in ("arXiv 2604.15840", "AgentEvolver", "GB", "One GPU:", "Eight:", "Two x 8:", "AppWorld"):
+                assert said in _text(name), (name, said)
+
+
+def test_what_the_user_set_stays(params: Path) -> None:
+    params.write_text(params.read_text().replace("seed: 0    ", "seed: 7    ", 1).replace("steps: 20 ", "steps: 99 "))
+    apply("qwen3-4b", params)
+    assert load(params).seed == 7 and load(params).train.steps == 99
+
+
+def test_an_unknown_name_and_a_broken_file(params: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CoevolveError, match=r"no profile 'qwen'; expected one of: laptop, qwen2.5-7b"):
+        apply("qwen", params)
+    params.write_text(params.read_text().replace("beta:", "bata:"))
+    with pytest.raises(CoevolveError, match=r"unknown key train.bata; did you mean 'beta'"):
+        apply("qwen3-4b", params)
+    monkeypatch.chdir(params.parent)
+    assert Path("params.yaml") == PARAMS
+
+
+def test_the_command_says_what_it_changed(
+    params: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(params.parent)
+    run(argparse.Namespace(action="apply", name="qwen3-30b-a3b"))
+    said = capsys.readouterr().out
+    assert "train.learning_rate: 0.00015 -> 1e-05" in said and "values changed" in said
+    run(argparse.Namespace(action="list"))
+    assert len(capsys.readouterr().out.splitlines()) == len(names())
