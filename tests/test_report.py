@@ -11,7 +11,7 @@ from coevolve.files import Paths, write_json, write_jsonl
 from coevolve.params import Params
 from coevolve.params import load as load_params
 from coevolve.records import StopReason, Trajectory
-from coevolve.report import champion, curve, flat, plots, table, weakest
+from coevolve.report import champion, curve, flat, plots, spent, table, weakest
 
 ROOT = Path(__file__).parent.parent
 SUCCESSES = [60, 90, 92, 40]  # of 128 tasks, by policy
@@ -30,6 +30,11 @@ def outcomes(successes: int) -> list[Outcome]:
     ]
 
 
+NOTHING = dict.fromkeys(
+    ("replies", "prompt_tokens", "completion_tokens", "cost", "dropped", "unanswered", "out of budget"), 0
+)
+
+
 @pytest.fixture
 def summary(params: Params) -> dict[str, Any]:
     policies = [{"t": t, "panels": metrics(outcomes(count), params.evaluate, 0)} for t, count in enumerate(SUCCESSES)]
@@ -38,6 +43,10 @@ def summary(params: Params) -> dict[str, Any]:
     return {
         "environment": "miniworld", "seed": 0, "confidence": 0.95, "policies": policies, "iterations": iterations,
         "tasks": [64, 71, 78, 85], "champion": {"policy": 1, "panel": "validation"}, "notes": ["a note"],
+        "spent": spent(
+            [{**one, "spent": {"explore": {**NOTHING, "replies": 30, "prompt_tokens": 4100, "completion_tokens": 100,
+                                           "cost": 0.21, "dropped": 2}, "synthesize": NOTHING}}]
+        ),
     }  # fmt: skip
 
 
@@ -49,6 +58,8 @@ def test_the_table_has_a_row_for_every_policy(summary: dict[str, Any]) -> None:
     assert rows[3][2:7] == ["-"] * 5
     assert "policies/1" in text
     assert "a note" in text
+    assert "Asked of endpoints: 30 replies, 4,200 tokens, $0.21; 600 tokens, $0.0300 for each accepted task" in text
+    assert "Replies lost: 2 dropped" in text
     assert "make ui" in text
 
 

@@ -14,6 +14,7 @@ from coevolve.params import Params
 from coevolve.records import Signal, SignalKind, Trajectory, Verdict
 from coevolve.seeding import derive_seed
 
+ASKING = ("explore", "synthesize")  # the stages that may ask an endpoint
 ALMOST_NOTHING = 0.05  # success below which a policy is said to solve almost nothing
 
 Summary = dict[str, Any]
@@ -33,6 +34,7 @@ def summarize(params: Params) -> Summary:
         "iterations": [_iteration(one.t) for one in params.iterations],
         "tasks": [_lines(Paths.tasks(t)) for t in range(last + 1)],
     }
+    summary["spent"] = spent(summary["iterations"])
     summary["champion"] = champion(params)
     summary["notes"] = _notes(summary)
     return summary
@@ -57,6 +59,7 @@ def _iteration(t: int) -> dict[str, Any]:
         "accepted": sum(verdict.accepted for verdict in verdicts),
         "rejected": dict(sorted(rejected.items())),
         "pass_rate": sum(rates) / len(rates) if rates else None,
+        "spent": {stage: read_json(Paths.requests(t, stage) / "spend.json") for stage in ASKING},
         "validation": read_json(Paths.validation(t + 1) / "metrics.json"),
         "train": {
             "steps": len(steps),
@@ -66,6 +69,17 @@ def _iteration(t: int) -> dict[str, Any]:
             "groups_without_variance": sum(step["groups_without_variance"] for step in steps),
         },
     }
+
+
+def spent(iterations: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """What all iterations asked of endpoints, and what an accepted task cost."""
+    sums = [one["spent"][stage] for one in iterations for stage in ASKING]
+    accepted = sum(one["accepted"] for one in iterations)
+    found = {name: sum(one[name] for one in sums) for name in ("replies", "prompt_tokens", "completion_tokens", "cost")}
+    tokens = found["prompt_tokens"] + found["completion_tokens"]
+    per_task = {"tokens_per_task": tokens / accepted, "cost_per_task": found["cost"] / accepted} if accepted else {}
+    dropped = {name: sum(one[name] for one in sums) for name in ("dropped", "unanswered", "out of budget")}
+    return {**found, **dropped, **per_task}
 
 
 def champion(params: Params) -> dict[str, Any]:
@@ -148,9 +162,25 @@ def table(summary: Summary) -> str:
         f"± half its {summary['confidence']:.0%} interval"
     )
     lines.append(f"Champion by paired interval on {holder['panel']}: policies/{holder['policy']}")
+    lines.extend(_bill(summary["spent"]))
     lines.extend(summary["notes"])
     lines.append("Look on: `make ui` (MLflow), report/*.svg, data/*/validation/report.md, `dvc exp show`")
     return "\n".join(lines)
+
+
+def _bill(spent: dict[str, float]) -> list[str]:
+    """What was asked of endpoints, in words; nothing where nothing was asked."""
+    if not spent["replies"]:
+        return []
+    tokens = spent["prompt_tokens"] + spent["completion_tokens"]
+    line = f"Asked of endpoints: {spent['replies']} replies, {tokens:,} tokens"
+    line += f", ${spent['cost']:.2f}" if spent["cost"] else ""
+    if "tokens_per_task" in spent:
+        line += f"; {spent['tokens_per_task']:,.0f} tokens"
+        line += f", ${spent['cost_per_task']:.4f}" if spent["cost"] else ""
+        line += " for each accepted task"
+    lost = {name: spent[name] for name in ("dropped", "unanswered", "out of budget") if spent[name]}
+    return [line, *([f"Replies lost: {', '.join(f'{count} {name}' for name, count in lost.items())}"] if lost else [])]
 
 
 def plots(summary: Summary, folder: Path) -> None:
@@ -225,6 +255,7 @@ def flat(summary: Summary) -> dict[str, float]:
     """Metrics of the pipeline's run: the last policy's, and its gain over the first."""
     first, last = summary["policies"][0]["panels"], summary["policies"][-1]["panels"]
     found: dict[str, float] = {"tasks": float(summary["tasks"][-1])}
+    found.update({f"endpoint/{name.replace(' ', '_')}": float(value) for name, value in summary["spent"].items()})
     for name in last:
         found[f"{name}/success"] = last[name]["success"]
         found[f"{name}/gain"] = last[name]["success"] - first[name]["success"]

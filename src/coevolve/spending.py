@@ -1,7 +1,7 @@
 """What a stage spent at an endpoint: shown while it runs, and kept beside its result with every request and reply."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from coevolve.endpoint import Endpoint, open_endpoint
 from coevolve.errors import CoevolveError
-from coevolve.files import read_json, write_json, write_jsonl
+from coevolve.files import write_json, write_jsonl
 from coevolve.params import EndpointSection
 
 if TYPE_CHECKING:
@@ -64,8 +64,3 @@ def _sums(
         "cost": (prompts * knobs.input_price + completions * knobs.output_price) / 1e6,
         **{name: counts[name] for name in ("repaired", "dropped", "unanswered", "out of budget")},
     }
-
-
-def spent(folders: Mapping[str, Path]) -> dict[str, Any]:
-    """The spend.json of each folder, by name."""
-    return {name: read_json(folder / "spend.json") for name, folder in folders.items()}

@@ -98,6 +98,8 @@ def clone(folder: Path) -> Project:
     project.run("git", "init", "-q")
     project.run("git", "add", "-A")
     project.run("git", "commit", "-q", "-m", "clone")
+    status = project.dvc("status", "base").stdout
+    assert "up to date" in status, f"a clone would build the tiny policy: run `dvc commit -f base`\n{status}"
     return project
 
 
