@@ -39,3 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             import_module(f"coevolve.commands.{name}").configure(subparser)
     parsed = parser.parse_args(arguments)
     guard(lambda: import_module(f"coevolve.commands.{parsed.command}").run(parsed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+# coevolve on GPUs: CUDA, vLLM, DeepSpeed. A laptop needs none of this: `make repro`.
+#
+#   docker build -t coevolve .
+#   docker run --rm --gpus all --ipc host -v "$PWD":/work -v hub:/root/.cache/huggingface -e HF_HUB_OFFLINE=0 coevolve dvc repro
+#
+# The repository is mounted, not copied: what DVC writes stays outside. --ipc host gives NCCL its shared memory.
+FROM nvidia/cuda:12.9.1-devel-ubuntu24.04
+
+ENV DEBIAN_FRONTEND=noninteractive PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends git make g++ python3.12 python3.12-dev python3.12-venv \
+    && rm -rf /var/lib/apt/lists/*
+
+# dependencies first: they change seldom
+RUN python3.12 -m venv /venv
+ENV PATH=/venv/bin:$PATH
+WORKDIR /build
+COPY pyproject.toml constraints.txt requirements-bfcl.txt README.md LICENSE ./
+COPY src src
+RUN pip install -c constraints.txt '.[gpu,wandb]' 'psycopg[binary]>=3.2' bitsandbytes \
+    && pip install --no-deps -r requirements-bfcl.txt \
+    && pip uninstall -y coevolve
+
+# the mounted repository's code is what runs
+WORKDIR /work
+ENV PYTHONPATH=/work/src OMP_NUM_THREADS=1 MLFLOW_DISABLE_TELEMETRY=true HF_HUB_DISABLE_TELEMETRY=1 DO_NOT_TRACK=1
+RUN git config --global --add safe.directory /work \
+    && printf '#!/bin/sh\nexec python -m coevolve.cli "$@"\n' > /usr/local/bin/coevolve && chmod +x /usr/local/bin/coevolve
+CMD ["coevolve", "doctor"]
