@@ -1,17 +1,21 @@
-"""The scripted explorer around signals, in every environment that is installed."""
+"""The explorers that need no endpoint, in every environment that is installed."""
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
 
 from coevolve.environments import Environment, make
 from coevolve.explore import explore, reflect, requests
+from coevolve.explore.policy import PolicyExplorer
 from coevolve.explore.scripted import ScriptedExplorer
 from coevolve.knowledge import learn
 from coevolve.params import Explore
+from coevolve.policies.base import Conversation
 from coevolve.policies.scripted import ReferencePolicy
-from coevolve.records import Exploration, Signal, SignalKind, Trajectory
+from coevolve.records import Exploration, Signal, SignalKind, Task, Trajectory
 from coevolve.rollout import Assignment, Limits, play
 
 KNOBS = Explore(explorer="scripted", guidance="signals", explorations=64, max_calls=8, tries=6)
@@ -87,3 +91,31 @@ def test_knowledge_is_learnt_from_references() -> None:
     assert known.source("report_mail", "mail_id").most_common(1)[0][0] == "find_mail"
     assert "find_mail" in known.reading
     assert "archive_mail" in known.changing
+
+
+def test_the_policy_itself_explores_the_worlds_of_weak_tasks(environment: Environment) -> None:
+    tasks = environment.tasks("seed")[:32]
+    signals = [of_task(task.task_id, []) for task in tasks[:8]]
+    wanted = requests(environment, tasks, [], signals, 40, 0, 0)
+    known = learn(environment, tasks)
+    # it acts on the words of the task alone: a policy that replays references shows which task it was given
+    acting = _Replaying(environment, {tuple(task.turns): task for task in tasks})
+    explorer = PolicyExplorer(environment, acting, known, Limits(40, 10**6, 64, 30.0), KNOBS.max_calls)
+    found = explore(explorer, wanted, lambda count: None)
+    assert len(found) >= 20
+    for exploration in found:
+        assert exploration.explorer == "policy" and exploration.signal_ids == ["s"]
+        assert 0 < len(exploration.calls) <= KNOBS.max_calls
+        assert known.terminal not in {call.name for call in exploration.calls}
+        assert all(call.ok for call in exploration.calls)
+
+
+class _Replaying(ReferencePolicy):
+    """Replays the reference of the known task with the same words."""
+
+    def __init__(self, environment: Environment, by_words: dict[tuple[str, ...], Task]) -> None:
+        super().__init__(environment)
+        self._by_words = by_words
+
+    def begin(self, conversations: Sequence[Conversation]) -> None:
+        super().begin([replace(one, task=self._by_words[tuple(one.task.turns)]) for one in conversations])

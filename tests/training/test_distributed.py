@@ -1,10 +1,14 @@
 """Two processes on the CPU, by gloo and by DeepSpeed: the same trajectories and losses as one process."""
 
 import json
+import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import textwrap
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +17,7 @@ import torch
 
 from coevolve.files import read_jsonl_objects, read_trajectories
 from coevolve.policies.transformers import load
+from coevolve.training.steps import COMPLETE
 from tests.training.test_grpo import whole  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
@@ -20,9 +25,9 @@ ROOT = Path(__file__).parents[2]
 DEEPSPEED = find_spec("deepspeed") is not None and shutil.which("g++") is not None
 
 
-def launched(folder: Path, settings: dict[str, dict[str, object]]) -> subprocess.CompletedProcess[str]:
+def launching(folder: Path, settings: dict[str, dict[str, object]], machine: int = 0) -> "subprocess.Popen[str]":
     code = textwrap.dedent(f"""
-        import sys
+        import json
         from coevolve import launch
         from coevolve.params import load
         from coevolve.stage import guard
@@ -30,7 +35,21 @@ def launched(folder: Path, settings: dict[str, dict[str, object]]) -> subprocess
         knobs = load(Path({str(ROOT / "params.yaml")!r})).launch.model_copy(update={settings["launch"]!r})
         guard(lambda: launch.spawn(knobs, "-m", "tests.training.worker", {str(folder)!r}, {json.dumps(settings)!r}))
     """)
-    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=400)
+    environment = {**os.environ, "COEVOLVE_MACHINE": str(machine)}
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def launched(folder: Path, settings: dict[str, dict[str, object]]) -> subprocess.CompletedProcess[str]:
+    process = launching(folder, settings)
+    out, err = process.communicate(timeout=400)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def metrics(folder: Path) -> list[dict[str, float]]:
@@ -81,6 +100,39 @@ def test_lora_under_zero_3_is_merged_into_a_whole_model(tmp_path: Path) -> None:
     )
     changed = {name.rsplit(".", 2)[1] for name, value in after if not torch.allclose(value, before[name], atol=1e-7)}
     assert changed == {"q_proj", "v_proj"}
+
+
+def test_two_machines_train_as_one(whole: Path, tmp_path: Path) -> None:  # noqa: F811
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings: dict[str, dict[str, object]] = {"launch": {"machines": 2, "address": "127.0.0.1", "port": port}}
+    machines = [launching(tmp_path, settings, machine) for machine in (0, 1)]
+    for process in machines:
+        _, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err[-3000:]
+    ours, theirs = (
+        read_trajectories(tmp_path / "trajectories.parquet"),
+        read_trajectories(whole / "trajectories.parquet"),
+    )
+    assert [one.trajectory_id for one in ours] == [one.trajectory_id for one in theirs]
+    assert [one["loss"] for one in metrics(tmp_path)] == pytest.approx(
+        [one["loss"] for one in metrics(whole)], abs=1e-5
+    )
+
+
+def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
+    process = launching(tmp_path, {"launch": {"processes": 2}, "train": {"steps": 200}})
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob(f"scratch/checkpoint-1/{COMPLETE}")):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=90)
+    assert process.returncode == 130
+    assert "interrupted; run the same command again to go on" in err and "Traceback" not in err
+    left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True).stdout.split()
+    assert not left
 
 
 def test_an_error_in_a_process_is_one_line_and_ends_all(tmp_path: Path) -> None:
