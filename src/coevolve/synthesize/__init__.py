@@ -9,7 +9,7 @@ from typing import Protocol
 
 from coevolve.environments.base import Environment
 from coevolve.params import Params
-from coevolve.records import Candidate, Exploration, Task
+from coevolve.records import Candidate, Exploration, Provenance, Task, ToolCall, content_hash
 from coevolve.spending import Meter
 
 
@@ -46,6 +46,33 @@ def synthesize(
     finally:
         synthesizer.close()
     return list(made.values())
+
+
+def candidate(
+    exploration: Exploration,
+    turns: Sequence[str],
+    reference: Sequence[Sequence[ToolCall]],
+    asks: Sequence[Sequence[int]],
+    names: Sequence[str],
+    version: str,
+) -> Candidate:
+    """A task that starts where ``exploration`` did, with its provenance; ``names`` are what it asks for, as tags."""
+    task = Task.create(
+        exploration.environment,
+        "synthesized",
+        turns,
+        exploration.world,
+        reference,
+        ["+".join(names), *names],
+        Provenance(
+            iteration=exploration.iteration,
+            signal_ids=exploration.signal_ids,
+            exploration_id=exploration.exploration_id,
+            parent_task_id=exploration.task_id,
+            prompt_version=version,
+        ),
+    )
+    return Candidate(content_hash([task.task_id, exploration.exploration_id]), task, [list(place) for place in asks])
 
 
 def make_synthesizer(params: Params, environment: Environment, tasks: Sequence[Task], meter: Meter) -> Synthesizer:

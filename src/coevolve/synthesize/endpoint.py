@@ -16,8 +16,9 @@ from coevolve.endpoint.contract import Broken, ask_json
 from coevolve.environments.base import Environment
 from coevolve.knowledge import learn
 from coevolve.prompts import prompt
-from coevolve.records import CallOutcome, Candidate, Exploration, Provenance, Task, ToolCall, content_hash
+from coevolve.records import CallOutcome, Candidate, Exploration, Task, ToolCall
 from coevolve.seeding import derive_seed, generator
+from coevolve.synthesize import candidate
 from coevolve.wording import observed
 
 EXAMPLES = 3  # known instructions that show how users speak
@@ -116,22 +117,8 @@ class EndpointSynthesizer:
                 names.append("ask")
             arguments = {str(self._known.answer): str(written.answer)} if answered else {}
             reference[-1].append(ToolCall(self._known.terminal, arguments))
-        task = Task.create(
-            exploration.environment,
-            "synthesized",
-            [turn.instruction for turn in written.turns],
-            exploration.world,
-            reference,
-            ["+".join(names), *names],
-            Provenance(
-                iteration=exploration.iteration,
-                signal_ids=exploration.signal_ids,
-                exploration_id=exploration.exploration_id,
-                parent_task_id=exploration.task_id,
-                prompt_version=version,
-            ),
-        )
-        return Candidate(content_hash([task.task_id, exploration.exploration_id]), task, places)
+        turns = [turn.instruction for turn in written.turns]
+        return candidate(exploration, turns, reference, places, names, version)
 
 
 def _check(written: Written, calls: Sequence[CallOutcome]) -> None:

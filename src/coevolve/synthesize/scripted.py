@@ -11,8 +11,9 @@ from typing import Any
 from coevolve.chains import precondition, replay
 from coevolve.environments.base import Environment, Session
 from coevolve.knowledge import Knowledge, learn
-from coevolve.records import CallOutcome, Candidate, Exploration, Provenance, Task, ToolCall, content_hash
+from coevolve.records import CallOutcome, Candidate, Exploration, Task, ToolCall
 from coevolve.seeding import generator
+from coevolve.synthesize import candidate
 from coevolve.wording import Phrasebook, Question, ambiguous, instruct, observed, source_of
 
 VERSION = "scripted-1"  # of how instructions are made; part of a candidate's provenance
@@ -141,23 +142,8 @@ def _candidate(
     wording = instruct(chain, asks, question, book, rng)
     reference = [*calls, ToolCall(known.terminal, answer)] if known.terminal else calls
     names = [calls[position].name for position in asks] + ([f"ask_{question.field}"] if question else [])
-    task = Task.create(
-        exploration.environment,
-        "synthesized",
-        [wording.text],
-        exploration.world,
-        [reference],
-        ["+".join(names), *names],
-        Provenance(
-            iteration=exploration.iteration,
-            signal_ids=exploration.signal_ids,
-            exploration_id=exploration.exploration_id,
-            parent_task_id=exploration.task_id,
-            prompt_version=VERSION,
-        ),
-    )
     places = [[0, position] for position in asks] + ([[0, len(reference) - 1]] if question and known.terminal else [])
-    return Candidate(content_hash([task.task_id, exploration.exploration_id]), task, places)
+    return candidate(exploration, [wording.text], [reference], places, names, VERSION)
 
 
 def _question(chain: Sequence[CallOutcome], known: Knowledge, rng: random.Random) -> Question | None:
