@@ -30,7 +30,7 @@ def main(params: Params, t: int) -> None:
         explorer = make_explorer(params, environment, tasks, trajectories, Paths.policy(t + 1), meter)
         found = explore(explorer, wanted, progress.update)
     write_jsonl(Paths.explorations(t), found)
-    print(f"{Paths.explorations(t)}: {len(found)} of {len(wanted)} explorations found something")
+    print(f"{Paths.explorations(t)}: {len(found)} of {len(wanted)} explorations found something{meter}")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def main(params: Params, t: int) -> None:
         synthesizer = make_synthesizer(params, environment, tasks, meter)
         candidates = synthesize(synthesizer, explorations, count, progress.update)
     write_jsonl(Paths.candidates(t), candidates)
-    print(f"{Paths.candidates(t)}: {len(candidates)} candidates of {len(explorations)} explorations")
+    print(f"{Paths.candidates(t)}: {len(candidates)} candidates of {len(explorations)} explorations{meter}")
 
 
 if __name__ == "__main__":

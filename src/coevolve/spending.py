@@ -23,6 +23,13 @@ class Meter:
     endpoint: Endpoint | None
     counts: Counter[str] = field(default_factory=Counter)
 
+    def __str__(self) -> str:
+        """What was spent and what was lost, for the last line of a stage; empty where nothing was asked."""
+        if self.endpoint is None:
+            return ""
+        lost = ", ".join(f"{count} {name}" for name, count in self.counts.items() if count)
+        return f"; {self.endpoint.spend}{f'; replies: {lost}' if lost else ''}"
+
 
 @contextmanager
 def metered(knobs: EndpointSection, asked: bool, folder: Path, progress: "tqdm[Any]") -> Iterator[Meter]:

@@ -168,3 +168,15 @@ def test_a_budget_that_ends_keeps_what_was_found_and_can_be_replayed(
     assert run(replay, tmp_path / "again") == found
     for name in ("requests.jsonl", "spend.json"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "paid" / name).read_bytes()
+
+
+def test_a_task_that_does_not_fit_the_model_is_left_out(
+    weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
+) -> None:
+    words = json.dumps(
+        {"message": "This model's maximum context length is 512 tokens, your request has 900 input tokens"}
+    )
+    asked, counts = wanted(weak, 3, guided=False), Counter[str]()
+    with proxy(explorer_server[0], script=[(400, {}, words)]) as server:
+        found = explored(endpoint(server.url, explorer_server[1], tmp_path / "log", concurrency=1), asked, counts)
+    assert len(found) == 2 and counts["unanswered"] == 1

@@ -18,7 +18,7 @@ from coevolve.environments.base import Environment
 from coevolve.explore import Request, accepted, found
 from coevolve.knowledge import Knowledge
 from coevolve.params import Explore
-from coevolve.policies.endpoint import EndpointPolicy
+from coevolve.policies.endpoint import ContextTooShort, EndpointPolicy
 from coevolve.prompts import prompt
 from coevolve.records import CallOutcome, Exploration, SignalKind, Task
 from coevolve.rollout import Assignment, Limits, play
@@ -113,7 +113,11 @@ class EndpointExplorer:
         context["prompts"].append(words.version)
         policy = EndpointPolicy(self._endpoint, self._endpoint.knobs.temperature)
         task = Task.create(self._environment.name, "exploration", [text], request.world, [[]])
-        [episode] = play(policy, self._environment, [Assignment(task, request.seed)], self._limits, workers=1)
+        try:
+            [episode] = play(policy, self._environment, [Assignment(task, request.seed)], self._limits, workers=1)
+        except ContextTooShort:  # of this task; others may be shorter
+            self.counts["unanswered"] += 1
+            return []
         self.counts["out of budget"] += policy.exhausted
         self.counts["unanswered"] += len(policy.failures)
         return accepted(episode.trajectory, self._known)[: self._calls]

@@ -14,6 +14,10 @@ from coevolve.records import ToolCall
 from coevolve.seeding import derive_seed
 
 
+class ContextTooShort(CoevolveError):
+    """The first prompt of a task, with its tools' schemas, does not fit the model."""
+
+
 class EndpointPolicy:
     """See ``coevolve.policies.base.Policy``. Asks for all conversations at once, as many as the endpoint allows.
 
@@ -59,7 +63,7 @@ class EndpointPolicy:
             return Reply("", truncated=True)
         except Failed as reason:
             if turn == 0 and str(reason).startswith("context too long"):
-                raise CoevolveError(f"task {one.task.task_id}: {reason}; use a model with a longer context") from None
+                raise ContextTooShort(f"task {one.task.task_id}: {reason}; use a model with a longer context") from None
             self.failures.append(str(reason))
             return Reply("", truncated=True)
         calls, error = _calls(answer)
