@@ -10,6 +10,8 @@ from coevolve.stage import guard
 
 COMMANDS = {
     "evaluate": "play a policy on an environment's panels and print a table by category",
+    "compare": "policies side by side: of this run, of DVC experiments, of the registry",
+    "lineage": "where a task comes from, or which data made a policy",
     "play": "act in an environment yourself",
     "profile": "set params.yaml for a machine and a model",
     "doctor": "what works on this machine, what does not, and what to type",

@@ -1,0 +1,169 @@
+"""``coevolve compare``: policies side by side, of this workspace, of DVC experiments, git revisions or the registry."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coevolve.errors import CoevolveError
+
+if TYPE_CHECKING:
+    from coevolve.compare import Side
+
+HELP = """
+A SIDE is a policy: `3` is policies/3 of this workspace; NAME is the last policy of a DVC experiment or git revision, and
+NAME:2 its policies/2; `v5` is version 5 of the registered model. Others are compared with the first, paired by task; a gain
+whose interval is clear of zero is marked. Nothing is checked out: files come from DVC's cache.
+
+  coevolve compare                   # policies/0 with the last
+  coevolve compare 2 3
+  coevolve compare small large:2 --html report/compare.html
+"""
+WORKSPACE = "workspace"
+SHOWN = 5  # regressions that are named
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = HELP
+    parser.add_argument("sides", nargs="*", metavar="SIDE")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write it as one self-contained page")
+
+
+def run(args: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    sides = [_side(name) for name in args.sides] if args.sides else [_side("0"), _side(WORKSPACE)]
+    if len(sides) < 2:
+        sides.insert(0, _side("0"))
+    console = Console(record=args.html is not None, width=None if args.html is None else 120)
+    for part in tables(sides):
+        console.print(part)
+    if args.html:
+        from coevolve.files import write_text
+
+        write_text(args.html, console.export_html())
+        print(f"{args.html} is written")
+    return 0
+
+
+def _side(text: str) -> "Side":
+    """The policy that ``text`` names."""
+    from dvc.api import DVCFileSystem
+
+    from coevolve.compare import Side
+    from coevolve.evaluate import Outcome
+    from coevolve.files import parse
+    from coevolve.params import read_yaml
+
+    revision, t = _parsed(text)
+    try:
+        files = DVCFileSystem(rev=None if revision == WORKSPACE else revision)
+        summary = _json(files, "report/summary.json")
+        last = len(summary["policies"]) - 1
+        t = last if t is None else t
+        if not 0 <= t <= last:
+            raise CoevolveError(f"{text}: there is no policies/{t}; expected 0 to {last}")
+        lines = files.read_text(f"evaluations/{t}/outcomes.jsonl").splitlines()
+        params = read_yaml(files.read_text("params.yaml"))
+    except CoevolveError:
+        raise
+    except FileNotFoundError as error:
+        raise CoevolveError(
+            f"{text}: {Path(str(error.filename or error)).name} is not there; run `dvc repro`, or `dvc pull` what others ran"
+        ) from None
+    except Exception as error:  # DVC and git have many ways to say that a revision is unknown
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise CoevolveError(
+            f"{text}: no such policy, experiment or revision ({reason}); `dvc exp list` has the names"
+        ) from None
+    import json
+
+    outcomes = [parse(Outcome, json.loads(line), f"{text}:{number}") for number, line in enumerate(lines, 1)]
+    return Side(f"{revision}:{t}", t, params, summary, outcomes)
+
+
+def _json(files: Any, path: str) -> Any:
+    import json
+
+    return json.loads(files.read_text(path))
+
+
+def _parsed(text: str) -> tuple[str, int | None]:
+    """Revision and iteration; None is the last."""
+    if text.isdigit():
+        return WORKSPACE, int(text)
+    if text.startswith("v") and text[1:].isdigit():
+        return _version(text[1:])
+    revision, colon, t = text.rpartition(":")
+    if colon and t.isdigit():
+        return revision or WORKSPACE, int(t)
+    return text, None
+
+
+def _version(number: str) -> tuple[str, int]:
+    """The experiment and iteration that a version of the registered model came from."""
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    from coevolve.tracking.mlflow_sink import MODEL, store
+
+    mlflow.set_tracking_uri(store())
+    try:
+        tags = mlflow.MlflowClient().get_model_version(MODEL, number).tags
+    except MlflowException as error:
+        raise CoevolveError(
+            f"v{number}: {str(error).splitlines()[0]}; `make ui` shows the versions of {MODEL}"
+        ) from None
+    return tags["coevolve.experiment"], int(tags["coevolve.iteration"])
+
+
+def tables(sides: Sequence["Side"]) -> list[Any]:
+    """What is printed: how they were made, what they solve, and what was lost."""
+    from rich import box
+    from rich.table import Table
+
+    from coevolve.compare import differences, gains, history
+    from coevolve.params import Evaluate
+
+    parts: list[Any] = []
+
+    def table(title: str, first: str, columns: Sequence[str]) -> Table:
+        made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+        made.add_column(first)
+        for column in columns:
+            made.add_column(column, justify="right")
+        parts.append(made)
+        return made
+
+    names = [side.name for side in sides]
+    made = table("How they were made", "", names)
+    for key, values in differences(sides).items():
+        made.add_row(key, *(str(value) for value in values))
+    made.add_section()
+    histories = [history(side) for side in sides]
+    for key in dict.fromkeys(key for one in histories for key in one):
+        made.add_row(key, *(f"{one.get(key, 0):,}" for one in histories))
+
+    base, knobs = sides[0], Evaluate(tasks=1, temperature=0.0, bootstrap=2000, confidence=0.95)
+    lost = []
+    for side in sides[1:]:
+        shown = table(
+            f"{side.name} against {base.name}", "panel", [base.name, side.name, "gain", "95 %", "lost", "tasks"]
+        )
+        for one in gains(base, side, knobs):
+            shown.add_row(
+                one.panel,
+                f"{one.base:.3f}",
+                f"{one.challenger:.3f}",
+                f"{one.gain:+.3f}{'*' if one.sure else ' '}",
+                f"{one.low:+.3f} to {one.high:+.3f}",
+                str(len(one.regressions)),
+                str(one.tasks),
+            )
+            if one.regressions:
+                more = f" and {len(one.regressions) - SHOWN} more" if len(one.regressions) > SHOWN else ""
+                lost.append(f"{side.name} lost on {one.panel}: {', '.join(one.regressions[:SHOWN])}{more}")
+    parts.append(
+        "* the interval of the gain, paired by task, is clear of zero; lost: solved by the first, failed by this one"
+    )
+    return [*parts, *lost]

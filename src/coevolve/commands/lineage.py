@@ -1,0 +1,36 @@
+"""``coevolve lineage``: where a task comes from, or which data made a policy."""
+
+import argparse
+from typing import Any
+
+HELP = """
+  coevolve lineage TASK_ID       # task -> verdict -> exploration -> signal -> failed trajectories -> training step -> policy
+  coevolve lineage policies/3    # policy -> its datasets, what was added to them and why -> the policies before it
+
+The beginning of an id is enough. The files of this workspace are read; `dvc checkout` brings those of another revision.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = HELP
+    parser.add_argument("name", metavar="TASK_ID|policies/T")
+
+
+def run(args: argparse.Namespace) -> int:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.tree import Tree
+
+    from coevolve.lineage import Node, of_policy, of_task
+
+    folder, _, t = args.name.rstrip("/").rpartition("/")
+    top = of_policy(int(t)) if folder == "policies" and t.isdigit() else of_task(args.name)
+
+    def grow(tree: Any, node: Node) -> None:
+        for child in node.children:
+            grow(tree.add(escape(child.text)), child)
+
+    tree = Tree(escape(top.text))
+    grow(tree, top)
+    Console(width=1000, highlight=False).print(tree)  # the terminal wraps
+    return 0
