@@ -15,7 +15,7 @@ from coevolve.synthesize import synthesize
 from coevolve.synthesize.scripted import ScriptedSynthesizer
 from coevolve.verify import verify
 
-KNOBS = Explore(explorer="scripted", guidance="signals", explorations=0, max_calls=8, tries=6)
+KNOBS = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=0, max_calls=8, tries=6)
 
 
 def main() -> None:

@@ -21,7 +21,8 @@ def main(params: Params, t: int) -> None:
     tasks = read_tasks(Paths.tasks(t), params.environment)
     signals = read_jsonl(Paths.signals(t), Signal) if knobs.guidance == "signals" else []
     trajectories = read_trajectories(Paths.trajectories(t))
-    wanted = requests(environment, tasks, trajectories, signals, knobs.explorations, t, params.seed)
+    count = 0 if knobs.schedule == "upfront" and t > 0 else knobs.explorations
+    wanted = requests(environment, tasks, trajectories, signals, count, t, params.seed)
     asked, folder = knobs.explorer == "endpoint", Paths.requests(t, "explore")
     with (
         bar(len(wanted), f"explore {t}", "explorations") as progress,

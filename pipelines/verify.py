@@ -21,7 +21,14 @@ def main(params: Params, t: int) -> None:
     lines = read_lines(Paths.candidates(t))
     with bar(len(lines), f"verify {t}", "candidates") as progress:
         judged = verify(
-            params.environment, lines, known, panels, knobs.near_duplicate, knobs.processes, progress.update
+            params.environment,
+            lines,
+            known,
+            panels,
+            knobs.near_duplicate,
+            knobs.processes,
+            progress.update,
+            knobs.enabled,
         )
     accepted = [task for verdict, task in judged if verdict.accepted and task is not None]
     rates: dict[str, float] = {}

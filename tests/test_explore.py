@@ -18,7 +18,7 @@ from coevolve.policies.scripted import ReferencePolicy
 from coevolve.records import Exploration, Signal, SignalKind, Task, Trajectory
 from coevolve.rollout import Assignment, Limits, play
 
-KNOBS = Explore(explorer="scripted", guidance="signals", explorations=64, max_calls=8, tries=6)
+KNOBS = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=64, max_calls=8, tries=6)
 NAMES = ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])]
 
 

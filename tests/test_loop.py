@@ -22,7 +22,7 @@ from coevolve.synthesize import synthesize
 from coevolve.synthesize.scripted import ScriptedSynthesizer
 from coevolve.verify import verify
 
-KNOBS = Explore(explorer="scripted", guidance="signals", explorations=128, max_calls=8, tries=12)
+KNOBS = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=128, max_calls=8, tries=12)
 
 
 @pytest.mark.parametrize("name", ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])])

@@ -43,6 +43,7 @@ def summary(params: Params) -> dict[str, Any]:
     return {
         "environment": "miniworld", "seed": 0, "confidence": 0.95, "policies": policies, "iterations": iterations,
         "tasks": [64, 71, 78, 85], "champion": {"policy": 1, "panel": "validation"}, "notes": ["a note"],
+        "budget": {"gradient steps": 60, "training episodes": 9600},
         "spent": spent(
             [{**one, "spent": {"explore": {**NOTHING, "replies": 30, "prompt_tokens": 4100, "completion_tokens": 100,
                                            "cost": 0.21, "dropped": 2}, "synthesize": NOTHING}}]
@@ -59,6 +60,7 @@ def test_the_table_has_a_row_for_every_policy(summary: dict[str, Any]) -> None:
     assert "policies/1" in text
     assert "a note" in text
     assert "Asked of endpoints: 30 replies, 4,200 tokens, $0.21; 600 tokens, $0.0300 for each accepted task" in text
+    assert "Budget: 60 gradient steps, 9,600 training episodes" in text
     assert "Replies lost: 2 dropped" in text
     assert "make ui" in text
 

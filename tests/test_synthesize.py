@@ -18,7 +18,7 @@ from coevolve.synthesize.scripted import ScriptedSynthesizer
 
 WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:64]
-KNOBS = Explore(explorer="scripted", guidance="signals", explorations=0, max_calls=8, tries=6)
+KNOBS = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=0, max_calls=8, tries=6)
 
 
 @pytest.fixture(scope="module")

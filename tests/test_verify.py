@@ -183,3 +183,13 @@ def test_a_reference_that_takes_too_long_is_rejected(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(MiniworldSession, "step", lambda self, call: time.sleep(5))
     found, _ = judge("miniworld", line(GOOD))
     assert "longer than" in failed(found)[0][1]
+
+
+def test_the_ablation_of_verification_asks_the_environment_nothing() -> None:
+    broken = candidate("do what nobody can", [ToolCall("no_such_tool")], [[0, 0]])
+    lines = [line(GOOD), line(broken), "not JSON", line(GOOD)]
+    found = [one for one, _ in verify("miniworld", lines, [], PANELS, 0.9, 2, enabled=False)]
+    assert [one.accepted for one in found] == [True, True, False, False]  # the last is the first again
+    assert [one.accepted for one in verdict(lines)] == [True, False, False, False]
+    asked = {gate.name: gate.passed for gate in found[0].gates}
+    assert asked["readable"] is True and asked["reference_passes"] is None and asked["duplicate"] is True

@@ -112,6 +112,7 @@ class Signals(Section):
 class Explore(Section):
     explorer: Literal["scripted", "endpoint", "policy"]
     guidance: Literal["signals", "random"]
+    schedule: Literal["loop", "upfront"]
     explorations: Whole
     max_calls: Count
     tries: Count
@@ -139,6 +140,7 @@ class EndpointSection(Section):
 
 
 class Verify(Section):
+    enabled: bool
     processes: Count
     near_duplicate: Share
     pass_rate_samples: Whole

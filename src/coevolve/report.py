@@ -34,6 +34,7 @@ def summarize(params: Params) -> Summary:
         "iterations": [_iteration(one.t) for one in params.iterations],
         "tasks": [_lines(Paths.tasks(t)) for t in range(last + 1)],
     }
+    summary["budget"] = _budget(params, summary)
     summary["spent"] = spent(summary["iterations"])
     summary["champion"] = champion(params)
     summary["notes"] = _notes(summary)
@@ -68,6 +69,18 @@ def _iteration(t: int) -> dict[str, Any]:
             "groups": sum(step["groups"] for step in steps),
             "groups_without_variance": sum(step["groups_without_variance"] for step in steps),
         },
+    }
+
+
+def _budget(params: Params, summary: Summary) -> dict[str, int]:
+    """What the run was allowed, and took, so that arms can be compared: the same steps, rollouts and evaluations."""
+    iterations = summary["iterations"]
+    return {
+        "gradient steps": sum(one["train"]["steps"] for one in iterations),
+        "training episodes": int(sum(one["train"]["groups"] for one in iterations)) * params.train.group_size,
+        "explorations": sum(one["explorations"] for one in iterations),
+        "candidates": sum(one["candidates"] for one in iterations),
+        "evaluation episodes": sum(panel["tasks"] for one in summary["policies"] for panel in one["panels"].values()),
     }
 
 
@@ -162,6 +175,7 @@ def table(summary: Summary) -> str:
         f"± half its {summary['confidence']:.0%} interval"
     )
     lines.append(f"Champion by paired interval on {holder['panel']}: policies/{holder['policy']}")
+    lines.append("Budget: " + ", ".join(f"{count:,} {name}" for name, count in summary["budget"].items()))
     lines.extend(_bill(summary["spent"]))
     lines.extend(summary["notes"])
     lines.append("Look on: `make ui` (MLflow), report/*.svg, data/*/validation/report.md, `dvc exp show`")

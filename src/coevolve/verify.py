@@ -43,14 +43,16 @@ def verify(
     near_duplicate: float,
     processes: int,
     progress: Callable[[int], object] = lambda count: None,
+    enabled: bool = True,
 ) -> list[Judged]:
     """A verdict for each line (JSON of a Candidate or a Task), in order, and the task where it could be read.
 
     Environment gates run in ``processes`` of their own; what depends on the other tasks is judged in order here.
+    Without ``enabled`` the environment is not asked: the ablation of verification.
     """
     library = _Library(known, panels, near_duplicate)
     found = []
-    for verdict, task in _by_environment(environment, lines, processes):
+    for verdict, task in _by_environment(environment, lines, processes if enabled else 1, enabled):
         if task is not None and verdict.accepted:
             verdict = library.judge(verdict, task)
         else:
@@ -61,9 +63,9 @@ def verify(
     return found
 
 
-def _by_environment(environment: str, lines: Sequence[str], processes: int) -> Iterator[Judged]:
+def _by_environment(environment: str, lines: Sequence[str], processes: int, enabled: bool) -> Iterator[Judged]:
     if processes <= 1 or len(lines) <= CHUNK:
-        yield from (judge(environment, line) for line in lines)
+        yield from (judge(environment, line, enabled) for line in lines)
         return
     chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
     while chunks:
@@ -107,7 +109,7 @@ def _name(line: str) -> str:
     return content_hash(line)
 
 
-def judge(environment: str, line: str) -> Judged:
+def judge(environment: str, line: str, enabled: bool = True) -> Judged:
     """The environment's gates for one line; stops at the first that fails. Never raises on a candidate's account."""
     gates: list[Gate] = []
     candidate: Candidate | None = None
@@ -115,7 +117,7 @@ def judge(environment: str, line: str) -> Judged:
         with _limited(MAX_SECONDS):
             candidate = _read(environment, line)
             gates.append(Gate("readable", True))
-            for gate in environment_gates(_made(environment), candidate):
+            for gate in environment_gates(_made(environment), candidate) if enabled else _unasked():
                 gates.append(gate)
                 if gate.passed is False:
                     break
@@ -127,6 +129,10 @@ def judge(environment: str, line: str) -> Judged:
     if candidate is None:
         return Verdict(_name(line), None, False, gates), None
     return Verdict(candidate.candidate_id, candidate.task.task_id, accepted, gates), candidate.task
+
+
+def _unasked() -> Iterator[Gate]:
+    return (Gate(name, None, "verify.enabled is false") for name in ENVIRONMENT_GATES[1:])
 
 
 @lru_cache(maxsize=1)
