@@ -1,10 +1,13 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from coevolve import files
 from coevolve.errors import CoevolveError
+from coevolve.files import claim
 from coevolve.records import CallOutcome, Provenance, StopReason, Task, ToolCall, Trajectory
 
 
@@ -113,3 +116,18 @@ def test_nothing_is_half_written(tmp_path: Path) -> None:
         files.write_jsonl(path, failing())  # type: ignore[arg-type]
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_processes_never_work_in_one_folder_and_what_a_killed_one_left_is_found(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from coevolve.files import claim\n"
+        "with claim(Path(sys.argv[1])) as place: place.mkdir(exist_ok=True); print(place.name, flush=True); time.sleep(60)"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "job")], stdout=subprocess.PIPE, text=True)
+    assert other.stdout and other.stdout.readline().strip() == "job"
+    with claim(tmp_path / "job") as second, claim(tmp_path / "job") as third:
+        assert (second.name, third.name) == ("job-1", "job-2")
+    other.kill()
+    other.wait()
+    with claim(tmp_path / "job") as again:
+        assert again.name == "job" and again.is_dir()

@@ -12,6 +12,7 @@ COMMANDS = {
     "evaluate": "play a policy on an environment's panels and print a table by category",
     "compare": "policies side by side: of this run, of DVC experiments, of the registry",
     "lineage": "where a task comes from, or which data made a policy",
+    "study": "arms of an experiment over seeds, queued, resumable",
     "play": "act in an environment yourself",
     "profile": "set params.yaml for a machine and a model",
     "doctor": "what works on this machine, what does not, and what to type",

@@ -3,12 +3,14 @@
 Writing is atomic (a temporary name, then a rename); reading names file and line of what is wrong.
 """
 
+import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -89,6 +91,25 @@ class Paths:
 def scratch() -> Path:
     """Untracked folder for checkpoints and caches: under DVC's root, also for queued experiments."""
     return Path(os.environ.get("DVC_ROOT", ".")).resolve() / "scratch"
+
+
+@contextmanager
+def claim(folder: Path) -> Iterator[Path]:
+    """``folder`` for this process alone; a folder beside it, where another process works in it.
+
+    Queued experiments that train the same thing at once must not share checkpoints. A process that was killed leaves
+    its folder behind, unclaimed, for the next to go on with.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    for number in count():
+        place = folder if number == 0 else folder.with_name(f"{folder.name}-{number}")
+        with place.with_name(f".{place.name}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            yield place
+            return
 
 
 @contextmanager

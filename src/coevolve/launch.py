@@ -14,6 +14,7 @@ from coevolve.errors import CoevolveError
 from coevolve.params import Launch
 
 MACHINE = "COEVOLVE_MACHINE"
+FOLDER = "COEVOLVE_SCRATCH_FOLDER"  # from a launcher to the processes that it starts
 
 
 def world_size() -> int:
@@ -34,29 +35,40 @@ def wanted(knobs: Launch) -> bool:
     return knobs.processes * knobs.machines > 1 or knobs.sharding != "none"
 
 
-def spawn(knobs: Launch, *command: str) -> int:
+def machine() -> int:
+    """Of a launch on several, the number of this one."""
+    return int(os.environ.get(MACHINE, "0"))
+
+
+def folder(default: Path) -> Path:
+    """The scratch folder that whoever launched this process has claimed; ``default`` on other machines."""
+    return Path(os.environ.get(FOLDER, default))
+
+
+def spawn(knobs: Launch, *command: str, folder: Path | None = None) -> int:
     """Run ``python command`` in every process and wait; the exit code of the first that fails, or 0.
 
-    A process that fails ends all of them. What they print is theirs.
+    ``folder`` is handed to them. A process that fails ends all of them. What they print is theirs.
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    machine = int(os.environ.get(MACHINE, "0"))
-    if not 0 <= machine < knobs.machines:
-        raise CoevolveError(f"{MACHINE} is {machine}, expected 0 to {knobs.machines - 1} (launch.machines)")
+    if not 0 <= machine() < knobs.machines:
+        raise CoevolveError(f"{MACHINE} is {machine()}, expected 0 to {knobs.machines - 1} (launch.machines)")
     config = LaunchConfig(
         min_nodes=knobs.machines,
         max_nodes=knobs.machines,
         nproc_per_node=knobs.processes,
         rdzv_backend="static" if knobs.machines > 1 else "c10d",
         rdzv_endpoint=f"{knobs.address}:{knobs.port}" if knobs.machines > 1 else "localhost:0",
-        rdzv_configs={"rank": machine} if knobs.machines > 1 else {},
+        rdzv_configs={"rank": machine()} if knobs.machines > 1 else {},
         run_id="coevolve",
         max_restarts=0,
         monitor_interval=0.2,
     )
+    if folder is not None:
+        os.environ[FOLDER] = str(folder)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")  # torch's and DeepSpeed's, from every process
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])

@@ -1,0 +1,137 @@
+"""``coevolve study``: arms × seeds as queued DVC experiments, and what came of them."""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coevolve.errors import CoevolveError
+
+if TYPE_CHECKING:
+    from coevolve.study import Result, Study
+
+HELP = """
+FOLDER holds study.yaml: seeds, and arms as changes of params.yaml. Each arm and seed is a DVC experiment
+(`<folder>-<arm>-<seed>`), run from the queue in a temporary copy; what two runs share comes from DVC's run cache. Stopped and
+started again, it goes on with the runs that are missing. Results so far are written after every run:
+results.csv, table.md, curves.svg.
+
+  coevolve study studies/ablation              # make study
+  coevolve study studies/ablation --report     # only write what is known
+"""
+POLL = 10.0  # seconds between looks at the queue
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = HELP
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="experiments at once (2); 1 for one GPU")
+    parser.add_argument("--report", action="store_true", help="run nothing")
+
+
+def run(args: argparse.Namespace) -> int:
+    from coevolve.study import load
+
+    study = load(args.folder / "study.yaml")
+    runs = [(arm, seed) for seed in study.seeds for arm in study.arms]  # a seed's arms share their first iteration
+    found = _finished(args.folder, runs)
+    if not args.report and len(found) < len(runs):
+        found = _run(args.folder, study, runs, found, args.jobs)
+    _write(args.folder, study, list(found.values()))
+    print(f"{args.folder}: {len(found)} of {len(runs)} runs; table.md, results.csv, curves.svg")
+    return 0 if len(found) == len(runs) else 1
+
+
+def _name(folder: Path, arm: str, seed: int) -> str:
+    return f"{folder.resolve().name}-{arm}-{seed}"
+
+
+def _finished(folder: Path, runs: list[tuple[str, int]]) -> dict[tuple[str, int], "Result"]:
+    """Results of the experiments that are there and whole."""
+    from dvc.api import DVCFileSystem
+
+    from coevolve.study import result
+
+    found = {}
+    for arm, seed in runs:
+        try:
+            text = DVCFileSystem(rev=_name(folder, arm, seed)).read_text("report/summary.json")
+        except Exception:  # no such experiment, or it did not get so far: DVC has many words for that
+            continue
+        found[arm, seed] = result(arm, seed, json.loads(text))
+    return found
+
+
+def _run(
+    folder: Path, study: "Study", runs: list[tuple[str, int]], found: dict[tuple[str, int], "Result"], jobs: int
+) -> dict[tuple[str, int], "Result"]:
+    from coevolve.progress import bar
+
+    waiting = {row["name"] for row in _queue() if row["status"] in ("Queued", "Running")}
+    for arm, seed in runs:
+        name = _name(folder, arm, seed)
+        if (arm, seed) not in found and name not in waiting:
+            changes = {"seed": seed, **study.arms[arm]}
+            settings = [part for key, value in changes.items() for part in ("-S", f"{key}={_hydra(value)}")]
+            _dvc("exp", "run", "--queue", "-n", name, *settings)
+    _dvc("queue", "start", "-j", str(jobs))
+    with bar(len(runs), folder.name, "runs", len(found)) as progress:
+        try:
+            while any(row["status"] in ("Queued", "Running") for row in _queue()):
+                time.sleep(POLL)
+                found = _finished(folder, runs)
+                progress.update(len(found) - progress.n)
+                if found:
+                    _write(folder, study, list(found.values()))
+        except KeyboardInterrupt:
+            _dvc("queue", "stop", "--kill")
+            raise
+    failed = [row["name"] for row in _queue() if row["status"] == "Failed"]
+    if failed:
+        print(f"failed: {', '.join(failed)}; `dvc queue logs NAME` says why", file=sys.stderr)
+    return _finished(folder, runs)
+
+
+def _hydra(value: Any) -> str:
+    """A value as `dvc exp run -S` reads it."""
+    return json.dumps(value) if not isinstance(value, str) else value
+
+
+def _queue() -> list[dict[str, str]]:
+    """Rows of `dvc queue status`: name and status."""
+    lines = _dvc("queue", "status").splitlines()
+    states = ("Queued", "Running", "Failed", "Success")
+    return list(_rows(lines, states))
+
+
+def _rows(lines: list[str], states: tuple[str, ...]) -> Iterator[dict[str, str]]:
+    for line in lines:
+        words = line.split()
+        status = next((word for word in words if word in states), None)
+        if status and len(words) > 2:
+            yield {"name": words[1], "status": status}
+
+
+def _dvc(*arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "dvc", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise CoevolveError(
+            f"dvc {' '.join(arguments[:3])}: {reason[-1] if reason else 'failed'}; run it by hand to see more"
+        )
+    return done.stdout
+
+
+def _write(folder: Path, study: "Study", results: list["Result"]) -> None:
+    from coevolve.files import write_text
+    from coevolve.study import draw, report, rows
+
+    if not results:
+        return
+    write_text(folder / "results.csv", rows(results))
+    write_text(folder / "table.md", report(study, results))
+    draw(study, results, folder / "curves.svg")

@@ -1,0 +1,178 @@
+"""Arms of an experiment over seeds: means, intervals, and differences paired by seed."""
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from coevolve.errors import CoevolveError
+from coevolve.params import Section, Whole, read_yaml, validated
+
+
+class Study(Section):
+    """A study.yaml: ``arms`` are changes of params.yaml by dotted key; ``against`` are arms that others are compared with."""
+
+    question: str
+    seeds: Annotated[list[Whole], Field(min_length=1)]
+    panel: str
+    against: list[str]
+    arms: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A finished run: success on each panel of policies 0 to the last, and what it took."""
+
+    arm: str
+    seed: int
+    success: Mapping[str, Sequence[float]]
+    budget: Mapping[str, int]
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over seeds with its 95 % interval (Student's t); the interval is infinite for one seed."""
+
+    mean: float
+    half: float
+    seeds: int
+
+    @property
+    def sure(self) -> bool:
+        return abs(self.mean) > self.half
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} ± {self.half:.3f}" if math.isfinite(self.half) else f"{self.mean:.3f}"
+
+
+def load(path: Path) -> Study:
+    """The study that ``path`` describes; mistakes are one line that names the key."""
+    try:
+        study = validated(Study, read_yaml(path.read_text(encoding="utf-8")), "study")
+    except FileNotFoundError:
+        raise CoevolveError(f"{path}: no such file; name a folder with a study.yaml") from None
+    unknown = [name for name in study.against if name not in study.arms]
+    if unknown:
+        raise CoevolveError(
+            f"{path}: against: {', '.join(unknown)}: no such arm; expected some of: {', '.join(study.arms)}"
+        )
+    return study
+
+
+def result(arm: str, seed: int, summary: Mapping[str, Any]) -> Result:
+    """Of a run, from its report/summary.json."""
+    panels = summary["policies"][0]["panels"]
+    return Result(
+        arm=arm,
+        seed=seed,
+        success={name: [policy["panels"][name]["success"] for policy in summary["policies"]] for name in panels},
+        budget=summary["budget"],
+        accepted=sum(one["accepted"] for one in summary["iterations"]),
+    )
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    from scipy.stats import t
+
+    if len(values) < 2:
+        return Estimate(fmean(values), math.inf, len(values))
+    half = float(t.ppf(0.975, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
+    return Estimate(fmean(values), half, len(values))
+
+
+def paired(results: Sequence[Result], arm: str, base: str, panel: str) -> Estimate | None:
+    """Of the last policy's success, the difference of ``arm`` and ``base`` on the seeds that both have."""
+    last = {(one.arm, one.seed): one.success[panel][-1] for one in results}
+    seeds = [seed for name, seed in last if name == arm and (base, seed) in last]
+    return estimate([last[arm, seed] - last[base, seed] for seed in seeds]) if seeds else None
+
+
+def rows(results: Sequence[Result]) -> str:
+    """results.csv: a line for each run, panel and policy."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    budget = list(results[0].budget) if results else []
+    writer.writerow(["arm", "seed", "panel", "policy", "success", "accepted", *budget])
+    for one in results:
+        for panel, curve in one.success.items():
+            for t, success in enumerate(curve):
+                writer.writerow([one.arm, one.seed, panel, t, success, one.accepted, *one.budget.values()])
+    return text.getvalue()
+
+
+def report(study: Study, results: Sequence[Result]) -> str:
+    """table.md: means by arm and panel, paired differences, and in words what the numbers support and no more."""
+    arms = [name for name in study.arms if any(one.arm == name for one in results)]
+    panels = list(results[0].success)
+    lines = [f"# {study.question}", "", f"| arm | seeds | {' | '.join(panels)} | tasks added | training episodes |"]
+    lines.append("|---" * (len(panels) + 4) + "|")
+    base = [estimate([one.success[panel][0] for one in results]).mean for panel in panels]
+    lines.append(f"| before training | | {' | '.join(f'{one:.3f}' for one in base)} | | |")
+    for arm in arms:
+        ours = [one for one in results if one.arm == arm]
+        cells = [str(estimate([one.success[panel][-1] for one in ours])) for panel in panels]
+        episodes = fmean(one.budget["training episodes"] for one in ours)
+        added = fmean(one.accepted for one in ours)
+        lines.append(f"| {arm} | {len(ours)} | {' | '.join(cells)} | {added:.0f} | {episodes:,.0f} |")
+    lines += [
+        "",
+        f"Success of the last policy, mean over seeds ± half the 95 % interval (Student's t). Differences on {study.panel},",
+    ]
+    lines += ["in points, paired by seed; * the interval is clear of zero:", ""]
+    lines.append(f"| arm | {' | '.join(f'over {name}' for name in study.against)} |")
+    lines.append("|---" * (len(study.against) + 1) + "|")
+    sentences = []
+    for arm in arms:
+        cells = []
+        for other in study.against:
+            gain = paired(results, arm, other, study.panel) if arm != other else None
+            cells.append("" if gain is None else _points(gain))
+            if gain is not None:
+                sentences.append(_sentence(arm, other, study.panel, gain))
+        lines.append(f"| {arm} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", *sentences, ""])
+
+
+def _points(gain: Estimate) -> str:
+    if not math.isfinite(gain.half):
+        return f"{gain.mean * 100:+.1f} (one seed)"
+    return f"{gain.mean * 100:+.1f} ± {gain.half * 100:.1f}{'*' if gain.sure else ''}"
+
+
+def _sentence(arm: str, other: str, panel: str, gain: Estimate) -> str:
+    if not gain.sure:
+        return f"- {arm} and {other} cannot be told apart on {panel} with {gain.seeds} seeds."
+    word = "more" if gain.mean > 0 else "less"
+    return f"- {arm} solves {abs(gain.mean) * 100:.1f} points {word} of {panel} than {other} ({gain.seeds} seeds)."
+
+
+def draw(study: Study, results: Sequence[Result], path: Path) -> None:
+    """curves.svg: success on ``study.panel`` by iteration, a line for each arm, bands over seeds."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"svg.hashsalt": "coevolve", "axes.spines.top": False, "axes.spines.right": False})
+    figure, axes = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
+    for arm in study.arms:
+        curves = [one.success[study.panel] for one in results if one.arm == arm]
+        if not curves:
+            continue
+        points = [estimate([curve[t] for curve in curves]) for t in range(min(map(len, curves)))]
+        (drawn,) = axes.plot(range(len(points)), [one.mean for one in points], marker="o", ms=3, label=arm)
+        if len(curves) > 1:
+            low, high = ([one.mean + sign * one.half for one in points] for sign in (-1, 1))
+            axes.fill_between(range(len(points)), low, high, alpha=0.08, color=drawn.get_color(), lw=0)
+    axes.set(xlabel="iteration", ylabel=f"success on {study.panel}", title=study.question)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
