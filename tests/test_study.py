@@ -1,0 +1,69 @@
+"""Means, intervals and words of a study: what the numbers support, and no more."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from coevolve.errors import CoevolveError
+from coevolve.study import Result, Study, draw, estimate, load, paired, report, rows
+
+ROOT = Path(__file__).parent.parent
+STUDY = Study(question="Why?", seeds=[0, 1, 2], panel="test", against=["static"], arms={"static": {}, "signals": {}})
+
+
+def run(arm: str, seed: int, last: float) -> Result:
+    return Result(arm, seed, {"test": [0.5, last], "hard": [0.1, 0.1]}, {"training episodes": 100}, 16)
+
+
+def results(gains: list[float]) -> list[Result]:
+    return [run("static", seed, 0.6) for seed in range(len(gains))] + [
+        run("signals", seed, 0.6 + gain) for seed, gain in enumerate(gains)
+    ]
+
+
+def test_an_interval_is_students() -> None:
+    found = estimate([1.0, 2.0, 3.0])
+    assert found.mean == 2.0
+    assert found.half == pytest.approx(4.302653 / math.sqrt(3), rel=1e-5)  # t(0.975, 2) of the tables
+    assert not estimate([5.0]).sure and str(estimate([5.0])) == "5.000"
+
+
+def test_differences_are_paired_by_seed() -> None:
+    found = [*results([0.1, 0.12, 0.11]), run("signals", 9, 0.0)]  # seed 9 has no partner
+    gain = paired(found, "signals", "static", "test")
+    assert gain and gain.seeds == 3 and gain.mean == pytest.approx(0.11) and gain.sure
+    assert paired(found, "signals", "random", "test") is None
+
+
+def test_words_follow_the_interval() -> None:
+    sure = report(STUDY, results([0.10, 0.12, 0.11]))
+    assert "signals solves 11.0 points more of test than static (3 seeds)." in sure
+    assert "+11.0 ± 2.5*" in sure
+    unsure = report(STUDY, results([0.2, -0.1, 0.05]))
+    assert (
+        "signals and static cannot be told apart on test with 3 seeds." in unsure
+        and "*" not in unsure.split("zero:")[1]
+    )
+    assert "(one seed)" in report(STUDY, results([0.3])) and "cannot be told apart" in report(STUDY, results([0.3]))
+
+
+def test_every_run_panel_and_policy_has_a_line_and_the_plot_is_the_same_twice(tmp_path: Path) -> None:
+    found = results([0.1, 0.2, 0.3])
+    assert len(rows(found).splitlines()) == 1 + 6 * 2 * 2
+    for name in ("a.svg", "b.svg"):
+        draw(STUDY, found, tmp_path / name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_the_ablation_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:
+    study = load(ROOT / "studies/ablation/study.yaml")
+    assert len(study.seeds) >= 5 and {"static", "random", "signals", "unverified"} <= set(study.arms)
+    with pytest.raises(CoevolveError, match=r"no such file; name a folder with a study.yaml"):
+        load(tmp_path / "study.yaml")
+    (tmp_path / "study.yaml").write_text("question: q\nseeds: [0]\npanel: test\nagainst: [a]\narms: {b: {}}\n")
+    with pytest.raises(CoevolveError, match=r"against: a: no such arm; expected some of: b"):
+        load(tmp_path / "study.yaml")
+    (tmp_path / "study.yaml").write_text("question: q\nseed: [0]\npanel: test\nagainst: []\narms: {b: {}}\n")
+    with pytest.raises(CoevolveError, match=r"study.seed"):
+        load(tmp_path / "study.yaml")
