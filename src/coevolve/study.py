@@ -147,10 +147,11 @@ def _points(gain: Estimate) -> str:
 
 
 def _sentence(arm: str, other: str, panel: str, gain: Estimate) -> str:
+    seeds = f"{gain.seeds} seed{'s' if gain.seeds > 1 else ''}"
     if not gain.sure:
-        return f"- {arm} and {other} cannot be told apart on {panel} with {gain.seeds} seeds."
+        return f"- {arm} and {other} cannot be told apart on {panel} with {seeds}."
     word = "more" if gain.mean > 0 else "less"
-    return f"- {arm} solves {abs(gain.mean) * 100:.1f} points {word} of {panel} than {other} ({gain.seeds} seeds)."
+    return f"- {arm} solves {abs(gain.mean) * 100:.1f} points {word} of {panel} than {other} ({seeds})."
 
 
 def draw(study: Study, results: Sequence[Result], path: Path) -> None:

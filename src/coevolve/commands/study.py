@@ -78,15 +78,22 @@ def _run(
             changes = {"seed": seed, **study.arms[arm]}
             settings = [part for key, value in changes.items() for part in ("-S", f"{key}={_hydra(value)}")]
             _dvc("exp", "run", "--queue", "-n", name, *settings)
-    _dvc("queue", "start", "-j", str(jobs))
+    # not captured: the workers would hold the pipe open until the last run has ended
+    command = [sys.executable, "-m", "dvc", "queue", "start", "-j", str(jobs)]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     with bar(len(runs), folder.name, "runs", len(found)) as progress:
         try:
-            while any(row["status"] in ("Queued", "Running") for row in _queue()):
+            while True:
+                queue = _queue()
+                done = {row["name"] for row in queue if row["status"] == "Success"}
+                new = _finished(folder, [run for run in runs if run not in found and _name(folder, *run) in done])
+                progress.update(len(new))
+                if new:
+                    found.update(new)
+                    _write(folder, study, [found[run] for run in runs if run in found])
+                if not any(row["status"] in ("Queued", "Running") for row in queue):
+                    break
                 time.sleep(POLL)
-                found = _finished(folder, runs)
-                progress.update(len(found) - progress.n)
-                if found:
-                    _write(folder, study, list(found.values()))
         except KeyboardInterrupt:
             _dvc("queue", "stop", "--kill")
             raise
