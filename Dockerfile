@@ -1,7 +1,7 @@
 # coevolve on GPUs: CUDA, vLLM, DeepSpeed. A laptop needs none of this: `make repro`.
 #
 #   docker build -t coevolve .
-#   docker run --rm --gpus all --ipc host -v "$PWD":/work -v hub:/root/.cache/huggingface -e HF_HUB_OFFLINE=0 coevolve dvc repro
+#   docker run --rm --gpus all --ipc host -v "$PWD":/project -v hub:/hub -e HF_HUB_OFFLINE=0 coevolve dvc repro
 #
 # The repository is mounted, not copied: what DVC writes stays outside. --ipc host gives NCCL its shared memory.
 FROM nvidia/cuda:12.9.1-devel-ubuntu24.04
@@ -22,8 +22,8 @@ RUN pip install -c constraints.txt '.[gpu,wandb]' 'psycopg[binary]>=3.2' bitsand
     && pip uninstall -y coevolve
 
 # the mounted repository's code is what runs
-WORKDIR /work
-ENV PYTHONPATH=/work/src OMP_NUM_THREADS=1 MLFLOW_DISABLE_TELEMETRY=true HF_HUB_DISABLE_TELEMETRY=1 DO_NOT_TRACK=1
-RUN git config --global --add safe.directory /work \
+WORKDIR /project
+ENV PYTHONPATH=/project/src HF_HOME=/hub OMP_NUM_THREADS=1 MLFLOW_DISABLE_TELEMETRY=true HF_HUB_DISABLE_TELEMETRY=1 DO_NOT_TRACK=1
+RUN git config --global --add safe.directory /project \
     && printf '#!/bin/sh\nexec python -m coevolve.cli "$@"\n' > /usr/local/bin/coevolve && chmod +x /usr/local/bin/coevolve
 CMD ["coevolve", "doctor"]

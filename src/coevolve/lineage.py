@@ -1,13 +1,14 @@
 """Where a task comes from, and which data made a policy: walked through the files of the pipeline."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from coevolve.errors import CoevolveError
 from coevolve.files import Paths, read_jsonl, read_tasks, read_trajectories
-from coevolve.records import Exploration, Signal, Task, Verdict
+from coevolve.records import Exploration, Signal, Task, Trajectory, Verdict
 
 
 @dataclass
@@ -68,17 +69,18 @@ def of_task(task_id: str) -> Node:
     signals = [one for one in read_jsonl(Paths.signals(t), Signal) if one.signal_id in origin.signal_ids]
     if not signals:
         place.add("no signal: exploration was random")
+    trajectories = read_trajectories(Paths.trajectories(t))
     for signal in signals:
-        _signal(place, signal, t)
+        _signal(place, signal, trajectories)
     return top
 
 
-def _signal(place: Node, signal: Signal, t: int) -> None:
+def _signal(place: Node, signal: Signal, trajectories: Sequence[Trajectory]) -> None:
     about = f"task {signal.task_id}" if signal.task_id else f"pattern {' > '.join(signal.pattern or [])}"
     numbers = ", ".join(f"{key} {value}" for key, value in signal.evidence.items())
     below = place.add(f"signal {signal.signal_id}, {signal.kind}, {about} ({numbers})"[:200])
     names = set(signal.trajectory_ids)
-    shown = [one for one in read_trajectories(Paths.trajectories(t)) if one.trajectory_id in names]
+    shown = [one for one in trajectories if one.trajectory_id in names]
     for one in sorted(shown, key=lambda one: (one.success, one.step, one.group, one.sample))[:5]:
         state = "solved" if one.success else "failed"
         below.add(

@@ -1,6 +1,7 @@
 """``coevolve compare``: policies side by side, of this workspace, of DVC experiments, git revisions or the registry."""
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +59,7 @@ def _side(text: str) -> "Side":
     revision, t = _parsed(text)
     try:
         files = DVCFileSystem(rev=None if revision == WORKSPACE else revision)
-        summary = _json(files, "report/summary.json")
+        summary = json.loads(files.read_text("report/summary.json"))
         last = len(summary["policies"]) - 1
         t = last if t is None else t
         if not 0 <= t <= last:
@@ -76,16 +77,8 @@ def _side(text: str) -> "Side":
         raise CoevolveError(
             f"{text}: no such policy, experiment or revision ({reason}); `dvc exp list` has the names"
         ) from None
-    import json
-
     outcomes = [parse(Outcome, json.loads(line), f"{text}:{number}") for number, line in enumerate(lines, 1)]
     return Side(f"{revision}:{t}", t, params, summary, outcomes)
-
-
-def _json(files: Any, path: str) -> Any:
-    import json
-
-    return json.loads(files.read_text(path))
 
 
 def _parsed(text: str) -> tuple[str, int | None]:

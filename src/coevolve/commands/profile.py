@@ -45,12 +45,8 @@ def run(args: argparse.Namespace) -> int:
 
 def names() -> list[str]:
     return sorted(
-        file.name.removesuffix(".yaml") for file in files("coevolve.profiles").iterdir() if _is_yaml(file.name)
+        file.name.removesuffix(".yaml") for file in files("coevolve.profiles").iterdir() if file.name.endswith(".yaml")
     )
-
-
-def _is_yaml(name: str) -> bool:
-    return name.endswith(".yaml")
 
 
 def _text(name: str) -> str:

@@ -45,7 +45,6 @@ class Endpoint:
         self.knobs = knobs
         self.model = knobs.model
         self.missing = 0  # requests that a replay did not find
-        self.retried = 0
         self._log = log
         self._replay = replay
         self._transport = Transport(knobs.url, key_of(knobs.key), knobs.timeout, knobs.concurrency)
@@ -137,7 +136,6 @@ class Endpoint:
                 ticket.settle(None)
                 if attempt == self.knobs.retries:
                     self._give_up(reason)
-                self.retried += 1
                 self._pause(key, attempt, reason.wait)
             except Rejected as reason:
                 ticket.settle(None)

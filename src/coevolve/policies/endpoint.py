@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from coevolve.concurrency import in_order
 from coevolve.endpoint import Answer, Ask, Endpoint, Exhausted, Failed
 from coevolve.endpoint.messages import RawCall
 from coevolve.errors import CoevolveError
@@ -38,15 +38,7 @@ class EndpointPolicy:
         self._heard = dict.fromkeys(self._said, 0)
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
-        if len(conversations) == 1:
-            return [self._ask(conversations[0])]
-        with ThreadPoolExecutor(self._endpoint.knobs.concurrency, thread_name_prefix="endpoint") as pool:
-            futures = [pool.submit(self._ask, one) for one in conversations]
-            try:
-                return [future.result() for future in futures]
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        return list(in_order(self._ask, conversations, self._endpoint.knobs.concurrency))
 
     def _ask(self, one: Conversation) -> Reply:
         said = self._said[one.key]

@@ -102,6 +102,29 @@ class Renderer:
         return ids
 
 
+class Listener:
+    """What each conversation has heard since its last reply, as token ids; forgets all of them at ``begin``."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self._renderer = renderer
+        self._seen: dict[int, int] = {}  # messages rendered, and the reply after them
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing was heard since ``begin``."""
+        return not self._seen
+
+    def begin(self) -> None:
+        self._seen = {}
+
+    def heard(self, one: Conversation) -> list[int]:
+        seen = self._seen.get(one.key, 0)
+        self._seen[one.key] = len(one.messages) + 1  # with the reply that comes now
+        if seen:
+            return self._renderer.later(one.messages[seen:])
+        return self._renderer.first(one.messages, one.tools)
+
+
 def check_template(tokenizer: Any, where: str) -> None:
     """A CoevolveError unless the chat template can show tools to the model."""
     template = tokenizer.chat_template

@@ -16,7 +16,7 @@ import torch
 from coevolve.errors import CoevolveError
 from coevolve.policies.base import Conversation, Reply
 from coevolve.policies.cache import growing_cache
-from coevolve.policies.text import Renderer, check_room, check_template, read_reply
+from coevolve.policies.text import Listener, Renderer, check_room, check_template, read_reply
 
 CHUNK = 32  # random numbers drawn at a time for a reply
 
@@ -89,7 +89,7 @@ class TransformersPolicy:
         self.model = model
         self.tokenizer = tokenizer
         self._temperature = temperature
-        self._renderer = Renderer(tokenizer, template)
+        self._listener = Listener(Renderer(tokenizer, template))
         self._context = int(getattr(model.config, "max_position_embeddings", 2**31))
         self._ends = torch.tensor(end_tokens(model.generation_config, tokenizer))
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
@@ -99,7 +99,7 @@ class TransformersPolicy:
         self._cache = growing_cache()
         self._rows: list[int] = []  # the keys of the conversations, in the order of the cache's rows
         self._held: torch.Tensor = torch.zeros(0, 0, dtype=torch.bool)  # rows × columns: which hold a token
-        self._seen: dict[int, int] = {}  # messages rendered
+        self._listener.begin()
         self._turns: dict[int, int] = {}
         self._last: dict[int, list[int]] = {}  # the last sampled token, which no pass has read yet
 
@@ -119,8 +119,8 @@ class TransformersPolicy:
 
     def _act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         self._keep([one.key for one in conversations])
-        first = not self._seen
-        prompts = [self._prompt(one) for one in conversations]
+        first = self._listener.fresh
+        prompts = [self._listener.heard(one) for one in conversations]
         if first:
             check_room(conversations, prompts, self._context)
         fed = [self._last.get(one.key, []) + prompt for one, prompt in zip(conversations, prompts, strict=True)]
@@ -139,13 +139,6 @@ class TransformersPolicy:
             self._reply(one, prompt, ids, values)
             for one, prompt, ids, values in zip(conversations, prompts, tokens, logprobs, strict=True)
         ]
-
-    def _prompt(self, one: Conversation) -> list[int]:
-        """Ids of what the conversation has heard since its last reply."""
-        seen = self._seen.get(one.key, 0)
-        ids = self._renderer.later(one.messages[seen:]) if seen else self._renderer.first(one.messages, one.tools)
-        self._seen[one.key] = len(one.messages) + 1  # with the reply that comes now
-        return ids
 
     def _keep(self, keys: list[int]) -> None:
         """Drop the cache's other rows, and close the holes of those that stay: tokens to the right, in order."""

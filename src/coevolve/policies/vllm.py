@@ -5,16 +5,16 @@ or the server that TRL keeps in step with the weights; evaluation opens an engin
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from coevolve.concurrency import in_order
 from coevolve.errors import CoevolveError
 from coevolve.params import PolicySection
 from coevolve.policies.base import Conversation, Reply
-from coevolve.policies.text import Renderer, check_room, check_template, read_reply
+from coevolve.policies.text import Listener, Renderer, check_room, check_template, read_reply
 from coevolve.seeding import derive_seed
 
 AT_ONCE = 64  # requests on their way to a server
@@ -50,19 +50,18 @@ class VllmPolicy:
         self._tokenizer = tokenizer
         self._ends = set(ends)
         self._context = context
-        self._renderer = Renderer(tokenizer, template)
+        self._listener = Listener(Renderer(tokenizer, template))
         self._ids: dict[int, list[int]] = {}
-        self._seen: dict[int, int] = {}
         self._turns: dict[int, int] = {}
 
     def begin(self, conversations: Sequence[Conversation]) -> None:
         self._ids = {one.key: [] for one in conversations}
-        self._seen = dict.fromkeys(self._ids, 0)
+        self._listener.begin()
         self._turns = dict.fromkeys(self._ids, 0)
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
-        first = not any(self._seen.values())
-        heard = [self._heard(one) for one in conversations]
+        first = self._listener.fresh
+        heard = [self._listener.heard(one) for one in conversations]
         if first:
             check_room(conversations, heard, self._context)
         wanted: list[Prompt | None] = []
@@ -80,13 +79,6 @@ class VllmPolicy:
             ended = bool(ids) and ids[-1] in self._ends
             replies.append(read_reply(self._tokenizer, prompt, ids, logprobs, ended))
         return replies
-
-    def _heard(self, one: Conversation) -> list[int]:
-        """Ids of what the conversation has heard since its last reply."""
-        seen = self._seen[one.key]
-        ids = self._renderer.later(one.messages[seen:]) if seen else self._renderer.first(one.messages, one.tools)
-        self._seen[one.key] = len(one.messages) + 1  # with the reply that comes now
-        return ids
 
 
 def require_vllm(knob: str) -> None:
@@ -135,8 +127,7 @@ def server(client: Any, temperature: float) -> Complete:
         return list(found["completion_ids"][0]), [step[0] for step in found["logprobs"][0]]
 
     def complete(prompts: Sequence[Prompt]) -> list[tuple[list[int], list[float]]]:
-        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="vllm") as pool:
-            return list(pool.map(one, prompts))
+        return list(in_order(one, prompts, AT_ONCE))
 
     return complete
 

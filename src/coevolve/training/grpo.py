@@ -183,9 +183,9 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         # every process makes as many passes: with sharded parameters each pass is a meeting of all
         for rows in order.chunk(1 if self._knobs.micro_batch else BUCKETS):
             first, last = prompt - int(before[rows].max()), int(after[rows].max())
-            columns = slice(first, prompt + last)
+            span = slice(first, prompt + last)
             found = super()._get_per_token_logps_and_entropies(
-                model, input_ids[rows, columns], attention_mask[rows, columns], last, **arguments
+                model, input_ids[rows, span], attention_mask[rows, span], last, **arguments
             )
             missing = (0, logits_to_keep - last)
             parts.append(tuple(None if one is None else torch.nn.functional.pad(one, missing) for one in found[:2]))
