@@ -42,8 +42,7 @@ environments: install
 	@for name in $(HOSTED); do $(BIN)/coevolve env install $$name || exit 1; done
 
 ui: install
-	@echo "MLflow: http://127.0.0.1:5000 (Ctrl-C ends it)"
-	$(BIN)/mlflow ui --backend-store-uri sqlite:///$(CURDIR)/mlruns/mlflow.db --host 127.0.0.1 --port 5000
+	@$(BIN)/coevolve ui
 
 bench: install
 	@for script in environments rollouts signals verify pipeline; do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done

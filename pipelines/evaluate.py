@@ -8,6 +8,7 @@ from coevolve.evaluate import evaluate, metrics
 from coevolve.files import Paths, read_tasks, write_json, write_jsonl
 from coevolve.params import Params
 from coevolve.policies import open_policy
+from coevolve.promotion import OUTCOMES
 from coevolve.rollout import Limits
 from coevolve.stage import run_iteration
 from coevolve.tracking import start
@@ -25,10 +26,11 @@ def main(params: Params, t: int) -> None:
             run.dataset(Paths.panel(name), "evaluation")
         outcomes = evaluate(policy, environment, panels, limits, knobs, params.seed)
         found = metrics(outcomes, knobs, params.seed)
-        write_jsonl(folder / "outcomes.jsonl", outcomes)
+        write_jsonl(folder / OUTCOMES, outcomes)
         write_json(folder / "metrics.json", found)
         figures = {f"{panel}/{key}": one[key] for panel, one in found.items() for key in ("success", "score", "turns")}
         run.metrics(figures, t)
+        run.artifact(folder / OUTCOMES)
         run.model(t, Paths.policy(t), {panel: one["success"] for panel, one in found.items()})
 
 

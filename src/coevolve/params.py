@@ -154,6 +154,22 @@ class Validate(Section):
     max_family_share: Share
 
 
+class Limit(Section):
+    """Of a watchdog's indicator: past ``limit`` the report says so, past ``critical`` (None: never) the pipeline stops."""
+
+    limit: float
+    critical: float | None
+
+
+class Watch(Section):
+    action_entropy: Limit
+    duplicate_trajectories: Limit
+    duplicate_tasks: Limit
+    drift: Limit
+    zero_variance: Limit
+    regressions: Limit
+
+
 class Evaluate(Section):
     tasks: Count
     temperature: Annotated[float, Field(ge=0.0)]
@@ -163,6 +179,7 @@ class Evaluate(Section):
 
 class Report(Section):
     panel: str
+    max_regressions: Share
     traces: Whole
 
 
@@ -185,6 +202,7 @@ class Params(Section):
     endpoint: EndpointSection
     synthesize: Synthesize
     verify: Verify
+    watch: Watch
     validate_: Validate = Field(alias="validate")
     evaluate: Evaluate
     report: Report

@@ -1,4 +1,4 @@
-"""What came of a run: one summary, one curve, plots that need no network, and who is champion. Reads files alone."""
+"""What came of a run: one summary, one curve, what needs a look, and who is champion. Reads files alone."""
 
 import csv
 import io
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.environments import make
-from coevolve.evaluate import Outcome, paired_interval
 from coevolve.files import Paths, read_json, read_jsonl, read_jsonl_objects
 from coevolve.params import Params
+from coevolve.promotion import champion
 from coevolve.records import Signal, SignalKind, Trajectory, Verdict
-from coevolve.seeding import derive_seed
+from coevolve.watch import LOW_IS_BAD, MEANING
 
 ASKING = ("explore", "synthesize")  # the stages that may ask an endpoint
 ALMOST_NOTHING = 0.05  # success below which a policy is said to solve almost nothing
@@ -61,6 +61,7 @@ def _iteration(t: int) -> dict[str, Any]:
         "rejected": dict(sorted(rejected.items())),
         "pass_rate": sum(rates) / len(rates) if rates else None,
         "spent": {stage: read_json(Paths.requests(t, stage) / "spend.json") for stage in ASKING},
+        "watch": read_json(Paths.watch(t)),
         "validation": read_json(Paths.validation(t + 1) / "metrics.json"),
         "train": {
             "steps": len(steps),
@@ -95,28 +96,6 @@ def spent(iterations: Sequence[dict[str, Any]]) -> dict[str, float]:
     return {**found, **dropped, **per_task}
 
 
-def champion(params: Params) -> dict[str, Any]:
-    """The policy that the alias belongs to: each in turn challenges, and takes it if its gain is surely positive.
-
-    The gain is paired by task on the frozen panel ``report.panel``; its whole confidence interval must be above 0.
-    """
-    panel, last = params.report.panel, params.iterations[-1].next
-    holder, history = 0, []
-    scores = [_scores(t, panel) for t in range(last + 1)]
-    for t in range(1, last + 1):
-        seed = derive_seed(params.seed, "champion", holder, t)
-        gain, low, high = paired_interval(scores[holder], scores[t], params.evaluate, seed)
-        taken = low > 0.0
-        history.append({"challenger": t, "holder": holder, "gain": gain, "low": low, "high": high, "taken": taken})
-        holder = t if taken else holder
-    return {"policy": holder, "panel": panel, "challenges": history}
-
-
-def _scores(t: int, panel: str) -> dict[str, float]:
-    outcomes = read_jsonl(Paths.evaluation(t) / "outcomes.jsonl", Outcome)
-    return {one.task_id: float(one.success) for one in outcomes if one.panel == panel}
-
-
 def _notes(summary: Summary) -> list[str]:
     notes = []
     best = {name: max(p["panels"][name]["success"] for p in summary["policies"]) for name in _panels(summary)}
@@ -126,6 +105,13 @@ def _notes(summary: Summary) -> list[str]:
             f"The policy solves almost nothing of {', '.join(weak)} (under {ALMOST_NOTHING:.0%} at every iteration): "
             "read these runs for the machinery, not for the agent."
         )
+    for one in summary["iterations"]:
+        for name, found in one["watch"].items():
+            if found["state"] in ("limit", "critical"):
+                side = "below" if name in LOW_IS_BAD else "above"
+                notes.append(
+                    f"Iteration {one['t']}: {name} {found['value']:.2f} is {side} {found['limit']:g}: {MEANING[name]}."
+                )
     return notes
 
 
@@ -174,11 +160,11 @@ def table(summary: Summary) -> str:
         "Row t: dataset t, the signals found while training on it, and the success of policy t on the frozen panels, "
         f"± half its {summary['confidence']:.0%} interval"
     )
-    lines.append(f"Champion by paired interval on {holder['panel']}: policies/{holder['policy']}")
+    lines.append(f"Champion on {holder['panel']}: policies/{holder['policy']}. {holder['challenges'][-1]['reason']}")
     lines.append("Budget: " + ", ".join(f"{count:,} {name}" for name, count in summary["budget"].items()))
     lines.extend(_bill(summary["spent"]))
     lines.extend(summary["notes"])
-    lines.append("Look on: `make ui` (MLflow), report/*.svg, data/*/validation/report.md, `dvc exp show`")
+    lines.append("Look on: `make ui` (MLflow), report/index.html, data/*/validation/report.md, `dvc exp show`")
     return "\n".join(lines)
 
 
@@ -195,74 +181,6 @@ def _bill(spent: dict[str, float]) -> list[str]:
         line += " for each accepted task"
     lost = {name: spent[name] for name in ("dropped", "unanswered", "out of budget") if spent[name]}
     return [line, *([f"Replies lost: {', '.join(f'{count} {name}' for name, count in lost.items())}"] if lost else [])]
-
-
-def plots(summary: Summary, folder: Path) -> None:
-    """curve.svg, funnel.svg and growth.svg; the same summary gives the same bytes."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update(
-        {"svg.hashsalt": "coevolve", "font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
-    )
-    for name, draw in (("curve", _draw_curve), ("growth", _draw_growth), ("funnel", _draw_funnel)):
-        figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
-        draw(axes, summary)
-        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-        plt.close(figure)
-
-
-def _draw_curve(axes: Any, summary: Summary) -> None:
-    for name in _panels(summary):
-        rows = [policy["panels"][name] for policy in summary["policies"]]
-        steps = [policy["t"] for policy in summary["policies"]]
-        (line,) = axes.plot(steps, [row["success"] for row in rows], marker="o", label=name)
-        axes.fill_between(
-            steps, [row["low"] for row in rows], [row["high"] for row in rows], alpha=0.15, color=line.get_color(), lw=0
-        )
-    axes.set(xlabel="iteration", ylabel="success", ylim=(0, 1), title="Success on the frozen panels")
-    axes.set_xticks([policy["t"] for policy in summary["policies"]])
-    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-
-
-def _draw_growth(axes: Any, summary: Summary) -> None:
-    steps = list(range(len(summary["tasks"])))
-    axes.bar([step - 0.2 for step in steps], summary["tasks"], width=0.4, color="0.75", label="tasks in the dataset")
-    bottom = dict.fromkeys(steps, 0)
-    for kind in SignalKind:
-        counts = [one["signals"][str(kind)] for one in summary["iterations"]]
-        where = [one["t"] + 0.2 for one in summary["iterations"]]
-        axes.bar(
-            where,
-            counts,
-            width=0.4,
-            bottom=[bottom[one["t"]] for one in summary["iterations"]],
-            label=f"{kind} signals",
-        )
-        for one, count in zip(summary["iterations"], counts, strict=True):
-            bottom[one["t"]] += count
-    axes.set(xlabel="iteration", title="Dataset and signals")
-    axes.set_xticks(steps)
-    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-
-
-def _draw_funnel(axes: Any, summary: Summary) -> None:
-    total: Counter[str] = Counter()
-    for one in summary["iterations"]:
-        total.update(one["rejected"])
-    names = ["candidates", *(f"rejected: {name}" for name, _ in total.most_common()), "accepted"]
-    counts = [
-        sum(one["candidates"] for one in summary["iterations"]),
-        *(count for _, count in total.most_common()),
-        sum(one["accepted"] for one in summary["iterations"]),
-    ]
-    colors = ["0.6", *["tab:red"] * len(total), "tab:green"]
-    axes.margins(x=0.12)
-    bars = axes.barh(names[::-1], counts[::-1], color=colors[::-1])
-    axes.bar_label(bars, padding=3)
-    axes.set(title="What the environment made of the candidates", xlabel="tasks")
 
 
 def flat(summary: Summary) -> dict[str, float]:

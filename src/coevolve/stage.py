@@ -1,13 +1,21 @@
 """What every script in pipelines/ shares: arguments, one-line errors, and a clean end on Ctrl-C and SIGTERM."""
 
 import argparse
+import json
 import signal
 import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
+from coevolve import launch
 from coevolve.errors import CoevolveError
+from coevolve.files import read_jsonl_objects, scratch
 from coevolve.params import Params, load
+from coevolve.tracking import experiment_name
+
+SECONDS = "seconds.jsonl"  # in the scratch folder
 
 OUT_OF_MEMORY = (
     "out of memory; in params.yaml lower train.micro_batch, policy.max_tokens or train.vllm.memory, set "
@@ -19,7 +27,7 @@ def run(main: Callable[[Params], None], doc: str | None) -> NoReturn:
     """Run a stage that belongs to no iteration; ``doc`` is the script's docstring, for --help."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
-    guard(lambda: main(load()))
+    guard(lambda: timed("", lambda: main(load())))
 
 
 def run_iteration(main: Callable[[Params, int], int | None], doc: str | None) -> NoReturn:
@@ -27,7 +35,26 @@ def run_iteration(main: Callable[[Params, int], int | None], doc: str | None) ->
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("t", type=int, help="the iteration, as in `iterations` of params.yaml")
     t = parser.parse_args().t
-    guard(lambda: main(load(), t))
+    guard(lambda: timed(f"/{t}", lambda: main(load(), t)))
+
+
+def timed(place: str, action: Callable[[], int | None]) -> int | None:
+    """``action``; the seconds it took are noted in the scratch folder for the report's page, never in a stage's output."""
+    began = time.monotonic()
+    code = action()
+    if not launch.inside():
+        line = {"experiment": experiment_name(), "stage": f"{Path(sys.argv[0]).stem}{place}"}
+        scratch().mkdir(parents=True, exist_ok=True)
+        with (scratch() / SECONDS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**line, "seconds": round(time.monotonic() - began, 2)}) + "\n")
+    return code
+
+
+def seconds() -> dict[str, float]:
+    """What the stages of this DVC experiment took when they last ran here, by ``stage/t``."""
+    file = scratch() / SECONDS
+    rows = [row for _, row in read_jsonl_objects(file)] if file.exists() else []
+    return {row["stage"]: row["seconds"] for row in rows if row["experiment"] == experiment_name()}
 
 
 def guard(action: Callable[[], int | None]) -> NoReturn:

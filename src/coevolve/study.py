@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from coevolve.charts import curves, svg
 from coevolve.errors import CoevolveError
 from coevolve.params import Section, Whole, read_yaml, validated
 
@@ -154,26 +155,13 @@ def _sentence(arm: str, other: str, panel: str, gain: Estimate) -> str:
     return f"- {arm} solves {abs(gain.mean) * 100:.1f} points {word} of {panel} than {other} ({seeds})."
 
 
-def draw(study: Study, results: Sequence[Result], path: Path) -> None:
-    """curves.svg: success on ``study.panel`` by iteration, a line for each arm, bands over seeds."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update({"svg.hashsalt": "coevolve", "axes.spines.top": False, "axes.spines.right": False})
-    figure, axes = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
+def draw(study: Study, results: Sequence[Result]) -> str:
+    """curves.svg: success on ``study.panel`` by policy, a line for each arm, bands over seeds."""
+    rows = []
     for arm in study.arms:
-        curves = [one.success[study.panel] for one in results if one.arm == arm]
-        if not curves:
-            continue
-        points = [estimate([curve[t] for curve in curves]) for t in range(min(map(len, curves)))]
-        (drawn,) = axes.plot(range(len(points)), [one.mean for one in points], marker="o", ms=3, label=arm)
-        if len(curves) > 1:
-            low, high = ([one.mean + sign * one.half for one in points] for sign in (-1, 1))
-            axes.fill_between(range(len(points)), low, high, alpha=0.08, color=drawn.get_color(), lw=0)
-    axes.set(xlabel="iteration", ylabel=f"success on {study.panel}", title=study.question)
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
+        found = [one.success[study.panel] for one in results if one.arm == arm]
+        for t in range(min(map(len, found), default=0)):
+            one = estimate([curve[t] for curve in found])
+            half = one.half if math.isfinite(one.half) else 0.0
+            rows.append({"policy": t, "arm": arm, "success": one.mean, "low": one.mean - half, "high": one.mean + half})
+    return svg(curves(rows, f"success on {study.panel}", "arm"))

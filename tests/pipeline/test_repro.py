@@ -13,7 +13,7 @@ import pytest
 
 from tests.pipeline.conftest import Project, clone
 
-LOOP = ("train", "signals", "explore", "synthesize", "verify", "validate", "evaluate")
+LOOP = ("train", "signals", "explore", "synthesize", "verify", "watch", "validate", "evaluate")
 
 
 def stages(project: Project) -> list[str]:
@@ -35,6 +35,7 @@ OUTPUTS = [
     "data/0/explorations.jsonl",
     "data/0/candidates.jsonl",
     "data/0/verified/verdicts.jsonl",
+    "data/0/watch.json",
     "data/1/tasks.jsonl",
     "data/1/attempts.jsonl",
     "evaluations/1/outcomes.jsonl",
@@ -59,6 +60,44 @@ def test_the_table_is_printed(project: Project) -> None:
     done = project.run(sys.executable, "-c", "from coevolve.cli import main; main()", "summary")
     assert "validation" in done.stdout
     assert "make ui" in done.stdout
+
+
+def test_the_page_is_there_and_experiments_lead_to_mlflow(project: Project) -> None:
+    page = (project.folder / "report/index.html").read_text()
+    assert "Read trajectories" in page and 'class="group"' in page
+    summary = json.loads((project.folder / "report/summary.json").read_text())
+    shown = project.dvc("exp", "show", "--json", "--no-pager").stdout
+    assert summary["run"] in shown  # a column of `dvc exp show`, and a tag of the run
+    code = (
+        "from mlflow import MlflowClient; c = MlflowClient('sqlite:///mlruns/mlflow.db'); "
+        "print([r.data.tags['git.commit'] for r in c.search_runs(['1'], \"tags.`coevolve.run` = '%s'\")])"
+    )
+    found = project.run(sys.executable, "-c", code % summary["run"]).stdout
+    assert project.run("git", "rev-parse", "HEAD").stdout.strip() in found
+
+
+def test_a_critical_watchdog_stops_before_the_next_dataset(project: Project) -> None:
+    params = project.folder / "params.yaml"
+    before = params.read_text()
+    try:
+        project.set(watch__drift={"limit": 0.0, "critical": 0.000001})
+        done = project.dvc("repro", check=False)
+        assert done.returncode != 0
+        assert "error: iteration 0: drift" in done.stdout + done.stderr
+        assert "watch.drift.critical in params.yaml" in done.stdout + done.stderr
+        assert ran(done.stdout) == ["watch@0"]
+    finally:
+        params.write_text(before)
+    assert not set(ran(project.dvc("repro").stdout)) & {"train@0", "validate@0"}
+
+
+def test_a_checkout_brings_exactly_the_data_back(project: Project) -> None:
+    before = hashes(project.folder, OUTPUTS)
+    for name in ("data", "policies/1", "evaluations", "report"):
+        shutil.rmtree(project.folder / name)
+    project.dvc("checkout")
+    assert hashes(project.folder, OUTPUTS) == before
+    assert (project.folder / "report/index.html").exists()
 
 
 def test_a_second_repro_runs_nothing(project: Project) -> None:

@@ -141,4 +141,4 @@ def _write(folder: Path, study: "Study", results: list["Result"]) -> None:
         return
     write_text(folder / "results.csv", rows(results))
     write_text(folder / "table.md", report(study, results))
-    draw(study, results, folder / "curves.svg")
+    write_text(folder / "curves.svg", draw(study, results))

@@ -9,6 +9,7 @@ what it missed is there when it is back.
 import hashlib
 import json
 import os
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -66,9 +67,13 @@ class Run:
         """A version of the registered model: a pointer to a DVC path and hash, not a copy of the weights."""
         self.write("model", iteration=iteration, path=str(path), digest=policy_hash(path), values=dict(metrics))
 
-    def champion(self, digest: str) -> None:
-        """Move the alias to the version of the policy with this hash."""
-        self.write("champion", digest=digest)
+    def challenge(self, digest: str, gate: Mapping[str, Any]) -> None:
+        """Let the version of the policy with this hash challenge for the alias `champion`.
+
+        ``gate``: arguments of ``coevolve.promotion.contest``, the challenger's scores by task as ``scores``, and the
+        file that holds any policy's as ``outcomes``, with the panel they are of as ``panel``.
+        """
+        self.write("challenge", digest=digest, gate=dict(gate))
 
     def child(self, key: str) -> None:
         """Make the latest run of ``key`` a child of this one."""
@@ -121,7 +126,7 @@ def start(knobs: Tracking, key: str, tags: Mapping[str, str] | None = None) -> I
     run = Run(journal, sinks)
     _open.add(journal)
     name = experiment_name()
-    run.write("start", key=key, name=f"{key} {name}", tags={"coevolve.experiment": name, **(tags or {})})
+    run.write("start", key=key, name=f"{key} {name}", tags={"coevolve.experiment": name, **_code(), **(tags or {})})
     status = "FAILED"
     try:
         yield run
@@ -133,6 +138,14 @@ def start(knobs: Tracking, key: str, tags: Mapping[str, str] | None = None) -> I
         _open.discard(journal)
         run.write("end", status=status)
         run.finish()
+
+
+def _code() -> dict[str, str]:
+    """Tags that lead from a run to the code: the commit that a DVC experiment builds on, or that is checked out."""
+    if commit := os.environ.get("DVC_EXP_BASELINE_REV"):
+        return {"git.commit": commit}
+    done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return {"git.commit": done.stdout.strip()} if done.returncode == 0 else {}
 
 
 def _sinks(knobs: Tracking) -> list[Sink]:

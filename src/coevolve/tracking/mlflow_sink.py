@@ -14,6 +14,20 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 
 MODEL = "coevolve-policy"  # the registered model that every policy is a version of
 CHAMPION = "champion"
+VIEW = "coevolve"  # name of the shared view that sets the columns
+COLUMNS = [
+    "attributes.`Created`",
+    "attributes.`Duration`",
+    "tags.`coevolve.experiment`",
+    "tags.`git.commit`",
+    "params.`seed`",
+    "metrics.`success`",
+    "metrics.`validation/success`",
+    "metrics.`test/success`",
+    "metrics.`hard/success`",
+    "metrics.`shifted/success`",
+    "metrics.`tasks`",
+]
 
 Event = dict[str, Any]
 State = dict[str, Any]
@@ -27,6 +41,26 @@ def root() -> Path:
 def store() -> str:
     """MLFLOW_TRACKING_URI, or the embedded store."""
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root()}/mlflow.db"
+
+
+def view(experiment: str) -> tuple[str, str] | None:
+    """The store, and the page of the experiment's runs with columns set; None before there are any.
+
+    The columns are a shared view: a tag of the experiment that MLflow's UI reads (see its `Share` button).
+    """
+    import mlflow
+    from mlflow.tracking import MlflowClient
+
+    if store().startswith("sqlite") and not (root() / "mlflow.db").exists():
+        return None
+    mlflow.set_tracking_uri(store())
+    client = MlflowClient()
+    found = client.get_experiment_by_name(experiment)
+    if found is None:
+        return None
+    columns = {"orderByKey": "attributes.start_time", "orderByAsc": False, "selectedColumns": COLUMNS}
+    client.set_experiment_tag(found.experiment_id, f"mlflow.sharedViewState.{VIEW}", json.dumps(columns))
+    return store(), f"#/experiments/{found.experiment_id}/runs?viewStateShareKey={VIEW}"
 
 
 class Mlflow:
@@ -46,7 +80,7 @@ class Mlflow:
             "dataset": self._dataset,
             "artifact": self._artifact,
             "model": self._model,
-            "champion": self._champion,
+            "challenge": self._challenge,
             "child": self._child,
             "trace": self._trace,
             "end": self._end,
@@ -134,16 +168,54 @@ class Mlflow:
             MODEL, version.version, f"{event['path']} at iteration {event['iteration']}: {numbers}"
         )
 
-    def _champion(self, event: Event, state: State) -> None:
-        client = self._client()
+    def _challenge(self, event: Event, state: State) -> None:
+        """Move the alias if the gate lets the challenger pass; why, or why not, is written on its version."""
+        client, gate = self._client(), event["gate"]
         versions = [
             one
             for one in client.search_model_versions(f"name = '{MODEL}'")
             if one.tags.get("dvc.hash") == event["digest"]
         ]
-        if versions:
-            latest = max(versions, key=lambda one: int(one.version))
-            client.set_registered_model_alias(MODEL, CHAMPION, latest.version)
+        if not versions:
+            return
+        ours = max(versions, key=lambda one: int(one.version))
+        holder = self._holder()
+        if holder is None:
+            taken, reason = True, "the first"
+        elif holder.tags.get("dvc.hash") == event["digest"]:
+            taken, reason = True, f"the same policy as version {holder.version}, the champion until now"
+        else:
+            taken, reason = self._gate(gate, holder, ours)
+        client.set_model_version_tag(MODEL, ours.version, "coevolve.promotion", reason)
+        if taken:
+            client.set_registered_model_alias(MODEL, CHAMPION, ours.version)
+
+    def _holder(self) -> Any:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            return self._client().get_model_version_by_alias(MODEL, CHAMPION)
+        except MlflowException:
+            return None
+
+    def _gate(self, gate: dict[str, Any], holder: Any, ours: Any) -> tuple[bool, str]:
+        from mlflow.exceptions import MlflowException
+
+        from coevolve.promotion import contest, scores
+
+        names = (f"version {holder.version}", f"version {ours.version}")
+        try:
+            file = self._client().download_artifacts(holder.run_id, gate["outcomes"])
+            base = scores(Path(file), gate["panel"])
+        except MlflowException as error:
+            if holder.run_id and "404" not in str(error) and not isinstance(error.__cause__, OSError):
+                raise
+            base = {}
+        if not set(base) & set(gate["scores"]):
+            return True, f"{names[0]} was not measured on these tasks of {gate['panel']}"
+        found = contest([base, gate["scores"]], gate["knobs"], gate["max_regressions"], gate["seed"], names)
+        (challenge,) = found["challenges"]
+        return challenge["taken"], challenge["reason"]
 
     def _child(self, event: Event, state: State) -> None:
         runs = [

@@ -1,0 +1,44 @@
+"""Stage `watch`: watchdogs over iteration t, before the next one trains on what it made. Writes data/t/watch.json.
+
+Past a critical limit of the section `watch` of params.yaml the pipeline stops here.
+"""
+
+from itertools import groupby
+
+from coevolve.environments import make
+from coevolve.errors import CoevolveError
+from coevolve.files import Paths, read_jsonl, read_jsonl_objects, read_tasks, read_trajectories, write_json
+from coevolve.params import Params
+from coevolve.records import Attempt, Verdict
+from coevolve.stage import run_iteration
+from coevolve.watch import indicators, measure
+
+
+def main(params: Params, t: int) -> None:
+    trajectories = read_trajectories(Paths.trajectories(t))
+    groups = groupby(trajectories, key=lambda one: (one.step, one.group))
+    values = measure(
+        ([one.calls for one in group] for _, group in groups),
+        len(make(params.environment).tools()),
+        [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl")],
+        read_jsonl(Paths.attempts(t + 1), Attempt),
+        t,
+        read_tasks(Paths.tasks(t)),
+        read_tasks(Paths.verified(t) / "accepted.jsonl"),
+        read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict),
+    )
+    found = indicators(values, params.watch)
+    write_json(Paths.watch(t), {one.name: one.as_dict() for one in found})
+    past = [one for one in found if one.state in ("limit", "critical")]
+    for one in past:
+        print(f"{one.state}: {one}")
+    print(f"{Paths.watch(t)}: {len(found) - len(past)} of {len(found)} indicators within their limits")
+    if critical := next((one for one in past if one.state == "critical"), None):
+        raise CoevolveError(
+            f"iteration {t}: {critical}; the pipeline stops before it trains on this. Read data/{t}, then change what made "
+            f"it, or watch.{critical.name}.critical in params.yaml"
+        )
+
+
+if __name__ == "__main__":
+    run_iteration(main, __doc__)

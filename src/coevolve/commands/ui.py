@@ -1,0 +1,46 @@
+"""``coevolve ui``: MLflow on what ran, with the columns set."""
+
+import argparse
+import os
+import sys
+
+from coevolve.errors import CoevolveError
+
+HELP = """
+Opens MLflow on the store that runs are logged to (MLFLOW_TRACKING_URI, or the embedded one) and prints the address of
+the runs' table, with columns for iterations, success by panel and the DVC experiment. Ctrl-C ends it.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = HELP
+    parser.add_argument("--port", type=int, default=5000, help="of MLflow (5000)")
+    parser.add_argument("--experiment", default="coevolve", help="tracking.experiment of params.yaml (coevolve)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from coevolve.tracking.mlflow_sink import view
+
+    where = view(args.experiment)
+    if where is None:
+        raise CoevolveError(f"no runs of experiment {args.experiment!r} yet; run `dvc repro`")
+    store, path = where
+    if store.startswith("http"):
+        print(f"MLflow: {store.rstrip('/')}/{path}")
+        return 0
+    print(f"MLflow: http://127.0.0.1:{args.port}/{path} (Ctrl-C ends it)", flush=True)
+    os.execv(
+        sys.executable,
+        [
+            sys.executable,
+            "-m",
+            "mlflow",
+            "ui",
+            "--backend-store-uri",
+            store,
+            "--host",
+            "127.0.0.1",
+            "--port",
+            f"{args.port}",
+        ],
+    )
