@@ -121,6 +121,7 @@ class Explore(Section):
 class Synthesize(Section):
     synthesizer: Literal["scripted", "endpoint"]
     count: Whole
+    errors: Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class EndpointSection(Section):

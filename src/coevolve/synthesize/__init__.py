@@ -76,7 +76,16 @@ def candidate(
 
 
 def make_synthesizer(params: Params, environment: Environment, tasks: Sequence[Task], meter: Meter) -> Synthesizer:
-    """The synthesizer that ``synthesize.synthesizer`` names."""
+    """The synthesizer that ``synthesize.synthesizer`` names, erring as ``synthesize.errors`` says."""
+    synthesizer = _named(params, environment, tasks, meter)
+    if not params.synthesize.errors:
+        return synthesizer
+    from coevolve.synthesize.errors import Erring
+
+    return Erring(synthesizer, params.synthesize.errors, params.seed)
+
+
+def _named(params: Params, environment: Environment, tasks: Sequence[Task], meter: Meter) -> Synthesizer:
     if params.synthesize.synthesizer == "endpoint":
         from coevolve.synthesize.endpoint import EndpointSynthesizer
 
