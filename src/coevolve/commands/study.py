@@ -21,6 +21,7 @@ started again, it goes on with the runs that are missing. Results so far are wri
 results.csv, table.md, curves.svg.
 
   coevolve study studies/ablation              # make study
+  coevolve study studies/ablation --arms static signals
   coevolve study studies/ablation --report     # only write what is known
 """
 POLL = 10.0  # seconds between looks at the queue
@@ -30,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="experiments at once (2); 1 for one GPU")
+    parser.add_argument("--arms", nargs="+", metavar="ARM", help="run only these now")
     parser.add_argument("--report", action="store_true", help="run nothing")
 
 
@@ -39,8 +41,11 @@ def run(args: argparse.Namespace) -> int:
     study = load(args.folder / "study.yaml")
     runs = [(arm, seed) for seed in study.seeds for arm in study.arms]  # a seed's arms share their first iteration
     found = _finished(args.folder, runs)
-    if not args.report and len(found) < len(runs):
-        found = _run(args.folder, study, runs, found, args.jobs)
+    if unknown := sorted(set(args.arms or ()) - set(study.arms)):
+        raise CoevolveError(f"--arms: no arm {', '.join(unknown)}; expected some of: {', '.join(study.arms)}")
+    wanted = [run for run in runs if not args.arms or run[0] in args.arms]
+    if not args.report and any(run not in found for run in wanted):
+        found = {**found, **_run(args.folder, study, wanted, found, args.jobs)}
     _write(args.folder, study, list(found.values()))
     print(f"{args.folder}: {len(found)} of {len(runs)} runs; table.md, results.csv, curves.svg")
     return 0 if len(found) == len(runs) else 1
@@ -81,7 +86,7 @@ def _run(
     # not captured: the workers would hold the pipe open until the last run has ended
     command = [sys.executable, "-m", "dvc", "queue", "start", "-j", str(jobs)]
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-    with bar(len(runs), folder.name, "runs", len(found)) as progress:
+    with bar(len(runs), folder.name, "runs", sum(run in found for run in runs)) as progress:
         try:
             while True:
                 queue = _queue()
@@ -90,7 +95,7 @@ def _run(
                 progress.update(len(new))
                 if new:
                     found.update(new)
-                    _write(folder, study, [found[run] for run in runs if run in found])
+                    _write(folder, study, list(found.values()))
                 if not any(row["status"] in ("Queued", "Running") for row in queue):
                     break
                 time.sleep(POLL)
