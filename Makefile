@@ -2,6 +2,7 @@
 # make test    run every test
 # make ui      open MLflow on what ran (http://127.0.0.1:5000)
 # make bench   print the ratios that the README quotes
+# make docs    build the documentation into site/
 # make study   run the ablation: arms x seeds as DVC experiments (hours; goes on where it stopped)
 # make lint    ruff and mypy
 # make lock    pin what is installed
@@ -19,7 +20,7 @@ export DO_NOT_TRACK := 1
 
 HOSTED := appworld openenv textworld
 
-.PHONY: environments repro test ui bench study lint lock install
+.PHONY: environments repro test ui bench docs study lint lock install
 .DELETE_ON_ERROR:
 
 install: $(VENV)/.installed
@@ -47,6 +48,9 @@ ui: install
 bench: install
 	@for script in environments rollouts signals verify pipeline; do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
 
+docs: install
+	$(BIN)/mkdocs build -q
+
 study: install
 	$(BIN)/coevolve study studies/ablation
 
@@ -54,5 +58,5 @@ lint: install
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 lock:
-	$(BIN)/python -m pip freeze --exclude-editable | grep -v -i -E '^(bfcl[-_]eval|torch)(==| @)' | sed 's/+cpu$$//' > constraints.txt
+	$(BIN)/python -m pip freeze --exclude-editable | grep -v -i -E '^(bfcl[-_]eval|coevolve|torch)(==| @)' | sed 's/+cpu$$//' > constraints.txt
 	echo 'torch==2.13.0' >> constraints.txt

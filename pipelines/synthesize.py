@@ -24,7 +24,7 @@ def main(params: Params, t: int) -> None:
         metered(params.endpoint, asked, Paths.requests(t, "synthesize"), progress) as meter,
     ):
         synthesizer = make_synthesizer(params, environment, tasks, meter)
-        candidates = synthesize(synthesizer, explorations, count, progress.update)
+        candidates = synthesize(synthesizer, explorations, count, progress.update, params.synthesize.withhold)
     write_jsonl(Paths.candidates(t), candidates)
     print(f"{Paths.candidates(t)}: {len(candidates)} candidates of {len(explorations)} explorations{meter}")
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from coevolve.errors import CoevolveError
-from coevolve.study import Result, Study, draw, estimate, load, paired, report, rows
+from coevolve.records import Task, ToolCall
+from coevolve.study import Result, Study, cut, draw, estimate, load, paired, report, rows
 
 ROOT = Path(__file__).parent.parent
 STUDY = Study(question="Why?", seeds=[0, 1, 2], panel="test", against=["static"], arms={"static": {}, "signals": {}})
@@ -66,3 +67,15 @@ def test_the_ablation_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("question: q\nseed: [0]\npanel: test\nagainst: []\narms: {b: {}}\n")
     with pytest.raises(CoevolveError, match=r"study.seed"):
         load(tmp_path / "study.yaml")
+
+
+def test_a_panel_is_cut_by_tools() -> None:
+    def task(number: int, *names: str) -> Task:
+        return Task.create("e", "test", [str(number)], {}, [[ToolCall(name) for name in names]])
+
+    tasks = [task(1, "a", "end"), task(2, "b", "end"), task(3, "b", "a", "end"), task(4, "c", "end")]
+    ids = [one.task_id for one in tasks]
+    solved = [dict.fromkeys(ids, False), dict(zip(ids, (True, False, True, True), strict=True))]
+    assert cut({"a or d": ["a", "d"]}, tasks, solved) == {"a or d": [0.0, 1.0], "other tasks": [0.0, 0.5]}
+    assert cut({"none": ["x"]}, tasks, solved) == {"other tasks": [0.0, 0.75]}
+    assert load(ROOT / "studies/generalization/study.yaml").subsets

@@ -122,6 +122,7 @@ class Synthesize(Section):
     synthesizer: Literal["scripted", "endpoint"]
     count: Whole
     errors: Annotated[float, Field(ge=0.0, le=1.0)]
+    withhold: list[str]
 
 
 class EndpointSection(Section):

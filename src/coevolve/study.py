@@ -14,15 +14,23 @@ from pydantic import Field
 from coevolve.charts import curves, svg
 from coevolve.errors import CoevolveError
 from coevolve.params import Section, Whole, read_yaml, validated
+from coevolve.records import Task
+
+OTHERS = "other tasks"  # of a panel that is cut: those of no subset
 
 
 class Study(Section):
-    """A study.yaml: ``arms`` are changes of params.yaml by dotted key; ``against`` are arms that others are compared with."""
+    """A study.yaml: ``arms`` are changes of params.yaml by dotted key; ``against`` are arms that others are compared with.
+
+    ``subsets`` cut ``panel`` by tools: a subset holds the tasks whose reference uses one of its tools, and ``other tasks``
+    are those of no subset.
+    """
 
     question: str
     seeds: Annotated[list[Whole], Field(min_length=1)]
     panel: str
     against: list[str]
+    subsets: dict[str, list[str]] = Field(default_factory=dict)
     arms: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
 
 
@@ -67,16 +75,34 @@ def load(path: Path) -> Study:
     return study
 
 
-def result(arm: str, seed: int, summary: Mapping[str, Any]) -> Result:
-    """Of a run, from its report/summary.json."""
+def result(
+    arm: str, seed: int, summary: Mapping[str, Any], subsets: Mapping[str, Sequence[float]] | None = None
+) -> Result:
+    """Of a run, from its report/summary.json and what ``cut`` says of its subsets."""
     panels = summary["policies"][0]["panels"]
+    whole = {name: [policy["panels"][name]["success"] for policy in summary["policies"]] for name in panels}
     return Result(
         arm=arm,
         seed=seed,
-        success={name: [policy["panels"][name]["success"] for policy in summary["policies"]] for name in panels},
+        success={**whole, **(subsets or {})},
         budget=summary["budget"],
         accepted=sum(one["accepted"] for one in summary["iterations"]),
     )
+
+
+def cut(
+    subsets: Mapping[str, Sequence[str]], tasks: Sequence[Task], outcomes: Sequence[Mapping[str, bool]]
+) -> dict[str, list[float]]:
+    """Success of each policy on each subset of a panel. ``outcomes``, by policy: solved by task."""
+    used = {task.task_id: {call.name for turn in task.reference for call in turn} for task in tasks}
+    members = {name: [task for task, names in used.items() if names & set(tools)] for name, tools in subsets.items()}
+    within = {task for found in members.values() for task in found}
+    members[OTHERS] = [task for task in used if task not in within]
+    return {
+        name: [fmean(solved[task] for task in found if task in solved) for solved in outcomes]
+        for name, found in members.items()
+        if found
+    }
 
 
 def estimate(values: Sequence[float]) -> Estimate:

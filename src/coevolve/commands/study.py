@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
     study = load(args.folder / "study.yaml")
     runs = [(arm, seed) for seed in study.seeds for arm in study.arms]  # a seed's arms share their first iteration
-    found = _finished(args.folder, runs)
+    found = _finished(args.folder, study, runs)
     if unknown := sorted(set(args.arms or ()) - set(study.arms)):
         raise CoevolveError(f"--arms: no arm {', '.join(unknown)}; expected some of: {', '.join(study.arms)}")
     wanted = [run for run in runs if not args.arms or run[0] in args.arms]
@@ -55,7 +55,7 @@ def _name(folder: Path, arm: str, seed: int) -> str:
     return f"{folder.resolve().name}-{arm}-{seed}"
 
 
-def _finished(folder: Path, runs: list[tuple[str, int]]) -> dict[tuple[str, int], "Result"]:
+def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict[tuple[str, int], "Result"]:
     """Results of the experiments that are there and whole."""
     from dvc.api import DVCFileSystem
 
@@ -64,11 +64,27 @@ def _finished(folder: Path, runs: list[tuple[str, int]]) -> dict[tuple[str, int]
     found = {}
     for arm, seed in runs:
         try:
-            text = DVCFileSystem(rev=_name(folder, arm, seed)).read_text("report/summary.json")
+            files = DVCFileSystem(rev=_name(folder, arm, seed))
+            summary = json.loads(files.read_text("report/summary.json"))
         except Exception:  # no such experiment, or it did not get so far: DVC has many words for that
             continue
-        found[arm, seed] = result(arm, seed, json.loads(text))
+        found[arm, seed] = result(arm, seed, summary, _subsets(files, study, summary) if study.subsets else None)
     return found
+
+
+def _subsets(files: Any, study: "Study", summary: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Success on the subsets of the study's panel, from an experiment's ``files``."""
+    from coevolve.files import parse
+    from coevolve.records import Task
+    from coevolve.study import cut
+
+    def rows(path: str) -> list[Any]:
+        return [json.loads(line) for line in files.read_text(path).splitlines()]
+
+    tasks = [parse(Task, row, study.panel) for row in rows(f"data/panels/{study.panel}.jsonl")]
+    played = [rows(f"evaluations/{policy['t']}/outcomes.jsonl") for policy in summary["policies"]]
+    solved = [{row["task_id"]: row["success"] for row in one if row["panel"] == study.panel} for one in played]
+    return cut(study.subsets, tasks, solved)
 
 
 def _run(
@@ -91,7 +107,9 @@ def _run(
             while True:
                 queue = _queue()
                 done = {row["name"] for row in queue if row["status"] == "Success"}
-                new = _finished(folder, [run for run in runs if run not in found and _name(folder, *run) in done])
+                new = _finished(
+                    folder, study, [run for run in runs if run not in found and _name(folder, *run) in done]
+                )
                 progress.update(len(new))
                 if new:
                     found.update(new)
@@ -105,7 +123,7 @@ def _run(
     failed = [row["name"] for row in _queue() if row["status"] == "Failed"]
     if failed:
         print(f"failed: {', '.join(failed)}; `dvc queue logs NAME` says why", file=sys.stderr)
-    return _finished(folder, runs)
+    return _finished(folder, study, runs)
 
 
 def _hydra(value: Any) -> str:

@@ -4,7 +4,7 @@
 calls that the environment has accepted, and verification judges the task.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from coevolve.environments.base import Environment
@@ -22,9 +22,16 @@ class Synthesizer(Protocol):
 
 
 def synthesize(
-    synthesizer: Synthesizer, explorations: Sequence[Exploration], count: int, progress: Callable[[int], object]
+    synthesizer: Synthesizer,
+    explorations: Sequence[Exploration],
+    count: int,
+    progress: Callable[[int], object],
+    withhold: Collection[str] = (),
 ) -> list[Candidate]:
-    """At most ``count`` different candidates: the first of every exploration, then the second of every one, ..."""
+    """At most ``count`` different candidates: the first of every exploration, then the second of every one, ...
+
+    None has a reference that uses a tool of ``withhold``.
+    """
     made: dict[str, Candidate] = {}
     queues = synthesizer.abstract(explorations)
     try:
@@ -35,6 +42,8 @@ def synthesize(
                 if candidate is None:
                     continue
                 left.append(queue)
+                if any(call.name in withhold for turn in candidate.task.reference for call in turn):
+                    continue
                 if candidate.candidate_id not in made:
                     made[candidate.candidate_id] = candidate
                     progress(1)
