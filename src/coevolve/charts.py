@@ -40,7 +40,13 @@ def curves(
     names = list(dict.fromkeys(row[series] for row in rows))
     base = alt.Chart(data(rows)).encode(
         x=alt.X("policy:O", title="policy, after that many iterations", axis=alt.Axis(labelAngle=0)),
-        color=alt.Color(f"{series}:N", sort=names, scale=alt.Scale(domain=names, range=COLORS), title=series),
+        color=alt.Color(
+            f"{series}:N",
+            sort=names,
+            scale=alt.Scale(domain=names, range=COLORS),
+            title=series,
+            legend=alt.Legend(symbolOpacity=1),
+        ),
     )
     scale = alt.Scale(domain=list(domain)) if domain else alt.Scale(zero=False)
     band = base.mark_area(opacity=0.12).encode(y=alt.Y("low:Q", title=title, scale=scale), y2="high:Q")

@@ -165,19 +165,22 @@ def groups(
     for signal in signals:
         for name in signal.trajectory_ids:
             fired[name].append(signal)
-    last: dict[str, list[Trajectory]] = {}
+
+    def strongest(group: Sequence[Trajectory]) -> int:
+        kinds = {signal.kind for one in group for signal in fired[one.trajectory_id]}
+        return min((ORDER.index(kind) for kind in kinds), default=len(ORDER))
+
+    best: dict[str, list[Trajectory]] = {}  # of each task the group of the strongest signal, the latest of these
     for _, one in groupby(trajectories, key=lambda one: (one.step, one.group)):
         group = list(one)
-        shows = any(fired[trajectory.trajectory_id] for trajectory in group)
-        if shows or group[0].task_id not in last:  # the latest that a signal speaks of, or else the first
-            last[group[0].task_id] = group
+        known = best.get(group[0].task_id)
+        if known is None or strongest(group) <= strongest(known):
+            best[group[0].task_id] = group
 
     def weakness(group: Sequence[Trajectory]) -> tuple[int, float, str]:
-        kinds = {signal.kind for one in group for signal in fired[one.trajectory_id]}
-        strongest = min((ORDER.index(kind) for kind in kinds), default=len(ORDER))
-        return strongest, sum(one.score for one in group) / len(group), group[0].task_id
+        return strongest(group), sum(one.score for one in group) / len(group), group[0].task_id
 
-    chosen = _in_turn(sorted(last.values(), key=weakness), lambda group: weakness(group)[0])[:count]
+    chosen = _in_turn(sorted(best.values(), key=weakness), strongest)[:count]
     return [_group(group, by_id.get(group[0].task_id), fired) for group in chosen]
 
 
