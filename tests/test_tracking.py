@@ -1,6 +1,7 @@
 """MLflow mirrors what happens; when it is down nothing stops, and what it missed comes later."""
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from coevolve.errors import CoevolveError
 from coevolve.params import Tracking
 from coevolve.tracking import start
-from coevolve.tracking.mlflow_sink import CHAMPION, MODEL
+from coevolve.tracking.mlflow_sink import CHAMPION, MODEL, view
 from tests.servers import free_port, serve, stop, store
 
 KNOBS = Tracking(experiment="test", wandb="disabled")
@@ -133,6 +134,20 @@ def test_the_alias_moves_by_the_gate_and_the_reason_is_on_the_version(root: Path
     worse = challenge(3, 20).tags["coevolve.promotion"]
     assert worse.startswith("version 2 keeps it from version 3, whose gain is not surely positive")
     assert holder() == "2"
+
+
+def test_the_view_sets_columns_of_the_runs_table(root: Path) -> None:
+    assert view("test") is None
+    with start(KNOBS, "train/0"):
+        pass
+    assert view("other") is None
+    found = view("test")
+    assert found is not None
+    uri, path = found
+    experiment = client(uri).get_experiment_by_name("test")
+    assert path == f"#/experiments/{experiment.experiment_id}/runs?viewStateShareKey=coevolve"
+    columns = json.loads(experiment.tags["mlflow.sharedViewState.coevolve"])["selectedColumns"]
+    assert "metrics.`validation/success`" in columns
 
 
 def test_runs_lead_to_the_code(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ SEED, RANDOM = "seed tasks", "random"
 ORIGINS = (SEED, *map(str, SignalKind), RANDOM)  # why a task is in a dataset
 TOOLS = 24  # tools that the composition lists, at most
 REASONS = 3  # examples of a gate's reasons
-SHOWN = 2000  # characters of a message
+SHOWN = 1500  # characters of a message
+TURNS = 40  # messages of an attempt
 
 
 def gather(params: Params, summary: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str, Any]:
@@ -215,7 +216,7 @@ def _group(group: Sequence[Trajectory], task: Task | None, fired: Mapping[str, S
                 "stop": str(one.stop_reason),
                 "failed": [name for name, passed in one.checks.items() if not passed],
                 "shows": sorted({str(signal.kind) for signal in fired[one.trajectory_id]}),
-                "turns": [_turn(message) for message in one.messages[1:]],
+                "turns": _turns(one.messages[1:]),
             }
             for one in group
         ],
@@ -225,6 +226,12 @@ def _group(group: Sequence[Trajectory], task: Task | None, fired: Mapping[str, S
 def _evidence(signal: Signal) -> str:
     shown = ("count", "total") if signal.pattern else signal.evidence
     return ", ".join(f"{key} {signal.evidence[key]}" for key in shown if not isinstance(signal.evidence[key], list))
+
+
+def _turns(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    shown = [_turn(message) for message in messages[:TURNS]]
+    left = len(messages) - TURNS
+    return shown if left <= 0 else [*shown, {"role": "cut", "text": f"… {left} messages more"}]
 
 
 def _turn(message: Mapping[str, Any]) -> dict[str, str]:
