@@ -235,7 +235,7 @@ class Mlflow:
             "AGENT",
             inputs={"messages": one["messages"][:1]},
             attributes={"score": str(one["score"]), "stop_reason": str(one["stop_reason"])},
-            tags={**place, "coevolve.run": state["run"]},
+            tags={**place, "coevolve.experiment": state["experiment"]},
             metadata={"mlflow.sourceRun": state["run"]},
             experiment_id=self._id,
         )
