@@ -19,6 +19,7 @@ COLUMNS = [
     "attributes.`Created`",
     "attributes.`Duration`",
     "tags.`coevolve.experiment`",
+    "tags.`coevolve.run`",
     "tags.`git.commit`",
     "params.`seed`",
     "metrics.`success`",
