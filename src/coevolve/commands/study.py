@@ -47,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.report and any(run not in found for run in wanted):
         found = {**found, **_run(args.folder, study, wanted, found, args.jobs)}
     _write(args.folder, study, list(found.values()))
-    print(f"{args.folder}: {len(found)} of {len(runs)} runs; table.md, results.csv, curves.svg")
+    written = "; table.md, results.csv, curves.svg" if found else ""
+    print(f"{args.folder}: {len(found)} of {len(runs)} runs{written}")
     return 0 if len(found) == len(runs) else 1
 
 
