@@ -14,7 +14,9 @@ STUDY = Study(question="Why?", seeds=[0, 1, 2], panel="test", against=["static"]
 
 
 def run(arm: str, seed: int, last: float) -> Result:
-    return Result(arm, seed, {"test": [0.5, last], "hard": [0.1, 0.1]}, {"training episodes": 100}, 16)
+    return Result(
+        arm, seed, {"test": [0.5, last], "hard": [0.1, 0.1]}, {"training episodes": 100}, 16, "0123abc", f"{arm}{seed}"
+    )
 
 
 def results(gains: list[float]) -> list[Result]:
@@ -41,6 +43,7 @@ def test_words_follow_the_interval() -> None:
     sure = report(STUDY, results([0.10, 0.12, 0.11]))
     assert "signals solves 11.0 points more of test than static (3 seeds)." in sure
     assert "+11.0 ± 2.5*" in sure
+    assert "Code: 0123abc (6 runs)." in sure
     unsure = report(STUDY, results([0.2, -0.1, 0.05]))
     assert (
         "signals and static cannot be told apart on test with 3 seeds." in unsure
@@ -51,7 +54,9 @@ def test_words_follow_the_interval() -> None:
 
 def test_every_run_panel_and_policy_has_a_line_and_the_plot_is_the_same_twice() -> None:
     found = results([0.1, 0.2, 0.3])
-    assert len(rows(found).splitlines()) == 1 + 6 * 2 * 2
+    lines = rows(found).splitlines()
+    assert len(lines) == 1 + 6 * 2 * 2
+    assert lines[1] == "static,0,test,0,0.5,16,100,0123abc,static0"
     assert draw(STUDY, found) == draw(STUDY, found)
     assert all(f">{name}<" in draw(STUDY, found) for name in STUDY.arms)
 
@@ -79,3 +84,10 @@ def test_a_panel_is_cut_by_tools() -> None:
     assert cut({"a or d": ["a", "d"]}, tasks, solved) == {"a or d": [0.0, 1.0], "other tasks": [0.0, 0.5]}
     assert cut({"none": ["x"]}, tasks, solved) == {"other tasks": [0.0, 0.75]}
     assert load(ROOT / "studies/generalization/study.yaml").subsets
+
+
+def test_two_arms_are_compared_in_one_sentence() -> None:
+    both = STUDY.model_copy(update={"against": list(STUDY.arms)[:2]})
+    first, second = both.against
+    text = report(both, results([0.10, 0.12, 0.11]))
+    assert f"- {second} " in text and f"- {first} " not in text.replace(f"- {first} and {second}", "")

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,13 +37,18 @@ class Study(Section):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A finished run: success on each panel of policies 0 to the last, and what it took."""
+    """A finished run: success on each panel of policies 0 to the last, and what it took.
+
+    ``code`` is the commit that it ran, ``run`` the hash of its parameters and policies (``run`` of its summary).
+    """
 
     arm: str
     seed: int
     success: Mapping[str, Sequence[float]]
     budget: Mapping[str, int]
     accepted: int
+    code: str = ""
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +82,13 @@ def load(path: Path) -> Study:
 
 
 def result(
-    arm: str, seed: int, summary: Mapping[str, Any], subsets: Mapping[str, Sequence[float]] | None = None
+    arm: str,
+    seed: int,
+    summary: Mapping[str, Any],
+    subsets: Mapping[str, Sequence[float]] | None = None,
+    code: str = "",
 ) -> Result:
-    """Of a run, from its report/summary.json and what ``cut`` says of its subsets."""
+    """Of a run of ``code``, from its report/summary.json and what ``cut`` says of its subsets."""
     panels = summary["policies"][0]["panels"]
     whole = {name: [policy["panels"][name]["success"] for policy in summary["policies"]] for name in panels}
     return Result(
@@ -87,6 +97,8 @@ def result(
         success={**whole, **(subsets or {})},
         budget=summary["budget"],
         accepted=sum(one["accepted"] for one in summary["iterations"]),
+        code=code,
+        run=summary["run"],
     )
 
 
@@ -126,11 +138,13 @@ def rows(results: Sequence[Result]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     budget = list(results[0].budget) if results else []
-    writer.writerow(["arm", "seed", "panel", "policy", "success", "accepted", *budget])
+    writer.writerow(["arm", "seed", "panel", "policy", "success", "accepted", *budget, "code", "run"])
     for one in results:
         for panel, curve in one.success.items():
             for t, success in enumerate(curve):
-                writer.writerow([one.arm, one.seed, panel, t, success, one.accepted, *one.budget.values()])
+                writer.writerow(
+                    [one.arm, one.seed, panel, t, success, one.accepted, *one.budget.values(), one.code, one.run]
+                )
     return text.getvalue()
 
 
@@ -161,10 +175,12 @@ def report(study: Study, results: Sequence[Result]) -> str:
         for other in study.against:
             gain = paired(results, arm, other, study.panel) if arm != other else None
             cells.append("" if gain is None else _points(gain))
-            if gain is not None:
+            said = arm in study.against and study.against.index(arm) < study.against.index(other)  # the other way round
+            if gain is not None and not said:
                 sentences.append(_sentence(arm, other, study.panel, gain))
         lines.append(f"| {arm} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *sentences, ""])
+    versions = ", ".join(f"{code} ({count} runs)" for code, count in Counter(one.code for one in results).most_common())
+    return "\n".join([*lines, "", *sentences, "", f"Code: {versions}. The hash of each run is in results.csv.", ""])
 
 
 def _points(gain: Estimate) -> str:

@@ -37,6 +37,7 @@ def test_arms_run_from_the_queue(tmp_path: Path) -> None:
     assert "2 of 2 runs" in done.stdout
     rows = list(csv.DictReader((folder / "results.csv").open()))
     assert {(row["arm"], row["panel"]) for row in rows} >= {("static", "mail"), ("signals", "other tasks")}
+    assert {row["code"] for row in rows} == {project.run("git", "rev-parse", "HEAD").stdout.strip()}
     assert {row["accepted"] for row in rows if row["arm"] == "static"} == {"0"}
     assert "signals" in (folder / "table.md").read_text()
     assert (folder / "curves.svg").exists()

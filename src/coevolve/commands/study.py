@@ -63,14 +63,23 @@ def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict
     from coevolve.study import result
 
     found = {}
+    code = _baselines()
     for arm, seed in runs:
         try:
             files = DVCFileSystem(rev=_name(folder, arm, seed))
             summary = json.loads(files.read_text("report/summary.json"))
         except Exception:  # no such experiment, or it did not get so far: DVC has many words for that
             continue
-        found[arm, seed] = result(arm, seed, summary, _subsets(files, study, summary) if study.subsets else None)
+        subsets = _subsets(files, study, summary) if study.subsets else None
+        found[arm, seed] = result(arm, seed, summary, subsets, code.get(_name(folder, arm, seed), "unknown"))
     return found
+
+
+def _baselines() -> dict[str, str]:
+    """The commit that each experiment builds on, which DVC keeps in the names of its references."""
+    done = subprocess.run(["git", "for-each-ref", "--format=%(refname)", "refs/exps"], capture_output=True, text=True)
+    parts = [line.split("/") for line in done.stdout.splitlines()]
+    return {one[4]: one[2] + one[3] for one in parts if len(one) == 5}
 
 
 def _subsets(files: Any, study: "Study", summary: Mapping[str, Any]) -> dict[str, list[float]]:
