@@ -233,7 +233,7 @@ def test_a_real_model_that_does_not_keep_the_contract_is_counted(tmp_path: Path,
 
 def test_the_log_may_be_written_by_many_threads(tmp_path: Path) -> None:
     with proxy(script=[OK] * 64) as server, ThreadPoolExecutor(16) as pool:
-        one = endpoint(server.url, tmp_path)
+        one = endpoint(server.url, tmp_path, timeout=60.0)  # of a busy machine: nothing is asked twice
         list(pool.map(lambda number: one.chat(ask(str(number))), range(64)))
     assert len(RequestLog(tmp_path / "log.jsonl")) == 64
     assert threading.active_count() < 100
