@@ -22,7 +22,9 @@ def svg(chart: Any) -> str:
     # Vega numbers gradients and clips through the process; on a page with other charts they need names of their own
     names: dict[str, str] = {}
     place = content_hash(spec, 8)
-    return re.sub(r"\b(?:gradient|clip)_?\d+\b", lambda one: names.setdefault(one[0], f"{place}-{len(names)}"), drawn)
+    return re.sub(
+        r'(?<=id=")\w+(?=")|(?<=url\(#)\w+(?=\))', lambda one: names.setdefault(one[0], f"{place}-{len(names)}"), drawn
+    )
 
 
 def data(rows: Sequence[Mapping[str, Any]]) -> Any:
