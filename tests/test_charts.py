@@ -18,4 +18,4 @@ def test_names_are_of_the_chart_and_words_are_kept() -> None:
     assert ">clip_2<" in one and ">gradient_7<" in one
     names = [set(re.findall(r'id="([^"]+)"', text)) for text in (one, other)]
     assert names[0] and names[1] and not names[0] & names[1]
-    assert {name for name in re.findall(r"url\(#([^)]+)\)", one)} <= names[0]
+    assert set(re.findall(r"url\(#([^)]+)\)", one)) <= names[0]

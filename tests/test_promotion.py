@@ -6,9 +6,10 @@ import pytest
 
 from coevolve.evaluate import Outcome
 from coevolve.files import write_jsonl
+from coevolve.params import Evaluate
 from coevolve.promotion import contest, scores
 
-KNOBS = {"tasks": 128, "temperature": 0.0, "bootstrap": 500, "confidence": 0.95}
+KNOBS = Evaluate(tasks=128, temperature=0.0, bootstrap=500, confidence=0.95)
 NAMES = ["policies/0", "policies/1", "policies/2", "policies/3"]
 
 

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,39 +101,75 @@ def gate(solved: int) -> dict[str, Any]:
     }
 
 
-def test_the_alias_moves_by_the_gate_and_the_reason_is_on_the_version(root: Path) -> None:
+def challenge(
+    root: Path, t: int, solved: int, measured: bool = True, before: Callable[[], object] = lambda: None
+) -> Any:
+    """Version ``t``, of a policy that solves so many of 64 tasks, after it has challenged for the alias."""
     from coevolve.evaluate import Outcome
     from coevolve.files import write_jsonl
     from coevolve.tracking import policy_hash
 
-    uri = f"sqlite:///{root}/mlruns/mlflow.db"
-
-    def challenge(t: int, solved: int) -> Any:
-        """Version ``t``, of a policy that solves so many of 64 tasks, after it has challenged for the alias."""
-        policy = root / f"policies/{t}"
-        policy.mkdir(parents=True)
-        (policy / "model.safetensors").write_bytes(b"%d" % t)
-        found = [
-            Outcome("validation", f"{n:016x}", "f", float(n < solved), n < solved, "done", 1, 1, {}) for n in range(64)
-        ]
-        write_jsonl(root / "outcomes.jsonl", found)
-        with start(KNOBS, f"evaluate/{t}") as run:
+    policy = root / f"policies/{t}"
+    policy.mkdir(parents=True)
+    (policy / "model.safetensors").write_bytes(b"%d" % t)
+    found = [
+        Outcome("validation", f"{n:016x}", "f", float(n < solved), n < solved, "done", 1, 1, {}) for n in range(64)
+    ]
+    write_jsonl(root / "outcomes.jsonl", found)
+    with start(KNOBS, f"evaluate/{t}") as run:
+        if measured:
             run.artifact(root / "outcomes.jsonl")
-            run.model(t, policy, {"validation": solved / 64})
-        with start(KNOBS, "pipeline") as run:
-            run.challenge(policy_hash(policy), gate(solved))
-        return client(uri).get_model_version(MODEL, str(t))
+        run.model(t, policy, {"validation": solved / 64})
+    before()
+    with start(KNOBS, "pipeline") as run:
+        run.challenge(policy_hash(policy), gate(solved))
+    return version(root, t)
 
-    def holder() -> str:
-        return str(client(uri).get_model_version_by_alias(MODEL, CHAMPION).version)
 
-    assert challenge(1, 30).tags["coevolve.promotion"] == "the first"
-    better = challenge(2, 50).tags["coevolve.promotion"]
+def version(root: Path, t: int) -> Any:
+    return client(f"sqlite:///{root}/mlruns/mlflow.db").get_model_version(MODEL, str(t))
+
+
+def holder(root: Path) -> str:
+    one = client(f"sqlite:///{root}/mlruns/mlflow.db").get_model_version_by_alias(MODEL, CHAMPION)
+    return str(one.version)
+
+
+def test_the_alias_moves_by_the_gate_and_the_reason_is_on_the_version(root: Path) -> None:
+    assert challenge(root, 1, 30).tags["coevolve.promotion"] == "the first"
+    better = challenge(root, 2, 50).tags["coevolve.promotion"]
     assert better.startswith("version 2 takes it from version 1: gain +0.312")
-    assert holder() == "2"
-    worse = challenge(3, 20).tags["coevolve.promotion"]
+    assert holder(root) == "2"
+    worse = challenge(root, 3, 20).tags["coevolve.promotion"]
     assert worse.startswith("version 2 keeps it from version 3, whose gain is not surely positive")
-    assert holder() == "2"
+    assert holder(root) == "2"
+
+
+def test_a_holder_that_was_not_measured_on_these_tasks_makes_room(root: Path) -> None:
+    challenge(root, 1, 50, measured=False)
+    reason = challenge(root, 2, 30).tags["coevolve.promotion"]
+    assert reason == "version 1 was not measured on these tasks of validation"
+    assert holder(root) == "2"
+
+
+def test_a_registry_that_does_not_answer_is_not_one_without_a_champion(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    def down(*arguments: object) -> None:
+        raise MlflowException("API request failed: connection refused")
+
+    challenge(root, 1, 50)
+    with monkeypatch.context() as patch:
+        calls = ("get_model_version_by_alias", "get_registered_model")
+        challenge(root, 2, 30, before=lambda: [patch.setattr(MlflowClient, name, down) for name in calls])
+    assert holder(root) == "1"
+    with start(KNOBS, "train/9"):  # the journal that was left is finished first
+        pass
+    assert version(root, 2).tags["coevolve.promotion"].startswith("version 1 keeps it from version 2")
+    assert holder(root) == "1" and journals(root) == []
 
 
 def test_the_view_sets_columns_of_the_runs_table(root: Path) -> None:

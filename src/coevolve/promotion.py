@@ -17,8 +17,7 @@ def champion(params: Params) -> dict[str, Any]:
     panel, last = params.report.panel, params.iterations[-1].next
     found = [scores(Paths.evaluation(t) / OUTCOMES, panel) for t in range(last + 1)]
     names = [str(Paths.policy(t)) for t in range(last + 1)]
-    knobs = params.evaluate
-    return {"panel": panel, **contest(found, dict(knobs), params.report.max_regressions, params.seed, names)}
+    return {"panel": panel, **contest(found, params.evaluate, params.report.max_regressions, params.seed, names)}
 
 
 def scores(outcomes: Path, panel: str) -> dict[str, float]:
@@ -28,7 +27,7 @@ def scores(outcomes: Path, panel: str) -> dict[str, float]:
 
 def contest(
     found: Sequence[Mapping[str, float]],
-    knobs: Mapping[str, Any],
+    knobs: Evaluate,
     max_regressions: float,
     seed: int,
     names: Sequence[str],
@@ -36,13 +35,13 @@ def contest(
     """Each policy in turn challenges the holder; the first holds at the start. ``found``: by policy, 1 or 0 by task.
 
     It takes the alias if the whole interval of its gain, paired by task, is above 0, and if it fails at most
-    ``max_regressions`` of the tasks that the holder solves. ``knobs``: the section ``evaluate`` of params.yaml.
+    ``max_regressions`` of the tasks that the holder solves.
     """
     holder, history = 0, []
     for t in range(1, len(found)):
         base, challenger = found[holder], found[t]
         drawn = derive_seed(seed, "champion", holder, t)
-        gain, low, high = paired_interval(base, challenger, Evaluate(**knobs), drawn)
+        gain, low, high = paired_interval(base, challenger, knobs, drawn)
         solved = [task for task, score in base.items() if score and task in challenger]
         lost = sum(not challenger[task] for task in solved)
         share = lost / len(solved) if solved else 0.0

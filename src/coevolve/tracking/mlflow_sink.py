@@ -9,6 +9,7 @@ from typing import Any
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
 os.environ.setdefault("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")  # its flush takes a second a trace
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 
@@ -192,29 +193,23 @@ class Mlflow:
             client.set_registered_model_alias(MODEL, CHAMPION, ours.version)
 
     def _holder(self) -> Any:
-        from mlflow.exceptions import MlflowException
-
-        try:
-            return self._client().get_model_version_by_alias(MODEL, CHAMPION)
-        except MlflowException:
-            return None
+        """The version that the alias is on, or None."""
+        client = self._client()
+        number = client.get_registered_model(MODEL).aliases.get(CHAMPION)
+        return None if number is None else client.get_model_version(MODEL, str(number))
 
     def _gate(self, gate: dict[str, Any], holder: Any, ours: Any) -> tuple[bool, str]:
-        from mlflow.exceptions import MlflowException
-
+        from coevolve.params import Evaluate
         from coevolve.promotion import contest, scores
 
-        names = (f"version {holder.version}", f"version {ours.version}")
-        try:
-            file = self._client().download_artifacts(holder.run_id, gate["outcomes"])
-            base = scores(Path(file), gate["panel"])
-        except MlflowException as error:
-            if holder.run_id and "404" not in str(error) and not isinstance(error.__cause__, OSError):
-                raise
-            base = {}
+        client, names = self._client(), (f"version {holder.version}", f"version {ours.version}")
+        base: dict[str, float] = {}
+        if gate["outcomes"] in {one.path for one in client.list_artifacts(holder.run_id)}:
+            base = scores(Path(client.download_artifacts(holder.run_id, gate["outcomes"])), gate["panel"])
         if not set(base) & set(gate["scores"]):
             return True, f"{names[0]} was not measured on these tasks of {gate['panel']}"
-        found = contest([base, gate["scores"]], gate["knobs"], gate["max_regressions"], gate["seed"], names)
+        knobs = Evaluate(**gate["knobs"])
+        found = contest([base, gate["scores"]], knobs, gate["max_regressions"], gate["seed"], names)
         (challenge,) = found["challenges"]
         return challenge["taken"], challenge["reason"]
 
