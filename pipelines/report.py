@@ -4,16 +4,16 @@ Logs the pipeline's run to MLflow, makes the stages' runs its children, logs the
 challenges for the alias `champion`.
 """
 
-import json
 from dataclasses import asdict
+from typing import Any
 
-from coevolve.files import Paths, read_trajectories, write_text
+from coevolve.files import Paths, read_jsonl, read_tasks, read_trajectories, write_json, write_text
 from coevolve.page import render
 from coevolve.page.charts import draw
-from coevolve.page.gather import gather
+from coevolve.page.gather import gather, groups
 from coevolve.params import Params
 from coevolve.promotion import OUTCOMES, scores
-from coevolve.records import content_hash
+from coevolve.records import Signal, Trajectory, content_hash
 from coevolve.report import curve, flat, summarize, table, weakest
 from coevolve.stage import run, seconds
 from coevolve.tracking import policy_hash, start
@@ -23,10 +23,17 @@ def main(params: Params) -> None:
     ts = [one.t for one in params.iterations]
     policies = [policy_hash(Paths.policy(t)) for t in (*ts, ts[-1] + 1)]
     summary = {"run": content_hash([params.model_dump(by_alias=True), policies]), **summarize(params)}
-    view = gather(params, summary, seconds())
+    reader: list[dict[str, Any]] = []
+    weak: list[Trajectory] = []
+    for t in ts:
+        played = read_trajectories(Paths.trajectories(t))
+        tasks, signals = read_tasks(Paths.tasks(t)), read_jsonl(Paths.signals(t), Signal)
+        reader += groups(played, tasks, signals, params.report.traces)
+        weak += weakest(played, params.report.traces)
+    view = {**gather(summary, seconds()), "groups": reader}
     charts = draw(view)
+    write_json(Paths.report / "summary.json", summary)
     files = {
-        "summary.json": json.dumps(summary, indent=2, allow_nan=False) + "\n",
         "curve.csv": curve(summary),
         "table.txt": table(summary) + "\n",
         "index.html": render(view, charts),
@@ -38,13 +45,12 @@ def main(params: Params) -> None:
         pipeline.params(params.model_dump(by_alias=True))
         pipeline.dataset(Paths.tasks(ts[-1] + 1), "result")
         pipeline.metrics(flat(summary))
-        for name in files:
+        for name in ("summary.json", *files):
             pipeline.artifact(Paths.report / name)
         for key in (*(f"train/{t}" for t in ts), *(f"evaluate/{t}" for t in (*ts, ts[-1] + 1))):
             pipeline.child(key)
-        for t in ts:
-            for trajectory in weakest(read_trajectories(Paths.trajectories(t)), params.report.traces):
-                pipeline.trace(asdict(trajectory))
+        for trajectory in weak:
+            pipeline.trace(asdict(trajectory))
         holder, panel = summary["champion"]["policy"], params.report.panel
         gate = {
             "panel": panel,

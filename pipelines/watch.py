@@ -29,7 +29,7 @@ def main(params: Params, t: int) -> None:
     )
     found = indicators(values, params.watch)
     write_json(Paths.watch(t), {one.name: one.as_dict() for one in found})
-    past = [one for one in found if one.state in ("limit", "critical")]
+    past = [one for one in found if one.past]
     for one in past:
         print(f"{one.state}: {one}")
     print(f"{Paths.watch(t)}: {len(found) - len(past)} of {len(found)} indicators within their limits")

@@ -198,6 +198,11 @@ def read_jsonl_objects(path: Path) -> Iterator[tuple[int, Any]]:
         raise CoevolveError(f"{path}: expected UTF-8 text ({error})") from None
 
 
+def parse_jsonl(text: str, kind: type[Record], where: str) -> list[Record]:
+    """Records of a text that does not lie in a file here; ``where`` names it in errors."""
+    return [parse(kind, json.loads(line), f"{where}:{number}") for number, line in enumerate(text.splitlines(), 1)]
+
+
 def read_jsonl(path: Path, kind: type[Record]) -> list[Record]:
     return [parse(kind, value, f"{path}:{number}") for number, value in read_jsonl_objects(path)]
 

@@ -58,7 +58,7 @@ def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequenc
     session = environment.open()
     last: Counter[str] = Counter()
     for task in tasks:
-        known.uses.update({call.name for turn in task.reference for call in turn})
+        known.uses.update({call.name for call in task.calls})
     for task in tasks[:REPLAYED]:
         chain, changed, ended = replay(session, task)
         for position, call in enumerate(chain):

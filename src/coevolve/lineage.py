@@ -40,7 +40,7 @@ def of_task(task_id: str) -> Node:
     """task → verdict → exploration → signal → failed trajectories → training step → policy."""
     task, first = _find(task_id)
     top = Node(f"task {task.task_id}, in datasets {first} to {iterations()[-1]}: {' / '.join(task.turns)[:160]}")
-    top.add("reference: " + ", ".join(call.name for turn in task.reference for call in turn))
+    top.add("reference: " + ", ".join(call.name for call in task.calls))
     origin = task.provenance
     if origin is None:
         top.add(f"a seed task of split {task.split!r}: it was not synthesized")

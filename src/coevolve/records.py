@@ -90,6 +90,16 @@ class Task:
     provenance: Provenance | None = None
     schema_version: int = SCHEMA_VERSION
 
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The reference's calls, of all turns in order."""
+        return [call for turn in self.reference for call in turn]
+
+    @property
+    def family(self) -> str:
+        """The kind of task that it is, its first tag; empty if it has none."""
+        return self.tags[0] if self.tags else ""
+
     @staticmethod
     def create(
         environment: str,

@@ -12,7 +12,7 @@ from coevolve.files import Paths, read_json, read_jsonl, read_jsonl_objects
 from coevolve.params import Params
 from coevolve.promotion import champion
 from coevolve.records import Signal, SignalKind, Trajectory, Verdict
-from coevolve.watch import LOW_IS_BAD, MEANING
+from coevolve.watch import Indicator
 
 ASKING = ("explore", "synthesize")  # the stages that may ask an endpoint
 ALMOST_NOTHING = 0.05  # success below which a policy is said to solve almost nothing
@@ -106,12 +106,8 @@ def _notes(summary: Summary) -> list[str]:
             "read these runs for the machinery, not for the agent."
         )
     for one in summary["iterations"]:
-        for name, found in one["watch"].items():
-            if found["state"] in ("limit", "critical"):
-                side = "below" if name in LOW_IS_BAD else "above"
-                notes.append(
-                    f"Iteration {one['t']}: {name} {found['value']:.2f} is {side} {found['limit']:g}: {MEANING[name]}."
-                )
+        found = [Indicator(name, kept["value"], kept["limit"], kept["critical"]) for name, kept in one["watch"].items()]
+        notes += [f"Iteration {one['t']}: {indicator}." for indicator in found if indicator.past]
     return notes
 
 

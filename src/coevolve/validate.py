@@ -181,7 +181,7 @@ def describe(
         except CoevolveError:
             task = None
         record = value if isinstance(value, dict) else {}
-        calls = [call for turn in task.reference for call in turn] if task else []
+        calls = task.calls if task else []
         text = "\n".join(task.turns) if task else ""
         described.append(
             {
@@ -194,7 +194,7 @@ def describe(
                 "unknown_tools": sum(call.name not in known for call in calls),
                 "in_panel": record.get("task_id") in in_panels,
                 "near_duplicate": float(bool(text) and near.nearest(text) is not None),
-                "family": task.tags[0] if task and task.tags else "",
+                "family": task.family if task else "",
             }
         )
         if text:
@@ -289,7 +289,7 @@ def report(validation: Validation, name: str) -> str:
         said = "holds" if one.success else one.error or (f"{len(one.rows)} rows" if one.rows else "fails")
         seen = f" ({one.observed:.3g})" if isinstance(one.observed, int | float) else ""
         lines.append(f"| {one.expectation.name} | {'file' if one.expectation.critical else 'row'} | {said}{seen} |")
-    families = Counter(task.tags[0] if task.tags else "" for task in validation.tasks)
+    families = Counter(task.family for task in validation.tasks)
     lines += ["", "| largest families | tasks |", "|---|---|"]
     lines += [f"| {family} | {count} |" for family, count in sorted(families.items(), key=lambda x: (-x[1], x[0]))[:10]]
     if validation.quarantine:

@@ -43,11 +43,16 @@ class Indicator:
         """``ok``, ``limit`` or ``critical``: how far it is past its limits; ``unknown`` without a value."""
         if self.value is None:
             return "unknown"
-        if self.critical is not None and self._past(self.critical):
+        if self.critical is not None and self._beyond(self.critical):
             return "critical"
-        return "limit" if self._past(self.limit) else "ok"
+        return "limit" if self._beyond(self.limit) else "ok"
 
-    def _past(self, bound: float) -> bool:
+    @property
+    def past(self) -> bool:
+        """Whether it is past one of its limits."""
+        return self.state in ("limit", "critical")
+
+    def _beyond(self, bound: float) -> bool:
         assert self.value is not None
         return self.value < bound if self.name in LOW_IS_BAD else self.value > bound
 
@@ -134,7 +139,7 @@ def regressions(attempts: Sequence[Attempt], t: int) -> float | None:
 
 
 def _tools(tasks: Sequence[Task]) -> Counter[str]:
-    return Counter(call.name for task in tasks for turn in task.reference for call in turn)
+    return Counter(call.name for task in tasks for call in task.calls)
 
 
 def _repeats(verdict: Verdict) -> bool:

@@ -53,8 +53,9 @@ def _side(text: str) -> "Side":
 
     from coevolve.compare import Side
     from coevolve.evaluate import Outcome
-    from coevolve.files import parse
+    from coevolve.files import Paths, parse_jsonl
     from coevolve.params import read_yaml
+    from coevolve.promotion import OUTCOMES
 
     revision, t = _parsed(text)
     try:
@@ -64,7 +65,7 @@ def _side(text: str) -> "Side":
         t = last if t is None else t
         if not 0 <= t <= last:
             raise CoevolveError(f"{text}: there is no policies/{t}; expected 0 to {last}")
-        lines = files.read_text(f"evaluations/{t}/outcomes.jsonl").splitlines()
+        played = files.read_text(str(Paths.evaluation(t) / OUTCOMES))
         params = read_yaml(files.read_text("params.yaml"))
     except CoevolveError:
         raise
@@ -77,8 +78,7 @@ def _side(text: str) -> "Side":
         raise CoevolveError(
             f"{text}: no such policy, experiment or revision ({reason}); `dvc exp list` has the names"
         ) from None
-    outcomes = [parse(Outcome, json.loads(line), f"{text}:{number}") for number, line in enumerate(lines, 1)]
-    return Side(f"{revision}:{t}", t, params, summary, outcomes)
+    return Side(f"{revision}:{t}", t, params, summary, parse_jsonl(played, Outcome, text))
 
 
 def _parsed(text: str) -> tuple[str, int | None]:

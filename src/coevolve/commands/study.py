@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ results.csv, table.md, curves.svg.
   coevolve study studies/ablation --report     # only write what is known
 """
 POLL = 10.0  # seconds between looks at the queue
+STATES = ("Queued", "Running", "Failed", "Success")  # of a task in DVC's queue
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,13 +40,13 @@ def run(args: argparse.Namespace) -> int:
     from coevolve.study import load
 
     study = load(args.folder / "study.yaml")
-    runs = [(arm, seed) for seed in study.seeds for arm in study.arms]  # a seed's arms share their first iteration
-    found = _finished(args.folder, study, runs)
     if unknown := sorted(set(args.arms or ()) - set(study.arms)):
         raise CoevolveError(f"--arms: no arm {', '.join(unknown)}; expected some of: {', '.join(study.arms)}")
+    runs = [(arm, seed) for seed in study.seeds for arm in study.arms]  # a seed's arms share their first iteration
+    found = _finished(args.folder, study, runs)
     wanted = [run for run in runs if not args.arms or run[0] in args.arms]
     if not args.report and any(run not in found for run in wanted):
-        found = {**found, **_run(args.folder, study, wanted, found, args.jobs)}
+        _run(args.folder, study, wanted, found, args.jobs)
     _write(args.folder, study, list(found.values()))
     written = "; table.md, results.csv, curves.svg" if found else ""
     print(f"{args.folder}: {len(found)} of {len(runs)} runs{written}")
@@ -84,22 +85,25 @@ def _baselines() -> dict[str, str]:
 
 def _subsets(files: Any, study: "Study", summary: Mapping[str, Any]) -> dict[str, list[float]]:
     """Success on the subsets of the study's panel, from an experiment's ``files``."""
-    from coevolve.files import parse
+    from coevolve.evaluate import Outcome
+    from coevolve.files import Paths, parse_jsonl
+    from coevolve.promotion import OUTCOMES
     from coevolve.records import Task
     from coevolve.study import cut
 
-    def rows(path: str) -> list[Any]:
-        return [json.loads(line) for line in files.read_text(path).splitlines()]
+    def rows(path: Path, kind: type[Any]) -> list[Any]:
+        return parse_jsonl(files.read_text(str(path)), kind, str(path))
 
-    tasks = [parse(Task, row, study.panel) for row in rows(f"data/panels/{study.panel}.jsonl")]
-    played = [rows(f"evaluations/{policy['t']}/outcomes.jsonl") for policy in summary["policies"]]
-    solved = [{row["task_id"]: row["success"] for row in one if row["panel"] == study.panel} for one in played]
+    tasks = rows(Paths.panel(study.panel), Task)
+    played = [rows(Paths.evaluation(policy["t"]) / OUTCOMES, Outcome) for policy in summary["policies"]]
+    solved = [{one.task_id: one.success for one in outcomes if one.panel == study.panel} for outcomes in played]
     return cut(study.subsets, tasks, solved)
 
 
 def _run(
     folder: Path, study: "Study", runs: list[tuple[str, int]], found: dict[tuple[str, int], "Result"], jobs: int
-) -> dict[tuple[str, int], "Result"]:
+) -> None:
+    """Run those of ``runs`` that are missing, and add their results to ``found``."""
     from coevolve.progress import bar
 
     waiting = {row["name"] for row in _queue() if row["status"] in ("Queued", "Running")}
@@ -130,10 +134,10 @@ def _run(
         except KeyboardInterrupt:
             _dvc("queue", "stop", "--kill")
             raise
-    failed = [row["name"] for row in _queue() if row["status"] == "Failed"]
+    found.update(_finished(folder, study, [run for run in runs if run not in found]))
+    failed = [row["name"] for row in queue if row["status"] == "Failed"]
     if failed:
         print(f"failed: {', '.join(failed)}; `dvc queue logs NAME` says why", file=sys.stderr)
-    return _finished(folder, study, runs)
 
 
 def _hydra(value: Any) -> str:
@@ -143,17 +147,13 @@ def _hydra(value: Any) -> str:
 
 def _queue() -> list[dict[str, str]]:
     """Rows of `dvc queue status`: name and status."""
-    lines = _dvc("queue", "status").splitlines()
-    states = ("Queued", "Running", "Failed", "Success")
-    return list(_rows(lines, states))
-
-
-def _rows(lines: list[str], states: tuple[str, ...]) -> Iterator[dict[str, str]]:
-    for line in lines:
+    found = []
+    for line in _dvc("queue", "status").splitlines():
         words = line.split()
-        status = next((word for word in words if word in states), None)
+        status = next((word for word in words if word in STATES), None)
         if status and len(words) > 2:
-            yield {"name": words[1], "status": status}
+            found.append({"name": words[1], "status": status})
+    return found
 
 
 def _dvc(*arguments: str) -> str:

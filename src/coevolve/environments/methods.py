@@ -90,7 +90,7 @@ class MethodSession:
     def score(self) -> Score:
         if self._task is None:
             raise CoevolveError("score() before reset(): no task was started")
-        calls = [[call.name, call.arguments] for turn in self._task.reference for call in turn]
+        calls = [[call.name, call.arguments] for call in self._task.calls]
         start, end, outputs = _truth(self._simulator, json.dumps([self._task.world, calls]))
         checks = {"state": self.digest() == end}
         if start == end:

@@ -89,7 +89,7 @@ def _failed(signal: Signal | None, shown: Mapping[str, Trajectory]) -> Trajector
 
 def reflect(signal: Signal | None, task: Task, failed: Trajectory | None) -> dict[str, Any]:
     """The exploration context: what was asked, what the agent did, what the environment answered, what to look at."""
-    wanted = [call.name for turn in task.reference for call in turn]
+    wanted = [call.name for call in task.calls]
     made = failed.calls if failed else []
     focus = list(signal.pattern) if signal and signal.pattern else list(dict.fromkeys(wanted))
     return {

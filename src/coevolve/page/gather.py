@@ -6,20 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from coevolve.files import Paths, read_jsonl, read_jsonl_objects, read_tasks, read_trajectories
-from coevolve.params import Params
+from coevolve.files import Paths, read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.records import Candidate, Exploration, Signal, SignalKind, Task, Trajectory, Verdict
 
 SEED, RANDOM = "seed tasks", "random"
 ORIGINS = (SEED, *map(str, SignalKind), RANDOM)  # why a task is in a dataset
+STRENGTH = list(SignalKind)  # the strongest first
 TOOLS = 24  # tools that the composition lists, at most
 REASONS = 3  # examples of a gate's reasons
 SHOWN = 1500  # characters of a message
 TURNS = 40  # messages of an attempt
 
 
-def gather(params: Params, summary: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str, Any]:
-    """All that the page needs; ``seconds`` are those of stages that ran here, by ``stage/t``."""
+def gather(summary: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str, Any]:
+    """All that the page needs but its ``groups``; ``seconds`` are those of stages that ran here, by ``stage/t``."""
     ts = [one["t"] for one in summary["iterations"]]
     signals = {t: read_jsonl(Paths.signals(t), Signal) for t in ts}
     kinds = {one.signal_id: str(one.kind) for found in signals.values() for one in found}
@@ -38,18 +38,16 @@ def gather(params: Params, summary: Mapping[str, Any], seconds: Mapping[str, flo
             for name, found in one["watch"].items()
         ],
         "costs": costs(summary, seconds),
-        "groups": [
-            group
-            for t in ts
-            for group in groups(read_trajectories(Paths.trajectories(t)), datasets[t], signals[t], params.report.traces)
-        ],
     }
 
 
+def _kind(signal_ids: Sequence[str], kinds: Mapping[str, str]) -> str:
+    """Of the signal that something came of."""
+    return kinds.get(signal_ids[0], RANDOM) if signal_ids else RANDOM
+
+
 def _origin(task: Task, kinds: Mapping[str, str]) -> str:
-    if task.provenance is None:
-        return SEED
-    return kinds.get(task.provenance.signal_ids[0], RANDOM) if task.provenance.signal_ids else RANDOM
+    return SEED if task.provenance is None else _kind(task.provenance.signal_ids, kinds)
 
 
 def origins(datasets: Sequence[Sequence[Task]], kinds: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -65,10 +63,7 @@ def origins(datasets: Sequence[Sequence[Task]], kinds: Mapping[str, str]) -> lis
 
 def tools(datasets: Sequence[Sequence[Task]]) -> list[dict[str, Any]]:
     """Of each dataset, the share of tasks whose reference uses a tool; without those that every task uses."""
-    counts = [
-        Counter(name for task in tasks for name in {call.name for turn in task.reference for call in turn})
-        for tasks in datasets
-    ]
+    counts = [Counter(name for task in tasks for name in {call.name for call in task.calls}) for tasks in datasets]
     total = sum(counts, Counter[str]())
     shown = [name for name, count in total.most_common() if count < sum(map(len, datasets))][:TOOLS]
     return [
@@ -80,28 +75,26 @@ def tools(datasets: Sequence[Sequence[Task]]) -> list[dict[str, Any]]:
 
 def added(datasets: Sequence[Sequence[Task]], t: int) -> dict[str, Any]:
     """The families that iteration ``t`` added most of, and how many it was the first to add."""
-    before = {_family(task) for task in datasets[t]}
+    before = {task.family for task in datasets[t]}
     known = {task.task_id for task in datasets[t]}
     fresh = [task for task in datasets[t + 1] if task.task_id not in known]
-    families = Counter(map(_family, fresh))
+    families = Counter(task.family for task in fresh)
     return {
         "t": t,
         "tasks": len(fresh),
         "families": len(families),
         "new": len(set(families) - before),
-        "most": sorted(families.items(), key=lambda one: (-one[1], one[0]))[:5],
+        "most": [
+            (name or "untagged", many) for name, many in sorted(families.items(), key=lambda one: (-one[1], one[0]))[:5]
+        ],
     }
-
-
-def _family(task: Task) -> str:
-    return task.tags[0] if task.tags else "untagged"
 
 
 def journey(t: int, signals: Sequence[Signal], kinds: Mapping[str, str]) -> dict[str, Any]:
     """Where the signals of iteration ``t`` went, by kind: explorations, candidates, accepted tasks."""
 
     def count(found: Iterable[Sequence[str]]) -> Counter[str]:
-        return Counter(kinds.get(one[0], RANDOM) if one else RANDOM for one in found)
+        return Counter(_kind(one, kinds) for one in found)
 
     explorations = [one.signal_ids for one in read_jsonl(Paths.explorations(t), Exploration)]
     candidates = [one.task.provenance for one in read_jsonl(Paths.candidates(t), Candidate)]
@@ -169,7 +162,7 @@ def groups(
 
     def strongest(group: Sequence[Trajectory]) -> int:
         kinds = {signal.kind for one in group for signal in fired[one.trajectory_id]}
-        return min((ORDER.index(kind) for kind in kinds), default=len(ORDER))
+        return min((STRENGTH.index(kind) for kind in kinds), default=len(STRENGTH))
 
     best: dict[str, list[Trajectory]] = {}  # of each task the group of the strongest signal, the latest of these
     for _, one in groupby(trajectories, key=lambda one: (one.step, one.group)):
@@ -183,9 +176,6 @@ def groups(
 
     chosen = _in_turn(sorted(best.values(), key=weakness), strongest)[:count]
     return [_group(group, by_id.get(group[0].task_id), fired) for group in chosen]
-
-
-ORDER = (SignalKind.FORGETTING, SignalKind.BOUNDARY, SignalKind.RARE)
 
 
 def _in_turn(found: Sequence[Any], key: Any) -> list[Any]:
@@ -202,7 +192,7 @@ def _group(group: Sequence[Trajectory], task: Task | None, fired: Mapping[str, S
         "step": group[0].step,
         "task_id": group[0].task_id,
         "instruction": " / ".join(task.turns) if task else "",
-        "reference": [call.name for turn in task.reference for call in turn] if task else [],
+        "reference": [call.name for call in task.calls] if task else [],
         "solved": sum(one.success for one in group),
         "signals": [
             {"kind": str(one.kind), "about": " > ".join(one.pattern or []) or "this task", "evidence": _evidence(one)}

@@ -42,7 +42,7 @@ def synthesize(
                 if candidate is None:
                     continue
                 left.append(queue)
-                if any(call.name in withhold for turn in candidate.task.reference for call in turn):
+                if any(call.name in withhold for call in candidate.task.calls):
                     continue
                 if candidate.candidate_id not in made:
                     made[candidate.candidate_id] = candidate

@@ -208,7 +208,7 @@ def _state(database: sqlite3.Connection) -> str:
 
 
 def _statements(task: Task) -> tuple[tuple[str, str], ...]:
-    calls = [call for turn in task.reference for call in turn]
+    calls = task.calls
     return tuple((call.name, str(call.arguments.get("sql", ""))) for call in calls if call.name != "tables") or (
         ("", ""),
     )
