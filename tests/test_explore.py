@@ -34,14 +34,16 @@ def trajectories(environment: Environment) -> list[Trajectory]:
     return [episode.trajectory for episode in episodes]
 
 
-def explored(environment: Environment, signals: list[Signal], seed: int = 0) -> list[Exploration]:
+def explored(
+    environment: Environment, signals: list[Signal], seed: int = 0, knobs: Explore = KNOBS
+) -> list[Exploration]:
     tasks = environment.tasks("seed")[:32]
-    wanted = requests(environment, tasks, trajectories(environment), signals, KNOBS.explorations, 0, seed)
-    return explore(ScriptedExplorer(environment, learn(environment, tasks, []), KNOBS), wanted, lambda count: None)
+    wanted = requests(environment, tasks, trajectories(environment), signals, knobs.explorations, 0, seed)
+    return explore(ScriptedExplorer(environment, learn(environment, tasks, []), knobs), wanted, lambda count: None)
 
 
 def of_task(task_id: str, trajectory_ids: list[str]) -> Signal:
-    return Signal("s", SignalKind.BOUNDARY, 0, task_id, None, {}, trajectory_ids)
+    return Signal("s", SignalKind.BOUNDARY, 0, task_id, None, {"latest_success": 0.5}, trajectory_ids)
 
 
 def test_what_it_keeps_the_environment_accepts_again(environment: Environment) -> None:
@@ -73,6 +75,28 @@ def test_a_signal_puts_its_tools_into_focus(environment: Environment) -> None:
     assert near[True] / near.total() > far[True] / far.total()
     assert {one.signal_ids[0] for one in focused} == {"s"}
     assert {one.task_id for one in focused} == {task.task_id}
+
+
+def test_what_the_agent_left_out_is_what_exploration_goes_for() -> None:
+    miniworld = make("miniworld")
+    known = learn(miniworld, miniworld.tasks("seed")[:32])
+    for task in miniworld.tasks("seed")[:32]:
+        for failed in (one for one in trajectories(miniworld) if one.task_id == task.task_id):
+            left_out = {call.name for call in task.calls if call.name != known.terminal} - known.reading
+            left_out -= {call.name for call in failed.calls}
+            found = explored(miniworld, [of_task(task.task_id, [failed.trajectory_id])])
+            assert all(left_out <= set(one.context["goals"]) for one in found)
+
+
+def test_coverage_goes_for_what_the_dataset_seldom_asks_for_and_random_for_anything() -> None:
+    miniworld = make("miniworld")
+    uses = learn(miniworld, miniworld.tasks("seed")[:32]).uses
+    mean = {}
+    for guidance in ("coverage", "random"):
+        found = explored(miniworld, [], knobs=KNOBS.model_copy(update={"guidance": guidance, "explorations": 256}))
+        goals = [goal for one in found for goal in one.context["goals"]]
+        mean[guidance] = sum(uses[goal] for goal in goals) / len(goals)
+    assert mean["coverage"] < 0.8 * mean["random"]
 
 
 def test_the_context_says_what_was_asked_tried_and_answered(environment: Environment) -> None:

@@ -132,6 +132,6 @@ def _kinds(tasks: list[Task], iteration: int) -> str:
     kinds: dict[str, Any] = {one.signal_id: one.kind for one in read_jsonl(Paths.signals(iteration), Signal)}
     ours = [task.provenance for task in tasks if task.provenance and task.provenance.iteration == iteration]
     found = Counter(
-        str(kinds.get(origin.signal_ids[0], "unknown")) if origin.signal_ids else "random" for origin in ours
+        str(kinds.get(origin.signal_ids[0], "unknown")) if origin.signal_ids else "no signal" for origin in ours
     )
     return "around " + ", ".join(f"{kind} ({count})" for kind, count in found.most_common())

@@ -111,7 +111,7 @@ class Signals(Section):
 
 class Explore(Section):
     explorer: Literal["scripted", "endpoint", "policy"]
-    guidance: Literal["signals", "random"]
+    guidance: Literal["signals", "coverage", "random"]
     schedule: Literal["loop", "upfront"]
     explorations: Whole
     max_calls: Count

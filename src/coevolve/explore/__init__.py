@@ -5,12 +5,14 @@ An explorer answers requests with chains of calls that the environment accepted:
 ``endpoint`` lets an LLM reflect and act, ``policy`` lets the policy itself attempt weak tasks in fresh worlds.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from coevolve.environments.base import Environment
+from coevolve.explore.guidance import sample, weight
 from coevolve.knowledge import Knowledge, fruitless, learn
 from coevolve.params import Params
 from coevolve.records import CallOutcome, Exploration, Signal, Task, Trajectory, content_hash
@@ -54,25 +56,18 @@ def requests(
     iteration: int,
     seed: int,
 ) -> list[Request]:
-    """``count`` requests, the kinds of signals in turn and each kind's signals in turn; random ones without signals."""
+    """``count`` requests: around ``signals`` in proportion to their ``weight``; anywhere if there are none."""
     by_id = {task.task_id: task for task in tasks}
     shown = {trajectory.trajectory_id: trajectory for trajectory in trajectories}
-    kinds: dict[str, list[Signal]] = {}
-    for one in signals:
-        kinds.setdefault(one.kind, []).append(one)
-    for kind, found in kinds.items():
-        generator("requests", seed, iteration, str(kind)).shuffle(found)
-    queues = list(kinds.values())
+    uses = Counter(name for task in tasks for name in {call.name for call in task.calls})
+    tools = max(sum(len(one.pattern or ()) == 1 for one in signals), 1)
+    starts = [_start(one, by_id, shown) for one in signals]
+    weights = [weight(one, _weakness(one, *start), uses, tools) for one, start in zip(signals, starts, strict=True)]
     made = []
-    for number in range(count):
+    for number, drawn in enumerate(sample(weights, count, generator("requests", seed, iteration))):
         rng = generator("request", seed, iteration, number)
-        signal: Signal | None = None
-        if queues:
-            queue = queues[number % len(queues)]
-            signal = queue[number // len(queues) % len(queue)]
-        failed = _failed(signal, shown)
-        name = (signal.task_id if signal else None) or (failed.task_id if failed else None)
-        task = by_id.get(name or "") or rng.choice(tasks)
+        signal, (start, failed) = (None, (None, None)) if drawn is None else (signals[drawn], starts[drawn])
+        task = start or rng.choice(tasks)
         fresh: Callable[[Task, int], dict[str, Any]] | None = getattr(environment, "fresh_world", None)
         world = fresh(task, derive_seed("world", seed, iteration, number)) if fresh else task.world
         exploration_id = content_hash(["exploration", seed, iteration, number, signal and signal.signal_id])
@@ -81,24 +76,47 @@ def requests(
     return made
 
 
+def _start(
+    signal: Signal, tasks: Mapping[str, Task], shown: Mapping[str, Trajectory]
+) -> tuple[Task | None, Trajectory | None]:
+    failed = _failed(signal, shown)
+    return tasks.get(signal.task_id or (failed.task_id if failed else "")), failed
+
+
 def _failed(signal: Signal | None, shown: Mapping[str, Trajectory]) -> Trajectory | None:
     """The trajectory that shows the weakness: a failed one, if there is one."""
     known = [shown[one] for one in signal.trajectory_ids if one in shown] if signal else []
     return next((one for one in known if not one.success), known[0] if known else None)
 
 
+def _weakness(signal: Signal, task: Task | None, failed: Trajectory | None) -> list[str]:
+    """The tools that a signal speaks of: its pattern, or what the failed attempt left out, or all that the task asks for."""
+    if signal.pattern or task is None:
+        return list(signal.pattern or ())
+    return _unused(task, failed) or _tools(task)
+
+
+def _tools(task: Task) -> list[str]:
+    return list(dict.fromkeys(call.name for call in task.calls))
+
+
+def _unused(task: Task, failed: Trajectory | None) -> list[str]:
+    made = {call.name for call in failed.calls} if failed else set()
+    return [name for name in _tools(task) if name not in made]
+
+
 def reflect(signal: Signal | None, task: Task, failed: Trajectory | None) -> dict[str, Any]:
     """The exploration context: what was asked, what the agent did, what the environment answered, what to look at."""
-    wanted = [call.name for call in task.calls]
     made = failed.calls if failed else []
-    focus = list(signal.pattern) if signal and signal.pattern else list(dict.fromkeys(wanted))
+    unused = _unused(task, failed)
     return {
-        "kind": str(signal.kind) if signal else "random",
+        "kind": str(signal.kind) if signal else "no signal",
         "instruction": task.turns,
-        "focus": focus if signal else [],
+        "focus": list(signal.pattern or _tools(task)) if signal else [],
         "tried": [{"name": call.name, "arguments": call.arguments, "ok": call.ok} for call in made[:SHOWN]],
         "feedback": [call.observation[:200] for call in made if not call.ok][:SHOWN],
-        "unused": [name for name in dict.fromkeys(wanted) if name not in {call.name for call in made}],
+        "unused": unused,
+        "missed": unused if signal and not signal.pattern else [],
         "score": failed.score if failed else None,
     }
 

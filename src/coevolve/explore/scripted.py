@@ -49,30 +49,31 @@ class _Walk:
         self._known = known
         self._left = knobs.max_calls
         self._tries = knobs.tries
+        self._blind = knobs.guidance == "random"
         self._rng = random.Random(request.seed)
         start = Task.create(request.task.environment, "exploration", request.task.turns, request.world, [])
         turn = session.reset(start)
         self._schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in turn.tools or []}
         if known.terminal:
             self._schemas.pop(known.terminal, None)
-        self.goals = self._choose([name for name in request.context["focus"] if name in self._schemas])
+        focus, missed = (
+            [name for name in request.context[key] if name in self._schemas] for key in ("focus", "missed")
+        )
+        self.goals = self._choose(focus, missed)
 
-    def _choose(self, focus: list[str]) -> list[str]:
-        """Tools to use: those in focus that may change something, their neighbours in arguments, and any."""
+    def _choose(self, focus: list[str], missed: list[str]) -> list[str]:
+        """Tools to use: what the agent left out, or else those of the weakness; with others for company, or alone."""
         tools = [name for name in self._schemas if name not in self._known.reading]
         tools = tools or list(self._schemas)
-        acting = [name for name in focus if name in tools]
-        keys = {key for name in acting for key in self._properties(name)}
-        near = [name for name in tools if keys & set(self._properties(name))]
-        goals: list[str] = []
-        for _ in range(self._rng.choices(GOALS, GOAL_WEIGHTS)[0]):
-            pools = [pool for pool in (acting, near, tools) if pool]
-            weights = {3: (0.45, 0.35, 0.2), 2: (0.6, 0.4), 1: (1.0,)}[len(pools)]
-            pool = self._rng.choices(pools, weights)[0]
-            # what the dataset seldom asks for comes first: exploration is for what training does not show
-            goal = self._rng.choices(pool, [1.0 / (1 + self._known.uses[name]) for name in pool])[0]
+        goals = [name for name in missed if name in tools] or [name for name in focus if name in tools]
+        goals = goals[: GOALS[-1]]
+        # what the dataset seldom asks for comes first: exploration is for what training does not show
+        weights = [1.0 if self._blind else 1.0 / (1 + self._known.uses[name]) for name in tools]
+        for _ in range(self._rng.choices(GOALS, GOAL_WEIGHTS)[0] - len(goals)):
+            goal = self._rng.choices(tools, weights)[0]
             if goal not in goals:
                 goals.append(goal)
+        self._rng.shuffle(goals)
         reading = [name for name in self._schemas if name in self._known.reading]
         if reading and self._rng.random() < 0.25:
             goals.append(self._rng.choice([name for name in focus if name in reading] or reading))

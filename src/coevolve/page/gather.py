@@ -9,8 +9,8 @@ from typing import Any
 from coevolve.files import Paths, read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.records import Candidate, Exploration, Signal, SignalKind, Task, Trajectory, Verdict
 
-SEED, RANDOM = "seed tasks", "random"
-ORIGINS = (SEED, *map(str, SignalKind), RANDOM)  # why a task is in a dataset
+SEED, UNGUIDED = "seed tasks", "no signal"
+ORIGINS = (SEED, *map(str, SignalKind), UNGUIDED)  # why a task is in a dataset
 STRENGTH = list(SignalKind)  # the strongest first
 TOOLS = 24  # tools that the composition lists, at most
 REASONS = 3  # examples of a gate's reasons
@@ -43,7 +43,7 @@ def gather(summary: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str
 
 def _kind(signal_ids: Sequence[str], kinds: Mapping[str, str]) -> str:
     """Of the signal that something came of."""
-    return kinds.get(signal_ids[0], RANDOM) if signal_ids else RANDOM
+    return kinds.get(signal_ids[0], UNGUIDED) if signal_ids else UNGUIDED
 
 
 def _origin(task: Task, kinds: Mapping[str, str]) -> str:
@@ -105,7 +105,7 @@ def journey(t: int, signals: Sequence[Signal], kinds: Mapping[str, str]) -> dict
         "candidates": count(one.signal_ids for one in candidates if one),
         "accepted": count(one.signal_ids for one in accepted if one),
     }
-    rows = [name for name in (*map(str, SignalKind), RANDOM) if any(column[name] for column in columns.values())]
+    rows = [name for name in (*map(str, SignalKind), UNGUIDED) if any(column[name] for column in columns.values())]
     return {"t": t, "rows": [{"kind": name, **{key: column[name] for key, column in columns.items()}} for name in rows]}
 
 

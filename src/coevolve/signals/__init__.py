@@ -74,6 +74,7 @@ def task_signals(task_id: str, visits: Iterable[Visit], iteration: int, window: 
             "sizes": [visit.attempt.size for visit in mixed],
             "mixed": edges,
             "visits": current,
+            "latest_success": recent[-1].attempt.successes / recent[-1].attempt.size,
         }
         yield _signal(SignalKind.BOUNDARY, iteration, task_id, None, evidence, _examples(last.failed, last.passed))
 
