@@ -21,12 +21,12 @@ def rare(*pattern: str, count: int = 1) -> Signal:
     return Signal("s", SignalKind.RARE, 0, None, list(pattern), evidence, [])
 
 
-@given(st.lists(st.integers(0, 100), max_size=20), st.integers(1, 64), st.integers(0, 99))
+@given(st.lists(st.integers(0, 100), max_size=20), st.integers(0, 64), st.integers(0, 99))
 def test_a_sample_is_in_proportion_to_the_weights_to_within_one(weights: list[int], count: int, seed: int) -> None:
     drawn = sample(weights, count, random.Random(seed))
     assert len(drawn) == count
     if sum(weights) <= 0.0:
-        assert set(drawn) == {None}
+        assert set(drawn) <= {None}
         return
     found = Counter(drawn)
     for place, one in enumerate(weights):

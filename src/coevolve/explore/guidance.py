@@ -34,7 +34,7 @@ def strength(signal: Signal) -> float:
 def sample(weights: Sequence[float], count: int, rng: random.Random) -> list[int | None]:
     """``count`` positions in proportion to ``weights`` (systematic sampling), in random order; None without weight."""
     edges = list(itertools.accumulate(weights))
-    if not edges or edges[-1] <= 0.0:
+    if count == 0 or not edges or edges[-1] <= 0.0:
         return [None] * count
     step, start = edges[-1] / count, rng.random()
     drawn: list[int | None] = [
