@@ -1,9 +1,12 @@
-"""`coevolve study` in a clone: arms run from DVC's queue, results are written, a second call runs nothing."""
+"""`coevolve study` in a clone: arms run from DVC's queue, also after a crash; a second call runs nothing."""
 
+import contextlib
 import csv
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.pipeline.conftest import clone
@@ -20,6 +23,22 @@ arms:
 """
 
 
+def pull_the_plug(folder: Path) -> None:
+    """Kill everything that runs in ``folder``, once a run of the queue has got to its stages."""
+    deadline = time.monotonic() + 120
+    while not any("pipelines/" in " ".join(one.info["cmdline"] or ()) for one in within(folder)):
+        assert time.monotonic() < deadline, "no run has started"
+        time.sleep(0.2)
+    for one in within(folder):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+
+
+def within(folder: Path) -> list[psutil.Process]:
+    found = psutil.process_iter(["cwd", "cmdline"])
+    return [one for one in found if one.info["cwd"] and Path(one.info["cwd"]).is_relative_to(folder)]
+
+
 @pytest.mark.slow
 def test_arms_run_from_the_queue(tmp_path: Path) -> None:
     project = clone(tmp_path)
@@ -31,6 +50,9 @@ def test_arms_run_from_the_queue(tmp_path: Path) -> None:
     study = [sys.executable, "-c", "from coevolve.cli import main; main()", "study", "studies/small"]
     wrong = project.run(*study, "--arms", "statics", check=False)
     assert "--arms: no arm statics; expected some of: static, signals" in wrong.stderr
+    project.dvc("exp", "run", "--queue", "-n", "small-static-0", "-S", "explore.explorations=0", "-S", "seed=0")
+    assert project.start("queue", "start").wait(timeout=120) == 0
+    pull_the_plug(tmp_path)
     first = project.run(*study, "--arms", "static", check=False)
     assert "1 of 2 runs" in first.stdout
     done = project.run(*study)

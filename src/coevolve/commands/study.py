@@ -25,7 +25,8 @@ results.csv, table.md, curves.svg.
   coevolve study studies/ablation --report     # only write what is known
 """
 POLL = 10.0  # seconds between looks at the queue
-STATES = ("Queued", "Running", "Failed", "Success")  # of a task in DVC's queue
+WAITING = ("Queued", "Running")
+STATES = (*WAITING, "Failed", "Success")  # of a task in DVC's queue
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -106,7 +107,13 @@ def _run(
     """Run those of ``runs`` that are missing, and add their results to ``found``."""
     from coevolve.progress import bar
 
-    waiting = {row["name"] for row in _queue() if row["status"] in ("Queued", "Running")}
+    queue, workers = _queue()
+    if not workers:  # a machine that went down leaves runs that DVC holds for running, for ever
+        for row in queue:
+            if row["status"] == "Running":
+                _dvc("queue", "kill", "--force", row["id"])
+        queue, _ = _queue()
+    waiting = {row["name"] for row in queue if row["status"] in WAITING}
     for arm, seed in runs:
         name = _name(folder, arm, seed)
         if (arm, seed) not in found and name not in waiting:
@@ -116,10 +123,12 @@ def _run(
     # not captured: the workers would hold the pipe open until the last run has ended
     command = [sys.executable, "-m", "dvc", "queue", "start", "-j", str(jobs)]
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    workers = jobs
     with bar(len(runs), folder.name, "runs", sum(run in found for run in runs)) as progress:
         try:
             while True:
-                queue = _queue()
+                before = workers
+                queue, workers = _queue()
                 done = {row["name"] for row in queue if row["status"] == "Success"}
                 new = _finished(
                     folder, study, [run for run in runs if run not in found and _name(folder, *run) in done]
@@ -128,16 +137,21 @@ def _run(
                 if new:
                     found.update(new)
                     _write(folder, study, list(found.values()))
-                if not any(row["status"] in ("Queued", "Running") for row in queue):
+                left = sum(row["status"] in WAITING for row in queue)
+                if not left:
+                    break
+                if not workers and not before:
+                    print(f"nobody works on the queue any more, {left} runs are left: start again", file=sys.stderr)
                     break
                 time.sleep(POLL)
         except KeyboardInterrupt:
             _dvc("queue", "stop", "--kill")
             raise
     found.update(_finished(folder, study, [run for run in runs if run not in found]))
-    failed = [row["name"] for row in queue if row["status"] == "Failed"]
+    failed = {row["name"] for row in queue if row["status"] == "Failed"}
+    failed &= {_name(folder, *run) for run in runs if run not in found}
     if failed:
-        print(f"failed: {', '.join(failed)}; `dvc queue logs NAME` says why", file=sys.stderr)
+        print(f"failed: {', '.join(sorted(failed))}; `dvc queue logs NAME` says why", file=sys.stderr)
 
 
 def _hydra(value: Any) -> str:
@@ -145,15 +159,17 @@ def _hydra(value: Any) -> str:
     return json.dumps(value) if not isinstance(value, str) else value
 
 
-def _queue() -> list[dict[str, str]]:
-    """Rows of `dvc queue status`: name and status."""
-    found = []
+def _queue() -> tuple[list[dict[str, str]], int]:
+    """Rows of `dvc queue status`, with id, name and status, and how many workers there are."""
+    found, workers = [], 0
     for line in _dvc("queue", "status").splitlines():
         words = line.split()
         status = next((word for word in words if word in STATES), None)
-        if status and len(words) > 2:
-            found.append({"name": words[1], "status": status})
-    return found
+        if line.startswith("Worker status"):
+            workers = sum(int(word) for word in words if word.isdigit())
+        elif status and len(words) > 2:
+            found.append({"id": words[0], "name": words[1], "status": status})
+    return found, workers
 
 
 def _dvc(*arguments: str) -> str:
