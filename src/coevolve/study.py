@@ -18,6 +18,7 @@ from coevolve.params import Section, Whole, read_yaml, validated
 from coevolve.records import Task
 
 OTHERS = "other tasks"  # of a panel that is cut: those of no subset
+BEFORE = "before training"  # what every arm is compared with: policy 0 of the same run
 
 
 class Study(Section):
@@ -129,6 +130,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 def paired(results: Sequence[Result], arm: str, base: str, panel: str) -> Estimate | None:
     """Of the last policy's success, the difference of ``arm`` and ``base`` on the seeds that both have."""
     last = {(one.arm, one.seed): one.success[panel][-1] for one in results}
+    last |= {(BEFORE, one.seed): one.success[panel][0] for one in results if one.arm == arm}
     seeds = [seed for name, seed in last if name == arm and (base, seed) in last]
     return estimate([last[arm, seed] - last[base, seed] for seed in seeds]) if seeds else None
 
@@ -155,32 +157,38 @@ def report(study: Study, results: Sequence[Result]) -> str:
     lines = [f"# {study.question}", "", f"| arm | seeds | {' | '.join(panels)} | tasks added | training episodes |"]
     lines.append("|---" * (len(panels) + 4) + "|")
     base = [estimate([one.success[panel][0] for one in results]).mean for panel in panels]
-    lines.append(f"| before training | | {' | '.join(f'{one:.3f}' for one in base)} | | |")
+    lines.append(f"| {BEFORE} | | {' | '.join(f'{one:.3f}' for one in base)} | | |")
     for arm in arms:
         ours = [one for one in results if one.arm == arm]
         cells = [str(estimate([one.success[panel][-1] for one in ours])) for panel in panels]
         episodes = fmean(one.budget["training episodes"] for one in ours)
         added = fmean(one.accepted for one in ours)
         lines.append(f"| {arm} | {len(ours)} | {' | '.join(cells)} | {added:.0f} | {episodes:,.0f} |")
-    lines += [
-        "",
-        f"Success of the last policy, mean over seeds ± half the 95 % interval (Student's t). Differences on {study.panel},",
-    ]
-    lines += ["in points, paired by seed; * the interval is clear of zero:", ""]
-    lines.append(f"| arm | {' | '.join(f'over {name}' for name in study.against)} |")
-    lines.append("|---" * (len(study.against) + 1) + "|")
+    lines += ["", "Success of the last policy, mean over seeds ± half the 95 % interval (Student's t)."]
+    compared = [study.panel, *(name for name in (*study.subsets, OTHERS) if name in panels)]
+    for panel in compared:
+        lines += _differences(study, results, arms, panel)
+    versions = ", ".join(f"{code} ({count} runs)" for code, count in Counter(one.code for one in results).most_common())
+    return "\n".join([*lines, "", f"Code: {versions}. The hash of each run is in results.csv.", ""])
+
+
+def _differences(study: Study, results: Sequence[Result], arms: Sequence[str], panel: str) -> list[str]:
+    """A table of ``arms`` against what the study compares with, and in words what of it is sure."""
+    others = [BEFORE, *study.against]
+    lines = ["", f"Differences on {panel}, in points, paired by seed; * the interval is clear of zero:", ""]
+    lines.append(f"| arm | {' | '.join(f'over {name}' for name in others)} |")
+    lines.append("|---" * (len(others) + 1) + "|")
     sentences = []
     for arm in arms:
         cells = []
-        for other in study.against:
-            gain = paired(results, arm, other, study.panel) if arm != other else None
+        for other in others:
+            gain = paired(results, arm, other, panel) if arm != other else None
             cells.append("" if gain is None else _points(gain))
-            said = arm in study.against and study.against.index(arm) < study.against.index(other)  # the other way round
+            said = arm in others and others.index(arm) < others.index(other)  # the other way round
             if gain is not None and not said:
-                sentences.append(_sentence(arm, other, study.panel, gain))
+                sentences.append(_sentence(arm, other, panel, gain))
         lines.append(f"| {arm} | {' | '.join(cells)} |")
-    versions = ", ".join(f"{code} ({count} runs)" for code, count in Counter(one.code for one in results).most_common())
-    return "\n".join([*lines, "", *sentences, "", f"Code: {versions}. The hash of each run is in results.csv.", ""])
+    return [*lines, "", *sentences]
 
 
 def _points(gain: Estimate) -> str:
