@@ -54,8 +54,9 @@ def test_every_run_panel_and_policy_has_a_line_and_the_plot_is_the_same_twice() 
     lines = rows(found).splitlines()
     assert len(lines) == 1 + 6 * 2 * 2
     assert lines[1] == "static,0,test,0,0.5,16,100,0123abc,static0"
-    assert draw(STUDY, found) == draw(STUDY, found)
-    assert all(f">{name}<" in draw(STUDY, found) for name in STUDY.arms)
+    figures = draw(STUDY, found)
+    assert figures == draw(STUDY, found) and set(figures) == {"curves.svg", "arms.svg"}
+    assert all(f">{name}<" in figure for figure in figures.values() for name in STUDY.arms)
 
 
 def test_the_ablation_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:

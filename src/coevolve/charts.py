@@ -54,3 +54,52 @@ def curves(
     band = base.mark_area(opacity=0.12).encode(y=alt.Y("low:Q", title=title, scale=scale), y2="high:Q")
     line = base.mark_line(point=alt.OverlayMarkDef(size=50)).encode(y="success:Q")
     return alt.layer(band, line).properties(width=WIDTH, height=300)
+
+
+def highlighted(rows: Sequence[Mapping[str, Any]], title: str, series: str) -> Any:
+    """``success`` with the band ``low`` to ``high`` over ``policy``: small multiples, one for each value of ``series``,
+    with the others in grey."""
+    import altair as alt
+
+    names = list(dict.fromkeys(row[series] for row in rows))
+    shown = [{**row, "shown": name, "own": row[series] == name} for name in names for row in rows]
+    scale = alt.Scale(zero=False)
+    base = alt.Chart(width=170, height=130).encode(
+        x=alt.X("policy:O", title="policy", axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("success:Q", title=title, scale=scale),
+        detail=f"{series}:N",
+    )
+    own = base.transform_filter("datum.own")
+    others = base.mark_line(color="#BBBBBB", strokeWidth=1).transform_filter("!datum.own")
+    band = own.mark_area(opacity=0.15, color=COLORS[0]).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
+    line = own.mark_line(color=COLORS[0], point=alt.OverlayMarkDef(size=40, color=COLORS[0]))
+    header = alt.Header(title=None, labelFontWeight="bold")
+    return alt.layer(others, band, line, data=data(shown)).facet(
+        facet=alt.Facet("shown:N", sort=names, header=header), columns=4
+    )
+
+
+def intervals(rows: Sequence[Mapping[str, Any]], title: str, series: str, panels: Sequence[str]) -> Any:
+    """``success`` and its interval ``low`` to ``high``: a row for each value of ``series``, a column for each ``panel``.
+
+    The rule in each column is ``start``, where all began.
+    """
+    import altair as alt
+
+    names = list(dict.fromkeys(row[series] for row in rows))
+    base = alt.Chart(width=150, height=22 * len(names)).encode(
+        y=alt.Y(f"{series}:N", sort=names, title=None, axis=alt.Axis(minExtent=8 * max(map(len, names))))
+    )
+    scale = alt.Scale(zero=False)
+    start = alt.Chart().mark_rule(color="#BBBBBB", strokeDash=[4, 3]).encode(x=alt.X("mean(start):Q", scale=scale))
+    bar = base.mark_rule(color=COLORS[0], strokeWidth=2).encode(
+        x=alt.X("low:Q", title=title, scale=scale, axis=alt.Axis(tickCount=3, labelOverlap=True, labelSeparation=8)),
+        x2="high:Q",
+    )
+    dot = base.mark_point(filled=True, size=60, opacity=1, color=COLORS[0]).encode(x="success:Q")
+    header = alt.Header(title=None, labelFontWeight="bold")
+    return (
+        alt.layer(start, bar, dot, data=data(rows))
+        .facet(column=alt.Column("panel:N", sort=list(panels), header=header))
+        .resolve_scale(x="independent")
+    )

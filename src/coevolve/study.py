@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from coevolve.charts import curves, svg
+from coevolve.charts import highlighted, intervals, svg
 from coevolve.errors import CoevolveError
 from coevolve.params import Section, Whole, read_yaml, validated
 from coevolve.records import Task
@@ -205,13 +205,27 @@ def _sentence(arm: str, other: str, panel: str, gain: Estimate) -> str:
     return f"- {arm} solves {abs(gain.mean) * 100:.1f} points {word} of {panel} than {other} ({seeds})."
 
 
-def draw(study: Study, results: Sequence[Result]) -> str:
-    """curves.svg: success on ``study.panel`` by policy, a line for each arm, bands over seeds."""
-    rows = []
+def draw(study: Study, results: Sequence[Result]) -> dict[str, str]:
+    """Figures by name: success on ``study.panel`` by policy, and of the last policy on every panel; bands over seeds."""
+    lines, last = [], []
     for arm in study.arms:
-        found = [one.success[study.panel] for one in results if one.arm == arm]
-        for t in range(min(map(len, found), default=0)):
-            one = estimate([curve[t] for curve in found])
-            half = one.half if math.isfinite(one.half) else 0.0
-            rows.append({"policy": t, "arm": arm, "success": one.mean, "low": one.mean - half, "high": one.mean + half})
-    return svg(curves(rows, f"success on {study.panel}", "arm"))
+        found = [one for one in results if one.arm == arm]
+        for panel in found[0].success if found else ():
+            curves = [one.success[panel] for one in found]
+            points = [
+                {"arm": arm, "policy": t, "panel": panel, **_band([curve[t] for curve in curves])}
+                for t in range(min(map(len, curves)))
+            ]
+            last.append({**points[-1], "start": points[0]["success"]})
+            lines += points if panel == study.panel else []
+    panels = list(results[0].success)
+    return {
+        "curves.svg": svg(highlighted(lines, f"success on {study.panel}", "arm")),
+        "arms.svg": svg(intervals(last, "success", "arm", panels)),
+    }
+
+
+def _band(values: Sequence[float]) -> dict[str, float]:
+    one = estimate(values)
+    half = one.half if math.isfinite(one.half) else 0.0
+    return {"success": one.mean, "low": one.mean - half, "high": one.mean + half}

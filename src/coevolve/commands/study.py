@@ -18,7 +18,7 @@ HELP = """
 FOLDER holds study.yaml: seeds, and arms as changes of params.yaml. Each arm and seed is a DVC experiment
 (`<folder>-<arm>-<seed>`), run from the queue in a temporary copy; what two runs share comes from DVC's run cache. Stopped and
 started again, it goes on with the runs that are missing. Results so far are written after every run:
-results.csv, table.md, curves.svg.
+results.csv, table.md, curves.svg (success by iteration), arms.svg (of the last policy).
 
   coevolve study studies/ablation              # make study
   coevolve study studies/ablation --arms static signals
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.report and any(run not in found for run in wanted):
         _run(args.folder, study, wanted, found, args.jobs)
     _write(args.folder, study, list(found.values()))
-    written = "; table.md, results.csv, curves.svg" if found else ""
+    written = "; table.md, results.csv, curves.svg, arms.svg" if found else ""
     print(f"{args.folder}: {len(found)} of {len(runs)} runs{written}")
     return 0 if len(found) == len(runs) else 1
 
@@ -190,4 +190,5 @@ def _write(folder: Path, study: "Study", results: list["Result"]) -> None:
         return
     write_text(folder / "results.csv", rows(results))
     write_text(folder / "table.md", report(study, results))
-    write_text(folder / "curves.svg", draw(study, results))
+    for name, figure in draw(study, results).items():
+        write_text(folder / name, figure)
