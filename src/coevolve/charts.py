@@ -7,6 +7,8 @@ from typing import Any
 from coevolve.records import content_hash
 
 COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000"]  # Okabe and Ito's
+GREY = "#BBBBBB"  # of what is there for comparison
+BOLD = {"title": None, "labelFontWeight": "bold"}  # headers of small multiples
 WIDTH = 560
 
 
@@ -70,12 +72,11 @@ def highlighted(rows: Sequence[Mapping[str, Any]], title: str, series: str) -> A
         detail=f"{series}:N",
     )
     own = base.transform_filter("datum.own")
-    others = base.mark_line(color="#BBBBBB", strokeWidth=1).transform_filter("!datum.own")
+    others = base.mark_line(color=GREY, strokeWidth=1).transform_filter("!datum.own")
     band = own.mark_area(opacity=0.15, color=COLORS[0]).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
     line = own.mark_line(color=COLORS[0], point=alt.OverlayMarkDef(size=40, color=COLORS[0]))
-    header = alt.Header(title=None, labelFontWeight="bold")
     return alt.layer(others, band, line, data=data(shown)).facet(
-        facet=alt.Facet("shown:N", sort=names, header=header), columns=4
+        facet=alt.Facet("shown:N", sort=names, header=alt.Header(**BOLD)), columns=4
     )
 
 
@@ -91,15 +92,14 @@ def intervals(rows: Sequence[Mapping[str, Any]], title: str, series: str, panels
         y=alt.Y(f"{series}:N", sort=names, title=None, axis=alt.Axis(minExtent=8 * max(map(len, names))))
     )
     scale = alt.Scale(zero=False)
-    start = alt.Chart().mark_rule(color="#BBBBBB", strokeDash=[4, 3]).encode(x=alt.X("mean(start):Q", scale=scale))
+    start = alt.Chart().mark_rule(color=GREY, strokeDash=[4, 3]).encode(x=alt.X("mean(start):Q", scale=scale))
     bar = base.mark_rule(color=COLORS[0], strokeWidth=2).encode(
         x=alt.X("low:Q", title=title, scale=scale, axis=alt.Axis(tickCount=3, labelOverlap=True, labelSeparation=8)),
         x2="high:Q",
     )
     dot = base.mark_point(filled=True, size=60, opacity=1, color=COLORS[0]).encode(x="success:Q")
-    header = alt.Header(title=None, labelFontWeight="bold")
     return (
         alt.layer(start, bar, dot, data=data(rows))
-        .facet(column=alt.Column("panel:N", sort=list(panels), header=header))
+        .facet(column=alt.Column("panel:N", sort=list(panels), header=alt.Header(**BOLD)))
         .resolve_scale(x="independent")
     )

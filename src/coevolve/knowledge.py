@@ -5,7 +5,7 @@ assumed about it but tool schemas.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ REPLAYED = 400  # known tasks that are replayed, at most
 class Knowledge:
     """``values``: arguments that were right; ``sources``: the tools whose observations held them.
 
-    ``uses`` counts the tasks that use a tool. ``changing`` tools were seen to change the state, ``reading`` ones never.
+    ``uses`` are those of the known tasks. ``changing`` tools were seen to change the state, ``reading`` ones never.
     ``terminal`` is the tool that ends every known task, if there is one, and ``answer`` its argument that gives what a
     lookup found.
     """
@@ -52,13 +52,17 @@ class Knowledge:
         return shared
 
 
+def uses(tasks: Iterable[Task]) -> Counter[str]:
+    """How many of ``tasks`` use a tool."""
+    return Counter(name for task in tasks for name in task.tools)
+
+
 def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequence[Trajectory] = ()) -> Knowledge:
     """Knowledge from the references of ``tasks`` (the first ``REPLAYED`` of them) and from ``trajectories``."""
     known = Knowledge()
     session = environment.open()
     last: Counter[str] = Counter()
-    for task in tasks:
-        known.uses.update({call.name for call in task.calls})
+    known.uses = uses(tasks)
     for task in tasks[:REPLAYED]:
         chain, changed, ended = replay(session, task)
         for position, call in enumerate(chain):

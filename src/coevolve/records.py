@@ -96,6 +96,11 @@ class Task:
         return [call for turn in self.reference for call in turn]
 
     @property
+    def tools(self) -> list[str]:
+        """The tools that the reference calls, each once, in the order of their first calls."""
+        return list(dict.fromkeys(call.name for call in self.calls))
+
+    @property
     def family(self) -> str:
         """The kind of task that it is, its first tag; empty if it has none."""
         return self.tags[0] if self.tags else ""

@@ -107,7 +107,7 @@ def cut(
     subsets: Mapping[str, Sequence[str]], tasks: Sequence[Task], outcomes: Sequence[Mapping[str, bool]]
 ) -> dict[str, list[float]]:
     """Success of each policy on each subset of a panel. ``outcomes``, by policy: solved by task."""
-    used = {task.task_id: {call.name for call in task.calls} for task in tasks}
+    used = {task.task_id: set(task.tools) for task in tasks}
     members = {name: [task for task, names in used.items() if names & set(tools)] for name, tools in subsets.items()}
     within = {task for found in members.values() for task in found}
     members[OTHERS] = [task for task in used if task not in within]

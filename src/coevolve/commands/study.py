@@ -108,12 +108,11 @@ def _run(
     from coevolve.progress import bar
 
     queue, workers = _queue()
-    if not workers:  # a machine that went down leaves runs that DVC holds for running, for ever
-        for row in queue:
-            if row["status"] == "Running":
-                _dvc("queue", "kill", "--force", row["id"])
-        queue, _ = _queue()
-    waiting = {row["name"] for row in queue if row["status"] in WAITING}
+    # a machine that went down leaves runs that DVC holds for running, for ever
+    dead = [row["id"] for row in queue if row["status"] == "Running" and not workers]
+    if dead:
+        _dvc("queue", "kill", "--force", *dead)
+    waiting = {row["name"] for row in queue if row["status"] in WAITING and row["id"] not in dead}
     for arm, seed in runs:
         name = _name(folder, arm, seed)
         if (arm, seed) not in found and name not in waiting:

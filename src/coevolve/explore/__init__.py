@@ -5,7 +5,6 @@ An explorer answers requests with chains of calls that the environment accepted:
 ``endpoint`` lets an LLM reflect and act, ``policy`` lets the policy itself attempt weak tasks in fresh worlds.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, Protocol
 
 from coevolve.environments.base import Environment
 from coevolve.explore.guidance import sample, weight
-from coevolve.knowledge import Knowledge, fruitless, learn
+from coevolve.knowledge import Knowledge, fruitless, learn, uses
 from coevolve.params import Params
 from coevolve.records import CallOutcome, Exploration, Signal, Task, Trajectory, content_hash
 from coevolve.rollout import Limits
@@ -59,10 +58,10 @@ def requests(
     """``count`` requests: around ``signals`` in proportion to their ``weight``; anywhere if there are none."""
     by_id = {task.task_id: task for task in tasks}
     shown = {trajectory.trajectory_id: trajectory for trajectory in trajectories}
-    uses = Counter(name for task in tasks for name in {call.name for call in task.calls})
+    asked = uses(tasks)
     tools = max(sum(len(one.pattern or ()) == 1 for one in signals), 1)
     starts = [_start(one, by_id, shown) for one in signals]
-    weights = [weight(one, _weakness(one, *start), uses, tools) for one, start in zip(signals, starts, strict=True)]
+    weights = [weight(one, _weakness(one, *start), asked, tools) for one, start in zip(signals, starts, strict=True)]
     made = []
     for number, drawn in enumerate(sample(weights, count, generator("requests", seed, iteration))):
         rng = generator("request", seed, iteration, number)
@@ -93,30 +92,25 @@ def _weakness(signal: Signal, task: Task | None, failed: Trajectory | None) -> l
     """The tools that a signal speaks of: its pattern, or what the failed attempt left out, or all that the task asks for."""
     if signal.pattern or task is None:
         return list(signal.pattern or ())
-    return _unused(task, failed) or _tools(task)
-
-
-def _tools(task: Task) -> list[str]:
-    return list(dict.fromkeys(call.name for call in task.calls))
+    return _unused(task, failed) or task.tools
 
 
 def _unused(task: Task, failed: Trajectory | None) -> list[str]:
     made = {call.name for call in failed.calls} if failed else set()
-    return [name for name in _tools(task) if name not in made]
+    return [name for name in task.tools if name not in made]
 
 
 def reflect(signal: Signal | None, task: Task, failed: Trajectory | None) -> dict[str, Any]:
     """The exploration context: what was asked, what the agent did, what the environment answered, what to look at."""
     made = failed.calls if failed else []
-    unused = _unused(task, failed)
     return {
         "kind": str(signal.kind) if signal else "no signal",
         "instruction": task.turns,
-        "focus": list(signal.pattern or _tools(task)) if signal else [],
+        "focus": list(signal.pattern or task.tools) if signal else [],
+        "weakness": _weakness(signal, task, failed) if signal else [],
         "tried": [{"name": call.name, "arguments": call.arguments, "ok": call.ok} for call in made[:SHOWN]],
         "feedback": [call.observation[:200] for call in made if not call.ok][:SHOWN],
-        "unused": unused,
-        "missed": unused if signal and not signal.pattern else [],
+        "unused": _unused(task, failed),
         "score": failed.score if failed else None,
     }
 

@@ -56,16 +56,13 @@ class _Walk:
         self._schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in turn.tools or []}
         if known.terminal:
             self._schemas.pop(known.terminal, None)
-        focus, missed = (
-            [name for name in request.context[key] if name in self._schemas] for key in ("focus", "missed")
-        )
-        self.goals = self._choose(focus, missed)
+        self.goals = self._choose(request.context["weakness"], request.context["focus"])
 
-    def _choose(self, focus: list[str], missed: list[str]) -> list[str]:
-        """Tools to use: what the agent left out, or else those of the weakness; with others for company, or alone."""
+    def _choose(self, weakness: Sequence[str], focus: Sequence[str]) -> list[str]:
+        """Tools to use: those of the weakness, or else those in focus; with others for company, or alone."""
         tools = [name for name in self._schemas if name not in self._known.reading]
         tools = tools or list(self._schemas)
-        goals = [name for name in missed if name in tools] or [name for name in focus if name in tools]
+        goals = [name for name in weakness if name in tools] or [name for name in focus if name in tools]
         goals = goals[: GOALS[-1]]
         # what the dataset seldom asks for comes first: exploration is for what training does not show
         weights = [1.0 if self._blind else 1.0 / (1 + self._known.uses[name]) for name in tools]

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from coevolve.files import Paths, read_jsonl, read_jsonl_objects, read_tasks
+from coevolve.knowledge import uses
 from coevolve.records import Candidate, Exploration, Signal, SignalKind, Task, Trajectory, Verdict
 
 SEED, UNGUIDED = "seed tasks", "no signal"
@@ -63,7 +64,7 @@ def origins(datasets: Sequence[Sequence[Task]], kinds: Mapping[str, str]) -> lis
 
 def tools(datasets: Sequence[Sequence[Task]]) -> list[dict[str, Any]]:
     """Of each dataset, the share of tasks whose reference uses a tool; without those that every task uses."""
-    counts = [Counter(name for task in tasks for name in {call.name for call in task.calls}) for tasks in datasets]
+    counts = [uses(tasks) for tasks in datasets]
     total = sum(counts, Counter[str]())
     shown = [name for name, count in total.most_common() if count < sum(map(len, datasets))][:TOOLS]
     return [
