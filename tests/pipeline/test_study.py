@@ -1,8 +1,10 @@
-"""`coevolve study` in a clone: arms run from DVC's queue, also after a crash; a second call runs nothing."""
+"""`coevolve study` in a clone: arms run from DVC's queue, also after a crash or without their workers; a second call runs nothing."""
 
 import contextlib
 import csv
+import re
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -23,20 +25,28 @@ arms:
 """
 
 
-def pull_the_plug(folder: Path) -> None:
-    """Kill everything that runs in ``folder``, once a run of the queue has got to its stages."""
+WORKER = "queue-worker|exec-run|pipelines/"  # a worker of DVC's queue, and what it runs
+
+
+def pull_the_plug(folder: Path, what: str = "") -> None:
+    """Kill what runs in ``folder`` with ``what`` in its command, once a run of the queue has got to its stages."""
     deadline = time.monotonic() + 120
-    while not any("pipelines/" in " ".join(one.info["cmdline"] or ()) for one in within(folder)):
+    while not any("pipelines/" in command(one) for one in within(folder)):
         assert time.monotonic() < deadline, "no run has started"
         time.sleep(0.2)
     for one in within(folder):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            one.kill()
+        if re.search(what, command(one)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
 
 
 def within(folder: Path) -> list[psutil.Process]:
     found = psutil.process_iter(["cwd", "cmdline"])
     return [one for one in found if one.info["cwd"] and Path(one.info["cwd"]).is_relative_to(folder)]
+
+
+def command(process: psutil.Process) -> str:
+    return " ".join(process.info["cmdline"] or ())
 
 
 @pytest.mark.slow
@@ -55,7 +65,10 @@ def test_arms_run_from_the_queue(tmp_path: Path) -> None:
     pull_the_plug(tmp_path)
     first = project.run(*study, "--arms", "static", check=False)
     assert "1 of 2 runs" in first.stdout
+    plug = threading.Thread(target=pull_the_plug, args=(tmp_path, WORKER))
+    plug.start()
     done = project.run(*study)
+    plug.join()
     assert "2 of 2 runs" in done.stdout
     rows = list(csv.DictReader((folder / "results.csv").open()))
     assert {(row["arm"], row["panel"]) for row in rows} >= {("static", "mail"), ("signals", "other tasks")}

@@ -4,8 +4,7 @@ import argparse
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +23,6 @@ results.csv, table.md, curves.svg (success by iteration), arms.svg (of the last 
   coevolve study studies/ablation --arms static signals
   coevolve study studies/ablation --report     # only write what is known
 """
-POLL = 10.0  # seconds between looks at the queue
-WAITING = ("Queued", "Running")
-STATES = (*WAITING, "Failed", "Success")  # of a task in DVC's queue
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -106,79 +102,23 @@ def _run(
 ) -> None:
     """Run those of ``runs`` that are missing, and add their results to ``found``."""
     from coevolve.progress import bar
+    from coevolve.queue import work
 
-    queue, workers = _queue()
-    # a machine that went down leaves runs that DVC holds for running, for ever
-    dead = [row["id"] for row in queue if row["status"] == "Running" and not workers]
-    if dead:
-        _dvc("queue", "kill", "--force", *dead)
-    waiting = {row["name"] for row in queue if row["status"] in WAITING and row["id"] not in dead}
-    for arm, seed in runs:
-        name = _name(folder, arm, seed)
-        if (arm, seed) not in found and name not in waiting:
-            changes = {"seed": seed, **study.arms[arm]}
-            settings = [part for key, value in changes.items() for part in ("-S", f"{key}={_hydra(value)}")]
-            _dvc("exp", "run", "--queue", "-n", name, *settings)
-    # not captured: the workers would hold the pipe open until the last run has ended
-    command = [sys.executable, "-m", "dvc", "queue", "start", "-j", str(jobs)]
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-    workers = jobs
-    with bar(len(runs), folder.name, "runs", sum(run in found for run in runs)) as progress:
-        try:
-            while True:
-                before = workers
-                queue, workers = _queue()
-                done = {row["name"] for row in queue if row["status"] == "Success"}
-                new = _finished(
-                    folder, study, [run for run in runs if run not in found and _name(folder, *run) in done]
-                )
-                progress.update(len(new))
-                if new:
-                    found.update(new)
-                    _write(folder, study, list(found.values()))
-                left = sum(row["status"] in WAITING for row in queue)
-                if not left:
-                    break
-                if not workers and not before:
-                    print(f"nobody works on the queue any more, {left} runs are left: start again", file=sys.stderr)
-                    break
-                time.sleep(POLL)
-        except KeyboardInterrupt:
-            _dvc("queue", "stop", "--kill")
-            raise
-    found.update(_finished(folder, study, [run for run in runs if run not in found]))
-    failed = {row["name"] for row in queue if row["status"] == "Failed"}
-    failed &= {_name(folder, *run) for run in runs if run not in found}
+    missing = {_name(folder, *run): run for run in runs if run not in found}
+    with bar(len(runs), folder.name, "runs", len(runs) - len(missing)) as progress:
+
+        def collect(ended: Sequence[str]) -> list[str]:
+            new = _finished(folder, study, [missing[name] for name in ended])
+            progress.update(len(new))
+            if new:
+                found.update(new)
+                _write(folder, study, list(found.values()))
+            return [_name(folder, *run) for run in new]
+
+        wanted = {name: {"seed": seed, **study.arms[arm]} for name, (arm, seed) in missing.items()}
+        failed = work(wanted, jobs, collect)
     if failed:
-        print(f"failed: {', '.join(sorted(failed))}; `dvc queue logs NAME` says why", file=sys.stderr)
-
-
-def _hydra(value: Any) -> str:
-    """A value as `dvc exp run -S` reads it."""
-    return json.dumps(value) if not isinstance(value, str) else value
-
-
-def _queue() -> tuple[list[dict[str, str]], int]:
-    """Rows of `dvc queue status`, with id, name and status, and how many workers there are."""
-    found, workers = [], 0
-    for line in _dvc("queue", "status").splitlines():
-        words = line.split()
-        status = next((word for word in words if word in STATES), None)
-        if line.startswith("Worker status"):
-            workers = sum(int(word) for word in words if word.isdigit())
-        elif status and len(words) > 2:
-            found.append({"id": words[0], "name": words[1], "status": status})
-    return found, workers
-
-
-def _dvc(*arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "dvc", *arguments], capture_output=True, text=True, check=False)
-    if done.returncode:
-        reason = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise CoevolveError(
-            f"dvc {' '.join(arguments[:3])}: {reason[-1] if reason else 'failed'}; run it by hand to see more"
-        )
-    return done.stdout
+        print(f"failed: {', '.join(failed)}; `dvc queue logs NAME` says why", file=sys.stderr)
 
 
 def _write(folder: Path, study: "Study", results: list["Result"]) -> None:
