@@ -4,8 +4,8 @@ import contextlib
 import csv
 import re
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -65,10 +65,10 @@ def test_arms_run_from_the_queue(tmp_path: Path) -> None:
     pull_the_plug(tmp_path)
     first = project.run(*study, "--arms", "static", check=False)
     assert "1 of 2 runs" in first.stdout
-    plug = threading.Thread(target=pull_the_plug, args=(tmp_path, WORKER))
-    plug.start()
-    done = project.run(*study)
-    plug.join()
+    with ThreadPoolExecutor() as pool:
+        pulled = pool.submit(pull_the_plug, tmp_path, WORKER)
+        done = project.run(*study)
+        pulled.result()  # raises if there was nothing to kill
     assert "2 of 2 runs" in done.stdout
     rows = list(csv.DictReader((folder / "results.csv").open()))
     assert {(row["arm"], row["panel"]) for row in rows} >= {("static", "mail"), ("signals", "other tasks")}
