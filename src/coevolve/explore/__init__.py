@@ -110,7 +110,6 @@ def reflect(signal: Signal | None, task: Task, failed: Trajectory | None) -> dic
         "weakness": _weakness(signal, task, failed) if signal else [],
         "tried": [{"name": call.name, "arguments": call.arguments, "ok": call.ok} for call in made[:SHOWN]],
         "feedback": [call.observation[:200] for call in made if not call.ok][:SHOWN],
-        "unused": _unused(task, failed),
         "score": failed.score if failed else None,
     }
 
