@@ -49,7 +49,9 @@ def work(
             if not going:
                 return list(left)
             found = [status.get(name) for name in going]
-            short = short + 1 if set(found) - {*WAITING} or workers < (jobs if "Queued" in found else 1) else 0
+            lost = any(one not in WAITING for one in found)
+            needed = jobs if "Queued" in found else 1
+            short = short + 1 if lost or workers < needed else 0
             starts = 0 if ended else starts
             if short == PATIENCE:
                 if starts == STARTS:
