@@ -3,9 +3,10 @@
 import sys
 import time
 
-from coevolve.environments import Environment, make, names
+from coevolve.core.errors import CoevolveError
+from coevolve.environments.environment import Environment
+from coevolve.environments.registry import make, names
 from coevolve.environments.worker import WorkerEnvironment
-from coevolve.errors import CoevolveError
 
 STEPS, SECONDS = 20_000, 10.0  # at most, of each environment
 
@@ -39,7 +40,9 @@ def main() -> None:
             print(f"{name}: {error}")
             continue
         print(f"{name}: {1e6 * mean:.1f} us a step over {steps} steps", flush=True)
-    hosted, _ = step_seconds(WorkerEnvironment("miniworld", "coevolve.environments.miniworld:Miniworld"))
+    hosted, _ = step_seconds(
+        WorkerEnvironment("miniworld", "coevolve.environments.miniworld.miniworld_environment:Miniworld")
+    )
     inside, _ = step_seconds(make("miniworld"))
     print(f"a worker adds {1e3 * (hosted - inside):.3f} ms to a call")
 

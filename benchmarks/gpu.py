@@ -20,12 +20,12 @@ from typing import Any
 
 import torch
 
-from coevolve.environments.base import Environment
-from coevolve.environments.miniworld import Miniworld
+from coevolve.core.params import load
+from coevolve.core.task import Observation, Score, Task
+from coevolve.environments.environment import Environment
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.params import load
-from coevolve.records import Score, Task, Turn
-from coevolve.training import grpo
+from coevolve.stages.train import grpo
 
 # bf16 matrix rate (dense, FLOP a second) and memory bandwidth (bytes a second), from the makers' data sheets
 LIMITS = {"H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12), "A100": (312e12, 2.04e12), "L40S": (362e12, 0.864e12)}
@@ -40,9 +40,9 @@ WARM = 1  # steps that are not counted
 class BenchSession(MiniworldSession):
     """A few tools, and a reward that differs within every group."""
 
-    def reset(self, task: Task) -> Turn:
+    def reset(self, task: Task) -> Observation:
         turn = super().reset(task)
-        return Turn(turn.role, turn.content, (turn.tools or [])[:8])
+        return Observation(turn.role, turn.content, (turn.tools or [])[:8])
 
     def score(self) -> Score:
         return Score(float(self.number % 2))
@@ -90,7 +90,7 @@ def make(name: str, folder: Path) -> int:
     """A model directory of this shape; its number of parameters."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    from coevolve.policies.tiny.tokenizer import build
+    from coevolve.stages.base.tokenizer import build
 
     tokenizer = build([], [])
     tokenizer.add_special_tokens({"eos_token": "<|im_end|>", "additional_special_tokens": ["<|im_start|>"]})
@@ -118,13 +118,13 @@ def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, floa
     cuda = torch.cuda.is_available()
     acting = params.policy.model_copy(
         update={
-            "max_turns": 1, "max_tokens": 8192, "max_reply": args.reply, "max_seconds": 3600.0,
+            "max_turns": 1, "episode_tokens": 8192, "reply_tokens": args.reply, "max_seconds": 3600.0,
             "dtype": "bfloat16" if cuda else "float32", "template": {"enable_thinking": False},
         }
     )  # fmt: skip
     lora = params.train.lora.model_copy(update={"enabled": True, "rank": 16})
     vllm = params.train.vllm.model_copy(update={"mode": "colocate" if args.vllm else "off", "memory": 0.4})
-    knobs = params.train.model_copy(
+    config = params.train.model_copy(
         update={
             "steps": args.steps + WARM, "tasks_per_step": args.tasks, "group_size": 8, "refill_rounds": 0, "beta": 0.001,
             "micro_batch": args.micro_batch, "gradient_checkpointing": True, "lora": lora, "vllm": vllm, "save_steps": 999,
@@ -140,7 +140,7 @@ def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, floa
     )  # fmt: skip
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    grpo.train(knobs, acting, params.launch, world, job, clock.step)
+    grpo.train(config, acting, params.launch, world, job, clock.step)
     played = slice(WARM, None)
     rollout = sum(clock.rollout[played])
     sampled, read = sum(clock.sampled[played]), sum(clock.prompt[played]) + sum(clock.sampled[played])

@@ -16,16 +16,17 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 
-from coevolve.environments import make, trl_factory
+from coevolve.core.task import Observation, ToolCall
 from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.environments.registry import make
+from coevolve.environments.trl import trl_factory
 from coevolve.policies.text import RESPONSE_TEMPLATE
-from coevolve.policies.transformers import TransformersPolicy, load
-from coevolve.records import ToolCall, Turn
-from coevolve.rollout import Assignment, Episode, Limits, play
+from coevolve.policies.transformers_policy import TransformersPolicy, load
+from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
 
 POLICY = Path(__file__).parent.parent / "policies/0"
 WORLD = make("miniworld")
-LIMITS = Limits(max_turns=16, max_tokens=704, max_reply=64, max_seconds=600.0)
+LIMITS = Limits(max_turns=16, episode_tokens=704, reply_tokens=64, max_seconds=600.0)
 
 
 class Slow(MiniworldSession):
@@ -33,7 +34,7 @@ class Slow(MiniworldSession):
 
     latency = 0.0
 
-    def step(self, call: ToolCall) -> Turn:
+    def step(self, call: ToolCall) -> Observation:
         if self.latency:
             time.sleep(self.latency)
         return super().step(call)
@@ -61,7 +62,7 @@ def trl_seconds(model: Any, tokenizer: Any, tasks: list[Any], group: int) -> tup
                 output_dir=folder,
                 per_device_train_batch_size=len(tasks) * group,
                 num_generations=group,
-                max_completion_length=LIMITS.max_tokens,
+                max_completion_length=LIMITS.episode_tokens,
                 max_tool_calling_iterations=LIMITS.max_turns,
                 temperature=1.0,
                 beta=0.0,
@@ -76,7 +77,7 @@ def trl_seconds(model: Any, tokenizer: Any, tasks: list[Any], group: int) -> tup
         trainer.model.train()
         inputs = [row for row in rows for _ in range(group)]
         # 64 tokens a reply, as for ours: TRL only limits the whole
-        trainer.generation_config.max_new_tokens = LIMITS.max_reply
+        trainer.generation_config.max_new_tokens = LIMITS.reply_tokens
         torch.manual_seed(0)
         began = time.perf_counter()
         result = trainer._generate_and_score_completions(inputs)
@@ -87,9 +88,9 @@ def trl_seconds(model: Any, tokenizer: Any, tasks: list[Any], group: int) -> tup
 
 def our_seconds(model: Any, tokenizer: Any, tasks: list[Any], group: int) -> tuple[float, list[Episode]]:
     policy = TransformersPolicy(model, tokenizer, 1.0)
-    assignments = [Assignment(task, seed) for task in tasks for seed in range(group)]
+    assignments = [RolloutRequest(task, seed) for task in tasks for seed in range(group)]
     began = time.perf_counter()
-    episodes = play(policy, SlowWorld(), assignments, LIMITS)
+    episodes = rollout(policy, SlowWorld(), assignments, LIMITS)
     return time.perf_counter() - began, episodes
 
 

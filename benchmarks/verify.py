@@ -5,17 +5,18 @@ import json
 import time
 from dataclasses import asdict
 
-from coevolve.environments import make
-from coevolve.errors import CoevolveError
-from coevolve.explore import explore, requests
-from coevolve.explore.scripted import ScriptedExplorer
+from coevolve.core.errors import CoevolveError
+from coevolve.core.params import Explore
+from coevolve.environments.registry import make
 from coevolve.knowledge import learn
-from coevolve.params import Explore
-from coevolve.synthesize import synthesize
-from coevolve.synthesize.scripted import ScriptedSynthesizer
-from coevolve.verify import verify
+from coevolve.stages.explore.explorer import explore
+from coevolve.stages.explore.requests import requests
+from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
+from coevolve.stages.synthesize.synthesizer import synthesize
+from coevolve.stages.verify.judge import verify
 
-KNOBS = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=0, max_calls=8, tries=6)
+CONFIG = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=0, max_calls=8, tries=6)
 
 
 def main() -> None:
@@ -31,7 +32,7 @@ def main() -> None:
             continue
         tasks = world.tasks("seed")[:64]
         wanted = requests(world, tasks, [], [], args.count, 0, 0)
-        found = explore(ScriptedExplorer(world, learn(world, tasks, []), KNOBS), wanted, lambda count: None)
+        found = explore(ScriptedExplorer(world, learn(world, tasks, []), CONFIG), wanted, lambda count: None)
         candidates = synthesize(ScriptedSynthesizer(world, tasks, 0), found, args.count, lambda count: None)
         lines = [json.dumps(asdict(one)) for one in candidates]
         panels = {panel: world.tasks(panel) for panel in world.panels}

@@ -1,11 +1,11 @@
 """Stage `base`: the agent to start from. Writes policies/0: the embedded tiny policy, made from nothing, or a pointer to
 the model that `base.model` names, pinned."""
 
-from coevolve.files import Paths
-from coevolve.params import Params
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.stage import run
 from coevolve.policies.pretrained import point
-from coevolve.policies.tiny.recipe import make
-from coevolve.stage import run
+from coevolve.stages.base.recipe import make
 
 
 def main(params: Params) -> None:

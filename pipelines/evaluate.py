@@ -3,29 +3,29 @@
 Logs a run to MLflow and registers the policy as a version of `coevolve-policy`.
 """
 
-from coevolve.environments import make
-from coevolve.evaluate import evaluate, metrics
-from coevolve.files import Paths, read_tasks, write_json, write_jsonl
-from coevolve.params import Params
-from coevolve.policies import open_policy
-from coevolve.promotion import OUTCOMES
+from coevolve.core.io import read_tasks, write_json, write_jsonl
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.stage import run_iteration
+from coevolve.environments.fingerprint import open_environment
+from coevolve.policies.loading import open_policy
 from coevolve.rollout import Limits
-from coevolve.stage import run_iteration
-from coevolve.tracking import start
+from coevolve.stages.evaluate import OUTCOMES, evaluate, metrics
+from coevolve.tracking.run import start
 
 
 def main(params: Params, t: int) -> None:
-    knobs, folder = params.evaluate, Paths.evaluation(t)
-    environment = make(params.environment)
+    config, folder = params.evaluate, Paths.evaluation(t)
+    environment = open_environment(params.environment)
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
-    policy = open_policy(Paths.policy(t), params.policy, knobs.temperature)
+    policy = open_policy(Paths.policy(t), params.policy, config.temperature)
     limits = Limits.of(params.policy)
     with start(params.tracking, f"evaluate/{t}") as run:
-        run.params({"seed": params.seed, "policy": Paths.policy(t), "environment": params.environment, **dict(knobs)})
+        run.params({"seed": params.seed, "policy": Paths.policy(t), "environment": params.environment, **dict(config)})
         for name in panels:
             run.dataset(Paths.panel(name), "evaluation")
-        outcomes = evaluate(policy, environment, panels, limits, knobs, params.seed)
-        found = metrics(outcomes, knobs, params.seed)
+        outcomes = evaluate(policy, environment, panels, limits, config, params.seed)
+        found = metrics(outcomes, config, params.seed)
         write_jsonl(folder / OUTCOMES, outcomes)
         write_json(folder / "metrics.json", found)
         figures = {f"{panel}/{key}": one[key] for panel, one in found.items() for key in ("success", "score", "turns")}

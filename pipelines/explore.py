@@ -5,25 +5,28 @@ data/t/requests/explore with every request to an endpoint, its reply and what wa
 for nothing twice: scratch/requests has what was answered.
 """
 
-from coevolve.environments import make
-from coevolve.explore import explore, make_explorer, requests
-from coevolve.files import Paths, read_jsonl, read_tasks, read_trajectories, write_jsonl
-from coevolve.params import Params
-from coevolve.progress import bar
-from coevolve.records import Signal
-from coevolve.spending import metered
-from coevolve.stage import run_iteration
+from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.progress import bar
+from coevolve.core.records import Signal
+from coevolve.core.stage import run_iteration
+from coevolve.core.trajectories import read_trajectories
+from coevolve.endpoint.spending import metered
+from coevolve.environments.fingerprint import open_environment
+from coevolve.stages.explore.explorer import explore, make_explorer
+from coevolve.stages.explore.requests import requests
 
 
 def main(params: Params, t: int) -> None:
-    knobs = params.explore
-    environment = make(params.environment)
+    config = params.explore
+    environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment)
-    signals = read_jsonl(Paths.signals(t), Signal) if knobs.guidance == "signals" else []
+    signals = read_jsonl(Paths.signals(t), Signal) if config.guidance == "signals" else []
     trajectories = read_trajectories(Paths.trajectories(t))
-    count = 0 if knobs.schedule == "upfront" and t > 0 else knobs.explorations
+    count = 0 if config.schedule == "upfront" and t > 0 else config.explorations
     wanted = requests(environment, tasks, trajectories, signals, count, t, params.seed)
-    asked, folder = knobs.explorer == "endpoint", Paths.requests(t, "explore")
+    asked, folder = config.explorer == "endpoint", Paths.requests(t, "explore")
     with (
         bar(len(wanted), f"explore {t}", "explorations") as progress,
         metered(params.endpoint, asked, folder, progress) as meter,

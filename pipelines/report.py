@@ -7,16 +7,20 @@ challenges for the alias `champion`.
 from dataclasses import asdict
 from typing import Any
 
-from coevolve.files import Paths, read_jsonl, read_tasks, read_trajectories, write_json, write_text
-from coevolve.page import render
-from coevolve.page.charts import draw
-from coevolve.page.gather import gather, groups
-from coevolve.params import Params
-from coevolve.promotion import OUTCOMES, scores
-from coevolve.records import Signal, Trajectory, content_hash
-from coevolve.report import curve, flat, summarize, table, weakest
-from coevolve.stage import run, seconds
-from coevolve.tracking import policy_hash, start
+from coevolve.core.hashing import content_hash, policy_hash
+from coevolve.core.io import read_jsonl, read_tasks, write_json, write_text
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.records import Signal, Trajectory
+from coevolve.core.stage import run, seconds
+from coevolve.core.trajectories import read_trajectories
+from coevolve.stages.evaluate import OUTCOMES
+from coevolve.stages.report.champion import scores
+from coevolve.stages.report.page.panels import draw
+from coevolve.stages.report.page.render import render
+from coevolve.stages.report.page.view import gather, groups
+from coevolve.stages.report.summary import curve, flat, summarize, table, weakest
+from coevolve.tracking.run import start
 
 
 def main(params: Params) -> None:
@@ -56,7 +60,7 @@ def main(params: Params) -> None:
             "panel": panel,
             "scores": scores(Paths.evaluation(holder) / OUTCOMES, panel),
             "outcomes": OUTCOMES,
-            "knobs": dict(params.evaluate),
+            "config": dict(params.evaluate),
             "max_regressions": params.report.max_regressions,
             "seed": params.seed,
         }

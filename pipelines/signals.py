@@ -4,17 +4,18 @@ Reads data/t/trajectories.parquet and data/t/attempts.jsonl; writes data/t/signa
 with the attempts of iteration t added.
 """
 
-from coevolve.files import Paths, write_jsonl
-from coevolve.params import Params
-from coevolve.signals import extract
-from coevolve.signals.table import open_table
-from coevolve.stage import run_iteration
+from coevolve.core.io import write_jsonl
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.stage import run_iteration
+from coevolve.stages.signals.extract import extract
+from coevolve.stages.signals.table import open_table
 
 
 def main(params: Params, t: int) -> None:
-    knobs = params.signals
+    config = params.signals
     with open_table(Paths.trajectories(t), Paths.attempts(t)) as table:
-        signals = extract(table, t, knobs.window, knobs.rare_threshold, knobs.kinds)
+        signals = extract(table, t, config.window, config.rare_threshold, config.kinds)
         write_jsonl(Paths.signals(t), signals)
         write_jsonl(Paths.attempts(t + 1), (visit.attempt for visit in table.visits()))
 

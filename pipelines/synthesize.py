@@ -4,18 +4,19 @@ Reads data/t/explorations.jsonl; writes data/t/candidates.jsonl, and data/t/requ
 endpoint, its reply and what was spent.
 """
 
-from coevolve.environments import make
-from coevolve.files import Paths, read_jsonl, read_tasks, write_jsonl
-from coevolve.params import Params
-from coevolve.progress import bar
-from coevolve.records import Exploration
-from coevolve.spending import metered
-from coevolve.stage import run_iteration
-from coevolve.synthesize import make_synthesizer, synthesize
+from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.progress import bar
+from coevolve.core.records import Exploration
+from coevolve.core.stage import run_iteration
+from coevolve.endpoint.spending import metered
+from coevolve.environments.fingerprint import open_environment
+from coevolve.stages.synthesize.synthesizer import make_synthesizer, synthesize
 
 
 def main(params: Params, t: int) -> None:
-    environment = make(params.environment)
+    environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment)
     explorations = read_jsonl(Paths.explorations(t), Exploration)
     count, asked = params.synthesize.count, params.synthesize.synthesizer == "endpoint"

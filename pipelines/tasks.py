@@ -1,13 +1,15 @@
 """Stage `tasks`: the seed tasks that the loop starts from, and the frozen panels of the environment.
 
-Writes data/0/tasks.jsonl, data/0/attempts.jsonl (nothing has been attempted yet) and data/panels/NAME.jsonl.
+Writes data/environment.json, which says what the environment is, data/0/tasks.jsonl, data/0/attempts.jsonl (nothing has been attempted yet) and data/panels/NAME.jsonl.
 """
 
-from coevolve.environments import make
-from coevolve.errors import CoevolveError
-from coevolve.files import Paths, write_jsonl
-from coevolve.params import Params
-from coevolve.stage import run
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import write_json, write_jsonl
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.stage import run
+from coevolve.environments.fingerprint import identity
+from coevolve.environments.registry import make
 
 
 def main(params: Params) -> None:
@@ -18,6 +20,7 @@ def main(params: Params) -> None:
             f"expected one of: {', '.join(environment.panels)}"
         )
     seed = environment.tasks("seed")[: params.tasks.seed_tasks]
+    write_json(Paths.environment, identity(environment))
     write_jsonl(Paths.tasks(0), seed)
     write_jsonl(Paths.attempts(0), [])
     print(f"{Paths.tasks(0)}: {len(seed)} tasks")

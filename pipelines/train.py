@@ -8,22 +8,31 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from coevolve import launch
-from coevolve.environments import make
-from coevolve.environments.base import Environment
-from coevolve.files import Paths, claim, read_tasks, scratch
-from coevolve.params import Params
-from coevolve.records import Task, content_hash
-from coevolve.stage import run_iteration
-from coevolve.tracking import file_hash, policy_hash, start
+from coevolve.core import launch
+from coevolve.core.hashing import content_hash, file_hash, policy_hash
+from coevolve.core.imports import digest
+from coevolve.core.io import read_tasks
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.scratch import claim, scratch
+from coevolve.core.stage import run_iteration
+from coevolve.core.task import Task
+from coevolve.environments.environment import Environment
+from coevolve.environments.fingerprint import open_environment
+from coevolve.tracking.run import start
 
 
 def main(params: Params, t: int) -> int:
-    environment = make(params.environment)
+    environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment)
-    parent, policy, knobs = Paths.policy(t), params.policy, params.train
-    inputs = [params.seed, t, knobs.model_dump(), policy.model_dump(), params.launch.model_dump()]
-    hashes = [environment.fingerprint, file_hash(Paths.tasks(t)), policy_hash(parent)]
+    parent, policy, config = Paths.policy(t), params.policy, params.train
+    inputs = [params.seed, t, config.model_dump(), policy.model_dump(), params.launch.model_dump()]
+    # what another code, environment, dataset or parent left half-done is not gone on with
+    hashes = [
+        digest(Path(__file__).resolve()),
+        *map(file_hash, (Paths.environment, Paths.tasks(t))),
+        policy_hash(parent),
+    ]
     fingerprint = content_hash([*inputs, *hashes])
     place = scratch() / "train" / fingerprint
     if launch.inside():
@@ -39,9 +48,9 @@ def main(params: Params, t: int) -> int:
 def _train(
     params: Params, environment: Environment, tasks: Sequence[Task], t: int, fingerprint: str, folder: Path
 ) -> int:
-    from coevolve.training.grpo import Job, train
+    from coevolve.stages.train.grpo import Job, train
 
-    parent, policy, knobs = Paths.policy(t), params.policy, params.train
+    parent, policy, config = Paths.policy(t), params.policy, params.train
     job = Job(
         iteration=t,
         seed=params.seed,
@@ -56,10 +65,10 @@ def _train(
     with run or nullcontext() as tracked:
         if tracked:
             place = {"seed": params.seed, "iteration": t, "environment": params.environment}
-            tracked.params({**place, **knobs.model_dump(), **params.launch.model_dump()})
+            tracked.params({**place, **config.model_dump(), **params.launch.model_dump()})
             tracked.dataset(Paths.tasks(t), "training")
         train(
-            knobs,
+            config,
             policy,
             params.launch,
             environment,

@@ -4,16 +4,17 @@ Writes data/next/tasks.jsonl, and data/next/validation with report.md, quarantin
 A critical failure stops the pipeline; the report is written all the same.
 """
 
-from coevolve.environments import make
-from coevolve.errors import CoevolveError
-from coevolve.files import Paths, read_jsonl_objects, read_tasks, write_jsonl
-from coevolve.params import Params
-from coevolve.stage import run_iteration
-from coevolve.validate import validate, write
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_jsonl_objects, read_tasks, write_jsonl
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.stage import run_iteration
+from coevolve.environments.fingerprint import open_environment
+from coevolve.stages.validate import validate, write
 
 
 def main(params: Params, t: int) -> None:
-    environment = make(params.environment)
+    environment = open_environment(params.environment)
     sources = [Paths.tasks(t), Paths.verified(t) / "accepted.jsonl"]
     rows = [value for source in sources for _, value in read_jsonl_objects(source)]
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}

@@ -3,19 +3,20 @@
 Reads data/t/candidates.jsonl; writes data/t/verified/verdicts.jsonl and data/t/verified/accepted.jsonl.
 """
 
-from coevolve.environments import make
-from coevolve.files import Paths, read_tasks, write_jsonl
-from coevolve.params import Params
-from coevolve.policies import open_policy
-from coevolve.progress import bar
+from coevolve.core.io import read_tasks, write_jsonl
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.progress import bar
+from coevolve.core.stage import run_iteration
+from coevolve.environments.fingerprint import open_environment
+from coevolve.policies.loading import open_policy
 from coevolve.rollout import Limits
-from coevolve.stage import run_iteration
-from coevolve.verify import pass_rates, read_lines, verify, with_pass_rate
+from coevolve.stages.verify.judge import pass_rates, read_lines, verify, with_pass_rate
 
 
 def main(params: Params, t: int) -> None:
-    knobs = params.verify
-    environment = make(params.environment)
+    config = params.verify
+    environment = open_environment(params.environment)
     known = read_tasks(Paths.tasks(t), params.environment)
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
     lines = read_lines(Paths.candidates(t))
@@ -25,19 +26,19 @@ def main(params: Params, t: int) -> None:
             lines,
             known,
             panels,
-            knobs.near_duplicate,
-            knobs.processes,
+            config.near_duplicate,
+            config.processes,
             progress.update,
-            knobs.enabled,
+            config.enabled,
         )
     accepted = [task for verdict, task in judged if verdict.accepted and task is not None]
     rates: dict[str, float] = {}
-    if accepted and knobs.pass_rate_samples:
+    if accepted and config.pass_rate_samples:
         policy = open_policy(Paths.policy(t + 1), params.policy, params.train.temperature)
         limits = Limits.of(params.policy)
-        with bar(len(accepted) * knobs.pass_rate_samples, f"pass rates {t}", "episodes") as progress:
+        with bar(len(accepted) * config.pass_rate_samples, f"pass rates {t}", "episodes") as progress:
             rates = pass_rates(
-                policy, environment, accepted, limits, knobs.pass_rate_samples, params.seed, progress.update
+                policy, environment, accepted, limits, config.pass_rate_samples, params.seed, progress.update
             )
     judged = [with_pass_rate(verdict, task, rates) for verdict, task in judged]
     write_jsonl(Paths.verified(t) / "verdicts.jsonl", (verdict for verdict, _ in judged))

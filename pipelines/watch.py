@@ -5,13 +5,15 @@ Past a critical limit of the section `watch` of params.yaml the pipeline stops h
 
 from itertools import groupby
 
-from coevolve.environments import make
-from coevolve.errors import CoevolveError
-from coevolve.files import Paths, read_jsonl, read_jsonl_objects, read_tasks, read_trajectories, write_json
-from coevolve.params import Params
-from coevolve.records import Attempt, Verdict
-from coevolve.stage import run_iteration
-from coevolve.watch import indicators, measure
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks, write_json
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.records import Attempt, Verdict
+from coevolve.core.stage import run_iteration
+from coevolve.core.trajectories import read_trajectories
+from coevolve.environments.fingerprint import open_environment
+from coevolve.stages.watch import indicators, measure
 
 
 def main(params: Params, t: int) -> None:
@@ -19,7 +21,7 @@ def main(params: Params, t: int) -> None:
     groups = groupby(trajectories, key=lambda one: (one.step, one.group))
     values = measure(
         ([one.calls for one in group] for _, group in groups),
-        len(make(params.environment).tools()),
+        len(open_environment(params.environment).tools()),
         [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl")],
         read_jsonl(Paths.attempts(t + 1), Attempt),
         t,

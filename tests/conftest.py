@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-
-ROOT = Path(__file__).parent.parent
 
 
 @contextmanager

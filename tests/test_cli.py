@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from coevolve.cli import COMMANDS
-from coevolve.environments import make
+from coevolve.core.io import read_tasks, write_jsonl
 from coevolve.environments.contract import CHECKS
-from coevolve.files import read_tasks, write_jsonl
+from coevolve.environments.registry import make
 
 
 def coevolve(*arguments: str, cwd: Path | None = None, typed: str = "") -> subprocess.CompletedProcess[str]:

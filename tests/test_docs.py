@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests import ROOT
+
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 NAMED = re.compile(r"`((?:tests|benchmarks|pipelines|studies|src/coevolve)/[\w/.-]+)`")
 MODULE = re.compile(r"`((?:[a-z_]+/)*[a-z_]+\.py)`")
@@ -40,7 +41,7 @@ def test_files_that_are_named_are_there(page: Path) -> None:
 
 
 def test_every_arm_that_a_page_names_is_in_the_study() -> None:
-    from coevolve.study import load
+    from coevolve.readers.study import load
 
     arms = set(load(ROOT / "studies/ablation/study.yaml").arms)
     text = (ROOT / "docs/paper-to-code.md").read_text(encoding="utf-8")

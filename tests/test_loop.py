@@ -7,22 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.environments import make
-from coevolve.explore import explore, requests
-from coevolve.explore.scripted import ScriptedExplorer
-from coevolve.files import write_trajectories
+from coevolve.core.params import Explore
+from coevolve.core.records import SignalKind
+from coevolve.core.trajectories import write_trajectories
+from coevolve.environments.registry import make
 from coevolve.knowledge import learn
-from coevolve.params import Explore
-from coevolve.policies.scripted import ReferencePolicy
-from coevolve.records import SignalKind
-from coevolve.rollout import Assignment, Limits, play
-from coevolve.signals import extract
-from coevolve.signals.table import open_table
-from coevolve.synthesize import synthesize
-from coevolve.synthesize.scripted import ScriptedSynthesizer
-from coevolve.verify import verify
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.explore.explorer import explore
+from coevolve.stages.explore.requests import requests
+from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.signals.extract import extract
+from coevolve.stages.signals.table import open_table
+from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
+from coevolve.stages.synthesize.synthesizer import synthesize
+from coevolve.stages.verify.judge import verify
 
-KNOBS = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=128, max_calls=8, tries=12)
+CONFIG = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=128, max_calls=8, tries=12)
 
 
 @pytest.mark.parametrize("name", ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])])
@@ -32,21 +33,21 @@ def test_trajectories_become_signals_and_signals_accepted_tasks(name: str, tmp_p
     trajectories = []
     for step, corruption in enumerate((0.1, 0.1, 0.5)):  # it forgets
         assignments = [
-            Assignment(task, 100 * step + sample, step=step, group=group, sample=sample)
+            RolloutRequest(task, 100 * step + sample, step=step, group=group, sample=sample)
             for group, task in enumerate(tasks)
             for sample in range(4)
         ]
         policy = ReferencePolicy(environment, corruption)
-        episodes = play(policy, environment, assignments, Limits(60, 10**6, 64, 60.0))
+        episodes = rollout(policy, environment, assignments, Limits(60, 10**6, 64, 60.0))
         trajectories += [episode.trajectory for episode in episodes]
     write_trajectories(tmp_path / "trajectories.parquet", trajectories)
     with open_table(tmp_path / "trajectories.parquet") as table:
         signals = list(extract(table, 0, 5, 2.0, list(SignalKind)))
     assert {signal.kind for signal in signals} == set(SignalKind)
 
-    wanted = requests(environment, tasks, trajectories, signals, KNOBS.explorations, 0, 0)
+    wanted = requests(environment, tasks, trajectories, signals, CONFIG.explorations, 0, 0)
     found = explore(
-        ScriptedExplorer(environment, learn(environment, tasks, trajectories), KNOBS), wanted, lambda count: None
+        ScriptedExplorer(environment, learn(environment, tasks, trajectories), CONFIG), wanted, lambda count: None
     )
     assert {one for exploration in found for one in exploration.signal_ids} <= {one.signal_id for one in signals}
     candidates = synthesize(ScriptedSynthesizer(environment, tasks, 0), found, 64, lambda count: None)
@@ -58,10 +59,10 @@ def test_trajectories_become_signals_and_signals_accepted_tasks(name: str, tmp_p
 
     # the environment's own checker passes them, and nothing else does
     for corruption, share in ((0.0, 1.0), (1.0, 0.0)):
-        episodes = play(
+        episodes = rollout(
             ReferencePolicy(environment, corruption),
             environment,
-            [Assignment(replace(task, split="x"), 0) for task in accepted],
+            [RolloutRequest(replace(task, split="x"), 0) for task in accepted],
             Limits(60, 10**6, 64, 60.0),
         )
         assert sum(one.trajectory.success for one in episodes) == share * len(accepted)

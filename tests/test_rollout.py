@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 
-from coevolve.environments import make
+from coevolve.core.records import StopReason
+from coevolve.core.task import Observation, ToolCall
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.policies.base import Conversation, Reply
-from coevolve.policies.scripted import ReferencePolicy
-from coevolve.records import StopReason, ToolCall, Turn
-from coevolve.rollout import Assignment, Limits, judged, play
+from coevolve.environments.registry import make
+from coevolve.policies.policy import Conversation, Reply
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 
 WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:12]
-LIMITS = Limits(max_turns=16, max_tokens=512, max_reply=64, max_seconds=30.0)
+LIMITS = Limits(max_turns=16, episode_tokens=512, reply_tokens=64, max_seconds=30.0)
 
 
 class Says:
@@ -43,22 +44,22 @@ class Around:
 
 
 def test_the_reference_policy_succeeds_and_its_corruption_fails() -> None:
-    right = play(ReferencePolicy(WORLD), WORLD, [Assignment(task, 0) for task in TASKS], LIMITS)
+    right = rollout(ReferencePolicy(WORLD), WORLD, [RolloutRequest(task, 0) for task in TASKS], LIMITS)
     assert all(one.trajectory.success for one in right)
     assert {one.trajectory.stop_reason for one in right} == {StopReason.DONE}
-    wrong = play(ReferencePolicy(WORLD, 1.0), WORLD, [Assignment(task, 0) for task in TASKS], LIMITS)
+    wrong = rollout(ReferencePolicy(WORLD, 1.0), WORLD, [RolloutRequest(task, 0) for task in TASKS], LIMITS)
     assert not any(one.trajectory.success for one in wrong)
 
 
 def test_episodes_come_in_the_order_of_assignments_whatever_the_batch() -> None:
-    assignments = [Assignment(task, 0, step=3, group=row, sample=1) for row, task in enumerate(TASKS)]
-    whole, parts = (play(ReferencePolicy(WORLD), WORLD, assignments, LIMITS, batch=size) for size in (64, 5))
+    assignments = [RolloutRequest(task, 0, step=3, group=row, sample=1) for row, task in enumerate(TASKS)]
+    whole, parts = (rollout(ReferencePolicy(WORLD), WORLD, assignments, LIMITS, batch=size) for size in (64, 5))
     assert [one.trajectory for one in whole] == [one.trajectory for one in parts]
     assert [one.trajectory.task_id for one in whole] == [task.task_id for task in TASKS]
 
 
 def test_calls_are_recorded_with_their_outcome() -> None:
-    (episode,) = play(ReferencePolicy(WORLD), WORLD, [Assignment(TASKS[0], 0)], LIMITS)
+    (episode,) = rollout(ReferencePolicy(WORLD), WORLD, [RolloutRequest(TASKS[0], 0)], LIMITS)
     assert [ToolCall(call.name, call.arguments) for call in episode.trajectory.calls] == TASKS[0].reference[0]
     assert all(call.ok for call in episode.trajectory.calls)
     assert [message["role"] for message in episode.trajectory.messages][:3] == ["user", "assistant", "tool"]
@@ -74,7 +75,7 @@ def test_calls_are_recorded_with_their_outcome() -> None:
     ],
 )
 def test_every_end_has_its_reason(reply: Reply, reason: StopReason, turns: int) -> None:
-    (episode,) = play(Says(reply), WORLD, [Assignment(TASKS[0], 0)], LIMITS)
+    (episode,) = rollout(Says(reply), WORLD, [RolloutRequest(TASKS[0], 0)], LIMITS)
     assert episode.trajectory.stop_reason is reason
     assert len(episode.replies) == turns
     assert not episode.trajectory.success
@@ -85,13 +86,13 @@ def test_tokens_are_counted_against_the_budget() -> None:
 
     class Counts(Says):
         def act(self, conversations: list[Conversation]) -> list[Reply]:
-            seen.append(conversations[0].budget)
+            seen.append(conversations[0].room)
             return super().act(conversations)
 
-    play(
+    rollout(
         Counts(Reply("x", [ToolCall("balance", {})], [1] * 5, [2] * 3, [0.0] * 3)),
         WORLD,
-        [Assignment(TASKS[0], 0)],
+        [RolloutRequest(TASKS[0], 0)],
         LIMITS,
     )
     assert seen[:3] == [512, 504, 496]
@@ -99,35 +100,35 @@ def test_tokens_are_counted_against_the_budget() -> None:
 
 def test_an_environment_that_breaks_is_not_the_agents_failure() -> None:
     class Breaks(MiniworldSession):
-        def step(self, call: ToolCall) -> Turn:
+        def step(self, call: ToolCall) -> Observation:
             raise OSError("gone")
 
-    episodes = play(ReferencePolicy(WORLD), Around(Breaks), [Assignment(task, 0) for task in TASKS[:2]], LIMITS)
+    episodes = rollout(ReferencePolicy(WORLD), Around(Breaks), [RolloutRequest(task, 0) for task in TASKS[:2]], LIMITS)
     assert {one.trajectory.stop_reason for one in episodes} == {StopReason.ENVIRONMENT_FAILED}
     assert "OSError: gone" in episodes[0].trajectory.messages[-1]["content"]
-    assert list(judged(episodes)) == []
+    assert list(scored(episodes)) == []
 
 
 def test_an_environment_that_hangs_times_out() -> None:
     class Hangs(MiniworldSession):
-        def step(self, call: ToolCall) -> Turn:
+        def step(self, call: ToolCall) -> Observation:
             time.sleep(1.5)
             return super().step(call)
 
     limits = Limits(16, 512, 64, 0.3)
-    (episode,) = play(ReferencePolicy(WORLD), Around(Hangs), [Assignment(TASKS[0], 0)], limits)
+    (episode,) = rollout(ReferencePolicy(WORLD), Around(Hangs), [RolloutRequest(TASKS[0], 0)], limits)
     assert episode.trajectory.stop_reason is StopReason.TIMEOUT
     assert episode.trajectory.score == 0.0
 
 
 def test_environments_step_concurrently() -> None:
     class Slow(MiniworldSession):
-        def step(self, call: ToolCall) -> Turn:
+        def step(self, call: ToolCall) -> Observation:
             time.sleep(0.05)
             return super().step(call)
 
     began = time.monotonic()
-    assignments = [Assignment(TASKS[0], seed) for seed in range(16)]
-    play(ReferencePolicy(WORLD), Around(Slow), assignments, LIMITS)
+    assignments = [RolloutRequest(TASKS[0], seed) for seed in range(16)]
+    rollout(ReferencePolicy(WORLD), Around(Slow), assignments, LIMITS)
     one_after_the_other = 16 * len(TASKS[0].reference[0]) * 0.05
     assert time.monotonic() - began < one_after_the_other / 2

@@ -2,8 +2,8 @@
 
 from itertools import combinations
 
+from coevolve.core.task import ToolCall
 from coevolve.environments.methods import MethodEnvironment
-from coevolve.records import ToolCall
 
 ROOMS = ("hall", "attic", "cellar", "kitchen", "study", "bath", "porch", "garage")
 

@@ -1,10 +1,11 @@
-"""Chains of calls, replayed: what each call did, and which calls are only how, not what."""
+"""Chains of calls, replayed: what each call did, where its values came from, and which calls are only how, not what."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from coevolve.environments.base import Session
-from coevolve.records import CallOutcome, Task, ToolCall
-from coevolve.wording import source_of
+from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.environments.environment import Session
 
 
 def replay(
@@ -58,3 +59,68 @@ def precondition(session: Session, task: Task, chain: Sequence[CallOutcome], pos
             if lost and source_of(key, value, [without[moved]], 1) is None:
                 return False
     return True
+
+
+def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """(key, scalar) of a JSON value; items of a list carry the list's key."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from leaves(inner, str(name))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from leaves(inner, key)
+    else:
+        yield key, value
+
+
+def observed(text: str) -> list[tuple[str, Any]]:
+    """The leaves of an observation; plain text is one leaf without a key."""
+    try:
+        return list(leaves(json.loads(text)))
+    except ValueError:
+        return [("", text)]
+
+
+def is_identifier(key: str) -> bool:
+    """Whether an argument of this name takes what only the environment knows."""
+    return key.lower().endswith("id")
+
+
+def source_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int, single: bool = True) -> int | None:
+    """Position of the last call before ``before`` that revealed ``value``; None if a person must have given it.
+
+    Numbers coincide easily: they count only where the names agree or the argument is an identifier. A name among
+    several that a lookup found (``single``) cannot be described by that lookup, and so is given as well.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and len(value) < 2):
+        return None
+    for position in range(before - 1, -1, -1):
+        call = chain[position]
+        if not call.ok or any(given == value for _, given in leaves(call.arguments)):
+            continue
+        leaves_found = observed(call.observation)
+        for name, found in leaves_found:
+            same = found == value and type(found) is type(value)
+            if not same or not (isinstance(value, str) or name == key or is_identifier(key)):
+                continue
+            if is_identifier(key) or not single or _alone(name, leaves_found):
+                return position
+    return None
+
+
+def _alone(name: str, found: Sequence[tuple[str, Any]]) -> bool:
+    """Whether an observation holds one value of this name."""
+    return len({json.dumps(value) for other, value in found if other == name}) == 1
+
+
+def ambiguous(chain: Sequence[CallOutcome]) -> bool:
+    """Whether some identifier is one of several that its lookup found: words cannot say which is meant."""
+    for position, call in enumerate(chain):
+        for key, value in call.arguments.items():
+            source = source_of(key, value, chain, position)
+            if source is None:
+                continue
+            found = observed(chain[source].observation)
+            if not any(_alone(name, found) for name, other in found if other == value):
+                return True
+    return False

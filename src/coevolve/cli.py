@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from coevolve import __version__
-from coevolve.stage import guard
+from coevolve.core.stage import guard
 
 COMMANDS = {
     "evaluate": "play a policy on an environment's panels and print a table by category",

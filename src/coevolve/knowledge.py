@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coevolve.chains import replay
-from coevolve.environments.base import Environment
-from coevolve.records import CallOutcome, Task, Trajectory
-from coevolve.wording import source_of
+from coevolve.chains import replay, source_of
+from coevolve.core.records import Trajectory
+from coevolve.core.task import CallOutcome, Task
+from coevolve.environments.environment import Environment
 
 Place = tuple[str, str]  # a tool and one of its arguments
 REPLAYED = 400  # known tasks that are replayed, at most

@@ -11,10 +11,12 @@ from concurrent.futures import TimeoutError as LateError
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from coevolve.environments.base import Environment, Session
-from coevolve.params import PolicySection
-from coevolve.policies.base import Conversation, Policy, Reply
-from coevolve.records import CallOutcome, Score, StopReason, Task, Trajectory, content_hash
+from coevolve.core.hashing import content_hash
+from coevolve.core.params import PolicySection
+from coevolve.core.records import StopReason, Trajectory
+from coevolve.core.task import CallOutcome, Score, Task
+from coevolve.environments.environment import Environment, Session
+from coevolve.policies.policy import Conversation, Policy, Reply
 
 MISREAD_LIMIT = 3  # unreadable replies in a row that end an episode
 
@@ -24,17 +26,17 @@ class Limits:
     """Of one episode: the agent's replies, tokens (prompt and observations included), tokens of one reply, seconds."""
 
     max_turns: int
-    max_tokens: int
-    max_reply: int
+    episode_tokens: int
+    reply_tokens: int
     max_seconds: float
 
     @staticmethod
-    def of(knobs: PolicySection) -> "Limits":
-        return Limits(knobs.max_turns, knobs.max_tokens, knobs.max_reply, knobs.max_seconds)
+    def of(config: PolicySection) -> "Limits":
+        return Limits(config.max_turns, config.episode_tokens, config.reply_tokens, config.max_seconds)
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class RolloutRequest:
     """A task to play once. ``group`` numbers the attempts at one task in one step together, ``sample`` is the attempt."""
 
     task: Task
@@ -54,10 +56,10 @@ class Episode:
     seconds: float
 
 
-def play(
+def rollout(
     policy: Policy,
     environment: Environment,
-    assignments: Sequence[Assignment],
+    assignments: Sequence[RolloutRequest],
     limits: Limits,
     batch: int = 256,
     workers: int = 32,
@@ -120,7 +122,7 @@ def _concurrently(pool: ThreadPoolExecutor, jobs: Sequence[tuple["_Running", Cal
 class _Running:
     """An episode on its way. Its methods never raise: what the environment breaks becomes a stop reason."""
 
-    assignment: Assignment
+    assignment: RolloutRequest
     environment: Environment
     limits: Limits
     session: Session | None = None
@@ -138,7 +140,7 @@ class _Running:
     def __post_init__(self) -> None:
         task = self.assignment.task
         self.conversation = Conversation(
-            0, [], [], task, self.assignment.seed, self.limits.max_tokens, self.limits.max_reply
+            0, [], [], task, self.assignment.seed, self.limits.episode_tokens, self.limits.reply_tokens
         )
 
     def seconds_left(self) -> float:
@@ -161,9 +163,9 @@ class _Running:
         self.replies.append(reply)
         self._hear("assistant", reply.text)
         if reply.prompt_tokens:
-            self.conversation.budget = self.limits.max_tokens - reply.prompt_tokens - reply.reply_tokens
+            self.conversation.room = self.limits.episode_tokens - reply.prompt_tokens - reply.reply_tokens
         else:
-            self.conversation.budget -= len(reply.prompt_ids) + len(reply.token_ids)
+            self.conversation.room -= len(reply.prompt_ids) + len(reply.token_ids)
         try:
             if reply.truncated:
                 self._end(StopReason.MAX_TOKENS)
@@ -254,6 +256,6 @@ class _Running:
         return Episode(trajectory, list(self.replies), self.ended - self.began)
 
 
-def judged(episodes: Sequence[Episode]) -> Iterator[Episode]:
+def scored(episodes: Sequence[Episode]) -> Iterator[Episode]:
     """Those that say something about the agent."""
     return (one for one in episodes if one.trajectory.stop_reason is not StopReason.ENVIRONMENT_FAILED)

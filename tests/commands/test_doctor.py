@@ -9,9 +9,8 @@ import pytest
 
 from coevolve.commands.doctor import run
 from coevolve.commands.profile import apply
+from tests import ROOT
 from tests.endpoint.proxy import proxy
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from coevolve.commands.profile import PARAMS, apply, names, run
-from coevolve.errors import CoevolveError
-from coevolve.params import load
-
-ROOT = Path(__file__).parents[2]
+from coevolve.core.errors import CoevolveError
+from coevolve.core.params import load
+from tests import ROOT
 
 
 @pytest.fixture
@@ -43,7 +42,7 @@ def test_a_profile_is_valid_keeps_the_comments_and_can_be_undone(name: str, para
 
 def test_every_profile_can_be_undone_by_the_laptop_and_says_where_its_values_come_from() -> None:
     from coevolve.commands.profile import _leaves, _text
-    from coevolve.params import read_yaml
+    from coevolve.core.params import read_yaml
 
     keys = {name: {key for key, _ in _leaves(read_yaml(_text(name)))} for name in names()}
     for name in names():

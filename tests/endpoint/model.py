@@ -10,15 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coevolve.environments import make
-from coevolve.environments.miniworld import Miniworld
-from coevolve.explore.endpoint import MEANING
+from coevolve.core.records import SignalKind
+from coevolve.core.task import ToolCall
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve.environments.registry import make
 from coevolve.policies.text import RESPONSE_TEMPLATE, render_call
-from coevolve.policies.tiny.recipe import example, supervise
-from coevolve.policies.tiny.tokenizer import build
-from coevolve.policies.transformers import load
-from coevolve.prompts import prompt
-from coevolve.records import SignalKind, ToolCall
+from coevolve.policies.transformers_policy import load
+from coevolve.prompts.prompt import prompt
+from coevolve.stages.base.recipe import example, supervise
+from coevolve.stages.base.tokenizer import build
+from coevolve.stages.explore.endpoint_explorer import MEANING
+from tests import ROOT
 
 TITLES = ("yoga", "exam", "dinner", "concert", "workshop", "meeting", "hike", "picnic")
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday")
@@ -29,7 +31,7 @@ REFLECTION = {
     "try": ["plan an event with add_event", "fill the wallet with top_up"],
 }
 STEPS, BATCH = 160, 8
-POLICY = Path(__file__).parents[2] / "policies" / "0"
+POLICY = ROOT / "policies" / "0"
 
 
 def _instruction(rng: random.Random, tasks: list[Any]) -> str:

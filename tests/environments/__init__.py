@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from coevolve.environments import make
-from coevolve.errors import CoevolveError
+from coevolve.core.errors import CoevolveError
+from coevolve.environments.registry import make
 
 
 def make_or_skip(name: str) -> Any:

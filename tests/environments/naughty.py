@@ -4,14 +4,14 @@ import os
 import re
 import time
 
-from coevolve.environments.miniworld import Miniworld
+from coevolve.core.errors import CoevolveError
+from coevolve.core.task import Observation, ToolCall
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.errors import CoevolveError
-from coevolve.records import ToolCall, Turn
 
 
 class NaughtySession(MiniworldSession):
-    def step(self, call: ToolCall) -> Turn:
+    def step(self, call: ToolCall) -> Observation:
         if call.name == "crash":
             print("last words")
             os._exit(3)

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from coevolve.environments import make
-from coevolve.environments.bfcl import CATEGORIES
+from coevolve.core.errors import CoevolveError
+from coevolve.core.seeding import generator
+from coevolve.core.task import Score, Task, ToolCall
+from coevolve.environments.bfcl.bfcl_environment import CATEGORIES
 from coevolve.environments.bfcl.quarantine import QUARANTINE
-from coevolve.errors import CoevolveError
-from coevolve.records import Score, Task, ToolCall
-from coevolve.seeding import generator
+from coevolve.environments.registry import make
 from tests.environments import make_or_skip
 
 WORLD = make_or_skip("bfcl")
@@ -216,6 +216,6 @@ def test_schemas_are_json_schemas() -> None:
 
 
 def test_missing_installation_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coevolve.environments.bfcl.data.find_spec", lambda name: None)
+    monkeypatch.setattr("coevolve.environments.bfcl.bfcl_environment.data.find_spec", lambda name: None)
     with pytest.raises(CoevolveError, match="coevolve env install bfcl"):
         make("bfcl")

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from collections import Counter
 
-from coevolve.records import Task, ToolCall
+from coevolve.core.task import Task, ToolCall
 from tests.environments import make_or_skip
 
 WORLD = make_or_skip("bfcl_single")
@@ -66,7 +66,7 @@ def test_arguments_of_any_shape_are_judged() -> None:
 def test_no_providers_package_is_imported() -> None:
     code = (
         "import sys\n"
-        "from coevolve.environments import make\n"
+        "from coevolve.environments.registry import make\n"
         "w = make('bfcl_single'); t = w.tasks('seed')[0]; s = w.open(); s.reset(t)\n"
         "[s.step(c) for c in t.reference[0]]\n"
         "assert s.score().success\n"

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from coevolve.environments import Environment, make, names
+from coevolve.core.errors import CoevolveError
+from coevolve.core.task import Observation, Score, ToolCall
 from coevolve.environments.contract import CHECKS
+from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import HOSTED
-from coevolve.environments.miniworld import Miniworld
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.errors import CoevolveError
-from coevolve.records import Score, ToolCall, Turn
+from coevolve.environments.registry import make, names
 
 
 def installed() -> list[str]:
@@ -42,14 +43,14 @@ class Generous(MiniworldSession):
 
 
 class Lenient(MiniworldSession):
-    def step(self, call: ToolCall) -> Turn:
+    def step(self, call: ToolCall) -> Observation:
         return replace(super().step(call), error=False)
 
 
 class Forgetful(MiniworldSession):
     opened = 0
 
-    def step(self, call: ToolCall) -> Turn:
+    def step(self, call: ToolCall) -> Observation:
         Forgetful.opened += 1
         return replace(super().step(call), content=str(Forgetful.opened))
 

@@ -12,17 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.environments import make
+from coevolve.core.errors import CoevolveError
+from coevolve.core.task import Task, ToolCall
 from coevolve.environments.contract import CHECKS
 from coevolve.environments.hosted import HOSTED, installed, python, requirements
 from coevolve.environments.kitchens import OBJECTS, kitchen
+from coevolve.environments.registry import make
 from coevolve.environments.worker import WorkerEnvironment
-from coevolve.errors import CoevolveError
-from coevolve.policies.scripted import ReferencePolicy
-from coevolve.records import Task, ToolCall
-from coevolve.rollout import Assignment, Limits, judged, play
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 
-ROOT = Path(__file__).parents[2]
 LIMITS = Limits(60, 10**6, 64, 120.0)
 
 
@@ -78,7 +77,7 @@ class TestAppWorld:
 
     def test_episodes_run_in_parallel_processes(self, appworld: WorkerEnvironment) -> None:
         tasks = [task for split in ("seed", *appworld.panels) for task in appworld.tasks(split)]
-        episodes = play(ReferencePolicy(appworld), appworld, [Assignment(task, 0) for task in tasks], LIMITS)
+        episodes = rollout(ReferencePolicy(appworld), appworld, [RolloutRequest(task, 0) for task in tasks], LIMITS)
         assert all(one.trajectory.success for one in episodes)
         assert len(appworld.pool.workers) == HOSTED["appworld"].size == appworld.capacity
         assert all(worker.sessions == 0 for worker in appworld.pool.workers)
@@ -170,7 +169,7 @@ class TestTextWorld:
         move = next(one["command"] for one in as_json(commands) if one["command"].startswith(("go ", "open ", "take ")))
         task = Task.create("textworld", "x", ["do it"], fresh, [[ToolCall("act", {"command": move})]])
         for corruption, success in ((0.0, True), (1.0, False)):
-            (episode,) = play(ReferencePolicy(textworld, corruption), textworld, [Assignment(task, 0)], LIMITS)
+            (episode,) = rollout(ReferencePolicy(textworld, corruption), textworld, [RolloutRequest(task, 0)], LIMITS)
             assert episode.trajectory.success == success
 
 
@@ -245,9 +244,9 @@ class TestOpenEnv:
         CHECKS[check](served, 3)
 
     def test_many_sessions_at_once(self, served: WorkerEnvironment) -> None:
-        assignments = [Assignment(task, 0) for task in served.tasks("seed")[:40]]
-        episodes = play(ReferencePolicy(served), served, assignments, LIMITS)
-        assert len(list(judged(episodes))) == 40
+        assignments = [RolloutRequest(task, 0) for task in served.tasks("seed")[:40]]
+        episodes = rollout(ReferencePolicy(served), served, assignments, LIMITS)
+        assert len(list(scored(episodes))) == 40
         assert all(one.trajectory.success for one in episodes)
 
 

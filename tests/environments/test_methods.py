@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.core.errors import CoevolveError
+from coevolve.core.task import Task, ToolCall
 from coevolve.environments.contract import CHECKS
 from coevolve.environments.methods import MethodEnvironment
-from coevolve.errors import CoevolveError
-from coevolve.records import Task, ToolCall
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/mine"
 
 
@@ -64,7 +64,7 @@ class Counting(MethodEnvironment):
         ]
 
 
-def play(task: Task, *calls: ToolCall) -> tuple[bool, list[bool]]:
+def rollout(task: Task, *calls: ToolCall) -> tuple[bool, list[bool]]:
     session = Counting().open()
     session.reset(task)
     errors = [session.step(call).error for call in calls]
@@ -81,14 +81,14 @@ def test_schemas_come_from_hints_and_docstrings() -> None:
 
 def test_state_and_answers_are_judged() -> None:
     change, look = Counting().tasks("seed")
-    assert play(change, ToolCall("add", {"amount": 1, "twice": True}), ToolCall("add", {"amount": 1})) == (
+    assert rollout(change, ToolCall("add", {"amount": 1, "twice": True}), ToolCall("add", {"amount": 1})) == (
         True,
         [False] * 2,
     )
-    assert play(change, ToolCall("add", {"amount": 4})) == (False, [False])
-    assert play(look, ToolCall("read")) == (True, [False])
-    assert play(look) == (False, [])
-    assert play(look, ToolCall("read"), ToolCall("add", {"amount": 1})) == (False, [False] * 2)
+    assert rollout(change, ToolCall("add", {"amount": 4})) == (False, [False])
+    assert rollout(look, ToolCall("read")) == (True, [False])
+    assert rollout(look) == (False, [])
+    assert rollout(look, ToolCall("read"), ToolCall("add", {"amount": 1})) == (False, [False] * 2)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"amount": "3"}, {"amount": True}, {"amount": 1, "x": 1}, {"amount": 1000}])

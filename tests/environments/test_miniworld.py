@@ -2,11 +2,12 @@ import json
 
 import pytest
 
-from coevolve.environments.miniworld import FAMILIES, HEAD, LOOKALIKES, MUTATING, Miniworld
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.task import Task, ToolCall
 from coevolve.environments.miniworld.expert import solve
+from coevolve.environments.miniworld.miniworld_environment import FAMILIES, HEAD, LOOKALIKES, MUTATING, Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.errors import CoevolveError
-from coevolve.records import Task, ToolCall, content_hash
 
 WORLD = Miniworld()
 # Panels are frozen: a change here makes every reported number incomparable with earlier ones.

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.environments.sql import SIZES, SQL, SQLSession, overlap
+from coevolve.core.task import Task, ToolCall
 from coevolve.environments.sql.databases import DOMAINS, FAMILIES, build
-from coevolve.records import Task, ToolCall
+from coevolve.environments.sql.sql_environment import SIZES, SQL, SQLSession, overlap
 
 WORLD = SQL()
 READ = next(task for task in WORLD.tasks("seed") if task.tags[0] == "customers_of_city")

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from coevolve.environments import make, trl_factory, trl_rows
-from coevolve.errors import CoevolveError
+from coevolve.core.errors import CoevolveError
+from coevolve.environments.registry import make
+from coevolve.environments.trl import trl_factory, trl_rows
+from tests import ROOT
 
-POLICY = Path(__file__).parents[2] / "policies/0"
+POLICY = ROOT / "policies/0"
 NAMES = ["miniworld", "sql", *(["bfcl"] if find_spec("bfcl_eval") else [])]
 
 
@@ -60,7 +62,7 @@ def test_canary_trl_trains_with_the_class(tmp_path: Path, monkeypatch: pytest.Mo
     from trl import GRPOConfig, GRPOTrainer
 
     from coevolve.policies.text import RESPONSE_TEMPLATE
-    from coevolve.policies.transformers import load
+    from coevolve.policies.transformers_policy import load
 
     model, tokenizer = load(POLICY)
     tokenizer.response_template = RESPONSE_TEMPLATE

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.core.errors import CoevolveError
+from coevolve.core.records import StopReason
+from coevolve.core.task import ToolCall
 from coevolve.environments.contract import CHECKS
 from coevolve.environments.worker import EnvironmentDied, WorkerEnvironment
-from coevolve.errors import CoevolveError
-from coevolve.policies.scripted import ReferencePolicy
-from coevolve.records import StopReason, ToolCall
-from coevolve.rollout import Assignment, Limits, judged, play
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout, scored
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 NAUGHTY = "tests.environments.naughty:Naughty"
 
 
@@ -37,7 +38,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerEnvironment]:
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[WorkerEnvironment]:
-    made = hosted("coevolve.environments.miniworld:Miniworld", size=2, each=4, seconds=30.0)
+    made = hosted("coevolve.environments.miniworld.miniworld_environment:Miniworld", size=2, each=4, seconds=30.0)
     yield made
     made.close()
 
@@ -112,14 +113,14 @@ class Saboteur(ReferencePolicy):
 
 def test_episodes_of_a_crashed_worker_fail_with_that_reason_and_are_not_scored(world: WorkerEnvironment) -> None:
     tasks = world.tasks("seed")[:12]
-    assignments = [Assignment(task, seed) for seed, task in enumerate(tasks)]
-    episodes = play(Saboteur(world), world, assignments, Limits(16, 10**6, 64, 30.0))
+    assignments = [RolloutRequest(task, seed) for seed, task in enumerate(tasks)]
+    episodes = rollout(Saboteur(world), world, assignments, Limits(16, 10**6, 64, 30.0))
     reasons = [one.trajectory.stop_reason for one in episodes]
     assert reasons[0] is StopReason.ENVIRONMENT_FAILED
     assert "last words" in episodes[0].trajectory.messages[-1]["content"]
     # at most those that shared its process; capacity is 4, so that later batches have a new one
     assert all(reason is StopReason.DONE for reason in reasons[4:])
-    assert all(one.trajectory.success for one in judged(episodes))
+    assert all(one.trajectory.success for one in scored(episodes))
 
 
 def test_who_comes_too_many_waits(plain: WorkerEnvironment) -> None:
@@ -140,8 +141,8 @@ def test_who_comes_too_many_waits(plain: WorkerEnvironment) -> None:
 
 
 def test_play_takes_no_more_sessions_than_there_are(plain: WorkerEnvironment) -> None:
-    assignments = [Assignment(task, 0) for task in plain.tasks("seed")[:20]]
-    episodes = play(ReferencePolicy(plain), plain, assignments, Limits(16, 10**6, 64, 30.0))
+    assignments = [RolloutRequest(task, 0) for task in plain.tasks("seed")[:20]]
+    episodes = rollout(ReferencePolicy(plain), plain, assignments, Limits(16, 10**6, 64, 30.0))
     assert all(one.trajectory.success for one in episodes)
     assert sum(worker.sessions for worker in plain.pool.workers) == 0
 
@@ -154,7 +155,7 @@ def test_episodes_that_time_out_give_their_sessions_back(world: WorkerEnvironmen
                 reply.calls = [ToolCall("hang")]
             return replies
 
-    (episode,) = play(Stuck(world), world, [Assignment(world.tasks("seed")[0], 0)], Limits(16, 10**6, 64, 0.3))
+    (episode,) = rollout(Stuck(world), world, [RolloutRequest(world.tasks("seed")[0], 0)], Limits(16, 10**6, 64, 0.3))
     assert episode.trajectory.stop_reason is StopReason.TIMEOUT
     deadline = time.monotonic() + 10
     while any(worker.sessions for worker in world.pool.workers if not worker.dead) and time.monotonic() < deadline:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-ROOT = Path(__file__).parent.parent.parent
+from tests import ROOT
 
 SMALL: dict[str, dict[str, object]] = {
     "tasks": {"seed_tasks": 8},
-    "policy": {"max_turns": 8, "max_tokens": 256},
+    "policy": {"max_turns": 8, "episode_tokens": 256},
     "train": {"steps": 2, "tasks_per_step": 4, "group_size": 4, "save_steps": 1},
     "explore": {"explorations": 24},
     "synthesize": {"count": 16},

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.environments import make
-from coevolve.files import write_jsonl, write_trajectories
-from coevolve.records import StopReason, Trajectory
+from coevolve.core.io import write_jsonl
+from coevolve.core.records import StopReason, Trajectory
+from coevolve.core.trajectories import write_trajectories
+from coevolve.environments.registry import make
+from tests import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 TASKS = make("miniworld").tasks("seed")[:20]
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.files import read_jsonl
-from coevolve.records import Exploration, Task
+from coevolve.core.io import read_jsonl
+from coevolve.core.records import Exploration
+from coevolve.core.task import Task
 from tests.pipeline.conftest import Project, clone
 
 SECRET = "-".join(["sk", "not", "to", "be", "found", "anywhere", "42"])  # in one piece it would be in this file

@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-from coevolve.files import read_jsonl_objects, read_trajectories
+from coevolve.core.io import read_jsonl_objects
+from coevolve.core.trajectories import read_trajectories
 from tests.pipeline.conftest import clone
 
 

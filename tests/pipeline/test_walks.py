@@ -1,7 +1,8 @@
 """`coevolve lineage` and `coevolve compare` over what a real run left."""
 
-from coevolve.files import read_jsonl
-from coevolve.records import Signal, Task
+from coevolve.core.io import read_jsonl
+from coevolve.core.records import Signal
+from coevolve.core.task import Task
 from tests.pipeline.conftest import Project
 
 

@@ -13,7 +13,7 @@ def template(name: str) -> str:
 
 def tokenizer(name: str = "qwen3") -> Any:
     """Bytes, and Qwen's special tokens."""
-    from coevolve.policies.tiny.tokenizer import build
+    from coevolve.stages.base.tokenizer import build
 
     made = build([], [])
     made.add_special_tokens(

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from coevolve.errors import CoevolveError
+from coevolve.core.errors import CoevolveError
 from coevolve.policies.pretrained import POINTER, point, resolve
-from coevolve.policies.transformers import load
+from coevolve.policies.transformers_policy import load
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 

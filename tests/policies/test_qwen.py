@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.environments import make
-from coevolve.errors import CoevolveError
+from coevolve.core.errors import CoevolveError
+from coevolve.core.task import ToolCall
+from coevolve.environments.registry import make
 from coevolve.policies.text import Renderer, check_template, parse_reply, render_call
-from coevolve.policies.transformers import TransformersPolicy, load
-from coevolve.records import ToolCall
-from coevolve.rollout import Assignment, Limits, play
+from coevolve.policies.transformers_policy import TransformersPolicy, load
+from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests.policies.qwen import make_qwen3, tokenizer
 
 WORLD = make("miniworld")
@@ -72,7 +72,7 @@ def test_a_context_too_short_for_the_schemas_says_by_how_much(tmp_path: Path) ->
     wanted = len(Renderer(words).first([{"role": "user", "content": start.content}], start.tools or []))
     policy = TransformersPolicy(model, words, 0.0)
     with pytest.raises(CoevolveError, match=rf"31 tool schemas has {wanted} tokens, .*: {wanted - 511} too many"):
-        play(policy, WORLD, [Assignment(task, 0)], Limits(4, 10**6, 16, 60.0))
+        rollout(policy, WORLD, [RolloutRequest(task, 0)], Limits(4, 10**6, 16, 60.0))
     model, words = load(make_qwen3(tmp_path / "long", context=2**15))
-    with pytest.raises(CoevolveError, match=rf"policy.max_tokens is 600, .* set it to more than {wanted}"):
-        play(TransformersPolicy(model, words, 0.0), WORLD, [Assignment(task, 0)], Limits(4, 600, 16, 60.0))
+    with pytest.raises(CoevolveError, match=rf"policy.episode_tokens is 600, .* set it to more than {wanted}"):
+        rollout(TransformersPolicy(model, words, 0.0), WORLD, [RolloutRequest(task, 0)], Limits(4, 600, 16, 60.0))

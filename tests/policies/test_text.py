@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.core.task import ToolCall
 from coevolve.policies.text import parse_reply, render_call
-from coevolve.records import ToolCall
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

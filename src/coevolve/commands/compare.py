@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coevolve.errors import CoevolveError
+from coevolve.core.errors import CoevolveError
 
 if TYPE_CHECKING:
-    from coevolve.compare import Side
+    from coevolve.readers.compare import Side
 
 HELP = """
 A SIDE is a policy: `3` is policies/3 of this workspace; NAME is the last policy of a DVC experiment or git revision, and
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     for part in tables(sides):
         console.print(part)
     if args.html:
-        from coevolve.files import write_text
+        from coevolve.core.io import write_text
 
         write_text(args.html, console.export_html())
         print(f"{args.html} is written")
@@ -51,11 +51,11 @@ def _side(text: str) -> "Side":
     """The policy that ``text`` names."""
     from dvc.api import DVCFileSystem
 
-    from coevolve.compare import Side
-    from coevolve.evaluate import Outcome
-    from coevolve.files import Paths, parse_jsonl
-    from coevolve.params import read_yaml
-    from coevolve.promotion import OUTCOMES
+    from coevolve.core.io import parse_jsonl
+    from coevolve.core.params import read_yaml
+    from coevolve.core.paths import Paths
+    from coevolve.readers.compare import Side
+    from coevolve.stages.evaluate import OUTCOMES, Outcome
 
     revision, t = _parsed(text)
     try:
@@ -115,8 +115,8 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
     from rich import box
     from rich.table import Table
 
-    from coevolve.compare import differences, gains, history
-    from coevolve.params import Evaluate
+    from coevolve.core.params import Evaluate
+    from coevolve.readers.compare import differences, gains, history
 
     parts: list[Any] = []
 
@@ -137,13 +137,13 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
     for key in dict.fromkeys(key for one in histories for key in one):
         made.add_row(key, *(f"{one.get(key, 0):,}" for one in histories))
 
-    base, knobs = sides[0], Evaluate(tasks=1, temperature=0.0, bootstrap=2000, confidence=0.95)
+    base, config = sides[0], Evaluate(tasks=1, temperature=0.0, bootstrap=2000, confidence=0.95)
     lost = []
     for side in sides[1:]:
         shown = table(
             f"{side.name} against {base.name}", "panel", [base.name, side.name, "gain", "95 %", "lost", "tasks"]
         )
-        for one in gains(base, side, knobs):
+        for one in gains(base, side, config):
             shown.add_row(
                 one.panel,
                 f"{one.base:.3f}",

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from coevolve.errors import CoevolveError
-from coevolve.params import Params, load
+from coevolve.core.errors import CoevolveError
+from coevolve.core.params import Params, load
 
 HELP = """
 What params.yaml asks for and this machine lacks is marked BROKEN, and the exit code is 1. What is merely absent is marked
@@ -119,7 +119,7 @@ def _disk(params: Params) -> Iterator[Finding]:
 
 
 def _environments(params: Params) -> Iterator[Finding]:
-    from coevolve.environments import make, names
+    from coevolve.environments.registry import make, names
 
     absent = []
     for name in names():
@@ -138,7 +138,7 @@ def _environments(params: Params) -> Iterator[Finding]:
 
 
 def _policy(params: Params) -> Iterator[Finding]:
-    from coevolve.files import Paths
+    from coevolve.core.paths import Paths
     from coevolve.policies.pretrained import resolve
 
     folder = Paths.policy(0)
@@ -153,26 +153,26 @@ def _policy(params: Params) -> Iterator[Finding]:
 def _endpoint(params: Params) -> Iterator[Finding]:
     from coevolve.endpoint.transport import Transport, key_of
 
-    knobs = params.endpoint
-    asked = "endpoint" in (params.explore.explorer, params.synthesize.synthesizer) and knobs.replay is None
+    config = params.endpoint
+    asked = "endpoint" in (params.explore.explorer, params.synthesize.synthesizer) and config.replay is None
     if not asked:
         yield Finding("endpoint", ABSENT, "nothing in params.yaml asks one")
         return
-    key = key_of(knobs.key)
-    transport = Transport(knobs.url, key, min(knobs.timeout, 10.0), 1)
+    key = key_of(config.key)
+    transport = Transport(config.url, key, min(config.timeout, 10.0), 1)
     try:
         offered = transport.models()
     finally:
         transport.close()
-    said = f"{knobs.url}, {'a key' if key else 'no key'} in {knobs.key}"
-    if not knobs.model:
+    said = f"{config.url}, {'a key' if key else 'no key'} in {config.key}"
+    if not config.model:
         yield Finding("endpoint", BROKEN, f"{said}: endpoint.model is empty", f"set it to one of: {', '.join(offered)}")
-    elif offered and knobs.model not in offered:
+    elif offered and config.model not in offered:
         remedy = f"set endpoint.model to one of: {', '.join(offered)}"
-        yield Finding("endpoint", BROKEN, f"{said}: no model {knobs.model!r}", remedy)
+        yield Finding("endpoint", BROKEN, f"{said}: no model {config.model!r}", remedy)
     else:
         listed = "has" if offered else "does not list its models; it is said to have"
-        yield Finding("endpoint", WORKS, f"{said}: {listed} {knobs.model}")
+        yield Finding("endpoint", WORKS, f"{said}: {listed} {config.model}")
 
 
 def _mlflow(params: Params) -> Iterator[Finding]:

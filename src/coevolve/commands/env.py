@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from coevolve.errors import CoevolveError
+from coevolve.core.errors import CoevolveError
 
 # Their dependencies would downgrade ours, and what we use of them needs none.
 WITHOUT_DEPENDENCIES = {"bfcl": "bfcl-eval==2026.3.23", "bfcl_single": "bfcl-eval==2026.3.23"}
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from coevolve.environments import make, names
+    from coevolve.environments.registry import make, names
 
     for name in names():
         try:
@@ -49,8 +49,8 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _install(args: argparse.Namespace) -> int:
-    from coevolve.environments import make, names
     from coevolve.environments.hosted import HOSTED, install
+    from coevolve.environments.registry import make, names
 
     if args.name in HOSTED:
         install(args.name)
@@ -64,7 +64,9 @@ def _install(args: argparse.Namespace) -> int:
     elif args.name in names():
         print(f"{args.name} needs nothing to be installed")
     # in a process of its own: this one may have looked for the package before it was there
-    code = "import sys; from coevolve.environments import make; print(sys.argv[1], make(sys.argv[1]).fingerprint)"
+    code = (
+        "import sys; from coevolve.environments.registry import make; print(sys.argv[1], make(sys.argv[1]).fingerprint)"
+    )
     if args.name in names():
         return subprocess.run([sys.executable, "-c", code, args.name], check=False).returncode
     make(args.name)  # an unknown name: the error lists the known
@@ -72,8 +74,8 @@ def _install(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from coevolve.environments import make
-    from coevolve.environments.base import quarantined
+    from coevolve.environments.environment import quarantined
+    from coevolve.environments.registry import make
 
     environment = make(args.name)
     print(f"{environment.name}, {environment.fingerprint}")
@@ -92,8 +94,8 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    from coevolve.environments import make, names
     from coevolve.environments.contract import CHECKS
+    from coevolve.environments.registry import make, names
 
     broken = 0
     for name in [args.name] if args.name else names():
@@ -118,8 +120,8 @@ def _doctor(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from coevolve.environments import make
     from coevolve.environments.hosted import cache, installed, python
+    from coevolve.environments.registry import make
     from coevolve.environments.worker import SOURCE
 
     make(args.name)

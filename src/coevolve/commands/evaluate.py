@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coevolve.errors import CoevolveError
+from coevolve.core.errors import CoevolveError
 
 if TYPE_CHECKING:
-    from coevolve.environments import Environment
-    from coevolve.evaluate import Outcome
-    from coevolve.params import Evaluate
-    from coevolve.policies.base import Policy
+    from coevolve.core.params import Evaluate
+    from coevolve.environments.environment import Environment
+    from coevolve.policies.policy import Policy
+    from coevolve.stages.evaluate import Outcome
 
 HELP = """
 POLICY is a transformers model directory with a chat template, such as policies/0; `endpoint`, a model that an
@@ -39,8 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (0)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--max-turns", type=int, default=100, help="replies in an episode (100)")
-    parser.add_argument("--max-tokens", type=int, default=32768, help="tokens in an episode (32768)")
-    parser.add_argument("--max-reply", type=int, default=1024, help="tokens in a reply (1024)")
+    parser.add_argument("--episode-tokens", type=int, default=32768, help="tokens in an episode (32768)")
+    parser.add_argument("--reply-tokens", type=int, default=1024, help="tokens in a reply (1024)")
     parser.add_argument("--max-seconds", type=float, default=600.0, help="wall time of an episode (600)")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the weights (float32)")
     served = parser.add_argument_group("a served model (--policy endpoint)")
@@ -49,28 +49,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     served.add_argument("--key", default="OPENAI_API_KEY", metavar="VARIABLE", help="environment variable with the key")
     served.add_argument("--concurrency", type=int, default=16, help="requests on their way at once (16)")
     served.add_argument("--timeout", type=float, default=120.0, help="seconds a reply may take (120)")
-    served.add_argument("--max-requests", type=int, default=10**9, metavar="N", help="a hard stop (none)")
-    served.add_argument("--budget", type=int, default=10**12, metavar="TOKENS", help="a hard stop in tokens (none)")
+    served.add_argument("--budget-requests", type=int, default=10**9, metavar="N", help="a hard stop (none)")
+    served.add_argument(
+        "--budget-tokens", type=int, default=10**12, metavar="TOKENS", help="a hard stop in tokens (none)"
+    )
     served.add_argument("--log", type=Path, metavar="FILE", help="requests and replies; a file that is there is used")
     parser.add_argument("--threads", type=int, default=1, help="torch threads (1)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the outcome of every task (JSONL)")
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.environments import make
-    from coevolve.environments.base import quarantined
-    from coevolve.evaluate import evaluate
-    from coevolve.files import write_jsonl
-    from coevolve.params import Evaluate
+    from coevolve.core.io import write_jsonl
+    from coevolve.core.params import Evaluate
+    from coevolve.environments.environment import quarantined
+    from coevolve.environments.registry import make
     from coevolve.rollout import Limits
+    from coevolve.stages.evaluate import evaluate
 
     environment = make(args.environment)
     splits = {split: environment.tasks(split) for split in args.split or environment.panels}
-    knobs = Evaluate(tasks=args.tasks, temperature=args.temperature, bootstrap=2000, confidence=0.95)
-    limits = Limits(args.max_turns, args.max_tokens, args.max_reply, args.max_seconds)
+    config = Evaluate(tasks=args.tasks, temperature=args.temperature, bootstrap=2000, confidence=0.95)
+    limits = Limits(args.max_turns, args.episode_tokens, args.reply_tokens, args.max_seconds)
     policy, close = _policy(args, environment)
     try:
-        outcomes = evaluate(policy, environment, splits, limits, knobs, args.seed)
+        outcomes = evaluate(policy, environment, splits, limits, config, args.seed)
     finally:
         close()
     if args.out:
@@ -79,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"{args.environment} ({environment.fingerprint}), policy {args.policy}")
     for split, tasks in splits.items():
         ours = [one for one in outcomes if one.panel == split]
-        _print(split, ours, quarantined(environment, tasks), knobs, args.seed)
+        _print(split, ours, quarantined(environment, tasks), config, args.seed)
         if scenario := getattr(environment, "scenario", None):
             groups = {task.task_id: scenario(task) for task in tasks}
             print(f"scenarios of which every task succeeds: {_scenarios(ours, groups):.3f}")
@@ -95,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 def _policy(args: argparse.Namespace, environment: "Environment") -> tuple["Policy", Callable[[], None]]:
     """The policy, and what to call when it is done."""
     if args.policy == "reference":
-        from coevolve.policies.scripted import ReferencePolicy
+        from coevolve.policies.scripted_policy import ReferencePolicy
 
         return ReferencePolicy(environment, parallel=True), lambda: None
     if args.policy == "endpoint":
@@ -104,7 +106,7 @@ def _policy(args: argparse.Namespace, environment: "Environment") -> tuple["Poli
         raise CoevolveError(
             f"--policy {args.policy}: no such directory; expected a model directory, `endpoint`, or `reference`"
         )
-    from coevolve.policies.transformers import TransformersPolicy, load
+    from coevolve.policies.transformers_policy import TransformersPolicy, load
 
     return TransformersPolicy(*load(args.policy, args.threads, args.dtype), args.temperature), lambda: None
 
@@ -112,11 +114,11 @@ def _policy(args: argparse.Namespace, environment: "Environment") -> tuple["Poli
 def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], None]]:
     import tempfile
 
-    from coevolve.endpoint import open_endpoint
-    from coevolve.params import EndpointSection, validated
-    from coevolve.policies.endpoint import EndpointPolicy
+    from coevolve.core.params import EndpointSection, validated
+    from coevolve.endpoint.client import open_endpoint
+    from coevolve.policies.endpoint_policy import EndpointPolicy
 
-    knobs = validated(
+    config = validated(
         EndpointSection,
         {
             "url": args.url,
@@ -125,9 +127,9 @@ def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], None]]:
             "concurrency": args.concurrency,
             "timeout": args.timeout,
             "retries": 6,
-            "max_requests": args.max_requests,
-            "max_tokens": args.budget,
-            "max_reply": args.max_reply,
+            "budget_requests": args.budget_requests,
+            "budget_tokens": args.budget_tokens,
+            "reply_tokens": args.reply_tokens,
             "temperature": args.temperature,
             "input_price": 0.0,
             "output_price": 0.0,
@@ -136,7 +138,7 @@ def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], None]]:
         "endpoint",
     )
     log = args.log or Path(tempfile.mkdtemp(prefix="coevolve-")) / "requests.jsonl"
-    endpoint = open_endpoint(knobs, log)
+    endpoint = open_endpoint(config, log)
 
     def close() -> None:
         endpoint.close()
@@ -145,12 +147,12 @@ def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], None]]:
     return EndpointPolicy(endpoint, args.temperature), close
 
 
-def _print(split: str, outcomes: Sequence["Outcome"], bad: set[str], knobs: "Evaluate", seed: int) -> None:
+def _print(split: str, outcomes: Sequence["Outcome"], bad: set[str], config: "Evaluate", seed: int) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    from coevolve.evaluate import interval
+    from coevolve.stages.evaluate import interval
 
     table = Table(title=split, box=box.SIMPLE_HEAD, title_justify="left")
     strict = any("strict" in one.checks for one in outcomes)
@@ -160,7 +162,7 @@ def _print(split: str, outcomes: Sequence["Outcome"], bad: set[str], knobs: "Eva
     rows: list[list[float]] = []
     for name, ours in categories.items():
         successes = [one.success for one in ours]
-        low, high = interval(successes, knobs, seed)
+        low, high = interval(successes, config, seed)
         figures = [_share(successes)]
         figures += [_share([one.success and one.checks.get("strict", True) for one in ours])] if strict else []
         figures += [_share([one.task_id not in bad for one in ours])] if bad else []

@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.markup import escape
     from rich.tree import Tree
 
-    from coevolve.lineage import Node, of_policy, of_task
+    from coevolve.readers.lineage import Node, of_policy, of_task
 
     folder, _, t = args.name.rstrip("/").rpartition("/")
     top = of_policy(int(t)) if folder == "policies" and t.isdigit() else of_task(args.name)

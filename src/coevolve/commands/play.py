@@ -7,13 +7,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from coevolve.errors import CoevolveError
-from coevolve.records import Score, Task, ToolCall, Turn
+from coevolve.core.errors import CoevolveError
+from coevolve.core.success import is_success
+from coevolve.core.task import Observation, Score, Task, ToolCall
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from coevolve.environments import Environment
+    from coevolve.environments.environment import Environment
 
 HELP = """
 TASK is a task_id (or its beginning) or a number within the split; without it the first task.
@@ -38,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from coevolve.environments import make
+    from coevolve.environments.registry import make
 
     console = Console(highlight=False)
     environment = make(args.name)
@@ -143,7 +144,7 @@ def _command(
         console.print("expected /tools, /reference, /score or /quit", style=STYLES["error"])
 
 
-def _show(console: "Console", turn: Turn) -> None:
+def _show(console: "Console", turn: Observation) -> None:
     if turn.content:
         style = STYLES["error"] if turn.error else STYLES.get(turn.role, "")
         console.print(f"{turn.role}: {turn.content}", style=style, markup=False)
@@ -152,4 +153,4 @@ def _show(console: "Console", turn: Turn) -> None:
 def _show_score(console: "Console", score: Score) -> None:
     for name, passed in score.checks.items():
         console.print(f"  {'✓' if passed else '✗'} {name}", style="green" if passed else "red")
-    console.print(f"score {score.reward:.2f}: {'success' if score.success else 'no success'}", style="bold")
+    console.print(f"score {score.reward:.2f}: {'success' if is_success(score.reward) else 'no success'}", style="bold")

@@ -7,7 +7,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from coevolve.errors import CoevolveError
+from coevolve.core.errors import CoevolveError
 
 PARAMS = Path("params.yaml")
 
@@ -59,8 +59,8 @@ def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:
     """Set the profile's values in ``path``, whose comments stay; (key, old, new) of what changed."""
     from ruamel.yaml import YAML
 
-    from coevolve.files import write_text
-    from coevolve.params import load, parse, read_yaml
+    from coevolve.core.io import write_text
+    from coevolve.core.params import load, parse, read_yaml
 
     load(path)  # a broken file is named before it is changed
     editor = YAML()

@@ -3,9 +3,9 @@
 import argparse
 from pathlib import Path
 
-from coevolve.errors import CoevolveError
-from coevolve.files import write_jsonl
-from coevolve.records import SignalKind
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import write_jsonl
+from coevolve.core.records import SignalKind
 
 HELP = """
 TRAJECTORIES is JSONL or Parquet (by its ending), an episode a row:
@@ -33,8 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from collections import Counter
 
-    from coevolve.signals import extract
-    from coevolve.signals.table import open_table
+    from coevolve.stages.signals.extract import extract
+    from coevolve.stages.signals.table import open_table
 
     if args.window < 2:
         raise CoevolveError(f"--window {args.window}: expected at least 2, as one visit alone cannot be forgotten")

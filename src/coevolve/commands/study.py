@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coevolve.errors import CoevolveError
+from coevolve.core.errors import CoevolveError
 
 if TYPE_CHECKING:
-    from coevolve.study import Result, Study
+    from coevolve.readers.study import Result, Study
 
 HELP = """
 FOLDER holds study.yaml: seeds, and arms as changes of params.yaml. Each arm and seed is a DVC experiment
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.study import load
+    from coevolve.readers.study import load
 
     study = load(args.folder / "study.yaml")
     if unknown := sorted(set(args.arms or ()) - set(study.arms)):
@@ -58,7 +58,7 @@ def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict
     """Results of the experiments that are there and whole."""
     from dvc.api import DVCFileSystem
 
-    from coevolve.study import result
+    from coevolve.readers.study import result
 
     found = {}
     code = _baselines()
@@ -82,11 +82,11 @@ def _baselines() -> dict[str, str]:
 
 def _subsets(files: Any, study: "Study", summary: Mapping[str, Any]) -> dict[str, list[float]]:
     """Success on the subsets of the study's panel, from an experiment's ``files``."""
-    from coevolve.evaluate import Outcome
-    from coevolve.files import Paths, parse_jsonl
-    from coevolve.promotion import OUTCOMES
-    from coevolve.records import Task
-    from coevolve.study import cut
+    from coevolve.core.io import parse_jsonl
+    from coevolve.core.paths import Paths
+    from coevolve.core.task import Task
+    from coevolve.readers.study import cut
+    from coevolve.stages.evaluate import OUTCOMES, Outcome
 
     def rows(path: Path, kind: type[Any]) -> list[Any]:
         return parse_jsonl(files.read_text(str(path)), kind, str(path))
@@ -101,8 +101,8 @@ def _run(
     folder: Path, study: "Study", runs: list[tuple[str, int]], found: dict[tuple[str, int], "Result"], jobs: int
 ) -> None:
     """Run those of ``runs`` that are missing, and add their results to ``found``."""
-    from coevolve.progress import bar
-    from coevolve.queue import work
+    from coevolve.core.progress import bar
+    from coevolve.readers.queue import work
 
     missing = {_name(folder, *run): run for run in runs if run not in found}
     with bar(len(runs), folder.name, "runs", len(runs) - len(missing)) as progress:
@@ -122,8 +122,8 @@ def _run(
 
 
 def _write(folder: Path, study: "Study", results: list["Result"]) -> None:
-    from coevolve.files import write_text
-    from coevolve.study import draw, report, rows
+    from coevolve.core.io import write_text
+    from coevolve.readers.study import draw, report, rows
 
     if not results:
         return

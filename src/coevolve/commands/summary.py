@@ -3,7 +3,8 @@
 import argparse
 from pathlib import Path
 
-from coevolve.files import Paths, read_json
+from coevolve.core.io import read_json
+from coevolve.core.paths import Paths
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -11,7 +12,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.report import table
+    from coevolve.stages.report.summary import table
 
     print(table(read_json(args.file)))
     return 0

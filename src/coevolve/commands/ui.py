@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from coevolve.errors import CoevolveError
+from coevolve.core.errors import CoevolveError
 
 HELP = """
 Opens MLflow on the store that runs are logged to (MLFLOW_TRACKING_URI, or the embedded one) and prints the address of

@@ -25,10 +25,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.environments import make
-    from coevolve.files import read_tasks, write_jsonl
-    from coevolve.progress import bar
-    from coevolve.verify import read_lines, verify
+    from coevolve.core.io import read_tasks, write_jsonl
+    from coevolve.core.progress import bar
+    from coevolve.environments.registry import make
+    from coevolve.stages.verify.judge import read_lines, verify
 
     make(args.environment)  # an unknown name is one clear error, not a rejection of everything
     known = [task for file in args.known for task in read_tasks(file, args.environment)]

@@ -47,9 +47,9 @@ class Budget:
         with self._lock:
             spent = self.spend.prompt_tokens + self.spend.completion_tokens
             if self.spend.requests >= self._max_requests:
-                raise Exhausted(f"endpoint.max_requests ({self._max_requests}) is reached")
+                raise Exhausted(f"endpoint.budget_requests ({self._max_requests}) is reached")
             if spent + self._reserved + tokens > self._max_tokens:
-                raise Exhausted(f"endpoint.max_tokens ({self._max_tokens}) is reached")
+                raise Exhausted(f"endpoint.budget_tokens ({self._max_tokens}) is reached")
             self._reserved += tokens
             self.spend = replace(self.spend, requests=self.spend.requests + 1)
         return Ticket(self, tokens)

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from coevolve.core.errors import CoevolveError
 from coevolve.endpoint.messages import Answer, RawCall
-from coevolve.errors import CoevolveError
 
 
 class RequestLog:

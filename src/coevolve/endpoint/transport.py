@@ -10,8 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
+from coevolve.core.errors import CoevolveError
 from coevolve.endpoint.messages import Answer, Ask, RawCall
-from coevolve.errors import CoevolveError
 
 PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
 # fields that some servers do not take, and what they are called there (None: leave them out)

@@ -16,9 +16,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from coevolve.environments.base import Catalogue, check_owner
-from coevolve.errors import CoevolveError
-from coevolve.records import Score, Task, ToolCall, Turn, content_hash
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.environments.environment import Catalogue, check_owner
 
 SPLITS = {"seed": "train", "validation": "dev", "test_normal": "test_normal", "test_challenge": "test_challenge"}
 PARTIAL = 0.49  # what a run without success can reach: its share of the evaluator's tests
@@ -51,7 +52,7 @@ def root() -> Path:
 
 
 class AppWorld(Catalogue):
-    """See ``coevolve.environments.base.Environment``: code actions, as the benchmark has them."""
+    """See ``coevolve.environments.environment.Environment``: code actions, as the benchmark has them."""
 
     name = "appworld"
     panels = ("validation", "test_normal", "test_challenge")
@@ -90,14 +91,14 @@ class AppWorldFunctions(AppWorld):
 
 
 class AppWorldSession:
-    """See ``coevolve.environments.base.Session``. A process can hold one open world."""
+    """See ``coevolve.environments.environment.Session``. A process can hold one open world."""
 
     def __init__(self, name: str, functions: bool) -> None:
         self._name = name
         self._functions = functions
         self._world: Any = None
 
-    def reset(self, task: Task) -> Turn:
+    def reset(self, task: Task) -> Observation:
         check_owner(task, self._name)
         from appworld import AppWorld as World
 
@@ -107,19 +108,19 @@ class AppWorldSession:
         about = self._world.task.supervisor
         who = f"I am {about.first_name} {about.last_name}, {about.email}, {about.phone_number}."
         tools = list(_functions().values()) if self._functions else [EXECUTE]
-        return Turn("user", f"{who}\n{self._world.task.instruction}", tools=tools)
+        return Observation("user", f"{who}\n{self._world.task.instruction}", tools=tools)
 
-    def step(self, call: ToolCall) -> Turn:
+    def step(self, call: ToolCall) -> Observation:
         if self._world is None or self._world.task_completed():
-            return Turn("tool", "the episode is over", error=True, done=True)
+            return Observation("tool", "the episode is over", error=True, done=True)
         code = _function_code(call) if self._functions else _code(call)
         if code is None:
-            return Turn("tool", f"there is no tool {call.name[:60]!r} with these arguments", error=True)
+            return Observation("tool", f"there is no tool {call.name[:60]!r} with these arguments", error=True)
         content = str(self._world.execute(code)).strip()
-        return Turn("tool", content, error=content.startswith(FAILED), done=bool(self._world.task_completed()))
+        return Observation("tool", content, error=content.startswith(FAILED), done=bool(self._world.task_completed()))
 
-    def say(self, text: str) -> Turn:
-        return Turn("user", "", done=True)
+    def say(self, text: str) -> Observation:
+        return Observation("user", "", done=True)
 
     def score(self) -> Score:
         if self._world is None:

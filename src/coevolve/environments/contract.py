@@ -7,8 +7,9 @@ message names the task and says what happened.
 import gc
 from collections.abc import Callable, Iterator
 
-from coevolve.environments.base import Environment, Session
-from coevolve.records import Task, ToolCall
+from coevolve.core.success import is_success
+from coevolve.core.task import Task, ToolCall
+from coevolve.environments.environment import Environment, Session
 
 Check = Callable[[Environment, int], None]
 STRANGE_NAMES = ("no_such_tool", "__class__", "__init__", "", "../../etc/passwd")
@@ -52,13 +53,15 @@ def reference_succeeds(environment: Environment, count: int) -> None:
         session, _ = _perform(environment, task, environment.reference(task))
         score = session.score()
         session.close()
-        assert score.success, f"task {task.task_id}: the reference scores {score.reward}, checks {score.checks}"
+        assert is_success(score.reward), (
+            f"task {task.task_id}: the reference scores {score.reward}, checks {score.checks}"
+        )
 
 
 def nothing_fails(environment: Environment, count: int) -> None:
     for task in _some(environment, count):
         session, _ = _perform(environment, task, [[] for _ in task.turns])
-        success = session.score().success
+        success = is_success(session.score().reward)
         session.close()
         assert not success, f"task {task.task_id}: doing nothing succeeds"
 
@@ -88,7 +91,7 @@ def sessions_are_apart(environment: Environment, count: int) -> None:
         before = idle.digest()
         _perform(environment, task, environment.reference(task))[0].close()
         assert idle.digest() == before, f"task {task.task_id}: one session changed another's world"
-        assert not idle.score().success, f"task {task.task_id}: one session solved another's task"
+        assert not is_success(idle.score().reward), f"task {task.task_id}: one session solved another's task"
         idle.close()
 
 

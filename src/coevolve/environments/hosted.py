@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from coevolve.core.errors import CoevolveError
 from coevolve.environments.worker import WorkerEnvironment
-from coevolve.errors import CoevolveError
 
 REQUIREMENTS = Path(__file__).parent / "requirements"
 MARK = ".installed"  # holds the hash of the requirements that were installed

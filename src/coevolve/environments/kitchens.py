@@ -13,11 +13,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from coevolve.environments.base import Catalogue
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.seeding import generator
+from coevolve.core.task import Task, ToolCall
+from coevolve.environments.environment import Catalogue
 from coevolve.environments.textworld import TOOLS, TextWorldSession, folder, keep, kept, opened
-from coevolve.errors import CoevolveError
-from coevolve.records import Task, ToolCall, content_hash
-from coevolve.seeding import generator
 
 VERSION = 1
 COUNTS = {"seed": 64, "validation": 32, "test": 32}
@@ -49,7 +50,7 @@ TARGETS = ("countertop", "cabinet", "drawer", "diningtable")
 
 
 class Kitchens(Catalogue):
-    """See ``coevolve.environments.base.Environment``."""
+    """See ``coevolve.environments.environment.Environment``."""
 
     name = "kitchens"
     panels = ("validation", "test")

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any, get_type_hints
 
-from coevolve.environments.base import Catalogue, check_owner
-from coevolve.errors import CoevolveError
-from coevolve.records import Score, Task, ToolCall, Turn, content_hash
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.environments.environment import Catalogue, check_owner
 
 JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 World = dict[str, Any]
@@ -21,7 +22,7 @@ Question = tuple[str, World, list[ToolCall]]
 
 
 class MethodEnvironment(Catalogue):
-    """See ``coevolve.environments.base.Environment``. A subclass sets ``name``, ``simulator`` and ``questions``.
+    """See ``coevolve.environments.environment.Environment``. A subclass sets ``name``, ``simulator`` and ``questions``.
 
     ``simulator(**world)`` makes a world. A method that raises ValueError refuses the call, with that message; any other
     exception means that the simulator is broken. Attributes must be JSON values.
@@ -54,7 +55,7 @@ class MethodEnvironment(Catalogue):
 
 
 class MethodSession:
-    """See ``coevolve.environments.base.Session``."""
+    """See ``coevolve.environments.environment.Session``."""
 
     def __init__(self, name: str, simulator: Callable[..., Any]) -> None:
         self._name = name
@@ -65,27 +66,27 @@ class MethodSession:
         self._world: Any = None
         self._heard: list[str] = []
 
-    def reset(self, task: Task) -> Turn:
+    def reset(self, task: Task) -> Observation:
         check_owner(task, self._name)
         self._task, self._heard = task, []
         self._world = self._simulator(**copy.deepcopy(task.world))
-        return Turn("user", task.turns[0] if task.turns else "", tools=self._schemas)
+        return Observation("user", task.turns[0] if task.turns else "", tools=self._schemas)
 
-    def step(self, call: ToolCall) -> Turn:
+    def step(self, call: ToolCall) -> Observation:
         wrong = _wrong(self._parameters.get(call.name), call)
         if wrong:
-            return Turn("tool", wrong, error=True)
+            return Observation("tool", wrong, error=True)
         before = copy.deepcopy(vars(self._world))
         try:
             content = str(getattr(self._world, call.name)(**call.arguments))
         except ValueError as error:
             vars(self._world).update(before)
-            return Turn("tool", str(error), error=True)
+            return Observation("tool", str(error), error=True)
         self._heard.append(content)
-        return Turn("tool", content)
+        return Observation("tool", content)
 
-    def say(self, text: str) -> Turn:
-        return Turn("user", "", done=True)
+    def say(self, text: str) -> Observation:
+        return Observation("user", "", done=True)
 
     def score(self) -> Score:
         if self._task is None:

@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
-from coevolve.environments.base import Catalogue, check_owner
-from coevolve.errors import CoevolveError
-from coevolve.records import Score, Task, ToolCall, Turn, content_hash
+from coevolve.environments.environment import Catalogue, check_owner
 
 SPLITS = {"seed": ("seed", "train"), "validation": ("validation", "valid", "dev", "test"), "test": ("test",)}
 SEEDS = {"seed": 256, "validation": 64, "test": 64}  # for a server without tasks
@@ -49,7 +50,7 @@ def _http(path: str, body: Any = None) -> Any:
 
 
 class OpenEnv(Catalogue):
-    """See ``coevolve.environments.base.Environment``."""
+    """See ``coevolve.environments.environment.Environment``."""
 
     name = "openenv"
     panels = ("validation", "test")
@@ -105,7 +106,7 @@ class _Socket:
 
 
 class OpenEnvSession:
-    """See ``coevolve.environments.base.Session``."""
+    """See ``coevolve.environments.environment.Session``."""
 
     def __init__(self) -> None:
         self._socket: _Socket | None = None
@@ -114,7 +115,7 @@ class OpenEnvSession:
         self._reward: float | None = None
         self._done = False
 
-    def reset(self, task: Task) -> Turn:
+    def reset(self, task: Task) -> Observation:
         check_owner(task, "openenv")
         self.close()
         self._socket = _Socket()
@@ -124,7 +125,7 @@ class OpenEnvSession:
         offered = _offered(self._socket)
         self._tools = {tool["function"]["name"]: tool for tool in offered}
         shown = [tool for name, tool in self._tools.items() if name != SAY]
-        return Turn("user", task.turns[0] if "index" in task.world else heard or task.turns[0], tools=shown)
+        return Observation("user", task.turns[0] if "index" in task.world else heard or task.turns[0], tools=shown)
 
     def _hear(self, result: dict[str, Any]) -> str:
         """What an observation says; reward and end are kept."""
@@ -139,33 +140,33 @@ class OpenEnvSession:
             return content if isinstance(content, str) else json.dumps(content)
         return json.dumps(observation)
 
-    def step(self, call: ToolCall) -> Turn:
+    def step(self, call: ToolCall) -> Observation:
         if self._socket is None or self._done:
-            return Turn("tool", "the episode is over", error=True, done=True)
+            return Observation("tool", "the episode is over", error=True, done=True)
         tool = self._tools.get(call.name)
         unknown = (
             set(call.arguments) - set(tool["function"]["parameters"].get("properties", {})) if tool else {call.name}
         )
         if call.name == SAY or unknown:
-            return Turn("tool", f"unknown: {', '.join(sorted(unknown)) or call.name}"[:200], error=True)
+            return Observation("tool", f"unknown: {', '.join(sorted(unknown)) or call.name}"[:200], error=True)
         try:
             result = self._socket.ask("step", _action(call, tool))
         except RuntimeError as error:
-            return Turn("tool", str(error), error=True)
+            return Observation("tool", str(error), error=True)
         content = self._hear(result)
         if problem := result["observation"].get("error"):
             said = problem.get("message", problem) if isinstance(problem, dict) else problem
-            return Turn("tool", str(said), error=True, done=self._done)
+            return Observation("tool", str(said), error=True, done=self._done)
         self._accepted.append([call.name, call.arguments])
-        return Turn("tool", content, done=self._done)
+        return Observation("tool", content, done=self._done)
 
-    def say(self, text: str) -> Turn:
+    def say(self, text: str) -> Observation:
         if self._socket is None or self._done or SAY not in self._tools:
             self._done = True
-            return Turn("user", "", done=True)
+            return Observation("user", "", done=True)
         content = self._hear(self._socket.ask("step", _action(ToolCall(SAY, {"text": text}), self._tools[SAY])))
         self._accepted.append([SAY])
-        return Turn("user", content, done=self._done)
+        return Observation("user", content, done=self._done)
 
     def score(self) -> Score:
         reward = self._reward

@@ -21,10 +21,11 @@ from openenv.core.env_server.mcp_types import (
 )
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
 
+from coevolve.core.task import Observation as Answer
+from coevolve.core.task import ToolCall
 from coevolve.environments import wire
 from coevolve.environments.openenv import SAY
 from coevolve.environments.worker import WorkerEnvironment
-from coevolve.records import ToolCall, Turn
 
 SAY_TOOL = Tool(
     name=SAY,
@@ -68,7 +69,7 @@ class Served(Environment):  # type: ignore[misc]
         self._offer(turn)
         return Text(content=turn.content, metadata={"task_id": task.task_id})
 
-    def _offer(self, turn: Turn) -> None:
+    def _offer(self, turn: Answer) -> None:
         if turn.tools is not None:
             functions = [one["function"] for one in turn.tools]
             self._tools = [

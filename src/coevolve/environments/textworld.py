@@ -15,10 +15,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
-from coevolve.environments.base import Catalogue, check_owner
-from coevolve.errors import CoevolveError
-from coevolve.records import Score, Task, ToolCall, Turn, content_hash
+from coevolve.environments.environment import Catalogue, check_owner
 
 VERSION = 1  # of how tasks are made of games
 COUNTS = {"seed": 64, "validation": 24, "test": 24, "hard": 24}
@@ -56,7 +57,7 @@ TOOLS = [
 
 
 class TextWorld(Catalogue):
-    """See ``coevolve.environments.base.Environment``."""
+    """See ``coevolve.environments.environment.Environment``."""
 
     name = "textworld"
     panels = ("validation", "test", "hard")
@@ -81,7 +82,7 @@ class TextWorld(Catalogue):
 
 
 class TextWorldSession:
-    """See ``coevolve.environments.base.Session``. What is not possible is refused and changes nothing."""
+    """See ``coevolve.environments.environment.Session``. What is not possible is refused and changes nothing."""
 
     def __init__(self, name: str = "textworld", start: Start | None = None) -> None:
         self._name = name
@@ -91,31 +92,33 @@ class TextWorldSession:
         self._state: Any = None
         self._start: tuple[str, ...] = ()
 
-    def reset(self, task: Task) -> Turn:
+    def reset(self, task: Task) -> Observation:
         check_owner(task, self._name)
         self.close()
         self._task, self._game = task, self._new(task.world)
         self._state = self._game.reset()
         self._start = _facts(self._state)
-        return Turn("user", task.turns[0] if task.turns else "", tools=TOOLS)
+        return Observation("user", task.turns[0] if task.turns else "", tools=TOOLS)
 
-    def step(self, call: ToolCall) -> Turn:
+    def step(self, call: ToolCall) -> Observation:
         if self._state is None:
-            return Turn("tool", "the episode is over", error=True, done=True)
+            return Observation("tool", "the episode is over", error=True, done=True)
         if call.name == "commands" and not call.arguments:
-            return Turn("tool", json.dumps([{"command": one} for one in sorted(self._state.admissible_commands)]))
+            return Observation(
+                "tool", json.dumps([{"command": one} for one in sorted(self._state.admissible_commands)])
+            )
         command = call.arguments.get("command")
         if call.name != "act" or set(call.arguments) != {"command"} or not isinstance(command, str):
-            return Turn("tool", "expected act(command) or commands()", error=True)
+            return Observation("tool", "expected act(command) or commands()", error=True)
         if self._state.done:
-            return Turn("tool", "the game is over", error=True, done=True)
+            return Observation("tool", "the game is over", error=True, done=True)
         if command not in self._state.admissible_commands:
-            return Turn("tool", f"not possible here: {command[:MAX_COMMAND]}", error=True)
+            return Observation("tool", f"not possible here: {command[:MAX_COMMAND]}", error=True)
         self._state, _, _ = self._game.step(command)
-        return Turn("tool", _plain(self._state.feedback))
+        return Observation("tool", _plain(self._state.feedback))
 
-    def say(self, text: str) -> Turn:
-        return Turn("user", "", done=True)
+    def say(self, text: str) -> Observation:
+        return Observation("user", "", done=True)
 
     def score(self) -> Score:
         if self._task is None or self._state is None:

@@ -10,9 +10,10 @@ import keyword
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from coevolve.environments import Environment, make
-from coevolve.errors import CoevolveError
-from coevolve.records import Task, ToolCall
+from coevolve.core.errors import CoevolveError
+from coevolve.core.task import Task, ToolCall
+from coevolve.environments.environment import Environment
+from coevolve.environments.registry import make
 
 PYTHON_TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
 PROBED = 64  # tasks whose offered tools become methods

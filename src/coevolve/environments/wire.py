@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from coevolve.records import Provenance, Score, Task, ToolCall, Turn
+from coevolve.core.task import Observation, Provenance, Score, Task, ToolCall
 
 Message = dict[str, Any]
 
@@ -19,12 +19,12 @@ def to_task(value: Mapping[str, Any]) -> Task:
     return Task(**{**value, "reference": reference, "provenance": provenance})
 
 
-def of_turn(turn: Turn) -> Message:
+def of_turn(turn: Observation) -> Message:
     return {key: value for key, value in asdict(turn).items() if value not in (None, False)}
 
 
-def to_turn(value: Mapping[str, Any]) -> Turn:
-    return Turn(**value)
+def to_turn(value: Mapping[str, Any]) -> Observation:
+    return Observation(**value)
 
 
 def of_score(score: Score) -> Message:

@@ -19,9 +19,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
+from coevolve.core.errors import CoevolveError
+from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
-from coevolve.errors import CoevolveError
-from coevolve.records import Score, Task, ToolCall, Turn
 
 SOURCE = Path(__file__).parents[2]
 TAIL = 300  # characters of what a dead worker last wrote to its standard error
@@ -188,7 +188,7 @@ class Pool:
 
 
 class WorkerEnvironment:
-    """See ``coevolve.environments.base.Environment``.
+    """See ``coevolve.environments.environment.Environment``.
 
     ``place`` is MODULE:CLASS of the environment in the worker, or
     =NAME for one that ``make`` knows there.
@@ -205,6 +205,7 @@ class WorkerEnvironment:
         start_seconds: float = 300.0,
     ) -> None:
         self.name = name
+        self.place = place
         self.capacity = size * each
         self._arguments = (place, python, size, each, seconds, start_seconds)
         self._pools: dict[int, Pool] = {}
@@ -256,7 +257,7 @@ class WorkerEnvironment:
 
 
 class WorkerSession:
-    """See ``coevolve.environments.base.Session``."""
+    """See ``coevolve.environments.environment.Session``."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -272,16 +273,16 @@ class WorkerSession:
             raise EnvironmentDied("the session is closed")
         return self._worker.ask(do, session=self._number, **fields)
 
-    def reset(self, task: Task) -> Turn:
+    def reset(self, task: Task) -> Observation:
         return wire.to_turn(self._ask("reset", task=wire.of_task(task)))
 
     def begin_reply(self) -> None:
         self._ask("begin_reply")
 
-    def step(self, call: ToolCall) -> Turn:
+    def step(self, call: ToolCall) -> Observation:
         return wire.to_turn(self._ask("step", name=call.name, arguments=call.arguments))
 
-    def say(self, text: str) -> Turn:
+    def say(self, text: str) -> Observation:
         return wire.to_turn(self._ask("say", text=text))
 
     def score(self) -> Score:

@@ -17,10 +17,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TextIO
 
-from coevolve.environments import make, wire
-from coevolve.environments.base import Environment, Session
-from coevolve.errors import CoevolveError
-from coevolve.records import ToolCall
+from coevolve.core.errors import CoevolveError
+from coevolve.core.task import ToolCall
+from coevolve.environments import wire
+from coevolve.environments.environment import Environment, Session
+from coevolve.environments.registry import make
 
 PR_SET_PDEATHSIG = 1
 OPTIONAL = ("fresh_world", "category", "scenario")  # methods of an environment that the parent may ask for

@@ -4,9 +4,9 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from coevolve.errors import CoevolveError
-from coevolve.files import read_json, write_json
-from coevolve.records import content_hash
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.io import read_json, write_json
 
 POINTER = "pretrained.json"
 COMMIT = re.compile(r"[0-9a-f]{40}")

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from coevolve.errors import CoevolveError
-from coevolve.policies.base import Conversation, Reply
-from coevolve.records import ToolCall
+from coevolve.core.errors import CoevolveError
+from coevolve.core.task import ToolCall
+from coevolve.policies.policy import Conversation, Reply
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 # how TRL's own loop reads the replies of the embedded policy: `tokenizer.response_template`
@@ -147,10 +147,10 @@ def check_room(conversations: Sequence[Conversation], prompts: Sequence[Sequence
                 f"{len(prompt)} tokens, the model takes {context} with the reply: {len(prompt) - context + 1} too many; "
                 "use a model with a longer context"
             )
-    over = [len(prompt) - one.budget for one, prompt in zip(conversations, prompts, strict=True)]
+    over = [len(prompt) - one.room for one, prompt in zip(conversations, prompts, strict=True)]
     if over and min(over) >= 0:
         longest = max(len(prompt) for prompt in prompts)
         raise CoevolveError(
-            f"policy.max_tokens is {conversations[0].budget}, but every prompt with its {len(conversations[0].tools)} tool "
+            f"policy.episode_tokens is {conversations[0].room}, but every prompt with its {len(conversations[0].tools)} tool "
             f"schemas is longer, by {min(over)} to {max(over)} tokens; set it to more than {longest}, with room for replies"
         )

@@ -66,7 +66,7 @@ def view(experiment: str) -> tuple[str, str] | None:
 
 
 class Mlflow:
-    """See ``coevolve.tracking.Sink``."""
+    """See ``coevolve.tracking.run.Sink``."""
 
     name = "mlflow"
 
@@ -199,8 +199,8 @@ class Mlflow:
         return None if number is None else client.get_model_version(MODEL, str(number))
 
     def _gate(self, gate: dict[str, Any], holder: Any, ours: Any) -> tuple[bool, str]:
-        from coevolve.params import Evaluate
-        from coevolve.promotion import contest, scores
+        from coevolve.core.params import Evaluate
+        from coevolve.stages.report.champion import contest, scores
 
         client, names = self._client(), (f"version {holder.version}", f"version {ours.version}")
         base: dict[str, float] = {}
@@ -208,8 +208,8 @@ class Mlflow:
             base = scores(Path(client.download_artifacts(holder.run_id, gate["outcomes"])), gate["panel"])
         if not set(base) & set(gate["scores"]):
             return True, f"{names[0]} was not measured on these tasks of {gate['panel']}"
-        knobs = Evaluate(**gate["knobs"])
-        found = contest([base, gate["scores"]], knobs, gate["max_regressions"], gate["seed"], names)
+        config = Evaluate(**gate["config"])
+        found = contest([base, gate["scores"]], config, gate["max_regressions"], gate["seed"], names)
         (challenge,) = found["challenges"]
         return challenge["taken"], challenge["reason"]
 

@@ -5,14 +5,14 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from coevolve.errors import CoevolveError
+from coevolve.core.errors import CoevolveError
 
 Event = dict[str, Any]
 State = dict[str, Any]
 
 
 class Wandb:
-    """See ``coevolve.tracking.Sink``. ``mode`` is offline or online; online needs a key and a network."""
+    """See ``coevolve.tracking.run.Sink``. ``mode`` is offline or online; online needs a key and a network."""
 
     name = "wandb"
 

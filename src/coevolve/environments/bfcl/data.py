@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from coevolve.errors import CoevolveError
-from coevolve.records import ToolCall
+from coevolve.core.errors import CoevolveError
+from coevolve.core.task import ToolCall
 
 DOCS = {
     "GorillaFileSystem": "gorilla_file_system",

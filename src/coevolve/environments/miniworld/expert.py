@@ -7,10 +7,10 @@ empty wallets and new names from observations alone.
 import json
 from typing import Any
 
+from coevolve.core.errors import CoevolveError
+from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.miniworld.apps import COMPLETE
 from coevolve.environments.miniworld.session import MiniworldSession, renamed
-from coevolve.errors import CoevolveError
-from coevolve.records import CallOutcome, Task, ToolCall
 
 Intent = list[dict[str, Any]]
 

@@ -8,15 +8,17 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from coevolve.chains import source_of
+from coevolve.core.errors import CoevolveError
+from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.success import is_success
+from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.miniworld.apps import COMPLETE
 from coevolve.environments.miniworld.expert import Intent, solve
 from coevolve.environments.miniworld.phrases import PHRASES
 from coevolve.environments.miniworld.session import MiniworldSession, renamed
 from coevolve.environments.miniworld.world import CITIES, DAYS, LOCKABLE, NAMES, SUBJECTS, TITLES, State, build
-from coevolve.errors import CoevolveError
-from coevolve.records import CallOutcome, Task, ToolCall
-from coevolve.seeding import derive_seed, generator
-from coevolve.wording import Question, instruct, source_of
+from coevolve.environments.wording import Question, instruct
 
 # From frequent to rare; family r has frequency 1/r.
 FAMILIES = [
@@ -163,7 +165,11 @@ def generate_one(split: str, families: Sequence[str], seed: int, variant: str) -
             for row, call in enumerate(chain)
             for key, value in call.arguments.items()
         )  # what the user names is not what a lookup happens to show as well
-        if given and session.score().success and [c.name for c in made] == [c.name for c in task.reference[0]]:
+        if (
+            given
+            and is_success(session.score().reward)
+            and [c.name for c in made] == [c.name for c in task.reference[0]]
+        ):
             return task
     raise CoevolveError(f"no world for the families {', '.join(families)}; remove one of them")
 

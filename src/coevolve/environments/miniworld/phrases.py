@@ -1,6 +1,6 @@
 """How miniworld's tools are spoken of; the synthesizer and the task families share it."""
 
-from coevolve.wording import Phrasebook
+from coevolve.environments.environment import Phrasebook
 
 PHRASES = Phrasebook(
     actions={

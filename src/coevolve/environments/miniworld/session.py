@@ -10,7 +10,10 @@ from collections import Counter
 from functools import lru_cache
 from typing import Any
 
-from coevolve.environments.base import check_owner
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.environments.environment import check_owner
 from coevolve.environments.miniworld.apps import (
     COMPLETE,
     SHIFTED_ARGUMENTS,
@@ -20,8 +23,6 @@ from coevolve.environments.miniworld.apps import (
     Tool,
 )
 from coevolve.environments.miniworld.world import State, build, copied
-from coevolve.errors import CoevolveError
-from coevolve.records import Score, Task, ToolCall, Turn, content_hash
 
 VARIANTS = ("plain", "shifted")
 PARTIAL = 0.49  # what a run without success can reach: below the threshold of success
@@ -59,7 +60,7 @@ def schemas(variant: str) -> tuple[dict[str, Any], ...]:
 
 
 class MiniworldSession:
-    """See ``coevolve.environments.base.Session``. A step takes a few microseconds."""
+    """See ``coevolve.environments.environment.Session``. A step takes a few microseconds."""
 
     def __init__(self) -> None:
         self._task: Task | None = None
@@ -67,33 +68,33 @@ class MiniworldSession:
         self._answer: list[str | None] = []
         self._tools: dict[str, tuple[Tool, dict[str, str], dict[str, Any]]] = {}
 
-    def reset(self, task: Task) -> Turn:
+    def reset(self, task: Task) -> Observation:
         check_owner(task, "miniworld")
         seed, variant = _world_of(task)
         self._task, self._answer = task, []
         self._state = copied(_built(seed))
         self._tools = catalogue(variant)
-        return Turn("user", task.turns[0] if task.turns else "", tools=list(schemas(variant)))
+        return Observation("user", task.turns[0] if task.turns else "", tools=list(schemas(variant)))
 
-    def step(self, call: ToolCall) -> Turn:
+    def step(self, call: ToolCall) -> Observation:
         if self._answer:
-            return Turn("tool", "the task is completed already", error=True, done=True)
+            return Observation("tool", "the task is completed already", error=True, done=True)
         known = self._tools.get(call.name)
         if known is None:
-            return Turn("tool", self._unknown(call.name), error=True)
+            return Observation("tool", self._unknown(call.name), error=True)
         tool, keys, _ = known
         wrong = _wrong_arguments(tool, keys, call.arguments)
         if wrong:
-            return Turn("tool", wrong, error=True)
+            return Observation("tool", wrong, error=True)
         arguments = {keys[key]: value for key, value in call.arguments.items()}
         if tool.name == COMPLETE:
             self._answer.append(arguments.get("answer"))
-            return Turn("tool", "ok", done=True)
+            return Observation("tool", "ok", done=True)
         try:
             result = tool.function(self._state, **arguments)
         except Refused as refusal:
-            return Turn("tool", str(refusal), error=True)
-        return Turn("tool", result if isinstance(result, str) else json.dumps(result, separators=(",", ":")))
+            return Observation("tool", str(refusal), error=True)
+        return Observation("tool", result if isinstance(result, str) else json.dumps(result, separators=(",", ":")))
 
     def _unknown(self, name: str) -> str:
         new = SHIFTED_TOOLS.get(name)
@@ -101,8 +102,8 @@ class MiniworldSession:
             return f"no tool {name}; use {new}"
         return "no such tool"
 
-    def say(self, text: str) -> Turn:
-        return Turn("user", "", done=True)
+    def say(self, text: str) -> Observation:
+        return Observation("user", "", done=True)
 
     def score(self) -> Score:
         if self._task is None:

@@ -6,7 +6,7 @@ A state is ``{app: {entity_id: {field: value}}}``: JSON all the way down, so tha
 import random
 from typing import Any
 
-from coevolve.seeding import generator
+from coevolve.core.seeding import generator
 
 State = dict[str, dict[str, dict[str, Any]]]
 

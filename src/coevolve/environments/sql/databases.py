@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from coevolve.seeding import generator
+from coevolve.core.seeding import generator
 
 Row = tuple[object, ...]
 FIRST = (

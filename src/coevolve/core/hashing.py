@@ -1,0 +1,25 @@
+"""Identity by content: of JSON values, files and model directories."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+
+def content_hash(value: Any, length: int = 16) -> str:
+    """Hash of a JSON value: independent of key order, ``length`` hexadecimal digits."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def file_hash(path: Path) -> str:
+    """What DVC calls a file's md5."""
+    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+
+
+def policy_hash(path: Path) -> str:
+    """Hash of a model directory: of its files' names and contents."""
+    digest = hashlib.md5(usedforsecurity=False)
+    for file in sorted(one for one in path.rglob("*") if one.is_file()):
+        digest.update(f"{file.relative_to(path)}\0{file_hash(file)}\n".encode())
+    return digest.hexdigest()

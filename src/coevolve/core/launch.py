@@ -1,0 +1,109 @@
+"""A stage on several processes: PyTorch's own launcher (torchrun's), from the section `launch` of params.yaml.
+
+Every process runs the same script; what belongs to one is the environment variable RANK. On the CPU they talk by gloo, on
+GPUs by NCCL. Machine 0 runs the pipeline; each other machine r runs the same script on the same files (a shared file
+system) with COEVOLVE_MACHINE=r.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.params import Launch
+
+MACHINE = "COEVOLVE_MACHINE"
+FOLDER = "COEVOLVE_SCRATCH_FOLDER"  # from a launcher to the processes that it starts
+
+
+def world_size() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_main() -> bool:
+    """Whether this process writes what is written once."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def inside() -> bool:
+    """Whether this process is one of those that were launched."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def wanted(config: Launch) -> bool:
+    return config.processes * config.machines > 1 or config.sharding != "none"
+
+
+def machine() -> int:
+    """Of a launch on several, the number of this one."""
+    return int(os.environ.get(MACHINE, "0"))
+
+
+def folder(default: Path) -> Path:
+    """The scratch folder that whoever launched this process has claimed; ``default`` on other machines."""
+    return Path(os.environ.get(FOLDER, default))
+
+
+def spawn(config: Launch, *command: str, folder: Path | None = None) -> int:
+    """Run ``python command`` in every process and wait; the exit code of the first that fails, or 0.
+
+    ``folder`` is handed to them. A process that fails ends all of them. What they print is theirs.
+    """
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    if not 0 <= machine() < config.machines:
+        raise CoevolveError(f"{MACHINE} is {machine()}, expected 0 to {config.machines - 1} (launch.machines)")
+    layout = LaunchConfig(
+        min_nodes=config.machines,
+        max_nodes=config.machines,
+        nproc_per_node=config.processes,
+        rdzv_backend="static" if config.machines > 1 else "c10d",
+        rdzv_endpoint=f"{config.address}:{config.port}" if config.machines > 1 else "localhost:0",
+        rdzv_configs={"rank": machine()} if config.machines > 1 else {},
+        run_id="coevolve",
+        max_restarts=0,
+        monitor_interval=0.2,
+    )
+    if folder is not None:
+        os.environ[FOLDER] = str(folder)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")  # torch's and DeepSpeed's, from every process
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    try:
+        elastic_launch(layout, sys.executable)("-u", *command)
+    except ChildFailedError as failed:
+        codes = [failure.exitcode for failure in failed.failures.values()]
+        return next((code for code in codes if code > 0), 1)
+    except SignalException:
+        raise KeyboardInterrupt from None
+    return 0
+
+
+def deepspeed(config: Launch) -> dict[str, Any] | None:
+    """DeepSpeed's configuration for the sharding that is asked for; None without."""
+    if config.sharding not in ("zero2", "zero3"):
+        return None
+    from importlib.util import find_spec
+
+    if find_spec("deepspeed") is None:
+        raise CoevolveError(
+            f"launch.sharding: {config.sharding} needs DeepSpeed, which is not installed; `pip install -e '.[gpu]'`, or "
+            "set it to none"
+        )
+    return {
+        "zero_optimization": {
+            "stage": 2 if config.sharding == "zero2" else 3,
+            "overlap_comm": True,
+            "contiguous_gradients": True,
+            "stage3_gather_16bit_weights_on_model_save": True,
+        },
+        "zero_force_ds_cpu_optimizer": False,
+        "train_micro_batch_size_per_gpu": "auto",
+        "gradient_accumulation_steps": "auto",
+        "gradient_clipping": "auto",
+        "bf16": {"enabled": "auto"},
+        "steps_per_print": 10**9,
+    }

@@ -1,0 +1,286 @@
+"""params.yaml as typed, validated sections. A wrong key is an error that names it and the nearest right one."""
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from ruamel.yaml import YAML, YAMLError
+
+from coevolve.core.errors import CoevolveError
+
+Count = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+
+
+SECRET = {
+    "endpoint.key": "expected the name of an environment variable, such as OPENAI_API_KEY, never the key itself",
+    "endpoint.url": "expected http://HOST/v1 or https://HOST/v1, without a key in it",
+}
+
+
+Checked = TypeVar("Checked", bound="Section")
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Iteration(Section):
+    t: Whole
+    next: Count
+
+
+class Base(Section):
+    model: str
+    revision: str | None
+    seed: Whole
+    layers: Count
+    hidden: Count
+    heads: Count
+    copy_steps: Whole
+    copy_batch: Count
+    demonstration_steps: Whole
+    unreliable_steps: Whole
+    batch: Count
+    learning_rate: Positive
+    unreliability: Annotated[list[Share], Field(min_length=2, max_length=2)]
+
+
+class Tasks(Section):
+    seed_tasks: Count
+
+
+class PolicySection(Section):
+    threads: Count
+    max_turns: Count
+    episode_tokens: Count
+    reply_tokens: Count
+    max_seconds: Positive
+    backend: Literal["transformers", "vllm"]
+    dtype: Literal["float32", "bfloat16"]
+    template: dict[str, Any]
+
+
+class Lora(Section):
+    enabled: bool
+    rank: Count
+    alpha: Count
+    targets: str | list[str]
+    quantize: Literal["none", "4bit"]
+
+
+class Vllm(Section):
+    mode: Literal["off", "colocate", "server"]
+    memory: Share
+    url: str
+
+
+class Launch(Section):
+    processes: Count
+    machines: Count
+    address: str
+    port: Count
+    sharding: Literal["none", "zero2", "zero3"]
+
+
+class Train(Section):
+    steps: Count
+    tasks_per_step: Count
+    group_size: Annotated[int, Field(ge=2)]
+    learning_rate: Positive
+    beta: Annotated[float, Field(ge=0.0)]
+    epsilon: Positive
+    epsilon_high: Positive
+    temperature: Positive
+    refill_rounds: Whole
+    save_steps: Count
+    micro_batch: Whole
+    gradient_checkpointing: bool
+    lora: Lora
+    vllm: Vllm
+
+
+class Signals(Section):
+    window: Annotated[int, Field(ge=2)]
+    rare_threshold: Annotated[float, Field(ge=0.0, le=100.0)]
+    kinds: list[Literal["forgetting", "boundary", "rare"]]
+
+
+class Explore(Section):
+    explorer: Literal["scripted", "endpoint", "policy"]
+    guidance: Literal["signals", "coverage", "random"]
+    schedule: Literal["loop", "upfront"]
+    explorations: Whole
+    max_calls: Count
+    tries: Count
+
+
+class Synthesize(Section):
+    synthesizer: Literal["scripted", "endpoint"]
+    count: Whole
+    errors: Annotated[float, Field(ge=0.0, le=1.0)]
+    withhold: list[str]
+
+
+class EndpointSection(Section):
+    url: Annotated[str, Field(pattern=r"^https?://[^/@\s]+(/\S*)?$")]
+    model: str
+    key: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
+    concurrency: Count
+    timeout: Positive
+    retries: Whole
+    budget_requests: Whole
+    budget_tokens: Whole
+    reply_tokens: Count
+    temperature: Annotated[float, Field(ge=0.0)]
+    input_price: Annotated[float, Field(ge=0.0)]
+    output_price: Annotated[float, Field(ge=0.0)]
+    replay: str | None
+
+
+class Verify(Section):
+    enabled: bool
+    processes: Count
+    near_duplicate: Share
+    pass_rate_samples: Whole
+
+
+class Validate(Section):
+    min_rows: Count
+    max_turn_characters: Count
+    max_calls: Count
+    max_near_duplicates: Share
+    max_family_share: Share
+
+
+class Limit(Section):
+    """Of a watchdog's indicator: past ``limit`` the report says so, past ``critical`` (None: never) the pipeline stops."""
+
+    limit: float
+    critical: float | None
+
+
+class Watch(Section):
+    action_entropy: Limit
+    duplicate_trajectories: Limit
+    duplicate_tasks: Limit
+    drift: Limit
+    zero_variance: Limit
+    regressions: Limit
+
+
+class Evaluate(Section):
+    tasks: Count
+    temperature: Annotated[float, Field(ge=0.0)]
+    bootstrap: Count
+    confidence: Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+class Report(Section):
+    panel: str
+    max_regressions: Share
+    traces: Whole
+
+
+class Tracking(Section):
+    experiment: str
+    wandb: Literal["disabled", "offline", "online"]
+
+
+class Params(Section):
+    seed: Whole
+    environment: str
+    iterations: Annotated[list[Iteration], Field(min_length=1)]
+    base: Base
+    tasks: Tasks
+    policy: PolicySection
+    train: Train
+    launch: Launch
+    signals: Signals
+    explore: Explore
+    endpoint: EndpointSection
+    synthesize: Synthesize
+    verify: Verify
+    watch: Watch
+    validate_: Validate = Field(alias="validate")
+    evaluate: Evaluate
+    report: Report
+    tracking: Tracking
+
+    @model_validator(mode="after")
+    def _chained(self) -> "Params":
+        for position, iteration in enumerate(self.iterations):
+            if iteration.t != position or iteration.next != position + 1:
+                raise ValueError(
+                    f"iterations[{position}] is {{t: {iteration.t}, next: {iteration.next}}}, "
+                    f"expected {{t: {position}, next: {position + 1}}}: iterations chain from 0"
+                )
+        return self
+
+
+def read_yaml(text: str) -> Any:
+    """YAML 1.2, as DVC reads and writes it: 1e-05 is a number."""
+    return YAML(typ="safe", pure=True).load(text)
+
+
+def load(path: Path = Path("params.yaml")) -> Params:
+    """The validated parameters of ``path``; every mistake is one line that names the key."""
+    try:
+        raw = read_yaml(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CoevolveError(f"{path}: no such file; run from the repository's root") from None
+    except YAMLError as error:
+        raise CoevolveError(f"{path}: expected YAML ({' '.join(str(error).split())})") from None
+    return parse(raw, str(path))
+
+
+def parse(raw: Any, where: str) -> Params:
+    """The validated parameters that ``raw`` holds; ``where`` names their source in errors."""
+    if not isinstance(raw, dict):
+        raise CoevolveError(f"{where}: expected sections with keys, found {type(raw).__name__}")
+    try:
+        return Params.model_validate(raw)
+    except ValidationError as error:
+        raise CoevolveError(f"{where}: {_explain(error)}") from None
+
+
+def validated(section: type[Checked], values: dict[str, Any], name: str) -> Checked:
+    """A section that was not read from params.yaml; mistakes are named as if it were section ``name``."""
+    try:
+        return section.model_validate(values)
+    except ValidationError as error:
+        raise CoevolveError(_explain(error, name)) from None
+
+
+def _explain(error: ValidationError, section: str = "") -> str:
+    # a misspelt key is both unknown and missing: the former says more
+    errors = error.errors()
+    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    key = ".".join(str(part) for part in ((section,) if section else ()) + first["loc"])
+    if first["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(str(first["loc"][-1]), _siblings(first["loc"][:-1]), n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "remove it, or see the comments in params.yaml"
+        return f"unknown key {key}; {hint}"
+    if first["type"] == "missing":
+        return f"missing key {key}; add it, as the repository's params.yaml has it"
+    if not key:
+        return str(first["msg"]).removeprefix("Value error, ")
+    if key in SECRET:
+        return f"{key}: {SECRET[key]}; change it"  # what was found may be a key: it is not shown
+    return f"{key}: {first['msg']}, found {first['input']!r}; change it"
+
+
+def _siblings(location: tuple[int | str, ...]) -> list[str]:
+    """Keys that are right at ``location`` of the parameters."""
+    model: Any = Params
+    for part in location:
+        if isinstance(part, int):
+            continue
+        for name, field in model.model_fields.items():
+            if part in (name, field.alias):
+                arguments = getattr(field.annotation, "__args__", None)
+                model = arguments[0] if arguments else field.annotation
+    return [field.alias or name for name, field in model.model_fields.items()]

@@ -1,0 +1,72 @@
+"""Where iteration t keeps what."""
+
+from pathlib import Path
+
+
+class Paths:
+    """Where everything is, relative to the repository's root."""
+
+    environment = Path("data/environment.json")
+    panels = Path("data/panels")
+    report = Path("report")
+
+    @staticmethod
+    def data(t: int) -> Path:
+        return Path("data") / str(t)
+
+    @staticmethod
+    def policy(t: int) -> Path:
+        return Path("policies") / str(t)
+
+    @staticmethod
+    def evaluation(t: int) -> Path:
+        return Path("evaluations") / str(t)
+
+    @staticmethod
+    def panel(name: str) -> Path:
+        return Paths.panels / f"{name}.jsonl"
+
+    @staticmethod
+    def tasks(t: int) -> Path:
+        return Paths.data(t) / "tasks.jsonl"
+
+    @staticmethod
+    def attempts(t: int) -> Path:
+        """Every attempt made before iteration t."""
+        return Paths.data(t) / "attempts.jsonl"
+
+    @staticmethod
+    def trajectories(t: int) -> Path:
+        return Paths.data(t) / "trajectories.parquet"
+
+    @staticmethod
+    def signals(t: int) -> Path:
+        return Paths.data(t) / "signals.jsonl"
+
+    @staticmethod
+    def explorations(t: int) -> Path:
+        return Paths.data(t) / "explorations.jsonl"
+
+    @staticmethod
+    def requests(t: int, stage: str) -> Path:
+        """Folder with requests.jsonl and spend.json: what a stage asked of an endpoint."""
+        return Paths.data(t) / "requests" / stage
+
+    @staticmethod
+    def candidates(t: int) -> Path:
+        return Paths.data(t) / "candidates.jsonl"
+
+    @staticmethod
+    def verified(t: int) -> Path:
+        """Folder with verdicts.jsonl and accepted.jsonl."""
+        return Paths.data(t) / "verified"
+
+    @staticmethod
+    def watch(t: int) -> Path:
+        """What the watchdogs say of iteration t."""
+        return Paths.data(t) / "watch.json"
+
+    @staticmethod
+    def validation(t: int) -> Path:
+        """Folder with report.md, quarantine.jsonl, metrics.json and Data Docs of the dataset of t."""
+        return Paths.data(t) / "validation"

@@ -1,0 +1,131 @@
+"""What flows between the stages, all of it plain data."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from coevolve.core.task import SCHEMA_VERSION, CallOutcome, Task
+
+
+class StopReason(StrEnum):
+    """Why an episode ended."""
+
+    DONE = "done"  # the environment said so
+    MAX_TURNS = "max_turns"  # the limit on the agent's turns
+    MAX_TOKENS = "max_tokens"  # the limit on tokens of the episode or of one reply, or the model's context
+    TIMEOUT = "timeout"  # the limit on wall time
+    INVALID = "invalid"  # too many replies in a row that no parser could read
+    ENVIRONMENT_FAILED = "environment_failed"  # the environment itself broke; not the agent's failure
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One episode. ``group`` numbers the K attempts at one task in one training step together.
+
+    ``messages`` are OpenAI chat messages. ``tokens`` holds, per turn of the agent,
+    how many tokens it generated.
+    """
+
+    trajectory_id: str
+    task_id: str
+    iteration: int
+    step: int
+    group: int
+    sample: int
+    messages: list[dict[str, Any]]
+    calls: list[CallOutcome]
+    score: float
+    stop_reason: StopReason
+    tokens: list[int] = field(default_factory=list)
+    checks: dict[str, bool] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One visit of a task in one training step; ``score`` is the mean of its group."""
+
+    task_id: str
+    iteration: int
+    step: int
+    score: float
+    size: int = 1
+    successes: int = 0
+    schema_version: int = SCHEMA_VERSION
+
+
+class SignalKind(StrEnum):
+    FORGETTING = "forgetting"
+    BOUNDARY = "boundary"
+    RARE = "rare"
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A weakness, with the numbers that made it fire and the trajectories that show it.
+
+    Forgetting and boundary signals name a task; rare signals name a pattern of one or two tools.
+    """
+
+    signal_id: str
+    kind: SignalKind
+    iteration: int
+    task_id: str | None
+    pattern: list[str] | None
+    evidence: dict[str, Any]
+    trajectory_ids: list[str]
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """What was done in the real environment around some signals.
+
+    ``context`` is the reflection that guided it, ``calls`` are those made, with observations;
+    ``world`` and ``task_id`` say where it started.
+    """
+
+    exploration_id: str
+    environment: str
+    iteration: int
+    signal_ids: list[str]
+    task_id: str | None
+    world: dict[str, Any]
+    context: dict[str, Any]
+    calls: list[CallOutcome]
+    explorer: str
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A synthesized task before the environment has judged it.
+
+    ``asks`` are the positions (turn, call) of the reference's calls that the instruction asks for.
+    """
+
+    candidate_id: str
+    task: Task
+    asks: list[list[int]]
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One check of a candidate: ``passed`` is None where an earlier gate made it pointless."""
+
+    name: str
+    passed: bool | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """All gates of one candidate. ``task_id`` is None where the candidate could not be read."""
+
+    candidate_id: str
+    task_id: str | None
+    accepted: bool
+    gates: list[Gate]
+    pass_rate: float | None = None
+    schema_version: int = SCHEMA_VERSION

@@ -1,0 +1,33 @@
+"""The untracked folder of checkpoints and caches, and folders in it that one process works in at a time."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from coevolve.core import dvc
+
+
+def scratch() -> Path:
+    """Untracked folder for checkpoints and caches: under DVC's root, also for queued experiments."""
+    return dvc.root() / "scratch"
+
+
+@contextmanager
+def claim(folder: Path) -> Iterator[Path]:
+    """``folder`` for this process alone; a folder beside it, where another process works in it.
+
+    Queued experiments that train the same thing at once must not share checkpoints. A process that was killed leaves
+    its folder behind, unclaimed, for the next to go on with.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    for number in count():
+        place = folder if number == 0 else folder.with_name(f"{folder.name}-{number}")
+        with place.with_name(f".{place.name}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            yield place
+            return

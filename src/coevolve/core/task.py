@@ -1,0 +1,130 @@
+"""Tasks, and what passes between an agent and a world. Plain data.
+
+Identity is content: ``task_id`` is a hash of environment, world, instruction and reference,
+so that the same task found twice is one task.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from coevolve.core.hashing import content_hash
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call by tool name, with JSON arguments."""
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What an environment answers: an observation (role ``tool``) or a message (role ``user``).
+
+    ``tools`` are OpenAI function schemas, None meaning unchanged. ``error`` marks a call that the
+    environment refused; ``done`` ends the episode.
+    """
+
+    role: str
+    content: str
+    tools: list[dict[str, Any]] | None = None
+    done: bool = False
+    error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """A call as it was made. ``ok``: the environment knew the tool and accepted the arguments."""
+
+    name: str
+    arguments: dict[str, Any]
+    ok: bool
+    observation: str = ""
+    turn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Reward in [0, 1] and the named checks that it came from."""
+
+    reward: float
+    checks: dict[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a synthesized task comes from; enough to walk back to the failed trajectories."""
+
+    iteration: int
+    signal_ids: list[str]
+    exploration_id: str
+    parent_task_id: str | None = None
+    pass_rate: float | None = None
+    prompt_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task. ``turns`` are the user's messages, ``reference`` holds the tool calls of each turn.
+
+    ``world`` is what the environment needs to set the start state. Make one with ``Task.create``.
+    """
+
+    task_id: str
+    environment: str
+    split: str
+    turns: list[str]
+    world: dict[str, Any]
+    reference: list[list[ToolCall]]
+    tags: list[str] = field(default_factory=list)
+    provenance: Provenance | None = None
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The reference's calls, of all turns in order."""
+        return [call for turn in self.reference for call in turn]
+
+    @property
+    def tools(self) -> list[str]:
+        """The tools that the reference calls, each once, in the order of their first calls."""
+        return list(dict.fromkeys(call.name for call in self.calls))
+
+    @property
+    def family(self) -> str:
+        """The kind of task that it is, its first tag; empty if it has none."""
+        return self.tags[0] if self.tags else ""
+
+    @staticmethod
+    def create(
+        environment: str,
+        split: str,
+        turns: Sequence[str],
+        world: Mapping[str, Any],
+        reference: Sequence[Sequence[ToolCall]],
+        tags: Sequence[str] = (),
+        provenance: Provenance | None = None,
+    ) -> "Task":
+        calls = [[ToolCall(c.name, c.arguments) for c in turn] for turn in reference]
+        return Task(
+            task_id_of(environment, world, turns, calls),
+            environment,
+            split,
+            list(turns),
+            dict(world),
+            calls,
+            list(tags),
+            provenance,
+        )
+
+
+def task_id_of(
+    environment: str, world: Mapping[str, Any], turns: Sequence[str], reference: Sequence[Sequence[ToolCall]]
+) -> str:
+    """Content hash of what makes a task the task it is: split, tags and provenance do not count."""
+    calls = [[[c.name, c.arguments] for c in turn] for turn in reference]
+    return content_hash([environment, dict(world), list(turns), calls])

@@ -1,0 +1,95 @@
+"""Trajectories as a Parquet file."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import atomic, missing
+from coevolve.core.records import StopReason, Trajectory
+from coevolve.core.task import SCHEMA_VERSION, CallOutcome
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def trajectory_schema() -> "pa.Schema":
+    """Columns of trajectories.parquet; messages and arguments are JSON text, the rest is typed."""
+    import pyarrow as pa
+
+    call = pa.struct(
+        [
+            ("name", pa.string()),
+            ("arguments", pa.string()),
+            ("ok", pa.bool_()),
+            ("observation", pa.string()),
+            ("turn", pa.int32()),
+        ]
+    )
+    return pa.schema(
+        [
+            ("trajectory_id", pa.string()),
+            ("task_id", pa.string()),
+            ("iteration", pa.int32()),
+            ("step", pa.int32()),
+            ("group", pa.int32()),
+            ("sample", pa.int32()),
+            ("score", pa.float64()),
+            ("stop_reason", pa.string()),
+            ("calls", pa.list_(call)),
+            ("messages", pa.string()),
+            ("tokens", pa.list_(pa.int32())),
+            ("checks", pa.string()),
+            ("schema_version", pa.int32()),
+        ]
+    )
+
+
+def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
+    """Parquet by ``trajectory_schema``; the same trajectories give the same bytes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = []
+    for trajectory in trajectories:
+        row = asdict(trajectory)
+        row["stop_reason"] = str(trajectory.stop_reason)
+        row["messages"] = json.dumps(row["messages"])
+        row["checks"] = json.dumps(row["checks"])
+        for call in row["calls"]:
+            call["arguments"] = json.dumps(call["arguments"])
+        rows.append(row)
+    with atomic(path) as temporary:
+        pq.write_table(pa.Table.from_pylist(rows, schema=trajectory_schema()), temporary, compression="zstd")
+
+
+def read_trajectories(path: Path) -> list[Trajectory]:
+    """The trajectories of a Parquet file that ``write_trajectories`` made."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not path.exists():
+        raise missing(path)
+    try:
+        rows = pq.read_table(path).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        text = str(error).splitlines()[0]
+        raise CoevolveError(f"{path}: not a whole Parquet file ({text}); run the train stage again") from None
+    expected = set(trajectory_schema().names)
+    if rows and set(rows[0]) != expected:
+        raise CoevolveError(f"{path}: expected the columns {', '.join(sorted(expected))}")
+    trajectories = []
+    for row in rows:
+        if row["schema_version"] != SCHEMA_VERSION:
+            raise CoevolveError(
+                f"{path}: schema_version {row['schema_version']!r} is unknown, expected {SCHEMA_VERSION}; "
+                "make the file again with `dvc repro`"
+            )
+        row["stop_reason"] = StopReason(row["stop_reason"])
+        row["messages"] = json.loads(row["messages"])
+        row["checks"] = json.loads(row["checks"])
+        row["calls"] = [CallOutcome(**{**call, "arguments": json.loads(call["arguments"])}) for call in row["calls"]]
+        trajectories.append(Trajectory(**row))
+    return trajectories

@@ -1,0 +1,200 @@
+"""A model behind an OpenAI-compatible endpoint: asked carefully, because asking costs money.
+
+Every request and its reply go to an append-only log by content hash, so that no reply is paid for twice and a finished
+exploration can be replayed without a network. A budget in requests and tokens is a hard stop. Failures of the way
+(429, 5xx, resets, stalls, broken JSON) are retried with backoff; what the server refuses for good is one clear error.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.params import EndpointSection
+from coevolve.core.scratch import scratch
+from coevolve.core.seeding import generator
+from coevolve.endpoint.budget import Budget, Exhausted, Spend
+from coevolve.endpoint.log import RequestLog
+from coevolve.endpoint.messages import Answer, Ask
+from coevolve.endpoint.transport import Passing, Rejected, Transport, key_of
+
+__all__ = ["Answer", "Ask", "Endpoint", "Exhausted", "Failed", "Spend", "open_endpoint"]
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between attempts, doubled each time
+LONGEST_WAIT = 600.0  # seconds that a server may ask us to wait
+# Requests in a row that get no answer end the stage: three that found no server, or twelve that it failed on.
+LOST, UNHEARD, FAILED_ON = 12, 4, 1
+
+
+class Failed(Exception):
+    """One request got no usable answer: its conversation ends here, others go on."""
+
+
+class Endpoint:
+    """Asks ``config.model`` at ``config.url``. Safe to use from many threads.
+
+    ``log`` is looked up before anything is sent. With ``replay`` nothing is sent at all: what ``log`` lacks is treated
+    as budget that ran out, which is how the run that wrote it ended there.
+    """
+
+    def __init__(self, config: EndpointSection, log: RequestLog, replay: bool = False) -> None:
+        self.config = config
+        self.model = config.model
+        self.missing = 0  # requests that a replay did not find
+        self._log = log
+        self._replay = replay
+        self._transport = Transport(config.url, key_of(config.key), config.timeout, config.concurrency)
+        self._budget = Budget(config.budget_requests, config.budget_tokens, config.input_price, config.output_price)
+        self._used: dict[str, None] = {}
+        self._asking: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._not_before = 0.0
+        self._lost = 0  # weight of the requests in a row that got no answer
+        self._idle = threading.Condition()
+        self._on_their_way = 0
+        self._closed = False
+        self._watch: Callable[[Spend], object] = lambda spend: None
+
+    def watch(self, callback: Callable[[Spend], object]) -> None:
+        """Call ``callback`` whenever something was spent."""
+        self._watch = callback
+
+    @property
+    def spend(self) -> Spend:
+        return self._budget.spend
+
+    def key(self, ask: Ask) -> str:
+        """Content hash of a request: of the model and of everything that is asked, not of where it is sent."""
+        return content_hash({"model": self.model, **ask.content()}, 32)
+
+    def chat(self, ask: Ask) -> Answer:
+        """The answer, from the log or the server.
+
+        Raises Exhausted where the budget ends, Failed where this request gets no answer, and CoevolveError where no
+        request would (unreachable, unknown model, refused key).
+        """
+        key = self.key(ask)
+        with self._lock:
+            turn = self._asking.setdefault(key, threading.Lock())
+        with turn:  # two askers of the same thing pay once
+            known = self._log.get(key)
+            if known is not None:
+                if key not in self._used:
+                    self._budget.remember(known)
+            elif self._replay:
+                self.missing += 1
+                raise Exhausted("the log that is replayed ends here")
+            else:
+                with self._under_way():
+                    known = self._send(key, ask)
+                    self._log.put(key, {"model": self.model, **ask.content()}, known)
+            with self._lock:
+                self._used[key] = None
+        self._watch(self.spend)
+        return known
+
+    def used(self) -> list[dict[str, object]]:
+        """The log's lines that were used, in a fixed order: enough to replay what was done."""
+        return [self._log.line(key) for key in sorted(self._used)]
+
+    def close(self) -> None:
+        """Send nothing more, wait for the replies that are on their way (they are paid for), and keep them."""
+        with self._idle:
+            self._closed = True
+            if self._on_their_way:
+                print(f"waiting for {self._on_their_way} replies that are on their way", file=sys.stderr)
+            self._idle.wait_for(lambda: not self._on_their_way, timeout=self.config.timeout)
+        self._transport.close()
+
+    @contextmanager
+    def _under_way(self) -> Iterator[None]:
+        """While a request is sent until its answer is in the log; ``close`` waits for the end."""
+        with self._idle:
+            self._on_their_way += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._on_their_way -= 1
+                self._idle.notify_all()
+
+    def _send(self, key: str, ask: Ask) -> Answer:
+        for attempt in range(self.config.retries + 1):
+            if self._closed:
+                raise Exhausted("the endpoint is closed")
+            ticket = self._budget.reserve(ask)
+            self._watch(self.spend)
+            self._wait()
+            try:
+                # another seed: some servers fail on what they sampled, and would sample it again
+                answer = self._transport.send(self.model, ask, ask.seed + attempt)
+            except Passing as reason:
+                ticket.settle(None)
+                if attempt == self.config.retries:
+                    self._give_up(reason)
+                self._pause(key, attempt, reason.wait)
+            except Rejected as reason:
+                ticket.settle(None)
+                raise Failed(str(reason)) from None
+            except BaseException:
+                ticket.settle(None)
+                raise
+            else:
+                ticket.settle(answer)
+                self._lost = 0
+                return answer
+        raise AssertionError("unreachable")
+
+    def _give_up(self, reason: Passing) -> None:
+        with self._lock:
+            self._lost += FAILED_ON if reason.heard else UNHEARD
+            lost = self._lost
+        if lost >= LOST or not (reason.heard or self._budget.spend.answered):
+            raise CoevolveError(
+                f"endpoint {self._transport.shown}: no answer after {self.config.retries + 1} attempts ({reason}); "
+                "check that the server runs and endpoint.url in params.yaml, then run the same command again: "
+                "what was answered is in the log and is not asked again"
+            )
+        raise Failed(str(reason))
+
+    def _pause(self, key: str, attempt: int, asked: float | None) -> None:
+        """Before the next attempt: what the server asked for, else a growing pause of this request alone."""
+        if asked is not None:
+            if asked > LONGEST_WAIT:
+                raise CoevolveError(
+                    f"endpoint {self._transport.shown} asks to wait {asked:.0f} s; run the same command again then: "
+                    "what was answered is in the log and is not asked again"
+                )
+            with self._lock:  # the server means all of us
+                self._not_before = max(self._not_before, time.monotonic() + asked)
+            return
+        pause = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
+        time.sleep(pause * generator("pause", key, attempt).uniform(0.5, 1.0))
+
+    def _wait(self) -> None:
+        while (left := self._not_before - time.monotonic()) > 0:
+            time.sleep(min(left, 1.0))
+
+
+def open_endpoint(config: EndpointSection, log: Path | None = None) -> Endpoint:
+    """The endpoint that ``config`` describe, with its log in the scratch folder (or ``log``), or its replay."""
+    if config.replay is not None:
+        if not Path(config.replay).exists():
+            raise CoevolveError(
+                f"endpoint.replay: {config.replay}: no such file; name a requests.jsonl, or set it to null"
+            )
+        if not config.model:
+            raise CoevolveError("endpoint.model is empty; a replay needs the model's name, as the log has it")
+        return Endpoint(config, RequestLog(Path(config.replay), writable=False), replay=True)
+    if not config.model:
+        transport = Transport(config.url, key_of(config.key), config.timeout, 1)
+        models = transport.models()
+        transport.close()
+        served = f"the server has: {', '.join(models)}" if models else "ask whoever runs the server for its name"
+        raise CoevolveError(f"endpoint.model is empty; {served}")
+    place = log or scratch() / "requests" / f"{content_hash([config.url, config.model])}.jsonl"
+    return Endpoint(config, RequestLog(place))

@@ -1,0 +1,73 @@
+"""What a stage spent at an endpoint: shown while it runs, and kept beside its result with every request and reply."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import write_json, write_jsonl
+from coevolve.core.params import EndpointSection
+from coevolve.endpoint.client import Endpoint, open_endpoint
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+
+@dataclass
+class Meter:
+    """``endpoint`` to spend at, None where nothing is asked; ``counts`` of what became of replies."""
+
+    endpoint: Endpoint | None
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        """What was spent and what was lost, for the last line of a stage; empty where nothing was asked."""
+        if self.endpoint is None:
+            return ""
+        lost = ", ".join(f"{count} {name}" for name, count in self.counts.items() if count)
+        return f"; {self.endpoint.spend}{f'; replies: {lost}' if lost else ''}"
+
+
+@contextmanager
+def metered(config: EndpointSection, asked: bool, folder: Path, progress: "tqdm[Any]") -> Iterator[Meter]:
+    """A meter whose spending is shown on ``progress`` and, at the end of the block, written to ``folder``.
+
+    requests.jsonl holds what was asked and answered, enough for a replay; spend.json the sums. Both depend on the
+    replies alone. Without ``asked`` both say that nothing was.
+    """
+    meter = Meter(open_endpoint(config) if asked else None)
+    endpoint = meter.endpoint
+    try:
+        if endpoint is not None:
+            endpoint.watch(lambda spend: progress.set_postfix_str(str(spend), refresh=False))
+        yield meter
+    finally:
+        if endpoint is not None:
+            endpoint.close()
+    used = endpoint.used() if endpoint else []
+    if endpoint is not None and endpoint.missing and not used:
+        raise CoevolveError(
+            f"endpoint.replay: {config.replay} holds none of the requests that were made; it belongs to another run "
+            "(other data, seed, model or prompts)"
+        )
+    write_jsonl(folder / "requests.jsonl", used)
+    write_json(folder / "spend.json", _sums(config, endpoint, used, meter.counts))
+
+
+def _sums(
+    config: EndpointSection, endpoint: Endpoint | None, used: list[dict[str, Any]], counts: Counter[str]
+) -> dict[str, Any]:
+    replies = [line["reply"] for line in used]
+    prompts = sum(reply["prompt_tokens"] for reply in replies)
+    completions = sum(reply["completion_tokens"] for reply in replies)
+    return {
+        "model": endpoint.model if endpoint else None,
+        "replies": len(replies),
+        "prompt_tokens": prompts,
+        "completion_tokens": completions,
+        "cost": (prompts * config.input_price + completions * config.output_price) / 1e6,
+        **{name: counts[name] for name in ("repaired", "dropped", "unanswered", "out of budget")},
+    }

@@ -1,0 +1,71 @@
+"""Replies that are data: JSON by a contract, retried once with the error, then dropped and counted."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from coevolve.endpoint.client import Endpoint
+from coevolve.endpoint.messages import Ask
+
+Contract = TypeVar("Contract", bound=BaseModel)
+REPAIRS = 1  # times that a reply which breaks its contract is asked again
+
+
+class Broken(Exception):
+    """No reply kept the contract."""
+
+
+def ask_json(
+    endpoint: Endpoint,
+    messages: Sequence[Mapping[str, Any]],
+    contract: type[Contract],
+    seed: int,
+    counts: Counter[str],
+    check: Any = None,
+) -> Contract:
+    """A reply by ``contract``; ``check`` may raise ValueError for what the schema cannot say.
+
+    Counts ``repaired`` and ``dropped`` replies. Raises Broken, and what ``Endpoint.chat`` raises.
+    """
+    said = [dict(message) for message in messages]
+    schema = contract.model_json_schema()
+    for attempt in range(REPAIRS + 1):
+        config = endpoint.config
+        answer = endpoint.chat(Ask(said, config.temperature, config.reply_tokens, seed + attempt, schema=schema))
+        try:
+            found = contract.model_validate(_json(answer.content))
+            if check is not None:
+                check(found)
+            counts["repaired"] += attempt
+            return found
+        except ValueError as error:
+            reason = _reason(error)
+        said += [
+            {"role": "assistant", "content": answer.content},
+            {"role": "user", "content": f"That breaks the contract: {reason}. Reply with the JSON object alone."},
+        ]
+    counts["dropped"] += 1
+    raise Broken(reason)
+
+
+def _json(text: str) -> Any:
+    """The JSON object in a reply, without the fence, the thoughts or the words that models put around it."""
+    text = text.rpartition("</think>")[2]
+    start = text.find("{")
+    if start < 0:
+        raise ValueError("there is no JSON object")
+    try:
+        return json.JSONDecoder().raw_decode(text, start)[0]
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not JSON ({error})") from None
+
+
+def _reason(error: ValueError) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the reply"
+        return f"{place}: {first['msg']}"
+    return str(error)

@@ -1,0 +1,85 @@
+"""BFCL multi-turn, all four categories. Split by index: the same index is one scenario in every category."""
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from coevolve.core.task import Task
+from coevolve.environments.bfcl.data import DOCS, documented, fingerprint, items, parse_call
+from coevolve.environments.bfcl.multi_turn import BFCLSession, hidden, offered
+from coevolve.environments.bfcl.quarantine import QUARANTINE
+from coevolve.environments.environment import Catalogue
+
+CATEGORIES = ("multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context")
+ARRIVED = "I have updated some more functions you can choose from. What about now?"  # the benchmark's words
+
+
+class BFCL(Catalogue):
+    """See ``coevolve.environments.environment.Environment``.
+
+    ``seed`` holds the even scenarios, base category first, without those in quarantine, which are a split of their own;
+    the panels are whole.
+    """
+
+    name = "bfcl"
+    panels = ("validation", "test")
+    more_splits = ("quarantine",)
+    quarantine = QUARANTINE
+
+    def __init__(self) -> None:
+        self.fingerprint = fingerprint(CATEGORIES)
+
+    def _tasks(self, split: str) -> Sequence[Task]:
+        return _splits()[split]
+
+    def tools(self) -> Sequence[dict[str, Any]]:
+        return [schema for name in DOCS for schema in documented(name).values()]
+
+    def open(self) -> BFCLSession:
+        return BFCLSession()
+
+    def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
+        """The start state of ``task`` with every function at hand from the first turn."""
+        return {key: value for key, value in task.world.items() if key != "missed_function"}
+
+    def category(self, task: Task) -> str:
+        return str(task.world["id"]).rsplit("_", 1)[0]
+
+
+@cache
+def _splits() -> dict[str, tuple[Task, ...]]:
+    """Even indices are for training; odd ones are held out, validation and test in turn."""
+    splits: dict[str, list[Task]] = {"seed": [], "validation": [], "test": [], "quarantine": []}
+    for category in CATEGORIES:
+        for row, answer in items(category):
+            index = int(row["id"].rsplit("_", 1)[1])
+            split = "seed" if index % 2 == 0 else ("validation", "test")[index // 2 % 2]
+            if split == "seed" and row["id"] in QUARANTINE:
+                split = "quarantine"
+            splits[split].append(_task(row, answer, split))
+    return {name: tuple(tasks) for name, tasks in splits.items()}
+
+
+def _task(row: dict[str, Any], answer: list[list[str]], split: str) -> Task:
+    world = {key: row[key] for key in ("id", "initial_config", "involved_classes")}
+    world["excluded_function"] = row.get("excluded_function", [])
+    if "missed_function" in row:
+        world["missed_function"] = row["missed_function"]
+    names = sorted(row["involved_classes"])
+    reference = [[parse_call(text, names) for text in turn] for turn in answer]
+    turns = [
+        "\n".join(message["content"] for message in turn) if turn else _arrival(world, number)
+        for number, turn in enumerate(row["question"])
+    ]
+    return Task.create("bfcl", split, turns, world, reference, ["+".join(names), *names])
+
+
+def _arrival(world: dict[str, Any], turn: int) -> str:
+    """What the user says when functions arrive. The schemas are in the text: a chat's first message stays as it was."""
+    names = hidden(world, turn - 1) - hidden(world, turn)
+    schemas = [documented(group)[name] for group in world["involved_classes"] for name in documented(group)]
+    return "\n".join([*(json.dumps(one) for one in schemas if one["function"]["name"] in names), ARRIVED])
+
+
+__all__ = ["BFCL", "CATEGORIES", "BFCLSession", "offered"]

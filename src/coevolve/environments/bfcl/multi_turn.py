@@ -1,0 +1,279 @@
+"""BFCL multi-turn behind our protocol, without its executor.
+
+The package's executor evaluates model text and keeps instances in globals, shared by parallel rollouts. Here every
+session has its own instances, methods come from a table built of the documented functions, arguments are JSON, and the
+verdict is that of the package's own ``state_checker`` and ``response_checker``. Official semantics: after each turn
+that has an answer, states are compared and the answer's outputs must be among the model's so far; extra calls are
+allowed; a turn with an answer and no call fails, as does one of more than 20 steps.
+"""
+
+import copy
+import inspect
+import json
+import random
+from collections import Counter
+from datetime import datetime
+from functools import cache, lru_cache
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.environments.bfcl.data import api_class, documented
+from coevolve.environments.environment import check_owner
+
+MAX_STEPS = 20  # replies with calls in a turn; the benchmark ends an episode that needs more
+MAX_ARGUMENTS = 20_000  # characters of JSON
+PARTIAL = 0.49  # what a run without success can reach
+
+Instances = dict[str, Any]
+
+
+class BFCLSession:
+    """See ``coevolve.environments.environment.Session``.
+
+    The check ``strict`` is an outcome of its own that the reward ignores: no call in a turn that has no answer, none to
+    a function that was not offered, and no state changed twice by the same call where the answer makes it once.
+    """
+
+    def __init__(self) -> None:
+        self._task: Task | None = None
+        self._instances: Instances = {}
+        self._owners: dict[str, str] = {}  # function name → API class; what was not offered is executed too
+        self._turn = 0
+        self._steps = 0
+        self._heard: list[list[str]] = []
+        self._made: Counter[str] = Counter()  # calls of this turn, by content
+        self._failed: str = ""
+        self._strict = True
+        self._passed = 0
+        self._over = False
+
+    def reset(self, task: Task) -> Observation:
+        check_owner(task, "bfcl")
+        self._task = task
+        self._instances = _instances(task)
+        self._owners = {name: group for group in self._instances for name in documented(group)}
+        self._turn, self._heard, self._made, self._failed, self._over = 0, [[]], Counter(), "", False
+        self._strict, self._passed, self._steps = True, 0, 0
+        return Observation("user", task.turns[0] if task.turns else "", tools=offered(task, 0))
+
+    def begin_reply(self) -> None:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            self._failed, self._over = self._failed or "steps", True
+
+    def step(self, call: ToolCall) -> Observation:
+        if self._over or self._task is None:
+            return Observation("tool", "the episode is over", error=True, done=True)
+        repeated = self._made[key := content_hash([call.name, call.arguments])]
+        self._made[key] += 1
+        self._strict = self._strict and self._allowed(call)
+        if call.name not in self._owners:
+            self._heard[-1].append(content := "Error during execution: no such function")
+            return Observation("tool", content, error=True)
+        before = self.digest() if repeated else ""
+        content = execute(self._instances[self._owners[call.name]], call)
+        if repeated and repeated >= self._answered(call) and self.digest() != before:
+            self._strict = False
+        self._heard[-1].append(content)
+        return Observation("tool", content, error=_refused(content))
+
+    def _allowed(self, call: ToolCall) -> bool:
+        """Whether this turn has an answer, and the function is offered in it."""
+        assert self._task is not None
+        world, turn = self._task.world, self._turn
+        return bool(_reference(self._task, turn)) and call.name not in hidden(world, turn)
+
+    def _answered(self, call: ToolCall) -> int:
+        """How often the answer of this turn makes the call."""
+        assert self._task is not None
+        return _reference(self._task, self._turn).count(call)
+
+    def say(self, text: str) -> Observation:
+        if self._task is None or self._over:
+            return Observation("user", "", done=True)
+        self._failed = self._failed or self._check_turn()
+        self._passed += not self._failed
+        self._turn, self._steps, self._made = self._turn + 1, 0, Counter()
+        if self._turn >= len(self._task.turns):
+            self._over = True
+            return Observation("user", "", done=True)
+        self._heard.append([])
+        arrived = str(self._turn) in self._task.world.get("missed_function", {})
+        tools = offered(self._task, self._turn) if arrived else None
+        return Observation("user", self._task.turns[self._turn], tools=tools)
+
+    def _check_turn(self) -> str:
+        """The name of the check that the turn so far fails, by the package's checkers; empty if none."""
+        from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import response_checker, state_checker
+
+        assert self._task is not None
+        truth = _truth(_Keyed(self._task))[self._turn]
+        if truth is None:
+            return ""
+        if not self._heard[-1]:
+            return "called"
+        instances, outputs = truth
+        if not state_checker(self._instances, instances)["valid"]:
+            return "state"
+        said = [content for turn in self._heard for content in turn]
+        return "" if response_checker(said, outputs, self._turn)["valid"] else "response"
+
+    def score(self) -> Score:
+        """The unfinished turn, if it is the last one, is judged as if it ended here; missing turns fail."""
+        if self._task is None:
+            raise CoevolveError("score() before reset(): no task was started")
+        passed, failed = self._passed, self._failed
+        turns = len(self._task.reference)
+        if not failed and passed < turns and not (failed := self._check_turn()):
+            passed += 1
+            if any(self._task.reference[passed:]):
+                failed = "called"
+        checks = {name: failed != name for name in ("called", "state", "response", "steps")}
+        checks["strict"] = not failed and self._strict
+        return Score(PARTIAL * passed / turns if failed else 1.0, checks)
+
+    def digest(self) -> str:
+        return content_hash([_plain(instance, {}) for _, instance in sorted(self._instances.items())])
+
+    def close(self) -> None:
+        self._task = None
+        self._instances = {}
+
+
+def execute(instance: Any, call: ToolCall) -> str:
+    """The observation of a documented call, in the words of the package's executor.
+
+    The name must come from the table of documented functions.
+    """
+    if len(json.dumps(call.arguments)) > MAX_ARGUMENTS:
+        return f"Error during execution: arguments are longer than {MAX_ARGUMENTS} characters"
+    try:
+        arguments = {**_defaults(instance.__class__, call.name), **call.arguments}
+        result = getattr(instance, call.name)(**copy.deepcopy(arguments))
+        if isinstance(result, str):
+            return result
+        if isinstance(result, dict):
+            try:
+                return json.dumps(result)
+            except (TypeError, ValueError):
+                return str(result)
+        return str(result)
+    except Exception as error:
+        return f"Error during execution: {error}"
+
+
+@cache
+def _defaults(owner: Any, name: str) -> dict[str, Any]:
+    """Mutable default values of a function as they were before any call.
+
+    Some functions change theirs, through which sessions would touch each other: they are given copies instead.
+    """
+    parameters = inspect.signature(getattr(owner, name)).parameters.values()
+    return {one.name: copy.deepcopy(one.default) for one in parameters if isinstance(one.default, list | dict)}
+
+
+def _refused(content: str) -> bool:
+    if content.startswith("Error during execution"):
+        return True
+    try:
+        value = json.loads(content)
+    except ValueError:
+        return False
+    return isinstance(value, dict) and "error" in value
+
+
+def hidden(world: dict[str, Any], turn: int) -> set[str]:
+    """Functions that are not offered in a turn: those kept back for good, and those that arrive later."""
+    later = world.get("missed_function", {})
+    return {*world.get("excluded_function", []), *(name for key in later if int(key) > turn for name in later[key])}
+
+
+def offered(task: Task, turn: int) -> list[dict[str, Any]]:
+    """The schemas of the functions offered in a turn."""
+    kept_back = hidden(task.world, turn)
+    return [
+        schema
+        for group in task.world["involved_classes"]
+        for name, schema in documented(group).items()
+        if name not in kept_back
+    ]
+
+
+def _reference(task: Task, turn: int) -> list[ToolCall]:
+    return task.reference[turn] if turn < len(task.reference) else []
+
+
+def _instances(task: Task) -> Instances:
+    """Fresh instances of the classes of the task's world."""
+    found = {}
+    config = json.loads(_config(_Keyed(task)))
+    long = "long_context" in task.world["id"]
+    for name in task.world["involved_classes"]:
+        instance = api_class(name)()
+        if name != "MathAPI":
+            instance._load_scenario(config.get(name, {}), long_context=long)
+        found[name] = instance
+    return found
+
+
+class _Keyed:
+    """A task that hashes by its id (which candidates and drafts may share: so equality looks at the content)."""
+
+    __slots__ = ("task",)
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    def __hash__(self) -> int:
+        return hash(self.task.task_id)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Keyed) and (
+            other.task is self.task
+            or (other.task.world == self.task.world and other.task.reference == self.task.reference)
+        )
+
+
+@lru_cache(maxsize=1024)
+def _config(keyed: _Keyed) -> str:
+    return json.dumps(keyed.task.world["initial_config"])
+
+
+@lru_cache(maxsize=256)
+def _truth(keyed: _Keyed) -> list[tuple[Instances, list[str]] | None]:
+    """Per turn with an answer: the instances after it, and the answer's outputs. Nobody may change them."""
+    instances = _instances(keyed.task)
+    owner = {name: group for group in instances for name in documented(group)}
+    found: list[tuple[Instances, list[str]] | None] = []
+    for number, turn in enumerate(keyed.task.reference):
+        outputs = [
+            execute(instances[owner[call.name]], call)
+            if call.name in owner
+            else "Error during execution: no such function"
+            for call in turn
+        ]
+        last = number + 1 == len(keyed.task.reference)
+        found.append(((instances if last else copy.deepcopy(instances)), outputs) if turn else None)
+    return found
+
+
+def _plain(value: Any, seen: dict[int, int]) -> Any:
+    """Mutable state as JSON: objects by their attributes, repeated objects by number, clocks left out."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, random.Random):
+        return content_hash(value.getstate())
+    if isinstance(value, datetime):
+        return "time"
+    if id(value) in seen:
+        return f"#{seen[id(value)]}"
+    if isinstance(value, dict):
+        return {str(key): _plain(inner, seen) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner, seen) for inner in value]
+    if isinstance(value, set | frozenset):
+        return sorted(str(inner) for inner in value)
+    seen[id(value)] = len(seen)
+    return {key: _plain(inner, seen) for key, inner in vars(value).items() if key != "_api_description"}

@@ -1,0 +1,110 @@
+"""miniworld: AppWorld in miniature, so that the whole loop is a true run on any laptop.
+
+Some thirty tools in seven seeded apps, task families with Zipf frequencies, identifiers that only an observation
+reveals, look-alike tools, preconditions with informative errors, and a checker of goal, collateral and answer.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.task import Task
+from coevolve.environments.environment import Catalogue
+from coevolve.environments.miniworld.apps import LOOKALIKES, MUTATING, TOOLS
+from coevolve.environments.miniworld.families import FAMILIES, HEAD, draw_families, generate_one
+from coevolve.environments.miniworld.phrases import PHRASES
+from coevolve.environments.miniworld.session import MiniworldSession, schemas
+from coevolve.environments.miniworld.world import CITIES, DAYS, FILES, ITEMS, LOCKABLE, NAMES, SUBJECTS, TITLES
+from coevolve.environments.wording import CLOSERS, CONNECTIVES, OPENERS
+
+__all__ = ["FAMILIES", "HEAD", "LOOKALIKES", "MUTATING", "Miniworld"]
+
+VERSION = "1"
+SIZES = {"seed": 256, "validation": 256, "test": 256, "hard": 256, "shifted": 256}
+
+
+class Miniworld(Catalogue):
+    """See ``coevolve.environments.environment.Environment``."""
+
+    name = "miniworld"
+    fingerprint = f"miniworld-{VERSION}"
+    panels = ("validation", "test", "hard", "shifted")
+    phrasebook = PHRASES
+
+    def _tasks(self, split: str) -> Sequence[Task]:
+        return _frozen(split)
+
+    def tools(self) -> Sequence[dict[str, Any]]:
+        known = {schema["function"]["name"]: schema for variant in ("plain", "shifted") for schema in schemas(variant)}
+        return list(known.values())
+
+    def open(self) -> MiniworldSession:
+        return MiniworldSession()
+
+    def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
+        """Another world of the kind that ``task`` plays in."""
+        return {"seed": derive_seed("fresh world", seed) % 2**31, "variant": task.world.get("variant", "plain")}
+
+    def category(self, task: Task) -> str:
+        goals = task.tags[0].count("+") + 1
+        return f"{goals} goal{'s' * (goals > 1)}"
+
+    @staticmethod
+    def generate(split: str, count: int, seed: int, every: bool = False) -> list[Task]:
+        """``count`` fresh tasks of the seed distribution, or of ``every`` family evenly."""
+        return [_generated(split, derive_seed(seed, index), index, every) for index in range(count)]
+
+    @staticmethod
+    def values() -> list[str]:
+        """What instructions speak of: names, cities, subjects, titles, files, items, days and apps."""
+        return [*NAMES, *CITIES, *SUBJECTS, *TITLES, *FILES, *ITEMS, *DAYS, *LOCKABLE]
+
+    @staticmethod
+    def lexicon() -> tuple[list[str], list[str]]:
+        """Strings that deserve one token each: names (tools, keys, enumerable values), and words of instructions."""
+        names = [*TOOLS, *(key for tool in TOOLS.values() for key in tool.arguments)]
+        shown = [
+            "id",
+            "from",
+            "size",
+            "price",
+            "inbox",
+            "ok",
+            "locked",
+            "trashed",
+            "blocked",
+            "already",
+            "holds",
+        ]
+        phrases = [
+            *OPENERS,
+            *CLOSERS,
+            *CONNECTIVES,
+            *(
+                one
+                for table in (PHRASES.actions, PHRASES.lookups, PHRASES.questions)
+                for many in table.values()
+                for one in many
+            ),
+        ]
+        known = dict.fromkeys([*names, *Miniworld.values(), *shown])
+        words = [word for phrase in phrases for word in phrase.split() if "{" not in word and word not in known]
+        return list(known), list(dict.fromkeys(words))
+
+
+def _generated(split: str, seed: int, index: int, every: bool) -> Task:
+    families = draw_families(split, generator("miniworld families", split, seed), index, every)
+    return generate_one(split, families, seed, "shifted" if split == "shifted" else "plain")
+
+
+@lru_cache
+def _frozen(split: str) -> tuple[Task, ...]:
+    """The tasks of a split: the seed split is of the head families, the panels are balanced over all."""
+    found: dict[str, Task] = {}
+    index = 0
+    while len(found) < SIZES[split]:
+        task = _generated(split, derive_seed("frozen", split, index), index, split != "seed")
+        found.setdefault(task.task_id, task)
+        index += 1
+    return tuple(found.values())

@@ -1,0 +1,43 @@
+"""Policies without a model, for tests, baselines and benchmarks. Say so wherever their results are shown."""
+
+from collections.abc import Sequence
+
+from coevolve.core.seeding import generator
+from coevolve.core.task import ToolCall
+from coevolve.environments.environment import Environment
+from coevolve.policies.policy import Conversation, Reply
+from coevolve.policies.text import render_call
+
+
+class ReferencePolicy:
+    """Replays a task's reference a call at a time (``parallel``: a turn at a time).
+
+    With chance ``corruption`` it leaves a call out.
+    """
+
+    name = "reference"
+
+    def __init__(self, environment: Environment, corruption: float = 0.0, parallel: bool = False) -> None:
+        self._environment = environment
+        self._corruption = corruption
+        self._parallel = parallel
+        self._left: dict[int, list[list[ToolCall]]] = {}
+
+    def begin(self, conversations: Sequence[Conversation]) -> None:
+        self._left = {}
+        for one in conversations:
+            rng = generator("reference policy", one.seed)
+            replies: list[list[ToolCall]] = []
+            for turn in self._environment.reference(one.task):
+                calls = [call for call in turn if rng.random() >= self._corruption]
+                replies += [calls] * bool(calls) if self._parallel else [[call] for call in calls]
+                replies.append([])  # the end of a turn is a message without a call
+            self._left[one.key] = replies
+
+    def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+        replies = []
+        for one in conversations:
+            calls = self._left[one.key].pop(0) if self._left[one.key] else []
+            text = "\n".join(render_call(call) for call in calls) or "done"
+            replies.append(Reply(text, calls))
+        return replies

@@ -1,0 +1,237 @@
+"""A transformers causal LM that acts in many conversations at once, over one KV cache that lives through the episode.
+
+All rows advance together: what a turn added is prefilled for all rows in one forward pass, then every row decodes a
+token per pass. Rows have different lengths, so the cache has holes, which the attention mask covers and every turn
+closes again. Token in, token out: what was sampled is what stays in the cache and what training sees.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from coevolve.core.errors import CoevolveError
+from coevolve.policies.cache import growing_cache
+from coevolve.policies.policy import Conversation, Reply
+from coevolve.policies.text import Listener, Renderer, check_room, check_template, read_reply
+
+CHUNK = 32  # random numbers drawn at a time for a reply
+
+
+def load(
+    path: Path | str, threads: int = 1, dtype: str = "float32", quantize: str = "none", place: str | None = None
+) -> tuple[Any, Any]:
+    """Model and tokenizer of a transformers model directory, or of what a pointer in it names, for inference.
+
+    ``dtype`` is a torch dtype's name. ``quantize`` "4bit" loads the weights as NF4 (QLoRA, arXiv 2305.14314). ``place`` is a torch
+    device, None the GPU if there is one.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    from coevolve.policies.pretrained import resolve
+
+    logging.disable_progress_bar()
+    torch.set_num_threads(threads)
+    source = resolve(Path(path))
+    more = {"quantization_config": _four_bits()} if quantize == "4bit" else {}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(source))
+        model = AutoModelForCausalLM.from_pretrained(str(source), dtype=getattr(torch, dtype), **more)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise CoevolveError(f"{path}: expected a transformers model directory with a tokenizer ({reason})") from None
+    check_template(tokenizer, str(path))
+    return (model if more else model.to(place or device())).eval(), tokenizer
+
+
+def device() -> str:
+    """Where models go: this process's GPU, or the CPU."""
+    return f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
+
+
+def _four_bits() -> Any:
+    from importlib.util import find_spec
+
+    if find_spec("bitsandbytes") is None or not torch.cuda.is_available():
+        raise CoevolveError(
+            "train.lora.quantize: 4bit needs a GPU and bitsandbytes; install it with `pip install bitsandbytes`, or set none"
+        )
+    from transformers import BitsAndBytesConfig
+
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+        bnb_4bit_quant_storage=torch.bfloat16,  # so that FSDP and ZeRO-3 can shard it
+    )
+
+
+def end_tokens(generation_config: Any, tokenizer: Any) -> list[int]:
+    """Ids that end a reply: those of the model's generation config, and the tokenizer's."""
+    ends = getattr(generation_config, "eos_token_id", None)
+    known = ends if isinstance(ends, list) else [ends] if ends is not None else []
+    return sorted({*known, tokenizer.eos_token_id})
+
+
+class TransformersPolicy:
+    """See ``coevolve.policies.policy.Policy``. ``temperature`` 0 is greedy."""
+
+    name = "transformers"
+
+    def __init__(
+        self, model: Any, tokenizer: Any, temperature: float, template: Mapping[str, Any] | None = None
+    ) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self._temperature = temperature
+        self._listener = Listener(Renderer(tokenizer, template))
+        self._context = int(getattr(model.config, "max_position_embeddings", 2**31))
+        self._ends = torch.tensor(end_tokens(model.generation_config, tokenizer))
+        self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+        self._forget()
+
+    def _forget(self) -> None:
+        self._cache = growing_cache()
+        self._rows: list[int] = []  # the keys of the conversations, in the order of the cache's rows
+        self._held: torch.Tensor = torch.zeros(0, 0, dtype=torch.bool)  # rows × columns: which hold a token
+        self._listener.begin()
+        self._turns: dict[int, int] = {}
+        self._last: dict[int, list[int]] = {}  # the last sampled token, which no pass has read yet
+
+    def begin(self, conversations: Sequence[Conversation]) -> None:
+        self._forget()
+        self._rows = [one.key for one in conversations]
+        self._held = torch.zeros(len(conversations), 0, dtype=torch.bool)
+
+    def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+        training = self.model.training
+        self.model.eval()
+        try:
+            with torch.inference_mode():
+                return self._act(conversations)
+        finally:
+            self.model.train(training)
+
+    def _act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+        self._keep([one.key for one in conversations])
+        first = self._listener.fresh
+        prompts = [self._listener.heard(one) for one in conversations]
+        if first:
+            check_room(conversations, prompts, self._context)
+        fed = [self._last.get(one.key, []) + prompt for one, prompt in zip(conversations, prompts, strict=True)]
+        lengths = self._held.sum(1).tolist()
+        room = [
+            max(min(one.reply_tokens, one.room - len(prompt), self._context - length - len(ids)), 0)
+            for one, prompt, length, ids in zip(conversations, prompts, lengths, fed, strict=True)
+        ]
+        if not any(room):
+            return [Reply("", prompt_ids=prompt, truncated=True) for prompt in prompts]
+        # a row without room is fed one token only, so that nothing exceeds the model's positions
+        fed = [ids if space else ids[:1] for ids, space in zip(fed, room, strict=True)]
+        logits = self._forward(*self._padded(fed))
+        tokens, logprobs = self._decode(logits, room, conversations)
+        return [
+            self._reply(one, prompt, ids, values)
+            for one, prompt, ids, values in zip(conversations, prompts, tokens, logprobs, strict=True)
+        ]
+
+    def _keep(self, keys: list[int]) -> None:
+        """Drop the cache's other rows, and close the holes of those that stay: tokens to the right, in order."""
+        if keys == self._rows and bool(self._held.all()):
+            return
+        position = {key: row for row, key in enumerate(self._rows)}
+        rows = torch.tensor([position[key] for key in keys])
+        held = self._held[rows]
+        columns = torch.sort(held.to(torch.int8), dim=1, stable=True).indices
+        width = int(held.sum(1).max()) if held.numel() else 0
+        columns = columns[:, columns.shape[1] - width :]
+        self._held = held.gather(1, columns)
+        self._rows = list(keys)
+        device = self.model.device
+        rows, columns = rows.to(device), columns.to(device)
+        for layer in self._cache.layers:
+            layer.select(rows, columns)
+
+    def _padded(self, fed: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Ids and their mask, both rows × the longest, tokens to the right."""
+        width = max(len(ids) for ids in fed)
+        tokens = torch.full((len(fed), width), self._pad)
+        mask = torch.zeros(len(fed), width, dtype=torch.bool)
+        for row, ids in enumerate(fed):
+            if ids:
+                tokens[row, width - len(ids) :] = torch.tensor(ids)
+                mask[row, width - len(ids) :] = True
+        return tokens, mask
+
+    def _forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Feed the tokens; float32 logits of the last column, rows × vocabulary."""
+        before = self._held.sum(1, keepdim=True)
+        positions = (before + mask.cumsum(1) - 1).clamp(min=0)
+        self._held = torch.cat([self._held, mask], dim=1)
+        device = self.model.device
+        output = self.model(
+            input_ids=tokens.to(device),
+            attention_mask=self._held.to(device),
+            position_ids=positions.to(device),
+            past_key_values=self._cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return output.logits[:, -1].float()
+
+    def _decode(
+        self, logits: torch.Tensor, room: list[int], conversations: Sequence[Conversation]
+    ) -> tuple[list[list[int]], list[list[float]]]:
+        left = torch.tensor(room)
+        alive = left > 0
+        draws = [self._draws(one) for one in conversations]
+        columns: list[torch.Tensor] = []
+        values: list[torch.Tensor] = []
+        counts = torch.zeros_like(left)
+        while True:
+            step = len(columns)
+            if step % CHUNK == 0:
+                uniform = torch.from_numpy(np.stack([draw.random(CHUNK) for draw in draws]))
+            token, value = self._sample(logits, uniform[:, step % CHUNK])
+            token = torch.where(alive, token, self._pad)
+            columns.append(token)
+            values.append(value)
+            counts += alive
+            left -= 1
+            alive = alive & ~torch.isin(token, self._ends) & (left > 0)
+            if not bool(alive.any()):
+                break
+            logits = self._forward(token[:, None], alive[:, None])
+        tokens = torch.stack(columns, 1).tolist()
+        logprobs = torch.stack(values, 1).tolist()
+        sizes = counts.tolist()
+        return (
+            [row[:size] for row, size in zip(tokens, sizes, strict=True)],
+            [row[:size] for row, size in zip(logprobs, sizes, strict=True)],
+        )
+
+    def _draws(self, one: Conversation) -> np.random.Generator:
+        """Random numbers of this reply: the same whichever other conversations share the batch."""
+        return np.random.Generator(np.random.Philox(key=[one.seed % 2**64, self._turns.get(one.key, 0)]))
+
+    def _sample(self, logits: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """A token for each row and its log-probability, by inversion of the cumulative distribution."""
+        logprobs = torch.log_softmax(logits / self._temperature if self._temperature else logits, dim=-1)
+        if self._temperature == 0:
+            token = logprobs.argmax(-1)
+        else:
+            cumulative = logprobs.double().exp().cumsum(-1)
+            wanted = uniform.to(cumulative.device)[:, None] * cumulative[:, -1:]
+            token = torch.searchsorted(cumulative, wanted, right=True)[:, 0].clamp(max=logits.shape[-1] - 1)
+        return token.cpu(), logprobs.gather(1, token[:, None])[:, 0].cpu()
+
+    def _reply(self, one: Conversation, prompt: list[int], ids: list[int], logprobs: list[float]) -> Reply:
+        self._turns[one.key] = self._turns.get(one.key, 0) + 1
+        self._last[one.key] = ids[-1:]
+        ended = bool(ids) and ids[-1] in self._ends.tolist()
+        return read_reply(self.tokenizer, prompt, ids, logprobs, ended)

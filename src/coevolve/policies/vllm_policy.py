@@ -1,0 +1,149 @@
+"""A model that vLLM generates for, as a policy: token in, token out, the whole conversation as ids at every turn.
+
+vLLM keeps the prefixes of running conversations in its cache, so that a turn costs what it adds. Training uses the engine
+or the server that TRL keeps in step with the weights; evaluation opens an engine of its own.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.concurrency import in_order
+from coevolve.core.errors import CoevolveError
+from coevolve.core.params import PolicySection
+from coevolve.core.seeding import derive_seed
+from coevolve.policies.policy import Conversation, Reply
+from coevolve.policies.text import Listener, Renderer, check_room, check_template, read_reply
+
+AT_ONCE = 64  # requests on their way to a server
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Token ids to continue, by at most ``max_tokens``, sampled by ``seed``."""
+
+    ids: list[int]
+    max_tokens: int
+    seed: int
+
+
+# token ids with the end token, if it came, and their log-probabilities, for each prompt
+Complete = Callable[[Sequence[Prompt]], list[tuple[list[int], list[float]]]]
+
+
+class VllmPolicy:
+    """See ``coevolve.policies.policy.Policy``. ``ends`` are the tokens that end a reply, ``context`` the model's length."""
+
+    name = "vllm"
+
+    def __init__(
+        self,
+        complete: Complete,
+        tokenizer: Any,
+        ends: Sequence[int],
+        context: int,
+        template: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._complete = complete
+        self._tokenizer = tokenizer
+        self._ends = set(ends)
+        self._context = context
+        self._listener = Listener(Renderer(tokenizer, template))
+        self._ids: dict[int, list[int]] = {}
+        self._turns: dict[int, int] = {}
+
+    def begin(self, conversations: Sequence[Conversation]) -> None:
+        self._ids = {one.key: [] for one in conversations}
+        self._listener.begin()
+        self._turns = dict.fromkeys(self._ids, 0)
+
+    def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+        first = self._listener.fresh
+        heard = [self._listener.heard(one) for one in conversations]
+        if first:
+            check_room(conversations, heard, self._context)
+        wanted: list[Prompt | None] = []
+        for one, prompt in zip(conversations, heard, strict=True):
+            ids = self._ids[one.key] = self._ids[one.key] + prompt
+            room = min(one.reply_tokens, one.room - len(prompt), self._context - len(ids))
+            seed = derive_seed(one.seed, self._turns[one.key]) % 2**31
+            wanted.append(Prompt(ids, room, seed) if room > 0 else None)
+        completed = iter(self._complete([one for one in wanted if one is not None]))
+        replies = []
+        for one, prompt, asked in zip(conversations, heard, wanted, strict=True):
+            ids, logprobs = next(completed) if asked is not None else ([], [])
+            self._ids[one.key] = self._ids[one.key] + ids
+            self._turns[one.key] += 1
+            ended = bool(ids) and ids[-1] in self._ends
+            replies.append(read_reply(self._tokenizer, prompt, ids, logprobs, ended))
+        return replies
+
+
+def require_vllm(knob: str) -> None:
+    """A CoevolveError if vLLM is not installed."""
+    if find_spec("vllm") is None:
+        raise CoevolveError(
+            f"{knob} needs vLLM, which is not installed; `pip install -e '.[gpu]'`, or use transformers"
+        )
+
+
+def engine(llm: Any, temperature: float) -> Complete:
+    """Completions by a ``vllm.LLM`` in this process."""
+    from vllm import SamplingParams
+
+    def complete(prompts: Sequence[Prompt]) -> list[tuple[list[int], list[float]]]:
+        outputs = llm.generate(
+            [{"prompt_token_ids": prompt.ids} for prompt in prompts],
+            sampling_params=[
+                SamplingParams(temperature=temperature, max_tokens=one.max_tokens, seed=one.seed, logprobs=0)
+                for one in prompts
+            ],
+            use_tqdm=False,
+        )
+        found = []
+        for output in outputs:
+            best = output.outputs[0]
+            ids = list(best.token_ids)
+            found.append((ids, [step[token].logprob for step, token in zip(best.logprobs, ids, strict=True)]))
+        return found
+
+    return complete
+
+
+def server(client: Any, temperature: float) -> Complete:
+    """Completions by the server behind a ``trl.generation.vllm_client.VLLMClient``: a request each, so that seeds differ."""
+
+    def one(prompt: Prompt) -> tuple[list[int], list[float]]:
+        found = client.generate(
+            [prompt.ids],
+            n=1,
+            temperature=temperature,
+            max_tokens=prompt.max_tokens,
+            logprobs=0,
+            generation_kwargs={"seed": prompt.seed},
+        )
+        return list(found["completion_ids"][0]), [step[0] for step in found["logprobs"][0]]
+
+    def complete(prompts: Sequence[Prompt]) -> list[tuple[list[int], list[float]]]:
+        return list(in_order(one, prompts, AT_ONCE))
+
+    return complete
+
+
+def engine_policy(path: Path, config: PolicySection, temperature: float) -> VllmPolicy:
+    """A policy with a vLLM engine of its own, for evaluation."""
+    require_vllm("policy.backend: vllm")
+    from transformers import AutoTokenizer, GenerationConfig
+    from vllm import LLM
+
+    from coevolve.policies.pretrained import resolve
+    from coevolve.policies.transformers_policy import end_tokens
+
+    source = str(resolve(path))
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    check_template(tokenizer, str(path))
+    llm = LLM(model=source, dtype=config.dtype, max_model_len=config.episode_tokens, logprobs_mode="processed_logprobs")
+    ends = end_tokens(GenerationConfig.from_pretrained(source), tokenizer)
+    return VllmPolicy(engine(llm, temperature), tokenizer, ends, config.episode_tokens, config.template)

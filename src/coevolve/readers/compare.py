@@ -1,0 +1,99 @@
+"""Policies side by side: what differs in their making, what they solve, and what one solved that another fails."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coevolve.core.params import Evaluate
+from coevolve.core.seeding import derive_seed
+from coevolve.stages.evaluate import Outcome, paired_interval
+
+
+@dataclass(frozen=True)
+class Side:
+    """Policy ``t`` of a run: ``params`` as in params.yaml, ``summary`` as in report/summary.json, its outcomes."""
+
+    name: str
+    t: int
+    params: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    outcomes: Sequence[Outcome]
+
+    def solved(self, panel: str) -> dict[str, float]:
+        """1.0 or 0.0 for each task of a panel."""
+        return {one.task_id: float(one.success) for one in self.outcomes if one.panel == panel}
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """Of a side over the first, on the tasks that both played: mean and interval, paired by task."""
+
+    panel: str
+    tasks: int
+    base: float
+    challenger: float
+    gain: float
+    low: float
+    high: float
+    regressions: list[str]  # tasks that the first solved and this one fails
+
+    @property
+    def sure(self) -> bool:
+        """Whether the whole interval lies on one side of zero."""
+        return self.low > 0.0 or self.high < 0.0
+
+
+def differences(sides: Sequence[Side]) -> dict[str, list[Any]]:
+    """Parameters that are not the same on all sides, by dotted key; None where a side has no such key."""
+    flat = [_flat(side.params) for side in sides]
+    keys = list(dict.fromkeys(key for one in flat for key in one))
+    found = {key: [one.get(key) for one in flat] for key in keys}
+    return {key: values for key, values in found.items() if any(value != values[0] for value in values)}
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        if isinstance(inner, Mapping):
+            found.update(_flat(inner, f"{prefix}{key}."))
+        else:
+            found[f"{prefix}{key}"] = inner
+    return found
+
+
+def gains(base: Side, challenger: Side, config: Evaluate) -> list[Gain]:
+    """Panel by panel, for panels of which both played some of the same tasks."""
+    found = []
+    for panel in dict.fromkeys(one.panel for one in base.outcomes):
+        ours, theirs = base.solved(panel), challenger.solved(panel)
+        shared = [task for task in ours if task in theirs]
+        if not shared:
+            continue
+        seed = derive_seed("compare", panel, base.name, challenger.name)
+        gain, low, high = paired_interval(ours, theirs, config, seed)
+        found.append(
+            Gain(
+                panel=panel,
+                tasks=len(shared),
+                base=sum(ours[task] for task in shared) / len(shared),
+                challenger=sum(theirs[task] for task in shared) / len(shared),
+                gain=gain,
+                low=low,
+                high=high,
+                regressions=[task for task in shared if ours[task] and not theirs[task]],
+            )
+        )
+    return found
+
+
+def history(side: Side) -> dict[str, Any]:
+    """What went into a policy: its dataset, and the signals and accepted tasks of the iterations before it."""
+    before = [one for one in side.summary["iterations"] if one["t"] < side.t]
+    kinds = list(dict.fromkeys(kind for one in before for kind in one["signals"]))
+    return {
+        "tasks trained on": side.summary["tasks"][side.t - 1] if side.t else 0,
+        "tasks synthesized": sum(one["accepted"] for one in before if one["t"] < side.t - 1),
+        "gradient steps": sum(one["train"]["steps"] for one in before),
+        "groups played": int(sum(one["train"]["groups"] for one in before)),
+        **{f"{kind} signals": sum(one["signals"][kind] for one in before) for kind in kinds},
+    }

@@ -1,0 +1,141 @@
+"""Where a task comes from, and which data made a policy: walked through the files of the pipeline."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_jsonl, read_tasks
+from coevolve.core.paths import Paths
+from coevolve.core.records import Exploration, Signal, Trajectory, Verdict
+from coevolve.core.success import is_success
+from coevolve.core.task import Task
+from coevolve.core.trajectories import read_trajectories
+
+
+@dataclass
+class Node:
+    """A line of the walk, and what it leads to."""
+
+    text: str
+    children: list["Node"] = field(default_factory=list)
+
+    def add(self, text: str) -> "Node":
+        child = Node(text)
+        self.children.append(child)
+        return child
+
+
+def iterations() -> list[int]:
+    """Iterations whose data are here, in order."""
+    found = [
+        int(path.name)
+        for path in Path("data").glob("*")
+        if path.name.isdigit() and Paths.tasks(int(path.name)).exists()
+    ]
+    if not found:
+        raise CoevolveError("data: no datasets here; run `dvc repro`, or `dvc checkout` (`dvc pull` if others ran it)")
+    return sorted(found)
+
+
+def of_task(task_id: str) -> Node:
+    """task → verdict → exploration → signal → failed trajectories → training step → policy."""
+    task, first = _find(task_id)
+    top = Node(f"task {task.task_id}, in datasets {first} to {iterations()[-1]}: {' / '.join(task.turns)[:160]}")
+    top.add("reference: " + ", ".join(call.name for call in task.calls))
+    origin = task.provenance
+    if origin is None:
+        top.add(f"a seed task of split {task.split!r}: it was not synthesized")
+        return top
+    t = origin.iteration
+    verdict = next(
+        (one for one in read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict) if one.task_id == task.task_id), None
+    )
+    if verdict:
+        passed = sum(gate.passed is True for gate in verdict.gates)
+        rate = "unknown" if verdict.pass_rate is None else f"{verdict.pass_rate:.2f}"
+        top.add(f"verdict {verdict.candidate_id}: {passed} gates passed; pass rate of policies/{t + 1} then: {rate}")
+    found = next(
+        (one for one in read_jsonl(Paths.explorations(t), Exploration) if one.exploration_id == origin.exploration_id),
+        None,
+    )
+    if found is None:
+        top.add(f"exploration {origin.exploration_id} is not in {Paths.explorations(t)}")
+        return top
+    place = top.add(
+        f"exploration {found.exploration_id} of iteration {t}, by {found.explorer}, prompt {origin.prompt_version}"
+    )
+    place.add("calls: " + ", ".join(call.name for call in found.calls))
+    if reflection := found.context.get("reflection"):
+        place.add(f"reflection: {reflection['why']}")
+    signals = [one for one in read_jsonl(Paths.signals(t), Signal) if one.signal_id in origin.signal_ids]
+    if not signals:
+        place.add("no signal: exploration was random")
+    trajectories = read_trajectories(Paths.trajectories(t))
+    for signal in signals:
+        _signal(place, signal, trajectories)
+    return top
+
+
+def _signal(place: Node, signal: Signal, trajectories: Sequence[Trajectory]) -> None:
+    about = f"task {signal.task_id}" if signal.task_id else f"pattern {' > '.join(signal.pattern or [])}"
+    numbers = ", ".join(f"{key} {value}" for key, value in signal.evidence.items())
+    below = place.add(f"signal {signal.signal_id}, {signal.kind}, {about} ({numbers})"[:200])
+    names = set(signal.trajectory_ids)
+    shown = [one for one in trajectories if one.trajectory_id in names]
+    for one in sorted(shown, key=lambda one: (is_success(one.score), one.step, one.group, one.sample))[:5]:
+        state = "solved" if is_success(one.score) else "failed"
+        below.add(
+            f"trajectory {one.trajectory_id}, {state}, score {one.score:g}, at training step {one.step} of iteration "
+            f"{one.iteration}, from policies/{one.iteration}"
+        )
+
+
+def _find(task_id: str) -> tuple[Task, int]:
+    """The one task whose id begins so, and the first dataset that holds it."""
+    for t in iterations():
+        matches = [task for task in read_tasks(Paths.tasks(t)) if task.task_id.startswith(task_id)]
+        if len(matches) > 1:
+            raise CoevolveError(f"{task_id}: {len(matches)} tasks begin so; give more of the id")
+        if matches:
+            return matches[0], t
+    raise CoevolveError(
+        f"{task_id}: no such task in data/*/tasks.jsonl; ids are there, in `coevolve compare`, and in MLflow's traces"
+    )
+
+
+def of_policy(t: int) -> Node:
+    """Which data made policies/t: its parents, and of each dataset what was synthesized and from which signals."""
+    if not Paths.policy(t).is_dir():
+        raise CoevolveError(f"{Paths.policy(t)}: no such policy here; run `dvc repro`, or `dvc checkout`")
+    from coevolve.core.hashing import file_hash, policy_hash
+
+    top = Node(f"policies/{t}, hash {policy_hash(Paths.policy(t))}")
+    place = top
+    for step in range(t - 1, -1, -1):
+        tasks = read_tasks(Paths.tasks(step))
+        below = place.add(
+            f"trained in iteration {step} on data/{step}/tasks.jsonl, md5 {file_hash(Paths.tasks(step))}: {len(tasks)} tasks"
+        )
+        below.add(f"{sum(task.provenance is None for task in tasks)} seed tasks")
+        for origin, count in _origins(tasks).items():
+            below.add(f"{count} synthesized in iteration {origin}, {_kinds(tasks, origin)}")
+        place = place.add(f"from policies/{step}, hash {policy_hash(Paths.policy(step))}")
+    return top
+
+
+def _origins(tasks: list[Task]) -> dict[int, int]:
+    found = Counter(task.provenance.iteration for task in tasks if task.provenance)
+    return dict(sorted(found.items()))
+
+
+def _kinds(tasks: list[Task], iteration: int) -> str:
+    """Of which signals the tasks of an iteration came."""
+    kinds: dict[str, Any] = {one.signal_id: one.kind for one in read_jsonl(Paths.signals(iteration), Signal)}
+    ours = [task.provenance for task in tasks if task.provenance and task.provenance.iteration == iteration]
+    found = Counter(
+        str(kinds.get(origin.signal_ids[0], "unknown")) if origin.signal_ids else "no signal" for origin in ours
+    )
+    return "around " + ", ".join(f"{kind} ({count})" for kind, count in found.most_common())

@@ -1,0 +1,110 @@
+"""DVC's queue of experiments, kept going until each of them has ended."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
+
+POLL = 10.0  # seconds between looks at the queue
+PATIENCE = 3  # looks in a row at too few workers, before others are started: a worker may be slow to answer
+STARTS = 3  # of workers, without an experiment that ends in between
+WAITING = ("Queued", "Running")
+STATES = (*WAITING, "Failed", "Success")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A task of the queue; an experiment that was queued twice has two."""
+
+    id: str
+    name: str
+    status: str
+
+
+def work(
+    wanted: Mapping[str, Mapping[str, Any]], jobs: int, collect: Callable[[Sequence[str]], Collection[str]]
+) -> list[str]:
+    """Run the experiments ``wanted`` (changes of params.yaml by name), ``jobs`` at once; returns the names of those that failed.
+
+    Those that are queued already are not queued again. ``collect`` is told at each look which have succeeded and answers
+    which of them it has. DVC's workers may end early (the queue is files, and a look at it can trip a worker), with a
+    task of theirs: workers are started and tasks queued again until each has ended, or until that does not help
+    (``CoevolveError``). Ctrl-C stops the workers.
+    """
+    left = dict(wanted)
+    past = _start(left, jobs)
+    starts = short = 0
+    try:
+        while True:
+            rows, workers = _look()
+            status = {row.name: row.status for row in rows if row.id not in past}
+            ended = collect([name for name in left if status.get(name) == "Success"])
+            left = {name: changes for name, changes in left.items() if name not in ended}
+            going = {name: changes for name, changes in left.items() if status.get(name) != "Failed"}
+            if not going:
+                return list(left)
+            found = [status.get(name) for name in going]
+            lost = any(one not in WAITING for one in found)
+            needed = jobs if "Queued" in found else 1
+            short = short + 1 if lost or workers < needed else 0
+            starts = 0 if ended else starts
+            if short == PATIENCE:
+                if starts == STARTS:
+                    raise CoevolveError(f"DVC's workers end before {', '.join(going)}; see `dvc queue status`")
+                past |= _start(going, jobs)
+                starts, short = starts + 1, 0
+            time.sleep(POLL)
+    except KeyboardInterrupt:
+        _dvc("queue", "stop", "--kill")
+        raise
+
+
+def _start(wanted: Mapping[str, Mapping[str, Any]], jobs: int) -> set[str]:
+    """Queue those of ``wanted`` that nobody is at and start workers; returns the ids of their tasks that are over."""
+    rows, workers = _look()
+    # a machine that went down leaves tasks that DVC holds for running, for ever
+    dead = {row.id for row in rows if row.status == "Running" and not workers}
+    if dead:
+        _dvc("queue", "kill", "--force", *sorted(dead))
+    waiting = {row.name for row in rows if row.status in WAITING and row.id not in dead}
+    for name, changes in wanted.items():
+        if name not in waiting:
+            settings = [part for key, value in changes.items() for part in ("-S", f"{key}={_hydra(value)}")]
+            _dvc("exp", "run", "--queue", "-n", name, *settings)
+    # not captured: the workers would hold the pipe open until the last task has ended
+    command = [sys.executable, "-m", "dvc", "queue", "start", "-j", str(jobs)]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    return {row.id for row in rows if row.name in wanted and (row.id in dead or row.status not in WAITING)}
+
+
+def _look() -> tuple[list[_Row], int]:
+    """What `dvc queue status` shows: tasks, and how many workers there are."""
+    rows, workers = [], 0
+    for line in _dvc("queue", "status").splitlines():
+        words = line.split()
+        status = next((word for word in words if word in STATES), None)
+        if line.startswith("Worker status"):
+            workers = sum(int(word) for word in words if word.isdigit())
+        elif status and len(words) > 2:
+            rows.append(_Row(words[0], words[1], status))
+    return rows, workers
+
+
+def _hydra(value: Any) -> str:
+    """A value as `dvc exp run -S` reads it."""
+    return json.dumps(value) if not isinstance(value, str) else value
+
+
+def _dvc(*arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "dvc", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise CoevolveError(
+            f"dvc {' '.join(arguments[:3])}: {reason[-1] if reason else 'failed'}; run it by hand to see more"
+        )
+    return done.stdout

@@ -1,0 +1,231 @@
+"""Arms of an experiment over seeds: means, intervals, and differences paired by seed."""
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from coevolve.core.charts import highlighted, intervals, svg
+from coevolve.core.errors import CoevolveError
+from coevolve.core.params import Section, Whole, read_yaml, validated
+from coevolve.core.task import Task
+
+OTHERS = "other tasks"  # of a panel that is cut: those of no subset
+BEFORE = "before training"  # what every arm is compared with: policy 0 of the same run
+
+
+class Study(Section):
+    """A study.yaml: ``arms`` are changes of params.yaml by dotted key; ``against`` are arms that others are compared with.
+
+    ``subsets`` cut ``panel`` by tools: a subset holds the tasks whose reference uses one of its tools, and ``other tasks``
+    are those of no subset.
+    """
+
+    question: str
+    seeds: Annotated[list[Whole], Field(min_length=1)]
+    panel: str
+    against: list[str]
+    subsets: dict[str, list[str]] = Field(default_factory=dict)
+    arms: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A finished run: success on each panel of policies 0 to the last, and what it took.
+
+    ``code`` is the commit that it ran, ``run`` the hash of its parameters and policies (``run`` of its summary).
+    """
+
+    arm: str
+    seed: int
+    success: Mapping[str, Sequence[float]]
+    budget: Mapping[str, int]
+    accepted: int
+    code: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over seeds with its 95 % interval (Student's t); the interval is infinite for one seed."""
+
+    mean: float
+    half: float
+    seeds: int
+
+    @property
+    def sure(self) -> bool:
+        return abs(self.mean) > self.half
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} ± {self.half:.3f}" if math.isfinite(self.half) else f"{self.mean:.3f}"
+
+
+def load(path: Path) -> Study:
+    """The study that ``path`` describes; mistakes are one line that names the key."""
+    try:
+        study = validated(Study, read_yaml(path.read_text(encoding="utf-8")), "study")
+    except FileNotFoundError:
+        raise CoevolveError(f"{path}: no such file; name a folder with a study.yaml") from None
+    unknown = [name for name in study.against if name not in study.arms]
+    if unknown:
+        raise CoevolveError(
+            f"{path}: against: {', '.join(unknown)}: no such arm; expected some of: {', '.join(study.arms)}"
+        )
+    return study
+
+
+def result(
+    arm: str,
+    seed: int,
+    summary: Mapping[str, Any],
+    subsets: Mapping[str, Sequence[float]] | None = None,
+    code: str = "",
+) -> Result:
+    """Of a run of ``code``, from its report/summary.json and what ``cut`` says of its subsets."""
+    panels = summary["policies"][0]["panels"]
+    whole = {name: [policy["panels"][name]["success"] for policy in summary["policies"]] for name in panels}
+    return Result(
+        arm=arm,
+        seed=seed,
+        success={**whole, **(subsets or {})},
+        budget=summary["budget"],
+        accepted=sum(one["accepted"] for one in summary["iterations"]),
+        code=code,
+        run=summary["run"],
+    )
+
+
+def cut(
+    subsets: Mapping[str, Sequence[str]], tasks: Sequence[Task], outcomes: Sequence[Mapping[str, bool]]
+) -> dict[str, list[float]]:
+    """Success of each policy on each subset of a panel. ``outcomes``, by policy: solved by task."""
+    used = {task.task_id: set(task.tools) for task in tasks}
+    members = {name: [task for task, names in used.items() if names & set(tools)] for name, tools in subsets.items()}
+    within = {task for found in members.values() for task in found}
+    members[OTHERS] = [task for task in used if task not in within]
+    return {
+        name: [fmean(solved[task] for task in found if task in solved) for solved in outcomes]
+        for name, found in members.items()
+        if found
+    }
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    from scipy.stats import t
+
+    if len(values) < 2:
+        return Estimate(fmean(values), math.inf, len(values))
+    half = float(t.ppf(0.975, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
+    return Estimate(fmean(values), half, len(values))
+
+
+def paired(results: Sequence[Result], arm: str, base: str, panel: str) -> Estimate | None:
+    """Of the last policy's success, the difference of ``arm`` and ``base`` on the seeds that both have."""
+    last = {(one.arm, one.seed): one.success[panel][-1] for one in results}
+    last |= {(BEFORE, one.seed): one.success[panel][0] for one in results if one.arm == arm}
+    seeds = [seed for name, seed in last if name == arm and (base, seed) in last]
+    return estimate([last[arm, seed] - last[base, seed] for seed in seeds]) if seeds else None
+
+
+def rows(results: Sequence[Result]) -> str:
+    """results.csv: a line for each run, panel and policy."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    budget = list(results[0].budget) if results else []
+    writer.writerow(["arm", "seed", "panel", "policy", "success", "accepted", *budget, "code", "run"])
+    for one in results:
+        for panel, curve in one.success.items():
+            for t, success in enumerate(curve):
+                writer.writerow(
+                    [one.arm, one.seed, panel, t, success, one.accepted, *one.budget.values(), one.code, one.run]
+                )
+    return text.getvalue()
+
+
+def report(study: Study, results: Sequence[Result]) -> str:
+    """table.md: means by arm and panel, paired differences, and in words what the numbers support and no more."""
+    arms = [name for name in study.arms if any(one.arm == name for one in results)]
+    panels = list(results[0].success)
+    lines = [f"# {study.question}", "", f"| arm | seeds | {' | '.join(panels)} | tasks added | training episodes |"]
+    lines.append("|---" * (len(panels) + 4) + "|")
+    base = [estimate([one.success[panel][0] for one in results]).mean for panel in panels]
+    lines.append(f"| {BEFORE} | | {' | '.join(f'{one:.3f}' for one in base)} | | |")
+    for arm in arms:
+        ours = [one for one in results if one.arm == arm]
+        cells = [str(estimate([one.success[panel][-1] for one in ours])) for panel in panels]
+        episodes = fmean(one.budget["training episodes"] for one in ours)
+        added = fmean(one.accepted for one in ours)
+        lines.append(f"| {arm} | {len(ours)} | {' | '.join(cells)} | {added:.0f} | {episodes:,.0f} |")
+    lines += ["", "Success of the last policy, mean over seeds ± half the 95 % interval (Student's t)."]
+    compared = [study.panel, *(name for name in (*study.subsets, OTHERS) if name in panels)]
+    for panel in compared:
+        lines += _differences(study, results, arms, panel)
+    versions = ", ".join(f"{code} ({count} runs)" for code, count in Counter(one.code for one in results).most_common())
+    return "\n".join([*lines, "", f"Code: {versions}. The hash of each run is in results.csv.", ""])
+
+
+def _differences(study: Study, results: Sequence[Result], arms: Sequence[str], panel: str) -> list[str]:
+    """A table of ``arms`` against what the study compares with, and in words what of it is sure."""
+    others = [BEFORE, *study.against]
+    lines = ["", f"Differences on {panel}, in points, paired by seed; * the interval is clear of zero:", ""]
+    lines.append(f"| arm | {' | '.join(f'over {name}' for name in others)} |")
+    lines.append("|---" * (len(others) + 1) + "|")
+    sentences = []
+    for arm in arms:
+        cells = []
+        for other in others:
+            gain = paired(results, arm, other, panel) if arm != other else None
+            cells.append("" if gain is None else _points(gain))
+            said = arm in others and others.index(arm) < others.index(other)  # the other way round
+            if gain is not None and not said:
+                sentences.append(_sentence(arm, other, panel, gain))
+        lines.append(f"| {arm} | {' | '.join(cells)} |")
+    return [*lines, "", *sentences]
+
+
+def _points(gain: Estimate) -> str:
+    if not math.isfinite(gain.half):
+        return f"{gain.mean * 100:+.1f} (one seed)"
+    return f"{gain.mean * 100:+.1f} ± {gain.half * 100:.1f}{'*' if gain.sure else ''}"
+
+
+def _sentence(arm: str, other: str, panel: str, gain: Estimate) -> str:
+    seeds = f"{gain.seeds} seed{'s' if gain.seeds > 1 else ''}"
+    if not gain.sure:
+        return f"- {arm} and {other} cannot be told apart on {panel} with {seeds}."
+    word = "more" if gain.mean > 0 else "less"
+    return f"- {arm} solves {abs(gain.mean) * 100:.1f} points {word} of {panel} than {other} ({seeds})."
+
+
+def draw(study: Study, results: Sequence[Result]) -> dict[str, str]:
+    """Figures by name: success on ``study.panel`` by policy, and of the last policy on every panel; bands over seeds."""
+    lines, last = [], []
+    for arm in study.arms:
+        found = [one for one in results if one.arm == arm]
+        for panel in found[0].success if found else ():
+            curves = [one.success[panel] for one in found]
+            points = [
+                {"arm": arm, "policy": t, "panel": panel, **_band([curve[t] for curve in curves])}
+                for t in range(min(map(len, curves)))
+            ]
+            last.append({**points[-1], "start": points[0]["success"]})
+            lines += points if panel == study.panel else []
+    panels = list(results[0].success)
+    return {
+        "curves.svg": svg(highlighted(lines, f"success on {study.panel}", "arm")),
+        "arms.svg": svg(intervals(last, "success", "arm", panels)),
+    }
+
+
+def _band(values: Sequence[float]) -> dict[str, float]:
+    one = estimate(values)
+    half = one.half if math.isfinite(one.half) else 0.0
+    return {"success": one.mean, "low": one.mean - half, "high": one.mean + half}

@@ -1,0 +1,82 @@
+"""Explorers answer requests with chains of calls that the environment accepted.
+
+``scripted`` needs no model, ``endpoint`` lets an LLM reflect and act, ``policy`` lets the policy itself attempt weak tasks
+in fresh worlds.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from coevolve.core.params import Params
+from coevolve.core.records import Exploration, Trajectory
+from coevolve.core.task import CallOutcome, Task
+from coevolve.endpoint.spending import Meter
+from coevolve.environments.environment import Environment
+from coevolve.knowledge import Knowledge, fruitless, learn
+from coevolve.rollout import Limits
+from coevolve.stages.explore.requests import Request
+
+
+class Explorer(Protocol):
+    def explore(self, wanted: Sequence[Request]) -> Iterator[Exploration]:
+        """What was found for each request, in order; an exploration without calls found nothing."""
+        ...
+
+
+def found(request: Request, explorer: str, context: Mapping[str, Any], calls: Sequence[CallOutcome]) -> Exploration:
+    """The record of what an explorer found for ``request``."""
+    return Exploration(
+        exploration_id=request.exploration_id,
+        environment=request.task.environment,
+        iteration=request.iteration,
+        signal_ids=[request.signal.signal_id] if request.signal else [],
+        task_id=request.task.task_id,
+        world=request.world,
+        context=dict(context),
+        calls=list(calls),
+        explorer=explorer,
+    )
+
+
+def accepted(trajectory: Trajectory, known: Knowledge) -> list[CallOutcome]:
+    """The calls of an episode that the environment accepted, without lookups that found nothing and without the end."""
+    return [
+        call for call in trajectory.calls if call.ok and call.name != known.terminal and not fruitless(call.observation)
+    ]
+
+
+def explore(explorer: Explorer, wanted: Sequence[Request], progress: Callable[[int], object]) -> list[Exploration]:
+    """Those explorations that found something, in the order of ``wanted``."""
+    kept = []
+    for exploration in explorer.explore(wanted):
+        if exploration.calls:
+            kept.append(exploration)
+        progress(1)
+    return kept
+
+
+def make_explorer(
+    params: Params,
+    environment: Environment,
+    tasks: Sequence[Task],
+    trajectories: Sequence[Trajectory],
+    policy: Path,
+    meter: Meter,
+) -> Explorer:
+    """The explorer that ``explore.explorer`` names; ``policy`` is the model directory that `policy` acts with."""
+    config, known = params.explore, learn(environment, tasks, trajectories)
+    if config.explorer == "endpoint":
+        from coevolve.stages.explore.endpoint_explorer import EndpointExplorer
+
+        assert meter.endpoint is not None
+        return EndpointExplorer(environment, meter.endpoint, known, config, params.policy.max_seconds, meter.counts)
+    if config.explorer == "policy":
+        from coevolve.policies.loading import open_policy
+        from coevolve.stages.explore.policy_explorer import PolicyExplorer
+
+        acting = open_policy(policy, params.policy, params.train.temperature)
+        return PolicyExplorer(environment, acting, known, Limits.of(params.policy), config.max_calls)
+    from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+
+    return ScriptedExplorer(environment, known, config)

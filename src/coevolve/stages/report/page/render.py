@@ -1,0 +1,26 @@
+"""The report page: one self-contained HTML file, without a network, readable without JavaScript."""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from coevolve.stages.watch import LOW_IS_BAD, MEANING
+
+
+def render(view: Mapping[str, Any], charts: Mapping[str, str]) -> str:
+    """The page of what ``gather`` found and ``charts.draw`` drew."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    pages = Environment(
+        loader=PackageLoader("coevolve.stages.report.page", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    here = files("coevolve.stages.report.page")
+    return pages.get_template("page.html.j2").render(
+        **view,
+        charts=charts,
+        meaning=MEANING,
+        low_is_bad=LOW_IS_BAD,
+        style=(here / "page.css").read_text(encoding="utf-8"),
+        script=(here / "page.js").read_text(encoding="utf-8"),
+    )

@@ -1,0 +1,241 @@
+"""What the report page shows, as plain values, from the files of the pipeline."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks
+from coevolve.core.paths import Paths
+from coevolve.core.records import Candidate, Exploration, Signal, SignalKind, Trajectory, Verdict
+from coevolve.core.success import is_success
+from coevolve.core.task import Task
+from coevolve.knowledge import uses
+
+SEED, UNGUIDED = "seed tasks", "no signal"
+ORIGINS = (SEED, *map(str, SignalKind), UNGUIDED)  # why a task is in a dataset
+STRENGTH = list(SignalKind)  # the strongest first
+TOOLS = 24  # tools that the composition lists, at most
+REASONS = 3  # examples of a gate's reasons
+SHOWN = 1500  # characters of a message
+TURNS = 40  # messages of an attempt
+
+
+def gather(summary: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str, Any]:
+    """All that the page needs but its ``groups``; ``seconds`` are those of stages that ran here, by ``stage/t``."""
+    ts = [one["t"] for one in summary["iterations"]]
+    signals = {t: read_jsonl(Paths.signals(t), Signal) for t in ts}
+    kinds = {one.signal_id: str(one.kind) for found in signals.values() for one in found}
+    datasets = [read_tasks(Paths.tasks(t)) for t in range(len(summary["tasks"]))]
+    return {
+        "summary": summary,
+        "origins": origins(datasets, kinds),
+        "tools": tools(datasets),
+        "added": [added(datasets, t) for t in ts],
+        "journey": [journey(t, signals[t], kinds) for t in ts],
+        "rejections": [one for t in ts for one in rejections(t)],
+        "quarantine": [one for t in ts for one in quarantine(t + 1)],
+        "watch": [
+            {"t": one["t"], "name": name, **found}
+            for one in summary["iterations"]
+            for name, found in one["watch"].items()
+        ],
+        "costs": costs(summary, seconds),
+    }
+
+
+def _kind(signal_ids: Sequence[str], kinds: Mapping[str, str]) -> str:
+    """Of the signal that something came of."""
+    return kinds.get(signal_ids[0], UNGUIDED) if signal_ids else UNGUIDED
+
+
+def _origin(task: Task, kinds: Mapping[str, str]) -> str:
+    return SEED if task.provenance is None else _kind(task.provenance.signal_ids, kinds)
+
+
+def origins(datasets: Sequence[Sequence[Task]], kinds: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Of each dataset, how many tasks there are for each reason to be there."""
+    counts = [Counter(_origin(task, kinds) for task in tasks) for tasks in datasets]
+    used = [name for name in ORIGINS if any(count[name] for count in counts)]
+    return [
+        {"dataset": t, "origin": name, "tasks": count[name], "order": ORIGINS.index(name)}
+        for t, count in enumerate(counts)
+        for name in used
+    ]
+
+
+def tools(datasets: Sequence[Sequence[Task]]) -> list[dict[str, Any]]:
+    """Of each dataset, the share of tasks whose reference uses a tool; without those that every task uses."""
+    counts = [uses(tasks) for tasks in datasets]
+    total = sum(counts, Counter[str]())
+    shown = [name for name, count in total.most_common() if count < sum(map(len, datasets))][:TOOLS]
+    return [
+        {"dataset": t, "tool": name, "tasks": count[name], "share": count[name] / max(len(tasks), 1)}
+        for t, (count, tasks) in enumerate(zip(counts, datasets, strict=True))
+        for name in shown
+    ]
+
+
+def added(datasets: Sequence[Sequence[Task]], t: int) -> dict[str, Any]:
+    """The families that iteration ``t`` added most of, and how many it was the first to add."""
+    before = {task.family for task in datasets[t]}
+    known = {task.task_id for task in datasets[t]}
+    fresh = [task for task in datasets[t + 1] if task.task_id not in known]
+    families = Counter(task.family for task in fresh)
+    return {
+        "t": t,
+        "tasks": len(fresh),
+        "families": len(families),
+        "new": len(set(families) - before),
+        "most": [
+            (name or "untagged", many) for name, many in sorted(families.items(), key=lambda one: (-one[1], one[0]))[:5]
+        ],
+    }
+
+
+def journey(t: int, signals: Sequence[Signal], kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Where the signals of iteration ``t`` went, by kind: explorations, candidates, accepted tasks."""
+
+    def count(found: Iterable[Sequence[str]]) -> Counter[str]:
+        return Counter(_kind(one, kinds) for one in found)
+
+    explorations = [one.signal_ids for one in read_jsonl(Paths.explorations(t), Exploration)]
+    candidates = [one.task.provenance for one in read_jsonl(Paths.candidates(t), Candidate)]
+    accepted = [one.provenance for one in read_tasks(Paths.verified(t) / "accepted.jsonl")]
+    columns = {
+        "signals": Counter(str(one.kind) for one in signals),
+        "explorations": count(explorations),
+        "candidates": count(one.signal_ids for one in candidates if one),
+        "accepted": count(one.signal_ids for one in accepted if one),
+    }
+    rows = [name for name in (*map(str, SignalKind), UNGUIDED) if any(column[name] for column in columns.values())]
+    return {"t": t, "rows": [{"kind": name, **{key: column[name] for key, column in columns.items()}} for name in rows]}
+
+
+def rejections(t: int) -> list[dict[str, Any]]:
+    """By gate: how many candidates of iteration ``t`` it rejected, and some of its reasons."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for verdict in read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict):
+        for gate in verdict.gates:
+            if gate.passed is False:
+                found[gate.name].append(gate.reason)
+    rows = [
+        {"t": t, "gate": name, "candidates": len(many), "reasons": list(dict.fromkeys(many))[:REASONS]}
+        for name, many in found.items()
+    ]
+    return sorted(rows, key=lambda one: (-one["candidates"], one["gate"]))
+
+
+def quarantine(t: int) -> list[dict[str, Any]]:
+    """By expectation: how many rows of dataset ``t`` broke it."""
+    rows = [value for _, value in read_jsonl_objects(Paths.validation(t) / "quarantine.jsonl")]
+    found = Counter(name for row in rows for name in row["expectations"])
+    return [{"dataset": t, "expectation": name, "rows": count} for name, count in sorted(found.items())]
+
+
+def costs(summary: Mapping[str, Any], seconds: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Seconds and tokens by stage and iteration."""
+    rows = []
+    last = len(summary["policies"]) - 1
+    for t in range(last + 1):
+        played = sum(panel["tokens"] * panel["tasks"] for panel in summary["policies"][t]["panels"].values())
+        tokens = {"evaluate": round(played)}
+        if t < last:
+            steps = [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl")]
+            tokens["train"] = round(sum(step["tokens"] for step in steps))
+            for stage, one in summary["iterations"][t]["spent"].items():
+                tokens[stage] = one["prompt_tokens"] + one["completion_tokens"]
+        stages = ["train", "signals", "explore", "synthesize", "verify", "watch", "validate"] if t < last else []
+        for stage in [*stages, "evaluate"]:
+            rows.append(
+                {"t": t, "stage": stage, "seconds": seconds.get(f"{stage}/{t}"), "tokens": tokens.get(stage, 0)}
+            )
+    return rows
+
+
+def groups(
+    trajectories: Sequence[Trajectory], tasks: Sequence[Task], signals: Sequence[Signal], count: int
+) -> list[dict[str, Any]]:
+    """``count`` groups of attempts to read: of tasks with signals first, of the lowest score first."""
+    by_id = {task.task_id: task for task in tasks}
+    fired: dict[str, list[Signal]] = defaultdict(list)
+    for signal in signals:
+        for name in signal.trajectory_ids:
+            fired[name].append(signal)
+
+    def strongest(group: Sequence[Trajectory]) -> int:
+        kinds = {signal.kind for one in group for signal in fired[one.trajectory_id]}
+        return min((STRENGTH.index(kind) for kind in kinds), default=len(STRENGTH))
+
+    best: dict[str, list[Trajectory]] = {}  # of each task the group of the strongest signal, the latest of these
+    for _, one in groupby(trajectories, key=lambda one: (one.step, one.group)):
+        group = list(one)
+        known = best.get(group[0].task_id)
+        if known is None or strongest(group) <= strongest(known):
+            best[group[0].task_id] = group
+
+    def weakness(group: Sequence[Trajectory]) -> tuple[int, float, str]:
+        return strongest(group), sum(one.score for one in group) / len(group), group[0].task_id
+
+    chosen = _in_turn(sorted(best.values(), key=weakness), strongest)[:count]
+    return [_group(group, by_id.get(group[0].task_id), fired) for group in chosen]
+
+
+def _in_turn(found: Sequence[Any], key: Any) -> list[Any]:
+    """``found``, sorted by ``key``, one of each key after the other."""
+    queues = [list(many) for _, many in groupby(found, key=key)]
+    longest = max(map(len, queues), default=0)
+    return [queue[place] for place in range(longest) for queue in queues if place < len(queue)]
+
+
+def _group(group: Sequence[Trajectory], task: Task | None, fired: Mapping[str, Sequence[Signal]]) -> dict[str, Any]:
+    shown = {signal.signal_id: signal for one in group for signal in fired[one.trajectory_id]}
+    return {
+        "iteration": group[0].iteration,
+        "step": group[0].step,
+        "task_id": group[0].task_id,
+        "instruction": " / ".join(task.turns) if task else "",
+        "reference": [call.name for call in task.calls] if task else [],
+        "solved": sum(is_success(one.score) for one in group),
+        "signals": [
+            {"kind": str(one.kind), "about": " > ".join(one.pattern or []) or "this task", "evidence": _evidence(one)}
+            for one in shown.values()
+        ],
+        "attempts": [
+            {
+                "id": one.trajectory_id,
+                "score": one.score,
+                "success": is_success(one.score),
+                "stop": str(one.stop_reason),
+                "failed": [name for name, passed in one.checks.items() if not passed],
+                "shows": sorted({str(signal.kind) for signal in fired[one.trajectory_id]}),
+                "turns": _turns(one.messages[1:]),
+            }
+            for one in group
+        ],
+    }
+
+
+def _evidence(signal: Signal) -> str:
+    shown = ("count", "total") if signal.pattern else signal.evidence
+    return ", ".join(f"{key} {signal.evidence[key]}" for key in shown if not isinstance(signal.evidence[key], list))
+
+
+def _turns(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    shown = [_turn(message) for message in messages[:TURNS]]
+    left = len(messages) - TURNS
+    return shown if left <= 0 else [*shown, {"role": "cut", "text": f"… {left} messages more"}]
+
+
+def _turn(message: Mapping[str, Any]) -> dict[str, str]:
+    content = message.get("content") or ""
+    text = content if isinstance(content, str) else json.dumps(content)
+    for call in message.get("tool_calls") or []:
+        made = call.get("function", call)
+        arguments = made.get("arguments", {})
+        given = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        text += f"\n{made['name']}({given})"
+    text = text.strip()
+    more = len(text) - SHOWN
+    return {"role": message["role"], "text": text if more <= 0 else f"{text[:SHOWN]} … {more} characters more"}

@@ -1,0 +1,60 @@
+"""A synthesizer that errs on purpose, so that an experiment can measure what verification is worth.
+
+Language models leave calls out of a reference and make identifiers up (the hallucinated tasks of CoEvolve's ablation); the
+scripted synthesizer does neither.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from coevolve.chains import is_identifier
+from coevolve.core.hashing import content_hash
+from coevolve.core.records import Candidate, Exploration
+from coevolve.core.seeding import generator
+from coevolve.core.task import Task, ToolCall
+from coevolve.stages.synthesize.synthesizer import Synthesizer
+
+
+class Erring:
+    """``synthesizer``, but for a ``share`` of candidates whose reference is spoilt."""
+
+    def __init__(self, synthesizer: Synthesizer, share: float, seed: int) -> None:
+        self._synthesizer = synthesizer
+        self._share = share
+        self._seed = seed
+
+    def abstract(self, explorations: Sequence[Exploration]) -> Iterator[Iterator[Candidate]]:
+        return (map(self._err, candidates) for candidates in self._synthesizer.abstract(explorations))
+
+    def close(self) -> None:
+        self._synthesizer.close()
+
+    def _err(self, candidate: Candidate) -> Candidate:
+        rng = generator("errors", self._seed, candidate.candidate_id)
+        return spoil(candidate, rng) if rng.random() < self._share else candidate
+
+
+def spoil(candidate: Candidate, rng: random.Random) -> Candidate:
+    """``candidate`` with a call that its instruction asks for left out, or with an identifier made up; evenly, if both can be."""
+    reference = [list(turn) for turn in candidate.task.reference]
+    identified = [
+        (turn, place, key)
+        for turn, calls in enumerate(reference)
+        for place, call in enumerate(calls)
+        for key, value in call.arguments.items()
+        if is_identifier(key) and isinstance(value, str)
+    ]
+    asks = [list(ask) for ask in candidate.asks]
+    if identified and (not asks or rng.random() < 0.5):
+        turn, place, key = rng.choice(identified)
+        call = reference[turn][place]
+        made_up = f"{call.arguments[key]}{rng.randrange(10)}"
+        reference[turn][place] = ToolCall(call.name, {**call.arguments, key: made_up})
+    elif asks:
+        turn, place = rng.choice(asks)
+        del reference[turn][place]
+        asks = [[t, p - (t == turn and p > place)] for t, p in asks if (t, p) != (turn, place)]
+    old = candidate.task
+    task = Task.create(old.environment, old.split, old.turns, old.world, reference, old.tags, old.provenance)
+    return replace(candidate, candidate_id=content_hash([task.task_id, candidate.candidate_id]), task=task, asks=asks)

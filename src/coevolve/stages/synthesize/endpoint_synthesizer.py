@@ -1,0 +1,138 @@
+"""An LLM as synthesizer: it writes tasks for chains of calls that the environment accepted.
+
+It chooses among real calls and puts them into words. It cannot make a call up: a reference holds calls by number.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from coevolve.chains import observed
+from coevolve.core.concurrency import in_order
+from coevolve.core.records import Candidate, Exploration
+from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.endpoint.client import Endpoint, Exhausted, Failed
+from coevolve.endpoint.structured import Broken, ask_json
+from coevolve.environments.environment import Environment
+from coevolve.knowledge import learn
+from coevolve.prompts.prompt import prompt
+from coevolve.stages.synthesize.synthesizer import candidate
+
+EXAMPLES = 3  # known instructions that show how users speak
+OBSERVATION = 600  # characters of an observation that are shown
+ANSWER = """- "answer": what the user asked to be told, exactly as one of the calls returned it, or null if nothing was asked.
+"""
+
+
+class WrittenTurn(BaseModel):
+    instruction: Annotated[str, Field(min_length=1, max_length=4000)]
+    calls: Annotated[list[int], Field(min_length=1)]
+
+
+class WrittenTask(BaseModel):
+    turns: Annotated[list[WrittenTurn], Field(min_length=1, max_length=6)]
+    asks: Annotated[list[int], Field(min_length=1)]
+    answer: str | int | float | bool | None = None
+
+
+class Written(BaseModel):
+    """What the model owes: tasks over the numbered calls."""
+
+    tasks: Annotated[list[WrittenTask], Field(min_length=1, max_length=3)]
+
+
+class EndpointSynthesizer:
+    """See ``coevolve.stages.synthesize.synthesizer.Synthesizer``. ``counts`` says what became of the replies."""
+
+    def __init__(
+        self, environment: Environment, tasks: Sequence[Task], endpoint: Endpoint, seed: int, counts: Counter[str]
+    ) -> None:
+        self._known = learn(environment, tasks)
+        self._tasks = tasks
+        self._endpoint = endpoint
+        self._seed = seed
+        self.counts = counts
+
+    def abstract(self, explorations: Sequence[Exploration]) -> Iterator[Iterator[Candidate]]:
+        for candidates in in_order(self._write, explorations, self._endpoint.config.concurrency):
+            yield iter(candidates)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _write(self, exploration: Exploration) -> list[Candidate]:
+        calls = [call for call in exploration.calls if call.ok and call.name != self._known.terminal]
+        if not calls:
+            return []
+        words = prompt("synthesize")
+        rng = generator("examples", self._seed, exploration.exploration_id)
+        examples = rng.sample(list(self._tasks), min(EXAMPLES, len(self._tasks)))
+        reflection = exploration.context.get("reflection") or {}
+        text = words.fill(
+            chain="\n".join(
+                f"{number}. {call.name}({json.dumps(call.arguments)}) -> {call.observation[:OBSERVATION]}"
+                for number, call in enumerate(calls, 1)
+            ),
+            why=str(reflection.get("why") or exploration.context.get("kind") or "unknown"),
+            ending=ANSWER if self._known.answer else "",
+            example="\n".join(turn for task in examples for turn in task.turns),
+        )
+        try:
+            written = ask_json(
+                self._endpoint,
+                [{"role": "user", "content": text}],
+                Written,
+                derive_seed("write", self._seed, exploration.exploration_id),
+                self.counts,
+                check=lambda found: _check(found, calls),
+            )
+        except (Broken, Failed):
+            return []
+        except Exhausted:
+            self.counts["out of budget"] += 1
+            return []
+        return [self._candidate(exploration, calls, one, words.version) for one in written.tasks]
+
+    def _candidate(
+        self, exploration: Exploration, calls: Sequence[CallOutcome], written: WrittenTask, version: str
+    ) -> Candidate:
+        reference = [
+            [ToolCall(calls[number - 1].name, calls[number - 1].arguments) for number in turn.calls]
+            for turn in written.turns
+        ]
+        places = [
+            [turn, row]
+            for turn, one in enumerate(written.turns)
+            for row, number in enumerate(one.calls)
+            if number in written.asks
+        ]
+        names = [reference[turn][row].name for turn, row in places]
+        if self._known.terminal:
+            answered = written.answer is not None and self._known.answer is not None
+            if answered:
+                places.append([len(reference) - 1, len(reference[-1])])
+                names.append("ask")
+            arguments = {str(self._known.answer): str(written.answer)} if answered else {}
+            reference[-1].append(ToolCall(self._known.terminal, arguments))
+        turns = [turn.instruction for turn in written.turns]
+        return candidate(exploration, turns, reference, places, names, version)
+
+
+def _check(written: Written, calls: Sequence[CallOutcome]) -> None:
+    """What a JSON schema cannot say."""
+    for task in written.tasks:
+        numbers = [number for turn in task.turns for number in turn.calls]
+        if not all(1 <= number <= len(calls) for number in numbers):
+            raise ValueError(f"calls are numbered from 1 to {len(calls)}")
+        if numbers != sorted(set(numbers)):
+            raise ValueError("the calls of a task must be in their order, each once")
+        if not set(task.asks) <= set(numbers):
+            raise ValueError("asks must be among the calls of the task")
+        if task.answer is not None:
+            returned = {str(value) for number in numbers for _, value in observed(calls[number - 1].observation)}
+            if str(task.answer) not in returned:
+                raise ValueError("answer must be a value that one of the task's calls returned")

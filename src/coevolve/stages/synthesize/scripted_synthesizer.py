@@ -1,0 +1,162 @@
+"""A synthesizer that needs no model: what a chain did is put into words by templates.
+
+What the chain does not need is taken out, what its end asks for is put into words, and a value that a lookup
+reveals is described by that lookup, never given.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from coevolve.chains import ambiguous, observed, precondition, replay, source_of
+from coevolve.core.records import Candidate, Exploration
+from coevolve.core.seeding import generator
+from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.environments.environment import Environment, Phrasebook, Session
+from coevolve.environments.wording import Question, instruct
+from coevolve.knowledge import Knowledge, learn
+from coevolve.stages.synthesize.synthesizer import candidate
+
+VERSION = "scripted-1"  # of how instructions are made; part of a candidate's provenance
+QUESTIONS = 0.8  # share of chains ending in a lookup that are asked what it found
+
+
+class ScriptedSynthesizer:
+    """See ``coevolve.stages.synthesize.synthesizer.Synthesizer``: instructions by templates, with the environment's phrasebook."""
+
+    def __init__(self, environment: Environment, tasks: Sequence[Task], seed: int) -> None:
+        self._known = learn(environment, tasks)
+        self._book: Phrasebook = getattr(environment, "phrasebook", Phrasebook())
+        self._session = environment.open()
+        self._seed = seed
+
+    def abstract(self, explorations: Sequence[Exploration]) -> Iterator[Iterator[Candidate]]:
+        for exploration in explorations:
+            rng = generator("synthesize", self._seed, exploration.exploration_id)
+            yield _abstract(self._session, exploration, self._known, self._book, rng)
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _abstract(
+    session: Session, exploration: Exploration, known: Knowledge, book: Phrasebook, rng: random.Random
+) -> Iterator[Candidate]:
+    """The candidates of one exploration: all that the chain does, then each of its effects alone."""
+    calls = [ToolCall(call.name, call.arguments) for call in exploration.calls if call.ok]
+    chain, changed = _run(session, exploration, calls)
+    if len(chain) != len(calls) or not all(call.ok for call in chain):
+        return
+    asked_read = bool(chain) and not changed[-1]
+    effects = [position for position in range(len(chain)) if changed[position]]
+    whole = _needed(session, exploration, calls, effects, asked_read)
+    tried = set()
+    for goals in (effects, *([one] for one in effects if len(effects) > 1)):
+        kept = whole if goals is effects else _needed(session, exploration, calls, goals, False)
+        key = tuple(kept)
+        if not kept or key in tried:
+            continue
+        tried.add(key)
+        candidate = _candidate(session, exploration, [calls[position] for position in kept], known, book, rng)
+        if candidate is not None:
+            yield candidate
+
+
+def _start(exploration: Exploration) -> Task:
+    """A draft of a task that starts where the exploration did."""
+    return Task(exploration.exploration_id, exploration.environment, "exploration", [""], exploration.world, [[]])
+
+
+def _run(session: Session, exploration: Exploration, calls: Sequence[ToolCall]) -> tuple[list[CallOutcome], list[bool]]:
+    """The calls as made from the exploration's start, and whether each changed the state."""
+    chain, changed, _ = replay(session, _start(exploration), [calls])
+    return chain, changed
+
+
+def _needed(
+    session: Session, exploration: Exploration, calls: Sequence[ToolCall], goals: Sequence[int], last: bool
+) -> list[int]:
+    """Positions of the calls without which a goal (or the ``last`` call) cannot be made, or the state is another.
+
+    Greedy from the end: a call goes if the others are still accepted, values still come from somewhere, and every
+    goal has the same effect.
+    """
+    wanted = {*goals, *([len(calls) - 1] if last else [])}
+    if not wanted:
+        return []
+    kept = list(range(max(wanted) + 1))
+    for position in reversed(range(max(wanted) + 1)):
+        if position in wanted:
+            continue
+        fewer = [other for other in kept if other != position]
+        if _still(session, exploration, calls, kept, fewer):
+            kept = fewer
+    return kept
+
+
+def _still(
+    session: Session, exploration: Exploration, calls: Sequence[ToolCall], kept: Sequence[int], fewer: Sequence[int]
+) -> bool:
+    """Whether ``fewer`` calls do without the one they leave out: accepted, with no value out of nowhere."""
+    start = _start(exploration)
+    before, _, _ = replay(session, start, [[calls[position] for position in kept]], watch=False)
+    after, _, _ = replay(session, start, [[calls[position] for position in fewer]], watch=False)
+    if len(after) < len(fewer) or not all(call.ok for call in after):
+        return False
+    where = {position: row for row, position in enumerate(kept)}
+    for row, position in enumerate(fewer):
+        for key, value in after[row].arguments.items():
+            was = source_of(key, value, before, where[position]) is not None
+            if was and source_of(key, value, after, row) is None:
+                return False
+    return True
+
+
+def _candidate(
+    session: Session,
+    exploration: Exploration,
+    calls: list[ToolCall],
+    known: Knowledge,
+    book: Phrasebook,
+    rng: random.Random,
+) -> Candidate | None:
+    chain, changed = _run(session, exploration, calls)
+    if ambiguous(chain):
+        return None
+    asks = [
+        position
+        for position in range(len(chain))
+        if changed[position] and not precondition(session, _start(exploration), chain, position)
+    ]
+    question, answer = None, {}
+    if chain and not changed[-1]:
+        question = _question(chain, known, rng)
+        if question is not None:
+            found = dict(observed(chain[-1].observation))[question.field]
+            answer = {str(known.answer): str(found)}
+        elif known.terminal:
+            return None  # a lookup that nobody asks about
+        else:
+            asks.append(len(chain) - 1)  # the environment checks what lookups return
+    if not asks and question is None:
+        return None
+    wording = instruct(chain, asks, question, book, rng)
+    reference = [*calls, ToolCall(known.terminal, answer)] if known.terminal else calls
+    names = [calls[position].name for position in asks] + ([f"ask_{question.field}"] if question else [])
+    places = [[0, position] for position in asks] + ([[0, len(reference) - 1]] if question and known.terminal else [])
+    return candidate(exploration, [wording.text], [reference], places, names, VERSION)
+
+
+def _question(chain: Sequence[CallOutcome], known: Knowledge, rng: random.Random) -> Question | None:
+    """A field of what the last call found, if tasks here can be answered and it found exactly one thing."""
+    if known.answer is None or rng.random() > QUESTIONS:
+        return None
+    found = observed(chain[-1].observation)
+    keys = [key for key, _ in found]
+    given: list[Any] = list(chain[-1].arguments.values())
+    fields = [
+        key
+        for key, value in found
+        if key and key != "id" and not key.endswith("_id") and keys.count(key) == 1 and value not in given
+    ]
+    return Question(len(chain) - 1, rng.choice(fields)) if fields else None

@@ -1,0 +1,107 @@
+"""From an accepted chain of calls to candidate tasks: an instruction, and a reference that the environment executes.
+
+``scripted`` puts chains into words by templates, ``endpoint`` lets an LLM write. Either way the calls of a reference are
+calls that the environment has accepted, and verification judges the task.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Protocol
+
+from coevolve.core.hashing import content_hash
+from coevolve.core.params import Params
+from coevolve.core.records import Candidate, Exploration
+from coevolve.core.task import Provenance, Task, ToolCall
+from coevolve.endpoint.spending import Meter
+from coevolve.environments.environment import Environment
+
+
+class Synthesizer(Protocol):
+    def abstract(self, explorations: Sequence[Exploration]) -> Iterator[Iterator[Candidate]]:
+        """For each exploration, in order, the candidates that it gives, the best first. Lazy on both levels."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def synthesize(
+    synthesizer: Synthesizer,
+    explorations: Sequence[Exploration],
+    count: int,
+    progress: Callable[[int], object],
+    withhold: Collection[str] = (),
+) -> list[Candidate]:
+    """At most ``count`` different candidates: the first of every exploration, then the second of every one, ...
+
+    None has a reference that uses a tool of ``withhold``.
+    """
+    made: dict[str, Candidate] = {}
+    queues = synthesizer.abstract(explorations)
+    try:
+        while len(made) < count:
+            left = []
+            for queue in queues:
+                candidate = next(queue, None)
+                if candidate is None:
+                    continue
+                left.append(queue)
+                if any(call.name in withhold for call in candidate.task.calls):
+                    continue
+                if candidate.candidate_id not in made:
+                    made[candidate.candidate_id] = candidate
+                    progress(1)
+                    if len(made) == count:
+                        break
+            if not left:
+                break
+            queues = iter(left)
+    finally:
+        synthesizer.close()
+    return list(made.values())
+
+
+def candidate(
+    exploration: Exploration,
+    turns: Sequence[str],
+    reference: Sequence[Sequence[ToolCall]],
+    asks: Sequence[Sequence[int]],
+    names: Sequence[str],
+    version: str,
+) -> Candidate:
+    """A task that starts where ``exploration`` did, with its provenance; ``names`` are what it asks for, as tags."""
+    task = Task.create(
+        exploration.environment,
+        "synthesized",
+        turns,
+        exploration.world,
+        reference,
+        ["+".join(names), *names],
+        Provenance(
+            iteration=exploration.iteration,
+            signal_ids=exploration.signal_ids,
+            exploration_id=exploration.exploration_id,
+            parent_task_id=exploration.task_id,
+            prompt_version=version,
+        ),
+    )
+    return Candidate(content_hash([task.task_id, exploration.exploration_id]), task, [list(place) for place in asks])
+
+
+def make_synthesizer(params: Params, environment: Environment, tasks: Sequence[Task], meter: Meter) -> Synthesizer:
+    """The synthesizer that ``synthesize.synthesizer`` names, erring as ``synthesize.errors`` says."""
+    synthesizer = _named(params, environment, tasks, meter)
+    if not params.synthesize.errors:
+        return synthesizer
+    from coevolve.stages.synthesize.corrupt import Erring
+
+    return Erring(synthesizer, params.synthesize.errors, params.seed)
+
+
+def _named(params: Params, environment: Environment, tasks: Sequence[Task], meter: Meter) -> Synthesizer:
+    if params.synthesize.synthesizer == "endpoint":
+        from coevolve.stages.synthesize.endpoint_synthesizer import EndpointSynthesizer
+
+        assert meter.endpoint is not None
+        return EndpointSynthesizer(environment, tasks, meter.endpoint, params.seed, meter.counts)
+    from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
+
+    return ScriptedSynthesizer(environment, tasks, params.seed)

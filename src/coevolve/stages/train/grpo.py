@@ -1,0 +1,228 @@
+"""GRPO by TRL's ``GRPOTrainer``, over episodes that our own rollout loop plays.
+
+Group-relative advantages, clipped ratios and the KL divergence to the reference policy are TRL's (DeepSeekMath, arXiv
+2402.03300; clip-higher of DAPO, arXiv 2503.14476). What it lacks is here: groups that teach nothing are dropped before
+the forward pass and replaced, every trajectory is kept, and a killed run goes on as if it had never stopped.
+
+With several processes each plays a share of the groups, all learn which groups are kept, and each trains on an equal
+share of their rows; trajectories are written once.
+"""
+
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+import torch
+from datasets import Dataset
+from transformers import PrinterCallback
+from trl import GRPOTrainer
+from trl.models.utils import unwrap_model_for_generation
+
+from coevolve.core.io import write_jsonl
+from coevolve.core.launch import is_main
+from coevolve.core.params import Launch, PolicySection, Train
+from coevolve.core.seeding import derive_seed
+from coevolve.core.task import Task
+from coevolve.core.trajectories import write_trajectories
+from coevolve.environments.environment import Environment
+from coevolve.policies.policy import Policy
+from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens, load
+from coevolve.policies.vllm_policy import VllmPolicy, engine, server
+from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.train import curriculum
+from coevolve.stages.train.batch import columns, deal, shared
+from coevolve.stages.train.groups import Gathered, Group, gather
+from coevolve.stages.train.progress_bar import ProgressBar
+from coevolve.stages.train.saving import save
+from coevolve.stages.train.setup import adapters, arguments
+from coevolve.stages.train.steps import Keeper, Log, Steps, last_checkpoint
+
+BUCKETS = 6  # into which a batch is divided by length
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to train: ``iteration`` starts from the model directory ``parent`` and writes ``policy`` and the files.
+
+    ``scratch`` is a folder of this very job (its name holds a fingerprint of all inputs): checkpoints go there.
+    """
+
+    iteration: int
+    seed: int
+    parent: Path
+    tasks: Sequence[Task]
+    policy: Path
+    trajectories: Path
+    metrics: Path
+    scratch: Path
+
+
+def train(
+    config: Train, acting: PolicySection, launch: Launch, environment: Environment, job: Job, log: Log | None = None
+) -> None:
+    """Run or resume ``job``; ``log`` gets every step's metrics as soon as they are known, in the main process."""
+    found = arguments(config, acting, launch, job.scratch, derive_seed(job.seed, "train", job.iteration) % 2**31)
+    model, tokenizer = load(job.parent, acting.threads, _dtype(config, acting), config.lora.quantize)
+    resume = last_checkpoint(job.scratch)
+    steps = Steps(job.scratch / "steps", int(resume.name.split("-")[1]) if resume else 0)
+    trainer = _LoopTrainer(
+        config,
+        acting,
+        launch,
+        environment,
+        job,
+        steps,
+        model=model,
+        args=found,
+        processing_class=tokenizer,
+        train_dataset=Dataset.from_list([{"prompt": [{"role": "user", "content": "-"}]}] * config.tasks_per_step),
+        peft_config=adapters(config.lora, model),
+        callbacks=[*([ProgressBar(f"train {job.iteration}")] if is_main() else []), Keeper(steps, log)],
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    save(trainer, tokenizer, job.parent, job.policy, job.scratch, acting.dtype, launch.sharding == "zero3")
+    if is_main():
+        write_trajectories(job.trajectories, steps.trajectories(config.steps))
+        write_jsonl(job.metrics, steps.metrics(config.steps))
+        shutil.rmtree(job.scratch)
+
+
+def _dtype(config: Train, acting: PolicySection) -> str:
+    """Of the weights in training: those that the optimizer changes are float32, or its small steps are lost."""
+    return acting.dtype if config.lora.enabled else "float32"
+
+
+class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
+    """``GRPOTrainer`` whose batch is what ``gather`` kept: as many groups as there are, not as many as were asked."""
+
+    def __init__(
+        self,
+        config: Train,
+        acting: PolicySection,
+        launch: Launch,
+        environment: Environment,
+        job: Job,
+        steps: Steps,
+        **others: Any,
+    ) -> None:
+        self._config, self._limits, self._environment, self._job, self._steps = (
+            config,
+            Limits.of(acting),
+            environment,
+            job,
+            steps,
+        )
+        self._rows: dict[str, Any] = {}
+        self._last_loaded_step = -1  # of vLLM's weights; TRL's own, and before its loop
+        self._gathers = launch.sharding == "zero3" and config.vllm.mode == "off"
+        super().__init__(reward_funcs=_reward, rollout_func=_rollout, **others)
+        self._policy = self._make_policy(acting)
+
+    def _make_policy(self, acting: PolicySection) -> Policy:
+        temperature, tokenizer = self._config.temperature, self.processing_class
+        model = self.accelerator.unwrap_model(self.model)
+        if not self.use_vllm:
+            return TransformersPolicy(model, tokenizer, temperature, acting.template)
+        if self.vllm_mode == "colocate":
+            complete = engine(self.vllm_generation.llm, temperature)
+        else:
+            from trl.generation.vllm_client import VLLMClient
+
+            # one process of TRL's keeps the weights in step; every process sends its own requests
+            complete = server(VLLMClient(base_url=self._config.vllm.url), temperature)
+        ends = end_tokens(model.generation_config, tokenizer)
+        return VllmPolicy(complete, tokenizer, ends, acting.episode_tokens, acting.template)
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        step = self.state.global_step
+        torch.manual_seed(derive_seed(self._job.seed, "train", self._job.iteration, step, "batch") % 2**63)
+        if self.use_vllm and step != self._last_loaded_step:
+            self.vllm_generation.sync_weights()
+            self._last_loaded_step = step
+        with self._whole_model():
+            gathered = self._gather(step)
+        if self.accelerator.is_main_process:
+            self._steps.keep(step, gathered, self._config.tasks_per_step)
+        rows = deal(
+            gathered.kept,
+            self.accelerator.process_index,
+            self.accelerator.num_processes,
+            self.args.steps_per_generation,
+            self.processing_class.eos_token_id,
+        )
+        self._rows = columns(rows, logprobs=self.use_vllm)
+        result: dict[str, Any] = super()._generate_and_score_completions([dict(inputs[0]) for _ in rows])
+        return result
+
+    def _whole_model(self) -> AbstractContextManager[Any]:
+        """Where parameters are sharded, all of them in every process, as long as episodes are sampled from them."""
+        if not self._gathers:
+            return nullcontext()
+        whole: AbstractContextManager[Any] = unwrap_model_for_generation(self.model_wrapped, self.accelerator)
+        return whole
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, **arguments: Any
+    ) -> tuple[Any, Any, Any]:
+        """TRL's, over rows of similar lengths at a time: episodes differ so much that half of a batch is padding.
+
+        Rows × ``logits_to_keep`` log-probabilities and entropies, zero (and masked) behind a row's end.
+        """
+        prompt = input_ids.shape[1] - logits_to_keep
+        before, after = attention_mask[:, :prompt].sum(1), attention_mask[:, prompt:].sum(1)
+        order = torch.argsort(before + after, stable=True)
+        parts: list[tuple[Any, ...]] = []
+        auxiliary = []
+        # every process makes as many passes: with sharded parameters each pass is a meeting of all
+        for rows in order.chunk(1 if self._config.micro_batch else BUCKETS):
+            first, last = prompt - int(before[rows].max()), int(after[rows].max())
+            span = slice(first, prompt + last)
+            found = super()._get_per_token_logps_and_entropies(
+                model, input_ids[rows, span], attention_mask[rows, span], last, **arguments
+            )
+            missing = (0, logits_to_keep - last)
+            parts.append(tuple(None if one is None else torch.nn.functional.pad(one, missing) for one in found[:2]))
+            auxiliary.append(found[2])
+        back = torch.argsort(order)
+        logps, entropies = (
+            None if parts[0][place] is None else torch.cat([part[place] for part in parts])[back] for place in (0, 1)
+        )
+        return logps, entropies, None if auxiliary[0] is None else torch.stack(auxiliary).mean()
+
+    def _gather(self, step: int) -> Gathered:
+        config, job = self._config, self._job
+
+        def play_groups(numbered: Sequence[tuple[int, Task]]) -> list[Group]:
+            size = config.group_size
+            assignments = [
+                RolloutRequest(task, _seed(job, step, number, sample), job.iteration, step, number, sample)
+                for number, task in numbered
+                for sample in range(size)
+            ]
+            episodes = rollout(self._policy, self._environment, assignments, self._limits)
+            return [episodes[start : start + size] for start in range(0, len(episodes), size)]
+
+        play_all = shared(play_groups, self.accelerator.process_index, self.accelerator.num_processes)
+        tasks = curriculum.stream(job.tasks, config.tasks_per_step, job.seed, job.iteration, step)
+        return gather(play_all, tasks, config.tasks_per_step, config.refill_rounds)
+
+
+def _seed(job: Job, step: int, group: int, sample: int) -> int:
+    return derive_seed(job.seed, "train", job.iteration, step, group, sample)
+
+
+def _rollout(prompts: list[Any], trainer: _LoopTrainer) -> dict[str, Any]:
+    """TRL's door for episodes: token ids, and a mask that leaves out what the environment wrote."""
+    return trainer._rows
+
+
+def _reward(completions: list[Any], episode_reward: list[float | None], **_: Any) -> list[float | None]:
+    return episode_reward

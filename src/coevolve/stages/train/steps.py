@@ -1,0 +1,85 @@
+"""What each training step yields, kept so that a killed run loses nothing that was checkpointed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from accelerate import PartialState
+from transformers import TrainerCallback
+
+from coevolve.core.io import read_json, write_json
+from coevolve.core.records import Trajectory
+from coevolve.core.success import is_success
+from coevolve.core.trajectories import read_trajectories, write_trajectories
+from coevolve.rollout import scored
+from coevolve.stages.train.groups import Gathered
+
+COMPLETE = "complete"  # the mark of a checkpoint that was written to its end
+Log = Callable[[int, dict[str, float]], None]
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The latest whole checkpoint in ``folder``."""
+    found = [mark.parent for mark in folder.glob(f"checkpoint-*/{COMPLETE}")]
+    return max(found, key=lambda path: int(path.name.split("-")[1]), default=None)
+
+
+class Steps:
+    """What each step yields, a file each in the scratch folder; those after the last checkpoint are made again."""
+
+    def __init__(self, folder: Path, done: int) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in folder.iterdir():
+            if not file.stem.isdigit() or int(file.stem) >= done:  # the former: half-written when it was killed
+                file.unlink()
+        self._figures: dict[int, dict[str, float]] = {}
+
+    def keep(self, step: int, gathered: Gathered, wanted: int) -> None:
+        episodes = [episode for group in gathered.played for episode in group]
+        write_trajectories(self._folder / f"{step}.parquet", (episode.trajectory for episode in episodes))
+        # what the environment broke says nothing about the agent
+        counted = [episode.trajectory for episode in scored(episodes)]
+        self._figures[step] = {
+            "success": sum(is_success(one.score) for one in counted) / max(len(counted), 1),
+            "score": sum(one.score for one in counted) / max(len(counted), 1),
+            "groups": float(len(gathered.played)),
+            "groups_trained": float(len(gathered.kept)),
+            "groups_without_variance": float(gathered.dropped),
+            "groups_missing": float(wanted - len(gathered.kept)),
+            "turns": sum(len(episode.replies) for episode in episodes) / len(episodes),
+            "tokens": float(sum(sum(episode.trajectory.tokens) for episode in episodes)),
+        }
+
+    def finish(self, step: int, logs: dict[str, Any]) -> dict[str, float]:
+        """Join what training says of ``step`` to its figures, and write both."""
+        names = {"loss": "loss", "grad_norm": "grad_norm", "kl": "kl", "entropy": "entropy"}
+        figures = {**self._figures.pop(step), **{new: float(logs[old]) for old, new in names.items() if old in logs}}
+        write_json(self._folder / f"{step}.json", {"step": step, **figures})
+        return figures
+
+    def trajectories(self, count: int) -> list[Trajectory]:
+        return [one for step in range(count) for one in read_trajectories(self._folder / f"{step}.parquet")]
+
+    def metrics(self, count: int) -> list[dict[str, float]]:
+        return [read_json(self._folder / f"{step}.json") for step in range(count)]
+
+
+class Keeper(TrainerCallback):  # type: ignore[misc]
+    """Marks checkpoints that are whole, and passes metrics on, in the process that writes."""
+
+    def __init__(self, steps: Steps, log: Log | None) -> None:
+        self._steps = steps
+        self._log = log
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        PartialState().wait_for_everyone()  # each process writes its shard
+        if state.is_world_process_zero:
+            (Path(args.output_dir) / f"checkpoint-{state.global_step}" / COMPLETE).touch()
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        if logs and "loss" in logs and state.is_world_process_zero:
+            step = state.global_step - 1
+            figures = self._steps.finish(step, logs)
+            if self._log:
+                self._log(step, figures)

@@ -1,0 +1,300 @@
+"""Great Expectations over the file that the next iteration will train on.
+
+Rows that break an expectation go to quarantine with its name; what is wrong with the file as a whole is critical and
+stops the pipeline. The near-duplicate and panel checks of verification are repeated here on purpose: this is the last
+door before training, whoever wrote the file.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import parse, write_json, write_jsonl, write_text
+from coevolve.core.params import Validate
+from coevolve.core.similarity import Index
+from coevolve.core.task import SCHEMA_VERSION, Task
+from coevolve.environments.environment import Environment
+
+os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FEW_TOOLS = 5  # with fewer, one family is what there is
+COLUMNS = (
+    "follows_schema",
+    "task_id",
+    "environment",
+    "schema_version",
+    "characters",
+    "calls",
+    "unknown_tools",
+    "in_panel",
+    "near_duplicate",
+    "family",
+)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One expectation, by its name in the report. ``kind`` and ``arguments`` are Great Expectations' own.
+
+    ``critical`` ones judge the file; the others name rows.
+    """
+
+    name: str
+    kind: str
+    arguments: Mapping[str, Any]
+    critical: bool = False
+
+
+@dataclass
+class Outcome:
+    expectation: Expectation
+    success: bool
+    rows: list[int] = field(default_factory=list)
+    observed: Any = None
+    error: str = ""
+
+
+@dataclass
+class Validation:
+    """``tasks`` may be trained on; ``quarantine`` holds the other rows, each with the expectations it broke."""
+
+    tasks: list[Task]
+    quarantine: list[dict[str, Any]]
+    outcomes: list[Outcome]
+    metrics: dict[str, Any]
+
+    @property
+    def critical(self) -> Outcome | None:
+        return next((one for one in self.outcomes if not one.success and (one.expectation.critical or one.error)), None)
+
+
+def expectations(config: Validate, environment: Environment) -> tuple[list[Expectation], list[Expectation]]:
+    """Those that judge rows, and then those that judge the file that is left.
+
+    A family is named by its tools, so that balance is asked for only where there are some.
+    """
+
+    def between(column: str, low: int, high: int) -> tuple[str, dict[str, Any]]:
+        return "ExpectColumnValuesToBeBetween", {"column": column, "min_value": low, "max_value": high}
+
+    def among(column: str, *values: Any) -> tuple[str, dict[str, Any]]:
+        return "ExpectColumnValuesToBeInSet", {"column": column, "value_set": list(values)}
+
+    rows = [
+        Expectation("follows the schema", *among("follows_schema", True)),
+        Expectation("has an id", "ExpectColumnValuesToNotBeNull", {"column": "task_id"}),
+        Expectation(
+            "id is a content hash",
+            "ExpectColumnValuesToMatchRegex",
+            {"column": "task_id", "regex": "^[0-9a-f]{16}$"},
+        ),
+        Expectation("id is unique", "ExpectColumnValuesToBeUnique", {"column": "task_id"}),
+        Expectation("is of this environment", *among("environment", environment.name)),
+        Expectation("has a known schema version", *among("schema_version", SCHEMA_VERSION)),
+        Expectation("instruction length", *between("characters", 1, config.max_turn_characters)),
+        Expectation("reference length", *between("calls", 1, config.max_calls)),
+        Expectation("knows every tool", *among("unknown_tools", 0)),
+        Expectation("is in no panel", *among("in_panel", False)),
+    ]
+    file = [
+        Expectation(
+            "enough tasks", "ExpectTableRowCountToBeBetween", {"min_value": config.min_rows, "max_value": None}, True
+        ),
+        Expectation(
+            "few near-duplicates",
+            "ExpectColumnMeanToBeBetween",
+            {"column": "near_duplicate", "min_value": 0.0, "max_value": config.max_near_duplicates},
+            True,
+        ),
+    ]
+    if len(environment.tools()) >= FEW_TOOLS:
+        file.append(
+            Expectation(
+                "no family dominates",
+                "ExpectColumnMaxToBeBetween",
+                {"column": "family_share", "min_value": 0.0, "max_value": config.max_family_share},
+                True,
+            )
+        )
+    return rows, file
+
+
+def validate(
+    rows: Sequence[Any],
+    environment: Environment,
+    panels: Mapping[str, Sequence[Task]],
+    config: Validate,
+    near_duplicate: float,
+    docs: Path | None = None,
+) -> Validation:
+    """Judge ``rows`` (JSON values); Data Docs go to the folder ``docs``.
+
+    ``near_duplicate`` is the similarity from which two instructions count as near-duplicates.
+    """
+    by_row, by_file = expectations(config, environment)
+    frame = describe(rows, environment, panels, near_duplicate)
+    suites = _Suites(docs)
+    outcomes = suites.run("rows", frame, by_row)
+    broken: dict[int, list[str]] = {}
+    for outcome in outcomes:
+        for row in _later_copies(outcome, frame):
+            broken.setdefault(row, []).append(outcome.expectation.name)
+    good = [row for row in range(len(rows)) if row not in broken]
+    kept = frame.iloc[good].reset_index(drop=True)
+    outcomes += suites.run("file", _balance(kept), by_file)
+    suites.build_docs()
+    tasks = [parse(Task, rows[row], f"row {row}") for row in good]
+    quarantine = [{"row": row, "expectations": names, "record": rows[row]} for row, names in sorted(broken.items())]
+    metrics = {
+        "rows": len(rows),
+        "tasks": len(tasks),
+        "quarantined": len(quarantine),
+        "near_duplicates": float(kept["near_duplicate"].mean()) if len(kept) else 0.0,
+        "families": int(kept["family"].nunique()),
+        "largest_family": float(kept["family_share"].max()) if len(kept) else 0.0,
+        "expectations": {one.expectation.name: one.success for one in outcomes},
+    }
+    return Validation(tasks, quarantine, outcomes, metrics)
+
+
+def describe(
+    rows: Sequence[Any], environment: Environment, panels: Mapping[str, Sequence[Task]], near_duplicate: float
+) -> "pd.DataFrame":
+    """A row of plain facts for each row of the file; this is what expectations look at."""
+    import pandas as pd
+
+    known = {schema["function"]["name"] for schema in environment.tools()}
+    in_panels = {task.task_id for tasks in panels.values() for task in tasks}
+    near = Index(near_duplicate)
+    described = []
+    for number, value in enumerate(rows):
+        try:
+            task: Task | None = parse(Task, value, f"row {number}")
+        except CoevolveError:
+            task = None
+        record = value if isinstance(value, dict) else {}
+        calls = task.calls if task else []
+        text = "\n".join(task.turns) if task else ""
+        described.append(
+            {
+                "follows_schema": task is not None,
+                "task_id": record.get("task_id") if isinstance(record.get("task_id"), str) else None,
+                "environment": str(record.get("environment")),
+                "schema_version": record.get("schema_version", SCHEMA_VERSION),
+                "characters": max((len(turn) for turn in task.turns), default=0) if task else 0,
+                "calls": len(calls),
+                "unknown_tools": sum(call.name not in known for call in calls),
+                "in_panel": record.get("task_id") in in_panels,
+                "near_duplicate": float(bool(text) and near.nearest(text) is not None),
+                "family": task.family if task else "",
+            }
+        )
+        if text:
+            near.add(str(number), text)
+    return _balance(pd.DataFrame(described, columns=list(COLUMNS)))
+
+
+def _balance(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """With the share of each row's family."""
+    counts = Counter(frame["family"])
+    return frame.assign(family_share=[counts[family] / len(frame) for family in frame["family"]])
+
+
+def _later_copies(outcome: Outcome, frame: "pd.DataFrame") -> list[int]:
+    """The rows to quarantine: of equal ids the first may stay."""
+    if outcome.expectation.name != "id is unique":
+        return outcome.rows
+    first = {frame["task_id"][row]: row for row in sorted(outcome.rows, reverse=True)}
+    return [row for row in outcome.rows if first[frame["task_id"][row]] != row]
+
+
+class _Suites:
+    """Great Expectations in an ephemeral context, and its Data Docs."""
+
+    def __init__(self, docs: Path | None) -> None:
+        import great_expectations as gx
+
+        self._gx = gx
+        self._context = gx.get_context(mode="ephemeral")
+        self._context.variables.progress_bars = {"globally": False}
+        self._source = self._context.data_sources.add_pandas("memory")
+        self._docs = docs
+        if docs is not None:
+            site = {
+                "class_name": "SiteBuilder",
+                "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+                "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(docs.resolve())},
+            }
+            for name in list(self._context.variables.data_docs_sites or {}):
+                self._context.delete_data_docs_site(name)
+            self._context.add_data_docs_site("local", site)
+
+    def run(self, name: str, frame: "pd.DataFrame", wanted: Sequence[Expectation]) -> list[Outcome]:
+        gx = self._gx
+        suite = gx.ExpectationSuite(name=name)
+        for number, one in enumerate(wanted):
+            made = getattr(gx.expectations, one.kind)(**one.arguments, meta={"number": number})
+            suite.add_expectation(made)
+        suite = self._context.suites.add(suite)
+        batch = self._source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(name)
+        definition = self._context.validation_definitions.add(
+            gx.ValidationDefinition(name=name, data=batch, suite=suite)
+        )
+        result = definition.run(batch_parameters={"dataframe": frame}, result_format="COMPLETE")
+        return [_outcome(wanted, one) for one in result.results]
+
+    def build_docs(self) -> None:
+        if self._docs is not None:
+            self._context.build_data_docs()
+
+
+def _outcome(wanted: Sequence[Expectation], result: Any) -> Outcome:
+    expectation = wanted[result.expectation_config.meta["number"]]
+    info = result.exception_info or {}
+    raised = info if "raised_exception" in info else next(iter(info.values()), {})
+    error = str(raised.get("exception_message", "failed")) if raised.get("raised_exception") else ""
+    found = result.result or {}
+    rows = [int(row) for row in found.get("unexpected_index_list") or []]
+    return Outcome(expectation, bool(result.success), rows, found.get("observed_value"), error)
+
+
+def write(folder: Path, validation: Validation, name: str) -> None:
+    """report.md, quarantine.jsonl and metrics.json."""
+    write_jsonl(folder / "quarantine.jsonl", validation.quarantine)
+    write_json(folder / "metrics.json", validation.metrics)
+    write_text(folder / "report.md", report(validation, name))
+
+
+def report(validation: Validation, name: str) -> str:
+    """The report that people read; Data Docs need the network for their styles."""
+    metrics = validation.metrics
+    lines = [
+        f"# {name}",
+        "",
+        f"{metrics['tasks']} tasks of {metrics['families']} families; {metrics['quarantined']} of {metrics['rows']} "
+        "rows are in quarantine.",
+        "",
+        "| expectation | of | outcome |",
+        "|---|---|---|",
+    ]
+    for one in validation.outcomes:
+        said = "holds" if one.success else one.error or (f"{len(one.rows)} rows" if one.rows else "fails")
+        seen = f" ({one.observed:.3g})" if isinstance(one.observed, int | float) else ""
+        lines.append(f"| {one.expectation.name} | {'file' if one.expectation.critical else 'row'} | {said}{seen} |")
+    families = Counter(task.family for task in validation.tasks)
+    lines += ["", "| largest families | tasks |", "|---|---|"]
+    lines += [f"| {family} | {count} |" for family, count in sorted(families.items(), key=lambda x: (-x[1], x[0]))[:10]]
+    if validation.quarantine:
+        lines += ["", "| row in quarantine | broke | record |", "|---|---|---|"]
+        for row in validation.quarantine[:20]:
+            text = json.dumps(row["record"])[:80].replace("|", "\\|")
+            lines.append(f"| {row['row']} | {', '.join(row['expectations'])} | `{text}` |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,156 @@
+"""The gates that an environment alone decides: what a candidate's calls and their variants do in it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from coevolve.chains import precondition, replay
+from coevolve.core.records import Candidate, Gate
+from coevolve.core.success import is_success
+from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.environments.environment import Environment, Session
+
+ENVIRONMENT_GATES = (
+    "readable",
+    "executable",
+    "reference_passes",
+    "deterministic",
+    "nothing_fails",
+    "wrong_variant_fails",
+    "needed",
+    "collateral",
+)
+VARIANTS = 4  # wrong variants that are tried until one fails
+
+
+def environment_gates(environment: Environment, candidate: Candidate) -> Iterator[Gate]:
+    """Those after ``readable``, in order; who asks stops at the first that fails."""
+    task = candidate.task
+    session = environment.open()
+    try:
+        chain, changed, _ = replay(session, task)
+        yield _executable(environment, task, chain)
+        score = session.score()
+        missed = [name for name, passed in score.checks.items() if not passed]
+        passes = is_success(score.reward)
+        yield Gate("reference_passes", passes, "" if passes else f"fails {', '.join(missed)}")
+        digest = session.digest()
+        again, _, _ = replay(session, task, watch=False)
+        same = again == chain and session.digest() == digest
+        yield Gate("deterministic", same, "" if same else "a second run of the reference differs")
+        yield _nothing_fails(session, task)
+        yield _wrong_variant_fails(session, task, environment, changed)
+        yield _needed(session, task, changed)
+        yield _collateral(session, candidate, changed)
+    finally:
+        session.close()
+
+
+def _executable(environment: Environment, task: Task, chain: Sequence[CallOutcome]) -> Gate:
+    tools = {schema["function"]["name"] for schema in environment.tools()}
+    unknown = next((call for call in chain if call.name not in tools), None)
+    if unknown is not None:
+        return Gate("executable", False, f"unknown tool {unknown.name[:80]}")
+    refused = next((call for call in chain if not call.ok), None)
+    if refused is not None:
+        return Gate("executable", False, f"{refused.name} is refused: {refused.observation[:200]}")
+    whole = len(chain) == sum(len(turn) for turn in task.reference)
+    return Gate("executable", whole, "" if whole else "the episode ends before the reference does")
+
+
+def _passes(session: Session, task: Task, reference: Sequence[Sequence[ToolCall]]) -> bool:
+    session.reset(task)
+    for number, turn in enumerate(reference):
+        for call in turn:
+            if session.step(call).done:
+                return is_success(session.score().reward)
+        if number + 1 < len(reference) or not any(reference):
+            session.say("")
+    return is_success(session.score().reward)
+
+
+def _nothing_fails(session: Session, task: Task) -> Gate:
+    if _passes(session, task, [[] for _ in task.turns]):
+        return Gate("nothing_fails", False, "passes without a call")
+    last = task.reference[-1][-1] if task.reference[-1] else None
+    calls = sum(len(turn) for turn in task.reference)
+    if last is not None and calls > 1 and not last.arguments:
+        only = [*([] for _ in task.turns[1:]), [last]]
+        if _passes(session, task, only):
+            return Gate("nothing_fails", False, f"passes with {last.name} alone")
+    return Gate("nothing_fails", True)
+
+
+def _flat(task: Task) -> list[tuple[int, int]]:
+    return [(turn, row) for turn, calls in enumerate(task.reference) for row in range(len(calls))]
+
+
+def _with(task: Task, place: tuple[int, int], call: ToolCall | None) -> list[list[ToolCall]]:
+    """The reference with another call at ``place``, or none."""
+    turns = [list(turn) for turn in task.reference]
+    turns[place[0]][place[1] : place[1] + 1] = [] if call is None else [call]
+    return turns
+
+
+def _wrong_variant_fails(session: Session, task: Task, environment: Environment, changed: Sequence[bool]) -> Gate:
+    tried = 0
+    for place, variant in islice(_variants(task, environment, changed), VARIANTS):
+        tried += 1
+        if not _passes(session, task, _with(task, place, variant)):
+            return Gate("wrong_variant_fails", True)
+    reason = "all wrong variants pass" if tried else "no wrong variant can be made"
+    return Gate("wrong_variant_fails", False, reason)
+
+
+def _variants(
+    task: Task, environment: Environment, changed: Sequence[bool]
+) -> Iterator[tuple[tuple[int, int], ToolCall]]:
+    """Wrong calls: another tool of the same arguments, and another value; state-changing calls first."""
+    keys = {
+        schema["function"]["name"]: frozenset(schema["function"]["parameters"].get("properties", {}))
+        for schema in environment.tools()
+    }
+    places = _flat(task)
+    order = sorted(range(len(places)), key=lambda row: not changed[row])
+    for row in order:
+        turn, position = places[row]
+        call = task.reference[turn][position]
+        for key, value in call.arguments.items():
+            if (other := _another(value)) is not None:
+                yield (turn, position), ToolCall(call.name, {**call.arguments, key: other})
+        twin = next((name for name in keys if name != call.name and keys[name] == keys[call.name]), None)
+        if twin is not None:
+            yield (turn, position), ToolCall(twin, call.arguments)
+
+
+def _another(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    return f"{value}x" if isinstance(value, str) else None
+
+
+def _needed(session: Session, task: Task, changed: Sequence[bool]) -> Gate:
+    for row, place in enumerate(_flat(task)):
+        if changed[row] and _passes(session, task, _with(task, place, None)):
+            call = task.reference[place[0]][place[1]]
+            return Gate("needed", False, f"passes without call {row} ({call.name})")
+    return Gate("needed", True)
+
+
+def _collateral(session: Session, candidate: Candidate, changed: Sequence[bool]) -> Gate:
+    """Every change is asked for, or is a precondition of what is. Candidates that do not say what they ask: unknown."""
+    task = candidate.task
+    if not candidate.asks:
+        return Gate("collateral", None, "the candidate does not say which calls its instruction asks for")
+    asked = {tuple(place) for place in candidate.asks}
+    for row, place in enumerate(_flat(task)):
+        call = task.reference[place[0]][place[1]]
+        ends = row == len(changed) - 1 and not call.arguments
+        if not changed[row] or place in asked or ends:
+            continue
+        chain, _, _ = replay(session, task, watch=False)
+        if len(task.turns) > 1 or not precondition(session, task, chain, row):
+            return Gate("collateral", False, f"call {row} ({call.name}) changes the state and is not asked for")
+    return Gate("collateral", True)

@@ -1,0 +1,152 @@
+"""Watchdogs: numbers of an iteration that say when co-evolution goes wrong, before the next iteration trains on it.
+
+Diversity collapse shows in ``action_entropy`` and the two shares of duplicates, a runaway curriculum in ``drift``,
+wasted rollouts in ``zero_variance``, and what training took away in ``regressions``. Limits are the section ``watch`` of
+params.yaml: past the first the report says so, past the critical one the pipeline stops.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from coevolve.core.params import Limit, Watch
+from coevolve.core.records import Attempt, Verdict
+from coevolve.core.success import is_success
+from coevolve.core.task import CallOutcome, Task
+
+REPEATS = ("duplicate", "near_duplicate")  # the gates that find a candidate is known already
+
+MEANING = {
+    "action_entropy": "how evenly the agent uses the tools: Shannon entropy of its valid calls over the most there could be",
+    "duplicate_trajectories": "share of attempts, after the first of their group, whose calls repeat another's",
+    "duplicate_tasks": "share of candidates that repeat a known task",
+    "drift": "Jensen-Shannon divergence, in bits, of the tools that references use, from this dataset to the next",
+    "zero_variance": "share of groups whose attempts all had one reward, from which nothing is learned",
+    "regressions": "of the tasks visited that were once solved, the share that failed on their last visit",
+}
+LOW_IS_BAD = frozenset({"action_entropy"})
+
+
+@dataclass(frozen=True, slots=True)
+class Indicator:
+    """One number and its limits. ``value`` is None where there is nothing to measure it on."""
+
+    name: str
+    value: float | None
+    limit: float
+    critical: float | None
+
+    @property
+    def state(self) -> str:
+        """``ok``, ``limit`` or ``critical``: how far it is past its limits; ``unknown`` without a value."""
+        if self.value is None:
+            return "unknown"
+        if self.critical is not None and self._beyond(self.critical):
+            return "critical"
+        return "limit" if self._beyond(self.limit) else "ok"
+
+    @property
+    def past(self) -> bool:
+        """Whether it is past one of its limits."""
+        return self.state in ("limit", "critical")
+
+    def _beyond(self, bound: float) -> bool:
+        assert self.value is not None
+        return self.value < bound if self.name in LOW_IS_BAD else self.value > bound
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"value": self.value, "limit": self.limit, "critical": self.critical, "state": self.state}
+
+    def __str__(self) -> str:
+        side = "below" if self.name in LOW_IS_BAD else "above"
+        bound = self.critical if self.state == "critical" else self.limit
+        return f"{self.name} {self.value:.2f} is {side} {bound:g}: {MEANING[self.name]}"
+
+
+def indicators(values: Mapping[str, float | None], config: Watch) -> list[Indicator]:
+    """``values`` by name beside their limits, in the order of the section ``watch``."""
+    limits: dict[str, Limit] = dict(config)
+    return [Indicator(name, values[name], limit.limit, limit.critical) for name, limit in limits.items()]
+
+
+def measure(
+    groups: Iterable[Sequence[Sequence[CallOutcome]]],
+    tools: int,
+    steps: Sequence[Mapping[str, float]],
+    attempts: Sequence[Attempt],
+    t: int,
+    tasks: Sequence[Task],
+    accepted: Sequence[Task],
+    verdicts: Sequence[Verdict],
+) -> dict[str, float | None]:
+    """All indicators of iteration ``t``.
+
+    ``groups`` holds, for each group of attempts, the calls of each attempt; ``tools`` is how many the environment has;
+    ``steps`` are the lines of train_metrics.jsonl; ``attempts`` all made until now.
+    """
+    used: Counter[str] = Counter()
+    later = repeated = 0
+    for group in groups:
+        used.update(call.name for calls in group for call in calls if call.ok)
+        later += len(group) - 1
+        repeated += len(group) - len({json.dumps([(call.name, call.arguments) for call in calls]) for calls in group})
+    return {
+        "action_entropy": action_entropy(used, tools),
+        "duplicate_trajectories": _share(repeated, later),
+        "duplicate_tasks": _share(sum(_repeats(verdict) for verdict in verdicts), len(verdicts)),
+        "drift": drift(_tools(tasks), _tools([*tasks, *accepted])),
+        "zero_variance": _share(
+            sum(step["groups_without_variance"] for step in steps), sum(step["groups"] for step in steps)
+        ),
+        "regressions": regressions(attempts, t),
+    }
+
+
+def action_entropy(calls: Mapping[str, int], tools: int) -> float | None:
+    """H(calls) / log ``tools``, in [0, 1]; None without calls or choice."""
+    total = sum(calls.values())
+    if not total or tools < 2:
+        return None
+    shares = [count / total for count in calls.values()]
+    return -sum(share * math.log(share) for share in shares) / math.log(tools)
+
+
+def drift(before: Mapping[str, int], after: Mapping[str, int]) -> float | None:
+    """Jensen-Shannon divergence of two distributions given as counts, in bits: 0 equal, 1 disjoint (Lin 1991)."""
+    one, other = sum(before.values()), sum(after.values())
+    if not one or not other:
+        return None
+    found = 0.0
+    for name in sorted({*before, *after}):
+        p, q = before.get(name, 0) / one, after.get(name, 0) / other
+        middle = (p + q) / 2
+        found += sum(share * math.log2(share / middle) / 2 for share in (p, q) if share)
+    return max(found, 0.0)
+
+
+def regressions(attempts: Sequence[Attempt], t: int) -> float | None:
+    """Of the tasks visited in iteration ``t`` and solved before their last visit, the share that failed on it."""
+    ordered = sorted(attempts, key=lambda one: (one.task_id, one.iteration, one.step))
+    solved = failed = 0
+    for _, one in groupby(ordered, key=lambda attempt: attempt.task_id):
+        *earlier, last = one
+        if last.iteration == t and any(is_success(attempt.score) for attempt in earlier):
+            solved += 1
+            failed += not is_success(last.score)
+    return _share(failed, solved)
+
+
+def _tools(tasks: Sequence[Task]) -> Counter[str]:
+    return Counter(call.name for task in tasks for call in task.calls)
+
+
+def _repeats(verdict: Verdict) -> bool:
+    return any(gate.name in REPEATS and gate.passed is False for gate in verdict.gates)
+
+
+def _share(count: float, total: float) -> float | None:
+    return count / total if total else None

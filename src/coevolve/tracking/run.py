@@ -1,0 +1,189 @@
+"""One facade over MLflow and W&B.
+
+Files are the truth and trackers are their mirror. Every event is first written to a journal in the scratch folder;
+sinks follow the journal. A sink that fails is left alone for a while and goes on where it stopped: at the next
+event, at the end of the run, or at the start of a later stage. So a tracker that is down never stops training, and
+what it missed is there when it is back.
+"""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from coevolve.core.dvc import experiment_name
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import file_hash, policy_hash
+from coevolve.core.io import write_json
+from coevolve.core.params import Tracking
+from coevolve.core.scratch import scratch
+
+PAUSE = 30.0  # seconds that a failing sink is left alone
+
+Event = dict[str, Any]
+State = dict[str, Any]
+
+
+_open: set[Path] = set()  # journals that this process is writing
+
+
+class Sink(Protocol):
+    name: str
+
+    def apply(self, event: Event, state: State) -> None:
+        """Bring ``event`` to the tracker. ``state`` is this sink's memory of the run, kept with the journal."""
+        ...
+
+
+class Run:
+    """A run being written. Methods never raise because of a tracker."""
+
+    def __init__(self, journal: Path, sinks: list[Sink]) -> None:
+        self._journal = journal
+        self._sinks = sinks
+        self._paused: dict[str, float] = {}
+
+    def params(self, values: Mapping[str, Any]) -> None:
+        self.write("params", values={key: str(value) for key, value in values.items()})
+
+    def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
+        self.write("metrics", values={key: float(value) for key, value in values.items()}, step=step)
+
+    def dataset(self, path: Path, context: str) -> None:
+        """A file that went in or came out, with its DVC hash."""
+        self.write("dataset", path=str(path), digest=file_hash(path), context=context)
+
+    def artifact(self, path: Path) -> None:
+        self.write("artifact", path=str(path.resolve()))
+
+    def model(self, iteration: int, path: Path, metrics: Mapping[str, float]) -> None:
+        """A version of the registered model: a pointer to a DVC path and hash, not a copy of the weights."""
+        self.write("model", iteration=iteration, path=str(path), digest=policy_hash(path), values=dict(metrics))
+
+    def challenge(self, digest: str, gate: Mapping[str, Any]) -> None:
+        """Let the version of the policy with this hash challenge for the alias `champion`.
+
+        ``gate``: arguments of ``coevolve.promotion.contest``, the challenger's scores by task as ``scores``, and the
+        file that holds any policy's as ``outcomes``, with the panel they are of as ``panel``.
+        """
+        self.write("challenge", digest=digest, gate=dict(gate))
+
+    def child(self, key: str) -> None:
+        """Make the latest run of ``key`` a child of this one."""
+        self.write("child", key=key)
+
+    def trace(self, trajectory: Mapping[str, Any]) -> None:
+        """A trajectory to read turn by turn."""
+        self.write("trace", trajectory=dict(trajectory))
+
+    def write(self, kind: str, **fields: Any) -> None:
+        event = {"kind": kind, "time": int(time.time() * 1000), **fields}
+        with self._journal.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(event) + "\n")
+        self.follow()
+
+    def follow(self) -> bool:
+        """Bring the sinks up to date; whether all are."""
+        done = True
+        for sink in self._sinks:
+            if time.monotonic() < self._paused.get(sink.name, 0.0):
+                done = False
+                continue
+            try:
+                _follow(sink, self._journal)
+            except CoevolveError:
+                raise
+            except Exception as error:
+                done = False
+                self._paused[sink.name] = time.monotonic() + PAUSE
+                print(f"{sink.name} does not answer ({type(error).__name__}); what it misses is kept for later")
+        return done
+
+    def finish(self) -> None:
+        """A last try; the journal goes when every sink has all of it."""
+        self._paused = {}
+        if self.follow():
+            _forget(self._journal)
+
+
+@contextmanager
+def start(config: Tracking, key: str, tags: Mapping[str, str] | None = None) -> Iterator[Run]:
+    """A run of ``key`` (such as train/0). Journals that an earlier stage left behind are finished first."""
+    folder = scratch() / "tracking"
+    folder.mkdir(parents=True, exist_ok=True)
+    sinks = _sinks(config)
+    for left in sorted(folder.glob("*.jsonl")):
+        if not _alive(left):
+            Run(left, sinks).finish()
+    journal = folder / f"{time.time_ns()}-{os.getpid()}.jsonl"
+    run = Run(journal, sinks)
+    _open.add(journal)
+    name = experiment_name()
+    run.write("start", key=key, name=f"{key} {name}", tags={"coevolve.experiment": name, **_code(), **(tags or {})})
+    status = "FAILED"
+    try:
+        yield run
+        status = "FINISHED"
+    except KeyboardInterrupt:
+        status = "KILLED"
+        raise
+    finally:
+        _open.discard(journal)
+        run.write("end", status=status)
+        run.finish()
+
+
+def _code() -> dict[str, str]:
+    """Tags that lead from a run to the code: the commit that a DVC experiment builds on, or that is checked out."""
+    if commit := os.environ.get("DVC_EXP_BASELINE_REV"):
+        return {"git.commit": commit}
+    done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return {"git.commit": done.stdout.strip()} if done.returncode == 0 else {}
+
+
+def _sinks(config: Tracking) -> list[Sink]:
+    from coevolve.tracking.mlflow_sink import Mlflow
+
+    sinks: list[Sink] = [Mlflow(config.experiment)]
+    if config.wandb != "disabled":
+        from coevolve.tracking.wandb_sink import Wandb
+
+        sinks.append(Wandb(config.experiment, config.wandb))
+    return sinks
+
+
+def _alive(journal: Path) -> bool:
+    """Whether the process that writes the journal still runs."""
+    pid = int(journal.stem.rsplit("-", 1)[1])
+    if pid == os.getpid():
+        return journal in _open
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _memory(journal: Path, sink: Sink) -> Path:
+    return journal.with_suffix(f".{sink.name}.json")
+
+
+def _forget(journal: Path) -> None:
+    for file in journal.parent.glob(f"{journal.stem}.*"):
+        file.unlink(missing_ok=True)
+
+
+def _follow(sink: Sink, journal: Path) -> None:
+    memory = _memory(journal, sink)
+    state: State = json.loads(memory.read_text()) if memory.exists() else {"done": 0}
+    events = journal.read_text(encoding="utf-8").splitlines()
+    for line in events[state["done"] :]:
+        sink.apply(json.loads(line), state)
+        state["done"] += 1
+        write_json(memory, state)

@@ -1,0 +1,21 @@
+"""Charts as SVG: the same twice, with names of their own, and words as they were given."""
+
+import re
+
+from coevolve.core.charts import data, svg
+
+
+def rects(words: list[str]) -> str:
+    import altair as alt
+
+    rows = [{"tool": word, "share": place / 10} for place, word in enumerate(words)]
+    return svg(alt.Chart(data(rows)).mark_rect().encode(y="tool:N", color="share:Q"))
+
+
+def test_names_are_of_the_chart_and_words_are_kept() -> None:
+    one, other = rects(["clip_2", "gradient_7"]), rects(["a", "b"])
+    assert one == rects(["clip_2", "gradient_7"])
+    assert ">clip_2<" in one and ">gradient_7<" in one
+    names = [set(re.findall(r'id="([^"]+)"', text)) for text in (one, other)]
+    assert names[0] and names[1] and not names[0] & names[1]
+    assert set(re.findall(r"url\(#([^)]+)\)", one)) <= names[0]

@@ -1,0 +1,134 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coevolve import files
+from coevolve.core.errors import CoevolveError
+from coevolve.core.records import StopReason, Trajectory
+from coevolve.core.scratch import claim
+from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
+
+
+def task(text: str = "pay Ana", **world: int) -> Task:
+    calls = [[ToolCall("find", {"name": "Ana"}), ToolCall("pay", {"id": "c1", "amount": 3})]]
+    return Task.create("miniworld", "seed", [text], world or {"seed": 1}, calls, ["pay"])
+
+
+def trajectory(index: int = 0) -> Trajectory:
+    return Trajectory(
+        trajectory_id=f"t{index}",
+        task_id="abc",
+        iteration=0,
+        step=index,
+        group=0,
+        sample=index,
+        messages=[{"role": "user", "content": "pay Ana \u2713"}],
+        calls=[CallOutcome("find", {"name": "Ana"}, True, "c1"), CallOutcome("fly", {}, False, "unknown tool", 1)],
+        score=0.25,
+        stop_reason=StopReason.DONE,
+        tokens=[5, 3],
+        checks={"goal": False},
+    )
+
+
+def test_tasks_come_back_as_they_were_written(tmp_path: Path) -> None:
+    found = task()
+    synthesized = Task.create(
+        "miniworld", "synthesized", ["x"], {"seed": 2}, [[]], provenance=Provenance(0, ["s"], "e", found.task_id, 0.5)
+    )
+    files.write_jsonl(tmp_path / "tasks.jsonl", [found, synthesized])
+    assert files.read_tasks(tmp_path / "tasks.jsonl", "miniworld") == [found, synthesized]
+
+
+def test_identity_is_content() -> None:
+    assert task().task_id == task().task_id
+    assert task().task_id != task("pay Bob").task_id
+    assert task(seed=1).task_id != task(seed=2).task_id
+    other_split = Task.create("miniworld", "test", ["pay Ana"], {"seed": 1}, task().reference)
+    assert other_split.task_id == task().task_id
+
+
+def test_trajectories_come_back_and_give_the_same_bytes(tmp_path: Path) -> None:
+    wrote = [trajectory(0), trajectory(1)]
+    files.write_trajectories(tmp_path / "a.parquet", wrote)
+    files.write_trajectories(tmp_path / "b.parquet", wrote)
+    assert files.read_trajectories(tmp_path / "a.parquet") == wrote
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+def test_a_truncated_parquet_file_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    files.write_trajectories(path, [trajectory()])
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(CoevolveError, match=r"a\.parquet: not a whole Parquet file") as caught:
+        files.read_trajectories(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"schema_version": 99}, "schema_version 99 is unknown, expected 1"),
+        ({"turns": "no list"}, "turns"),
+        ({"environment": "bfcl"}, "belongs to environment 'bfcl', expected 'miniworld'"),
+    ],
+)
+def test_a_wrong_record_names_file_and_line(tmp_path: Path, change: dict[str, object], expected: str) -> None:
+    path = tmp_path / "tasks.jsonl"
+    files.write_jsonl(path, [task("a"), task("b")])
+    lines = path.read_text().splitlines()
+    lines[1] = json.dumps({**json.loads(lines[1]), **change})
+    path.write_text("\n".join(lines))
+    with pytest.raises(CoevolveError) as caught:
+        files.read_tasks(path, "miniworld")
+    assert f"{path}:2: " in str(caught.value)
+    assert expected in str(caught.value)
+
+
+def test_a_duplicate_task_names_both_lines(tmp_path: Path) -> None:
+    files.write_jsonl(tmp_path / "t.jsonl", [task("a"), task("b"), task("a")])
+    with pytest.raises(CoevolveError, match=r"t\.jsonl:3: duplicate task_id \w+, first on line 1"):
+        files.read_tasks(tmp_path / "t.jsonl")
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b'{"a": 1}'])
+def test_garbage_is_one_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(CoevolveError) as caught:
+        files.read_tasks(path)
+    assert "t.jsonl" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_is_half_written(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    files.write_jsonl(path, [task()])
+    before = path.read_bytes()
+
+    def failing() -> object:
+        yield task("a")
+        raise RuntimeError("interrupted")
+
+    with pytest.raises(RuntimeError):
+        files.write_jsonl(path, failing())  # type: ignore[arg-type]
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_processes_never_work_in_one_folder_and_what_a_killed_one_left_is_found(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from coevolve.core.io import claim\n"
+        "with claim(Path(sys.argv[1])) as place: place.mkdir(exist_ok=True); print(place.name, flush=True); time.sleep(60)"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "job")], stdout=subprocess.PIPE, text=True)
+    assert other.stdout and other.stdout.readline().strip() == "job"
+    with claim(tmp_path / "job") as second, claim(tmp_path / "job") as third:
+        assert (second.name, third.name) == ("job-1", "job-2")
+    other.kill()
+    other.wait()
+    with claim(tmp_path / "job") as again:
+        assert again.name == "job" and again.is_dir()

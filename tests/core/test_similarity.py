@@ -1,0 +1,27 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coevolve.core.similarity import Index, shingles, similarity
+
+TEXT = st.lists(
+    st.sampled_from(["archive", "the", "mail", "about", "rent", "budget", "and", "pay", "Ana"]), max_size=8
+).map(" ".join)
+
+
+@given(st.lists(TEXT, max_size=12), TEXT, st.sampled_from([0.3, 0.5, 0.8, 0.9, 1.0]))
+def test_the_index_finds_what_comparing_all_finds(texts: list[str], wanted: str, threshold: float) -> None:
+    index = Index(threshold)
+    for number, text in enumerate(texts):
+        index.add(str(number), text)
+    best = max((similarity(shingles(wanted), shingles(text)) for text in texts), default=-1.0)
+    found = index.nearest(wanted)
+    if best < threshold:
+        assert found is None
+    else:
+        assert found is not None
+        assert found[1] == best
+
+
+def test_case_and_punctuation_do_not_count_but_order_does() -> None:
+    assert similarity(shingles("Archive the mail."), shingles("archive the mail")) == 1.0
+    assert similarity(shingles("pay Ana and Ben"), shingles("pay Ben and Ana")) < 1.0

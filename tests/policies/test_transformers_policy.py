@@ -1,0 +1,74 @@
+"""One KV cache through ragged, shrinking batches gives what a plain forward pass over each episode gives."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.records import StopReason
+from coevolve.environments.registry import make
+from coevolve.policies.transformers_policy import TransformersPolicy, load
+from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
+from tests import ROOT
+
+WORLD = make("miniworld")
+LIMITS = Limits(max_turns=8, episode_tokens=300, reply_tokens=64, max_seconds=60.0)
+MODEL, TOKENIZER = load(ROOT / "policies/0")
+
+
+def played(temperature: float, count: int = 24, batch: int = 256, limits: Limits = LIMITS) -> list[Episode]:
+    policy = TransformersPolicy(MODEL, TOKENIZER, temperature)
+    tasks = [*WORLD.tasks("validation")[: count // 2], *WORLD.tasks("hard")[: count // 2]]
+    return rollout(policy, WORLD, [RolloutRequest(task, seed) for seed, task in enumerate(tasks)], limits, batch=batch)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_log_probabilities_are_those_of_a_plain_forward_pass(temperature: float) -> None:
+    for episode in played(temperature):
+        ids: list[int] = []
+        places: list[tuple[int, float]] = []
+        for reply in episode.replies:
+            ids += reply.prompt_ids
+            places += [(len(ids) + row, value) for row, value in enumerate(reply.logprobs)]
+            ids += reply.token_ids
+        with torch.inference_mode():
+            logprobs = torch.log_softmax(MODEL(torch.tensor([ids])).logits[0].float(), -1)
+        for place, value in places:
+            assert logprobs[place - 1, ids[place]].item() == pytest.approx(value, abs=2e-3)
+
+
+def test_greedy_is_what_generate_says() -> None:
+    for episode in played(0.0, 8):
+        first = episode.replies[0]
+        wanted = MODEL.generate(torch.tensor([first.prompt_ids]), max_new_tokens=len(first.token_ids), do_sample=False)
+        assert wanted[0, len(first.prompt_ids) :].tolist() == first.token_ids
+
+
+def test_the_ids_are_those_of_the_whole_conversation() -> None:
+    for episode in played(0.0, 8):
+        ids = [token for reply in episode.replies for token in (*reply.prompt_ids, *reply.token_ids)]
+        messages = episode.trajectory.messages
+        if episode.trajectory.stop_reason is StopReason.DONE:
+            messages = messages[:-1]  # the end of the episode, which nobody replied to
+        assert TOKENIZER.decode(ids) == TOKENIZER.apply_chat_template(messages, tokenize=False)
+
+
+def test_what_is_sampled_depends_on_the_seed_and_not_on_the_batch() -> None:
+    whole, parts = played(1.0), played(1.0, batch=7)
+    same = sum(a.trajectory.messages == b.trajectory.messages for a, b in zip(whole, parts, strict=True))
+    assert same >= len(whole) - 1  # a sum in another order may round another way
+    assert [one.trajectory for one in played(1.0)] == [one.trajectory for one in whole]
+
+
+def test_budget_and_context_end_an_episode() -> None:
+    episodes = played(1.0, limits=Limits(8, 40, 64, 60.0))
+    assert {one.trajectory.stop_reason for one in episodes} <= {StopReason.MAX_TOKENS, StopReason.DONE}
+    for one in episodes:
+        assert sum(len(reply.prompt_ids) + len(reply.token_ids) for reply in one.replies[:-1]) <= 40
+        assert sum(len(reply.token_ids) for reply in one.replies) <= 40
+
+
+def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CoevolveError, match=str(tmp_path)):
+        load(tmp_path)

@@ -1,0 +1,74 @@
+"""The vLLM policy's bookkeeping of tokens, with transformers generating in vLLM's place; vLLM itself needs a GPU."""
+
+import inspect
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+import pytest
+import torch
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.params import load as load_params
+from coevolve.environments.registry import make
+from coevolve.policies.loading import open_policy
+from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens, load
+from coevolve.policies.vllm_policy import Prompt, VllmPolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout
+from tests import ROOT
+
+MODEL, TOKENIZER = load(ROOT / "policies/0")
+
+
+def complete(prompts: Sequence[Prompt]) -> list[tuple[list[int], list[float]]]:
+    """Greedy, as ``vllm.LLM.generate`` would return it: ids with the end token, and their log-probabilities."""
+    found = []
+    for prompt in prompts:
+        given = torch.tensor([prompt.ids])
+        made = MODEL.generate(
+            given, attention_mask=torch.ones_like(given), max_new_tokens=prompt.max_tokens, do_sample=False,
+            output_logits=True, return_dict_in_generate=True,
+        )  # fmt: skip
+        ids = made.sequences[0, given.shape[1] :].tolist()
+        logs = [
+            torch.log_softmax(step[0].float(), -1)[token].item() for step, token in zip(made.logits, ids, strict=True)
+        ]
+        found.append((ids, logs))
+    return found
+
+
+def test_it_keeps_tokens_as_the_policy_in_this_process_does() -> None:
+    world = make("miniworld")
+    assignments = [RolloutRequest(task, 0) for task in world.tasks("validation")[:12]]
+    limits = Limits(8, 256, 64, 60.0)
+    policy = VllmPolicy(complete, TOKENIZER, end_tokens(MODEL.generation_config, TOKENIZER), 768)
+    theirs = rollout(policy, world, assignments, limits)
+    ours = rollout(TransformersPolicy(MODEL, TOKENIZER, 0.0), world, assignments, limits)
+    assert [one.trajectory for one in theirs] == [one.trajectory for one in ours]
+    for one, other in zip(theirs, ours, strict=True):
+        for reply, same in zip(one.replies, other.replies, strict=True):
+            assert (reply.prompt_ids, reply.token_ids) == (same.prompt_ids, same.token_ids)
+            assert reply.logprobs == pytest.approx(same.logprobs, abs=1e-3)
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+def test_without_vllm_there_is_one_clear_line() -> None:
+    section = load_params(ROOT / "params.yaml").policy.model_copy(update={"backend": "vllm"})
+    with pytest.raises(CoevolveError, match=r"policy.backend: vllm needs vLLM, which is not installed; `pip install"):
+        open_policy(ROOT / "policies/0", section, 0.0)
+
+
+def test_canary_trl_has_the_vllm_parts_that_are_used() -> None:
+    from trl import GRPOConfig, GRPOTrainer
+    from trl.generation.vllm_client import VLLMClient
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    generate = inspect.signature(VLLMClient.generate).parameters
+    assert {"prompts", "n", "temperature", "max_tokens", "logprobs", "generation_kwargs"} <= set(generate)
+    assert "base_url" in inspect.signature(VLLMClient.__init__).parameters
+    assert hasattr(VLLMGeneration, "sync_weights")
+    assert "self.llm = LLM(" in inspect.getsource(VLLMGeneration)
+    source = inspect.getsource(GRPOTrainer)
+    assert "self.vllm_generation = VLLMGeneration(" in source
+    assert "self.state.global_step != self._last_loaded_step" in source
+    wanted = {"use_vllm", "vllm_mode", "vllm_gpu_memory_utilization", "vllm_max_model_length", "vllm_server_base_url"}
+    assert wanted <= set(inspect.signature(GRPOConfig.__init__).parameters)

@@ -1,0 +1,61 @@
+"""Sides by side: what differs, what is gained, and what was lost."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coevolve.core.params import Evaluate
+from coevolve.readers.compare import Side, differences, gains, history
+from coevolve.stages.evaluate import Outcome
+
+CONFIG = Evaluate(tasks=1, temperature=0.0, bootstrap=500, confidence=0.95)
+SUMMARY = {
+    "tasks": [64, 80, 96],
+    "iterations": [
+        {"t": t, "signals": {"rare": 3, "boundary": t}, "accepted": 16, "train": {"steps": 20, "groups": 300.0}}
+        for t in (0, 1)
+    ],
+}
+
+
+def side(name: str, solved: dict[str, bool], t: int = 2, **params: object) -> Side:
+    outcomes = [Outcome("test", task, "f", float(won), won, "done", 1, 1, {}) for task, won in solved.items()]
+    return Side(name, t, {"seed": 0, "train": {"beta": 0.1, "steps": 20}, **params}, SUMMARY, outcomes)
+
+
+def test_parameters_that_differ_are_named_and_no_others() -> None:
+    one, other = side("a", {}), side("b", {}, train={"beta": 0.1, "steps": 30}, new=True)
+    assert differences([one, other]) == {"train.steps": [20, 30], "new": [None, True]}
+    assert differences([one, one]) == {}
+
+
+def test_only_tasks_that_both_played_count_and_lost_ones_are_named() -> None:
+    (gain,) = gains(
+        side("a", {"x": True, "y": True, "z": False, "only": True}),
+        side("b", {"x": True, "y": False, "z": True}),
+        CONFIG,
+    )
+    assert (gain.panel, gain.tasks, gain.base, gain.challenger, gain.gain) == ("test", 3, 2 / 3, 2 / 3, 0.0)
+    assert gain.regressions == ["y"] and not gain.sure
+    assert gains(side("a", {"x": True}), side("b", {"y": True}), CONFIG) == []
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
+def test_gain_is_what_was_won_less_what_was_lost(rows: list[tuple[bool, bool]]) -> None:
+    one = side("a", {str(n): row[0] for n, row in enumerate(rows)})
+    other = side("b", {str(n): row[1] for n, row in enumerate(rows)})
+    (gain,) = gains(one, other, CONFIG)
+    won = sum(b and not a for a, b in rows)
+    assert round(gain.gain * len(rows)) == won - len(gain.regressions)
+    assert gain.low <= gain.gain + 1e-9 and gain.gain - 1e-9 <= gain.high
+    assert not (gain.sure and won == len(gain.regressions) == 0)
+
+
+def test_history_is_of_the_iterations_before_the_policy() -> None:
+    whole = side("a", {})
+    assert history(whole) == {
+        "tasks trained on": 80, "tasks synthesized": 16, "gradient steps": 40, "groups played": 600,
+        "rare signals": 6, "boundary signals": 1,
+    }  # fmt: skip
+    assert history(replace(whole, t=0))["tasks trained on"] == 0

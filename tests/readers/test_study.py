@@ -1,0 +1,101 @@
+"""Means, intervals and words of a study: what the numbers support, and no more."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.task import Task, ToolCall
+from coevolve.readers.study import Result, Study, cut, draw, estimate, load, paired, report, rows
+from tests import ROOT
+
+STUDY = Study(question="Why?", seeds=[0, 1, 2], panel="test", against=["static"], arms={"static": {}, "signals": {}})
+
+
+def run(arm: str, seed: int, last: float) -> Result:
+    return Result(
+        arm, seed, {"test": [0.5, last], "hard": [0.1, 0.1]}, {"training episodes": 100}, 16, "0123abc", f"{arm}{seed}"
+    )
+
+
+def results(gains: list[float]) -> list[Result]:
+    return [run("static", seed, 0.6) for seed in range(len(gains))] + [
+        run("signals", seed, 0.6 + gain) for seed, gain in enumerate(gains)
+    ]
+
+
+def test_an_interval_is_students() -> None:
+    found = estimate([1.0, 2.0, 3.0])
+    assert found.mean == 2.0
+    assert found.half == pytest.approx(4.302653 / math.sqrt(3), rel=1e-5)  # t(0.975, 2) of the tables
+    assert not estimate([5.0]).sure and str(estimate([5.0])) == "5.000"
+
+
+def test_differences_are_paired_by_seed() -> None:
+    found = [*results([0.1, 0.12, 0.11]), run("signals", 9, 0.0)]  # seed 9 has no partner
+    gain = paired(found, "signals", "static", "test")
+    assert gain and gain.seeds == 3 and gain.mean == pytest.approx(0.11) and gain.sure
+    assert paired(found, "signals", "random", "test") is None
+
+
+def test_words_follow_the_interval() -> None:
+    sure = report(STUDY, results([0.10, 0.12, 0.11]))
+    assert "signals solves 11.0 points more of test than static (3 seeds)." in sure
+    assert "+11.0 ± 2.5*" in sure
+    assert "Code: 0123abc (6 runs)." in sure
+    unsure = report(STUDY, results([0.2, -0.1, 0.05]))
+    assert "signals and static cannot be told apart on test with 3 seeds." in unsure and "+5.0 ± 37.3 |" in unsure
+    assert "(one seed)" in report(STUDY, results([0.3])) and "cannot be told apart" in report(STUDY, results([0.3]))
+
+
+def test_every_run_panel_and_policy_has_a_line_and_the_plot_is_the_same_twice() -> None:
+    found = results([0.1, 0.2, 0.3])
+    lines = rows(found).splitlines()
+    assert len(lines) == 1 + 6 * 2 * 2
+    assert lines[1] == "static,0,test,0,0.5,16,100,0123abc,static0"
+    figures = draw(STUDY, found)
+    assert figures == draw(STUDY, found) and set(figures) == {"curves.svg", "arms.svg"}
+    assert all(f">{name}<" in figure for figure in figures.values() for name in STUDY.arms)
+
+
+def test_the_ablation_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:
+    study = load(ROOT / "studies/ablation/study.yaml")
+    assert len(study.seeds) >= 5 and {"static", "random", "signals", "unverified"} <= set(study.arms)
+    with pytest.raises(CoevolveError, match=r"no such file; name a folder with a study.yaml"):
+        load(tmp_path / "study.yaml")
+    (tmp_path / "study.yaml").write_text("question: q\nseeds: [0]\npanel: test\nagainst: [a]\narms: {b: {}}\n")
+    with pytest.raises(CoevolveError, match=r"against: a: no such arm; expected some of: b"):
+        load(tmp_path / "study.yaml")
+    (tmp_path / "study.yaml").write_text("question: q\nseed: [0]\npanel: test\nagainst: []\narms: {b: {}}\n")
+    with pytest.raises(CoevolveError, match=r"study.seed"):
+        load(tmp_path / "study.yaml")
+
+
+def test_a_panel_is_cut_by_tools() -> None:
+    def task(number: int, *names: str) -> Task:
+        return Task.create("e", "test", [str(number)], {}, [[ToolCall(name) for name in names]])
+
+    tasks = [task(1, "a", "end"), task(2, "b", "end"), task(3, "b", "a", "end"), task(4, "c", "end")]
+    ids = [one.task_id for one in tasks]
+    solved = [dict.fromkeys(ids, False), dict(zip(ids, (True, False, True, True), strict=True))]
+    assert cut({"a or d": ["a", "d"]}, tasks, solved) == {"a or d": [0.0, 1.0], "other tasks": [0.0, 0.5]}
+    assert cut({"none": ["x"]}, tasks, solved) == {"other tasks": [0.0, 0.75]}
+    assert load(ROOT / "studies/generalization/study.yaml").subsets
+
+
+def test_two_arms_are_compared_in_one_sentence() -> None:
+    both = STUDY.model_copy(update={"against": list(STUDY.arms)[:2]})
+    first, second = both.against
+    text = report(both, results([0.10, 0.12, 0.11]))
+    assert text.count(f"{first} and {second}") + text.count(f"than {first} ") + text.count(f"than {second} ") == 1
+
+
+def test_every_arm_is_compared_with_its_start_and_a_cut_panel_by_its_parts() -> None:
+    found = [
+        Result(one.arm, one.seed, {**one.success, "mail": [0.4, 0.1], "other tasks": [0.4, 0.4]}, one.room, 0)
+        for one in results([0.10, 0.12, 0.11])
+    ]
+    text = report(STUDY.model_copy(update={"subsets": {"mail": ["find_mail"]}}), found)
+    assert "- static solves 30.0 points less of mail than before training (3 seeds)." in text
+    assert "- static and before training cannot be told apart on other tasks with 3 seeds." in text

@@ -1,0 +1,151 @@
+"""The explorers that need no endpoint, in every environment that is installed."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
+
+import pytest
+
+from coevolve.core.params import Explore
+from coevolve.core.records import Exploration, Signal, SignalKind, Trajectory
+from coevolve.core.task import Task
+from coevolve.environments.environment import Environment
+from coevolve.environments.registry import make
+from coevolve.knowledge import learn
+from coevolve.policies.policy import Conversation
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.explore.explorer import explore
+from coevolve.stages.explore.policy_explorer import PolicyExplorer
+from coevolve.stages.explore.requests import reflect, requests
+from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+
+CONFIG = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=64, max_calls=8, tries=6)
+NAMES = ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def environment(request: pytest.FixtureRequest) -> Environment:
+    return make(request.param)
+
+
+@cache
+def trajectories(environment: Environment) -> list[Trajectory]:
+    tasks = environment.tasks("seed")[:32]
+    assignments = [RolloutRequest(task, seed) for task in tasks for seed in range(2)]
+    episodes = rollout(ReferencePolicy(environment, 0.3), environment, assignments, Limits(40, 10**6, 64, 30.0))
+    return [episode.trajectory for episode in episodes]
+
+
+def explored(
+    environment: Environment, signals: list[Signal], seed: int = 0, config: Explore = CONFIG
+) -> list[Exploration]:
+    tasks = environment.tasks("seed")[:32]
+    wanted = requests(environment, tasks, trajectories(environment), signals, config.explorations, 0, seed)
+    return explore(ScriptedExplorer(environment, learn(environment, tasks, []), config), wanted, lambda count: None)
+
+
+def of_task(task_id: str, trajectory_ids: list[str]) -> Signal:
+    return Signal("s", SignalKind.BOUNDARY, 0, task_id, None, {"latest_success": 0.5}, trajectory_ids)
+
+
+def test_what_it_keeps_the_environment_accepts_again(environment: Environment) -> None:
+    found = explored(environment, [])
+    assert len(found) > CONFIG.explorations / 2
+    by_id = {task.task_id: task for task in environment.tasks("seed")}
+    for exploration in found:
+        session = environment.open()
+        task = by_id[exploration.task_id or ""]
+        session.reset(type(task)(task.task_id, task.environment, "x", task.turns, exploration.world, []))
+        for call in exploration.calls:
+            turn = session.step(call)  # type: ignore[arg-type]
+            assert (turn.error, turn.content) == (False, call.observation)
+        assert 0 < len(exploration.calls) <= CONFIG.max_calls
+
+
+def test_the_same_seed_explores_the_same(environment: Environment) -> None:
+    assert explored(environment, []) == explored(environment, [])
+    assert explored(environment, []) != explored(environment, [], seed=1)
+
+
+def test_a_signal_puts_its_tools_into_focus(environment: Environment) -> None:
+    task = next(task for task in environment.tasks("seed")[:32] if len(task.reference[0]) > 1)
+    shown = [one.trajectory_id for one in trajectories(environment) if one.task_id == task.task_id]
+    focused = explored(environment, [of_task(task.task_id, shown)])
+    tools = {call.name for turn in task.reference for call in turn}
+    near = Counter(bool({call.name for call in one.calls} & tools) for one in focused)
+    far = Counter(bool({call.name for call in one.calls} & tools) for one in explored(environment, []))
+    assert near[True] / near.total() > far[True] / far.total()
+    assert {one.signal_ids[0] for one in focused} == {"s"}
+    assert {one.task_id for one in focused} == {task.task_id}
+
+
+def test_what_the_agent_left_out_is_what_exploration_goes_for() -> None:
+    miniworld = make("miniworld")
+    known = learn(miniworld, miniworld.tasks("seed")[:32])
+    played = trajectories(miniworld)
+    for task in miniworld.tasks("seed")[:32]:
+        for failed in (one for one in played if one.task_id == task.task_id):
+            left_out = set(task.tools) - {known.terminal} - known.reading
+            left_out -= {call.name for call in failed.calls}
+            found = explored(miniworld, [of_task(task.task_id, [failed.trajectory_id])])
+            assert all(left_out <= set(one.context["goals"]) for one in found)
+
+
+def test_coverage_goes_for_what_the_dataset_seldom_asks_for_and_random_for_anything() -> None:
+    miniworld = make("miniworld")
+    uses = learn(miniworld, miniworld.tasks("seed")[:32]).uses
+    mean = {}
+    for guidance in ("coverage", "random"):
+        found = explored(miniworld, [], config=CONFIG.model_copy(update={"guidance": guidance, "explorations": 256}))
+        goals = [goal for one in found for goal in one.context["goals"]]
+        mean[guidance] = sum(uses[goal] for goal in goals) / len(goals)
+    assert mean["coverage"] < 0.8 * mean["random"]
+
+
+def test_the_context_says_what_was_asked_tried_and_answered(environment: Environment) -> None:
+    task = environment.tasks("seed")[0]
+    failed = next(one for one in trajectories(environment) if one.task_id == task.task_id)
+    context = reflect(of_task(task.task_id, []), task, failed)
+    assert context["instruction"] == task.turns
+    assert [one["name"] for one in context["tried"]] == [call.name for call in failed.calls][:12]
+    assert set(context["focus"]) == {call.name for turn in task.reference for call in turn}
+
+
+def test_knowledge_is_learnt_from_references() -> None:
+    known = learn(make("miniworld"), make("miniworld").tasks("seed")[:64])
+    assert (known.terminal, known.answer) == ("complete_task", "answer")
+    assert known.source("archive_mail", "mail_id").most_common(1)[0][0] == "find_mail"
+    assert known.source("report_mail", "mail_id").most_common(1)[0][0] == "find_mail"
+    assert "find_mail" in known.reading
+    assert "archive_mail" in known.changing
+
+
+def test_the_policy_itself_explores_the_worlds_of_weak_tasks(environment: Environment) -> None:
+    tasks = environment.tasks("seed")[:32]
+    signals = [of_task(task.task_id, []) for task in tasks[:8]]
+    wanted = requests(environment, tasks, [], signals, 40, 0, 0)
+    known = learn(environment, tasks)
+    # it acts on the words of the task alone: a policy that replays references shows which task it was given
+    acting = _Replaying(environment, {tuple(task.turns): task for task in tasks})
+    explorer = PolicyExplorer(environment, acting, known, Limits(40, 10**6, 64, 30.0), CONFIG.max_calls)
+    found = explore(explorer, wanted, lambda count: None)
+    assert len(found) >= 20
+    for exploration in found:
+        assert exploration.explorer == "policy" and exploration.signal_ids == ["s"]
+        assert 0 < len(exploration.calls) <= CONFIG.max_calls
+        assert known.terminal not in {call.name for call in exploration.calls}
+        assert all(call.ok for call in exploration.calls)
+
+
+class _Replaying(ReferencePolicy):
+    """Replays the reference of the known task with the same words."""
+
+    def __init__(self, environment: Environment, by_words: dict[tuple[str, ...], Task]) -> None:
+        super().__init__(environment)
+        self._by_words = by_words
+
+    def begin(self, conversations: Sequence[Conversation]) -> None:
+        super().begin([replace(one, task=self._by_words[tuple(one.task.turns)]) for one in conversations])

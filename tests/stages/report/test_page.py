@@ -1,0 +1,234 @@
+"""The report page: what it shows, that it escapes, and how it behaves in a real browser."""
+
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.core.params import load
+from coevolve.core.records import Signal, SignalKind, StopReason, Trajectory
+from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
+from coevolve.stages.report.page.panels import draw
+from coevolve.stages.report.page.render import render
+from coevolve.stages.report.page.view import groups, origins, tools
+from coevolve.stages.watch import indicators
+from tests import ROOT
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+PANELS = ("validation", "test")
+
+
+def task(number: int, *names: str, provenance: Provenance | None = None) -> Task:
+    calls = [[ToolCall(name) for name in names]]
+    return Task.create("e", "s", [f"do <b>{number}</b> & more"], {}, calls, ["+".join(names)], provenance)
+
+
+def attempt(one: Task, iteration: int, step: int, sample: int, score: float) -> Trajectory:
+    messages = [
+        {"role": "user", "content": one.turns[0]},
+        {"role": "assistant", "content": "<script>alert(1)</script>"},
+        {"role": "tool", "content": "ok " * 1000},
+        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "pay", "arguments": {"x": 1}}}]},
+    ]
+    name = f"{one.task_id}-{step}-{sample}"
+    calls = [CallOutcome("pay", {"x": 1}, True)]
+    return Trajectory(
+        name,
+        one.task_id,
+        iteration,
+        step,
+        0,
+        sample,
+        messages,
+        calls,
+        score,
+        StopReason.DONE,
+        [3],
+        {"goal": score > 0.5},
+    )
+
+
+def signal(kind: SignalKind, iteration: int, shown: list[str], one: Task | None = None) -> Signal:
+    pattern = None if one else ["pay", "find"]
+    evidence: dict[str, Any] = {"mixed": 1, "steps": [[0, 1]]} if one else {"count": 2, "total": 90}
+    return Signal(f"{kind}{iteration}", kind, iteration, one and one.task_id, pattern, evidence, shown)
+
+
+SEEDS = [task(n, "pay", "end") for n in range(3)]
+ADDED = [task(9, "find", "end", provenance=Provenance(0, ["boundary0"], "x"))]
+ATTEMPTS = [attempt(one, 0, step, k, float(k % 2)) for step, one in enumerate(SEEDS) for k in range(4)]
+SIGNALS = [
+    signal(SignalKind.BOUNDARY, 0, [ATTEMPTS[0].trajectory_id], SEEDS[0]),
+    signal(SignalKind.RARE, 0, [ATTEMPTS[4].trajectory_id, ATTEMPTS[0].trajectory_id]),
+]
+
+
+@pytest.fixture(scope="module")
+def view() -> dict[str, Any]:
+    config = load(ROOT / "params.yaml").watch
+    values: dict[str, float | None] = {name: 0.55 for name, _ in config} | {"drift": 0.7, "regressions": None}
+    watch = [{"t": 0, "name": one.name, **one.as_dict()} for one in indicators(values, config)]
+    panels = [
+        {name: {"success": s, "low": s - 0.1, "high": s + 0.1, "tasks": 8} for name in PANELS} for s in (0.4, 0.7)
+    ]
+    kinds = {one.signal_id: str(one.kind) for one in SIGNALS}
+    summary = {
+        "run": "abc", "environment": "e", "seed": 0, "confidence": 0.95, "tasks": [3, 4],
+        "policies": [{"t": t, "panels": found} for t, found in enumerate(panels)],
+        "iterations": [{"t": 0, "accepted": 1}],
+        "champion": {"policy": 1, "panel": "test", "challenges": [{"reason": "why <i>not</i>"}]},
+        "budget": {"gradient steps": 1000}, "notes": ["a note"],
+    }  # fmt: skip
+    return {
+        "summary": summary,
+        "origins": origins([SEEDS, [*SEEDS, *ADDED]], kinds),
+        "tools": tools([SEEDS, [*SEEDS, *ADDED]]),
+        "added": [{"t": 0, "tasks": 1, "families": 1, "new": 1, "most": [("find+end", 1)]}],
+        "journey": [{"t": 0, "rows": [{"kind": "boundary", "signals": 1, "explorations": 2, "candidates": 2, "accepted": 1}]}],
+        "rejections": [{"t": 0, "gate": "needed", "candidates": 1, "reasons": ["passes without call 0 (pay)"]}],
+        "quarantine": [],
+        "watch": watch,
+        "costs": [{"t": 0, "stage": "train", "seconds": 3.5, "tokens": 1200}, {"t": 0, "stage": "watch", "seconds": None, "tokens": 0}],
+        "groups": groups(ATTEMPTS, SEEDS, SIGNALS, 3),
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def page(view: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("page") / "index.html"
+    file.write_text(render(view, draw(view)), encoding="utf-8")
+    return file
+
+
+class Text(HTMLParser):
+    """Text outside of scripts and styles, and every address in an attribute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text, self.addresses, self._open = "", [], ""
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._open = tag
+        self.tags.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_data(self, data: str) -> None:
+        if self._open not in ("script", "style"):
+            self.text += data
+
+
+def test_it_is_whole_without_javascript_and_asks_for_nothing(page: Path) -> None:
+    found = Text()
+    found.feed(page.read_text(encoding="utf-8"))
+    for said in ("do <b>0</b> & more", "<script>alert(1)</script>", "why <i>not</i>", "passes without call 0 (pay)", "a note",
+                 "pay({\"x\": 1})", "boundary", "0.700", "find+end (1)", "critical", "1,000 gradient steps"):  # fmt: skip
+        assert said in found.text, said
+    assert found.tags.count("script") == 1
+    assert found.tags.count("svg") >= 6
+    assert all(one.startswith(("#", "data:")) for one in found.addresses)
+    assert "characters more" in found.text  # long observations are cut
+
+
+def test_the_same_files_give_the_same_page(view: dict[str, Any], page: Path) -> None:
+    assert render(view, draw(view)) == page.read_text(encoding="utf-8")
+
+
+def test_datasets_by_origin_and_tool() -> None:
+    kinds = {"boundary0": "boundary"}
+    found = origins([SEEDS, [*SEEDS, *ADDED]], kinds)
+    assert [(one["dataset"], one["origin"], one["tasks"]) for one in found] == [
+        (0, "seed tasks", 3), (0, "boundary", 0), (1, "seed tasks", 3), (1, "boundary", 1),
+    ]  # fmt: skip
+    assert {one["tool"] for one in tools([SEEDS, [*SEEDS, *ADDED]])} == {"pay", "find"}  # `end` is in every task
+
+
+def test_groups_with_signals_come_first_each_kind_in_turn() -> None:
+    found = groups(ATTEMPTS, SEEDS, SIGNALS, 3)
+    assert [one["task_id"] for one in found] == [SEEDS[0].task_id, SEEDS[1].task_id, SEEDS[2].task_id]
+    assert [one["kind"] for one in found[0]["signals"]] == ["boundary", "rare"]
+    assert found[0]["solved"] == 2 and len(found[0]["attempts"]) == 4
+    assert found[0]["attempts"][0]["shows"] == ["boundary", "rare"] and found[2]["signals"] == []
+    assert len(groups(ATTEMPTS, SEEDS, SIGNALS, 1)) == 1
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if BROWSER is None:
+        pytest.skip("no Chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def tab(browser: Any, page: Path) -> Iterator[Any]:
+    """The page in a tab; errors and requests that leave the file fail the test."""
+    opened = browser.new_page(viewport={"width": 1200, "height": 800})
+    wrong: list[str] = []
+    opened.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on("request", lambda request: wrong.append(request.url) if request.url != page.as_uri() and not request.url.startswith("data:") else None)  # fmt: skip
+    opened.goto(page.as_uri())
+    yield opened
+    opened.close()
+    assert wrong == []
+
+
+def shown(tab: Any) -> list[str]:
+    return [one.get_attribute("id") for one in tab.query_selector_all(".group") if one.is_visible()]
+
+
+def test_the_reader_works_by_keyboard(tab: Any) -> None:
+    assert shown(tab) == ["g1"]
+    tab.keyboard.press("j")
+    assert shown(tab) == ["g2"]
+    tab.keyboard.press("k")
+    tab.keyboard.press("k")
+    assert shown(tab) == ["g1"]
+    tab.focus("#g1 .attempt >> nth=0")
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("ArrowRight")
+    assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == "attempt 3, failed"
+    tab.keyboard.press("ArrowLeft")
+    assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == "attempt 2, solved"
+
+
+def test_the_reader_filters(tab: Any) -> None:
+    tab.select_option("#kind", "boundary")
+    assert shown(tab) == ["g1"]
+    assert tab.inner_text("#place") == "1 of 1"
+    tab.select_option("#kind", "forgetting")
+    assert shown(tab) == []
+    assert tab.inner_text("#place") == "no such task"
+    tab.select_option("#kind", "")
+    tab.select_option("#task", index=2)
+    assert shown(tab) == ["g3"]
+    assert tab.is_disabled("#next")
+
+
+def test_a_chart_says_its_values_under_the_pointer(tab: Any) -> None:
+    tab.hover("#success .chart [aria-roledescription=point] >> nth=-1", force=True)
+    assert "success: 0.7; panel: test" in tab.inner_text("#tip")
+
+
+def test_it_fits_a_phone(browser: Any, page: Path) -> None:
+    tab = browser.new_page(viewport={"width": 360, "height": 740})
+    tab.goto(page.as_uri())
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+    tab.close()
+
+
+def test_without_javascript_every_group_is_there(browser: Any, page: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(page.as_uri())
+    assert shown(tab) == ["g1", "g2", "g3"]
+    assert not tab.is_visible("#picker")
+    context.close()

@@ -1,0 +1,158 @@
+"""The table (DuckDB) against plain Python over the same rows, and what it says of bad files."""
+
+import json
+from collections import defaultdict
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.records import Signal, SignalKind
+from coevolve.stages.signals.extract import extract
+from coevolve.stages.signals.table import open_table
+
+rows_strategy = st.lists(
+    st.builds(
+        dict,
+        task_id=st.sampled_from(["t1", "t2", "t3"]),
+        step=st.integers(0, 4),
+        iteration=st.integers(1, 2),
+        score=st.sampled_from([0.0, 0.1, 0.49, 0.5, 1.0]),
+        calls=st.lists(st.builds(dict, name=st.sampled_from("abc"), ok=st.booleans()), max_size=5),
+        stop_reason=st.sampled_from(["done", "max_turns", "environment_failed"]),
+    ),
+    max_size=40,
+)
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    if path.suffix == ".parquet":
+        call = pa.list_(pa.struct([("name", pa.string()), ("ok", pa.bool_())]))
+        schema = pa.schema(
+            [
+                ("task_id", pa.string()),
+                ("step", pa.int64()),
+                ("iteration", pa.int64()),
+                ("score", pa.float64()),
+                ("calls", call),
+                ("stop_reason", pa.string()),
+                ("trajectory_id", pa.string()),
+            ]
+        )
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def oracle(
+    rows: list[dict[str, Any]], history: list[dict[str, Any]], window: int, theta: float
+) -> set[tuple[Any, ...]]:
+    """(kind, task or pattern, last firing) by the definitions alone."""
+    rows = [row for row in rows if row["stop_reason"] != "environment_failed"]
+    groups: dict[tuple[str, int, int], list[float]] = defaultdict(list)
+    for row in rows:
+        groups[row["task_id"], row["iteration"], row["step"]].append(row["score"])
+    found: set[tuple[Any, ...]] = set()
+    for task in {row["task_id"] for row in rows}:
+        visits = [(i, s, sum(v) / len(v), True) for (name, i, s), v in groups.items() if name == task]
+        visits += [(h["iteration"], h["step"], h["score"], False) for h in history if h["task_id"] == task]
+        visits.sort()
+        for now, (iteration, step, score, current) in enumerate(visits):
+            before = visits[max(0, now - window + 1) : now]
+            if current and score < 0.5 and any(visit[2] >= 0.5 for visit in before):
+                found = {f for f in found if f[:2] != ("forgetting", task)} | {("forgetting", task, iteration, step)}
+            if current and len({s >= 0.5 for s in groups[task, iteration, step]}) == 2:
+                found = {f for f in found if f[:2] != ("boundary", task)} | {("boundary", task, iteration, step)}
+    valid = [[call["name"] for call in row["calls"] if call["ok"]] for row in rows]
+    for order in (1, 2):
+        every = [tuple(v[i : i + order]) for v in valid for i in range(len(v) - order + 1)]
+        found |= {("rare", p, every.count(p), len(every)) for p in every if every.count(p) * 100 < theta * len(every)}
+    return found
+
+
+def summary(signal: Signal) -> tuple[Any, ...]:
+    if signal.kind == SignalKind.RARE:
+        return ("rare", tuple(signal.pattern or ()), signal.evidence["count"], signal.evidence["total"])
+    return (str(signal.kind), signal.task_id, *signal.evidence["steps"][-1])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows_strategy, st.integers(2, 5), st.sampled_from([5.0, 30.0, 100.0]), st.sampled_from(["jsonl", "parquet"]))
+def test_signals_are_those_of_the_definitions(
+    tmp_path: Path, rows: list[dict[str, Any]], window: int, theta: float, ending: str
+) -> None:
+    rows = [{**row, "trajectory_id": f"x{number:03d}"} for number, row in enumerate(rows)]
+    path = write(tmp_path / f"trajectories.{ending}", rows)
+    history = [{"task_id": f"t{n}", "iteration": 0, "step": s, "score": 0.25 * n} for n in (1, 2) for s in (0, 1)]
+    with open_table(path, write(tmp_path / "history.jsonl", history)) as table:
+        signals = list(extract(table, 2, window, theta))
+        again = list(extract(table, 2, window, theta))
+    assert {summary(signal) for signal in signals} == oracle(rows, history, window, theta)
+    assert len({signal.signal_id for signal in signals}) == len(signals)
+    assert [asdict(signal) for signal in again] == [asdict(signal) for signal in signals]
+    by_id = {row["trajectory_id"]: row for row in rows}
+    for signal in signals:
+        assert 0 < len(signal.trajectory_ids) <= 8
+        assert signal.task_id is None or {by_id[i]["task_id"] for i in signal.trajectory_ids} == {signal.task_id}
+
+
+def test_what_is_optional_may_be_absent(tmp_path: Path) -> None:
+    rows = [{"task_id": "a", "step": s, "score": 1.0 - s} for s in (0, 1)]
+    with open_table(write(tmp_path / "t.jsonl", rows)) as table:
+        signals = list(extract(table, 0, 5, 50.0))
+    assert [(signal.kind, signal.trajectory_ids) for signal in signals] == [(SignalKind.FORGETTING, [])]
+    assert signals[0].evidence["scores"] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"task_id": "a", "step": 0, "score": 1}\n{"task_id": "a", "st', ":2: expected a JSON object"),
+        ('{"task_id": "a", "step": 0, "score": 1}\n{"task_id": "a", "step": 1}\n', ":2: missing key score"),
+        ('{"task_id": "a", "step": "x", "score": 1}\n', ":1: step: expected bigint"),
+        ('{"task_id": "a", "step": 0, "score": 1, "schema_version": 7}\n', ":1: schema_version 7 is unknown"),
+        ('{"task_id": "a", "step": 0, "score": 1, "calls": "x"}\n', ":1: calls: expected a list"),
+        ("[1]\n", ":1: expected a JSON object"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(text)
+    with pytest.raises(CoevolveError, match=message) as caught, open_table(path):
+        pass
+    assert "\n" not in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_bad_parquet_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"task_id": ["a"], "step": [1]}), path)
+    with pytest.raises(CoevolveError, match="missing column score"), open_table(path):
+        pass
+    pq.write_table(pa.table({"task_id": ["a"], "step": [1], "score": [0.5], "calls": ["x"]}), path)
+    with pytest.raises(CoevolveError, match="column calls"), open_table(path):
+        pass
+    pq.write_table(pa.table({"task_id": ["a"], "step": [1], "score": [0.5], "schema_version": [9]}), path)
+    with pytest.raises(CoevolveError, match="schema_version 9"), open_table(path):
+        pass
+    pq.write_table(pa.table({"task_id": ["a"], "step": [1], "score": [float("nan")]}), path)
+    with pytest.raises(CoevolveError, match="not finite"), open_table(path):
+        pass
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(CoevolveError, match="not a whole Parquet file"), open_table(path):
+        pass
+    with pytest.raises(CoevolveError, match="no such file"), open_table(tmp_path / "none.jsonl"):
+        pass
+
+
+def test_history_that_holds_the_same_attempt_is_refused(tmp_path: Path) -> None:
+    rows = write(tmp_path / "t.jsonl", [{"task_id": "a", "step": 0, "score": 1.0}])
+    history = write(tmp_path / "h.jsonl", [{"task_id": "a", "iteration": 0, "step": 0, "score": 1.0}])
+    with open_table(rows, history) as table, pytest.raises(CoevolveError, match="so do the trajectories"):
+        list(table.visits())

@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coevolve.core.params import Evaluate
+from coevolve.environments.registry import make
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits
+from coevolve.stages.evaluate import evaluate, interval, metrics, paired_interval
+
+CONFIG = Evaluate(tasks=20, temperature=0.0, bootstrap=500, confidence=0.95)
+
+
+def test_each_panel_is_played_and_summed_up() -> None:
+    world = make("miniworld")
+    panels = {name: world.tasks(name) for name in world.panels}
+    outcomes = evaluate(ReferencePolicy(world, 0.2), world, panels, Limits(16, 512, 64, 30.0), CONFIG, 0)
+    found = metrics(outcomes, CONFIG, 0)
+    assert list(found) == list(world.panels)
+    for name, one in found.items():
+        ours = [outcome.success for outcome in outcomes if outcome.panel == name]
+        assert one["tasks"] == len(ours) == 20
+        assert one["success"] == pytest.approx(np.mean(ours))
+        assert one["low"] <= one["success"] <= one["high"]
+        assert sum(one["stop_reasons"].values()) == 20
+    assert outcomes == evaluate(ReferencePolicy(world, 0.2), world, panels, Limits(16, 512, 64, 30.0), CONFIG, 0)
+
+
+def test_intervals_are_as_wide_as_theory_says() -> None:
+    values = [1.0] * 128 + [0.0] * 128
+    low, high = interval(values, CONFIG.model_copy(update={"bootstrap": 4000}), 0)
+    assert high - low == pytest.approx(2 * 1.96 * np.sqrt(0.25 / 256), rel=0.1)
+
+
+def test_pairing_takes_the_difficulty_out() -> None:
+    base = {str(n): float(n % 2) for n in range(200)}
+    better = {**base, **{str(n): 1.0 for n in range(0, 30, 2)}}
+    gain, low, high = paired_interval(base, better, CONFIG, 0)
+    assert gain == pytest.approx(0.075)
+    assert 0 < low < gain < high
+    unpaired = [interval(list(scores.values()), CONFIG, 0) for scores in (base, better)]
+    assert unpaired[0][1] > unpaired[1][0]
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=40))
+def test_an_interval_lies_within_the_values(values: list[bool]) -> None:
+    low, high = interval([float(value) for value in values], CONFIG, 1)
+    assert min(values) <= low <= high <= max(values)

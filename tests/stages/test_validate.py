@@ -1,0 +1,94 @@
+"""The last door before training: bad rows are quarantined by name, a bad file stops the pipeline."""
+
+import copy
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.core.params import Validate
+from coevolve.core.task import Task, ToolCall
+from coevolve.environments.registry import make
+from coevolve.stages.validate import Validation, report, validate, write
+
+WORLD = make("miniworld")
+PANELS = {name: WORLD.tasks(name) for name in WORLD.panels}
+CONFIG = Validate(min_rows=16, max_turn_characters=400, max_calls=12, max_near_duplicates=0.2, max_family_share=0.6)
+GOOD: list[dict[str, Any]] = [json.loads(json.dumps(asdict(task))) for task in WORLD.tasks("seed")[:40]]
+
+
+def judged(rows: list[Any], docs: Path | None = None) -> Validation:
+    return validate(rows, WORLD, PANELS, CONFIG, 0.9, docs)
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    row = copy.deepcopy(GOOD[0])
+    row.update(task_id="f" * 16)
+    row.update(fields)
+    return row
+
+
+def test_good_rows_pass_and_bad_ones_are_quarantined_by_name(tmp_path: Path) -> None:
+    bad = {
+        "id is unique": GOOD[3],
+        "follows the schema": {"task_id": "e" * 16, "environment": "miniworld"},
+        "has an id": changed(task_id=None),
+        "id is a content hash": changed(task_id="not a hash"),
+        "is of this environment": changed(environment="bfcl"),
+        "has a known schema version": changed(schema_version=7, task_id="d" * 16),
+        "instruction length": changed(turns=["x" * 401], task_id="c" * 16),
+        "reference length": changed(reference=[[{"name": "balance", "arguments": {}}] * 13], task_id="b" * 16),
+        "knows every tool": changed(reference=[[{"name": "fly", "arguments": {}}]], task_id="a" * 16),
+        "is in no panel": json.loads(json.dumps(asdict(PANELS["test"][0]))),
+    }
+    found = judged([*GOOD, *bad.values()], tmp_path / "docs")
+    assert found.tasks == [*WORLD.tasks("seed")[:40]]
+    assert [row["row"] for row in found.quarantine] == list(range(40, 40 + len(bad)))
+    for name, row in zip(bad, found.quarantine, strict=True):
+        assert name in row["expectations"]
+    assert found.critical is None
+    assert (tmp_path / "docs/index.html").exists()
+    write(tmp_path, found, "Dataset 1")
+    text = (tmp_path / "report.md").read_text()
+    assert "| knows every tool | row | 1 rows |" in text
+    assert text == report(found, "Dataset 1")
+
+
+@pytest.mark.parametrize(
+    ("rows", "name"),
+    [
+        (GOOD[:3], "enough tasks"),
+        ([], "enough tasks"),
+        (
+            [
+                json.loads(json.dumps(asdict(Task.create("miniworld", "x", ["pay Ana 3 now"], {"seed": n}, [[ToolCall("balance")]], [str(n)]))))
+                for n in range(30)
+            ],
+            "few near-duplicates",
+        ),
+        ([row | {"tags": ["one"]} for row in GOOD], "no family dominates"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_the_file_is_critical(rows: list[Any], name: str) -> None:
+    critical = judged(rows).critical
+    assert critical is not None
+    assert critical.expectation.name == name
+
+
+def test_an_expectation_that_breaks_fails_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    from coevolve import validate as module
+
+    real = module.expectations
+
+    def broken(config: Validate, environment: str) -> Any:
+        rows, file = real(config, environment)
+        rows[0] = module.Expectation("breaks", "ExpectColumnValuesToNotBeNull", {"column": "no_such_column"})
+        return rows, file
+
+    monkeypatch.setattr(module, "expectations", broken)
+    critical = judged(GOOD).critical
+    assert critical is not None
+    assert critical.expectation.name == "breaks"
+    assert critical.error

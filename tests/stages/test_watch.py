@@ -1,0 +1,93 @@
+"""Watchdogs: each indicator against what it must say by hand, and the limits."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coevolve.core.params import load
+from coevolve.core.records import Attempt, Gate, Verdict
+from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.stages.watch import action_entropy, drift, indicators, measure, regressions
+from tests import ROOT
+
+CONFIG = load(ROOT / "params.yaml").watch
+COUNTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 50), min_size=1)
+
+
+def call(name: str, ok: bool = True, **arguments: object) -> CallOutcome:
+    return CallOutcome(name, dict(arguments), ok)
+
+
+def task(number: int, *tools: str) -> Task:
+    return Task.create("e", "s", [str(number)], {}, [[ToolCall(name) for name in tools]])
+
+
+def test_entropy_is_one_where_all_tools_are_used_alike_and_zero_for_one() -> None:
+    assert action_entropy({"a": 5, "b": 5, "c": 5, "d": 5}, 4) == pytest.approx(1.0)
+    assert action_entropy({"a": 5}, 4) == 0.0
+    assert action_entropy({"a": 5, "b": 5}, 4) == pytest.approx(0.5)
+    assert action_entropy({}, 4) is None
+    assert action_entropy({"a": 5}, 1) is None
+
+
+def test_drift_is_zero_for_equal_and_one_for_disjoint() -> None:
+    assert drift({"a": 1, "b": 3}, {"a": 2, "b": 6}) == pytest.approx(0.0)
+    assert drift({"a": 4}, {"b": 9}) == pytest.approx(1.0)
+    assert drift({}, {"a": 1}) is None
+
+
+@given(COUNTS, COUNTS)
+def test_drift_is_symmetric_and_bounded(one: dict[str, int], other: dict[str, int]) -> None:
+    found = drift(one, other)
+    assert found is not None
+    assert 0.0 <= found <= 1.0 + 1e-12
+    assert math.isclose(found, drift(other, one) or 0.0, abs_tol=1e-12)
+
+
+def test_regressions_are_of_tasks_once_solved_and_visited_now() -> None:
+    def visits(name: str, *scores: float) -> list[Attempt]:
+        return [Attempt(name, n // 2, n, score, 4) for n, score in enumerate(scores)]
+
+    attempts = [
+        *visits("lost", 1.0, 0.0, 0.0),
+        *visits("kept", 0.0, 1.0, 0.9),
+        *visits("never", 0.0, 0.0, 0.0),
+        *visits("before", 1.0, 0.0),  # not visited in iteration 1
+    ]
+    assert regressions(attempts, 1) == 0.5
+    assert regressions(list(reversed(attempts)), 1) == 0.5
+    assert regressions([], 1) is None
+
+
+def test_all_of_an_iteration() -> None:
+    groups = [
+        [[call("a", x=1)], [call("a", x=1)], [call("a", x=2)]],  # one of two repeats
+        [[], [call("b", ok=False)], [call("b", y=1)]],
+    ]
+    steps = [{"groups": 3.0, "groups_without_variance": 1.0}, {"groups": 5.0, "groups_without_variance": 3.0}]
+    repeat = Verdict("c", "t", False, [Gate("duplicate", True), Gate("near_duplicate", False)])
+    found = measure(
+        groups, 4, steps, [], 0, [task(1, "a")], [task(2, "b")], [repeat, Verdict("d", "u", True, [Gate("x", True)])]
+    )
+    assert found["duplicate_trajectories"] == 0.25  # of four attempts after the first of their group, one
+    assert found["duplicate_tasks"] == 0.5
+    assert found["zero_variance"] == 0.5
+    assert found["regressions"] is None
+    assert found["drift"] == pytest.approx(drift({"a": 1}, {"a": 1, "b": 1}))
+    assert found["action_entropy"] == pytest.approx(action_entropy({"a": 3, "b": 1}, 4))
+
+
+def test_limits_say_and_critical_ones_stop() -> None:
+    values = {name: 0.5 for name, _ in CONFIG} | {"action_entropy": 0.3, "drift": 0.61, "regressions": None}
+    states = {one.name: one.state for one in indicators(values, CONFIG)}
+    assert states["action_entropy"] == "limit"
+    assert states["drift"] == "critical"
+    assert states["regressions"] == "unknown"
+    assert states["zero_variance"] == "ok"
+    assert "drift 0.61 is above 0.6" in str(next(one for one in indicators(values, CONFIG) if one.name == "drift"))
+    assert indicators(values | {"action_entropy": 0.1}, CONFIG)[0].state == "critical"
+    assert (
+        indicators(values | {"duplicate_trajectories": 1.0}, CONFIG)[1].state == "limit"
+    )  # critical: null never stops

@@ -1,0 +1,62 @@
+"""The rows that each process trains on: all of them once, as many for each, in whole groups."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coevolve.core.records import StopReason, Trajectory
+from coevolve.core.task import Task
+from coevolve.policies.policy import Reply
+from coevolve.rollout import Episode
+from coevolve.stages.train.batch import columns, deal, row, shared
+
+END = 0
+
+
+def episode(number: int, reward: float = 0.0, replies: int = 1) -> Episode:
+    said = [Reply("", [], [10 + turn], [number, END], [-0.5, -0.25]) for turn in range(replies)]
+    trajectory = Trajectory(str(number), "t", 0, 0, 0, 0, [], [], reward, StopReason.DONE)
+    return Episode(trajectory, said, 0.0)
+
+
+def test_what_the_environment_wrote_is_masked_and_has_no_log_probability() -> None:
+    made = row(episode(7, replies=2), 1.0, END)
+    assert made.prompt == [10]
+    assert made.completion == [7, END, 11, 7, END]
+    assert made.mask == [1, 1, 0, 1, 1]
+    assert made.logprobs == [-0.5, -0.25, 0.0, -0.5, -0.25]
+    empty = row(episode(7, replies=0), 1.0, END)
+    assert (empty.prompt, empty.completion, empty.mask, empty.logprobs) == ([END], [END], [0], [0.0])
+
+
+@given(st.integers(1, 9), st.sampled_from([2, 3, 4, 8]), st.integers(1, 6), st.integers(1, 5))
+def test_every_row_is_dealt_once_and_evenly(groups: int, size: int, world: int, passes: int) -> None:
+    made = [[episode(100 + group * size + sample) for sample in range(size)] for group in range(groups)]
+    shares = [deal(made, rank, world, passes, END) for rank in range(world)]
+    assert len({len(share) for share in shares}) == 1
+    assert len(shares[0]) % passes == 0
+    rows = [one for share in shares for one in share]
+    assert len(rows) % size == 0
+    assert [one.completion[0] for one in rows[: groups * size]] == list(range(100, 100 + groups * size))
+    for blank in rows[groups * size :]:
+        assert not any(blank.mask) and blank.reward is None
+    assert len(rows) < groups * size + size * world * passes * size
+    assert set(columns(rows, logprobs=True)) == {
+        "prompt_ids",
+        "completion_ids",
+        "env_mask",
+        "logprobs",
+        "episode_reward",
+    }
+
+
+def test_alone_a_process_plays_all_groups_under_their_numbers() -> None:
+    asked: list[tuple[int, Task]] = []
+    tasks = [Task(str(number), "e", "s", [], {}, []) for number in range(3)]
+
+    def play(numbered: list[tuple[int, Task]]) -> list[list[Episode]]:
+        asked.extend(numbered)
+        return [[episode(number)] for number, _ in numbered]
+
+    groups = shared(play, 0, 1)(tasks, 5)  # type: ignore[arg-type]
+    assert [number for number, _ in asked] == [5, 6, 7]
+    assert [group[0].trajectory.trajectory_id for group in groups] == ["5", "6", "7"]

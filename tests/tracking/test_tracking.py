@@ -1,0 +1,265 @@
+"""MLflow mirrors what happens; when it is down nothing stops, and what it missed comes later."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.params import Tracking
+from coevolve.tracking.mlflow_sink import CHAMPION, MODEL, view
+from coevolve.tracking.run import start
+from tests.servers import free_port, serve, stop, store
+
+CONFIG = Tracking(experiment="test", wandb="disabled")
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.delenv("DVC_EXP_NAME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+
+
+def client(uri: str) -> Any:
+    import mlflow
+    from mlflow.tracking import MlflowClient
+
+    mlflow.set_tracking_uri(uri)
+    return MlflowClient(uri)
+
+
+def runs(uri: str, key: str) -> list[Any]:
+    one = client(uri)
+    experiment = one.get_experiment_by_name("test")
+    return list(one.search_runs([experiment.experiment_id], f"tags.`coevolve.key` = '{key}'"))
+
+
+TRAJECTORY = {
+    "trajectory_id": "t", "task_id": "k", "iteration": 0, "step": 1, "group": 2, "score": 0.0,
+    "stop_reason": "done", "checks": {},
+    "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "x"}],
+}  # fmt: skip
+
+
+def journals(root: Path) -> list[Path]:
+    return list((root / "scratch/tracking").glob("*"))
+
+
+def test_runs_datasets_models_children_traces_and_the_champion(root: Path) -> None:
+    uri = f"sqlite:///{root}/mlruns/mlflow.db"
+    data, policy = root / "tasks.jsonl", root / "policies/1"
+    data.write_text("{}\n")
+    policy.mkdir(parents=True)
+    (policy / "model.safetensors").write_bytes(b"weights")
+    with start(CONFIG, "train/0") as run:
+        run.params({"seed": 0})
+        run.dataset(data, "training")
+        for step in range(3):
+            run.metrics({"success": step / 2}, step)
+    from coevolve.core.hashing import policy_hash
+
+    with start(CONFIG, "evaluate/1") as run:
+        run.model(1, policy, {"validation": 0.5})
+    with start(CONFIG, "pipeline") as run:
+        run.child("train/0")
+        run.artifact(data)
+        run.challenge(policy_hash(policy), gate(4))
+        run.trace(TRAJECTORY)
+    (train,) = runs(uri, "train/0")
+    (pipeline,) = runs(uri, "pipeline")
+    assert train.info.status == "FINISHED"
+    assert train.data.params == {"seed": "0"}
+    history = client(uri).get_metric_history(train.info.run_id, "success")
+    assert [(point.step, point.value) for point in history] == [(0, 0.0), (1, 0.5), (2, 1.0)]
+    assert [one.dataset.name for one in train.inputs.dataset_inputs] == [str(data)]
+    assert train.data.tags["mlflow.parentRunId"] == pipeline.info.run_id
+    version = client(uri).get_model_version_by_alias(MODEL, CHAMPION)
+    assert version.tags["dvc.path"] == str(policy)
+    assert [one.path for one in client(uri).list_artifacts(pipeline.info.run_id)] == ["tasks.jsonl"]
+    traces = client(uri).search_traces(locations=[pipeline.info.experiment_id])
+    assert [span.name for span in traces[0].data.spans][1:] == ["assistant"]
+    assert journals(root) == []
+
+
+def gate(solved: int) -> dict[str, Any]:
+    return {
+        "panel": "validation",
+        "scores": {f"{n:016x}": float(n < solved) for n in range(64)},
+        "outcomes": "outcomes.jsonl",
+        "config": {"tasks": 64, "temperature": 0.0, "bootstrap": 200, "confidence": 0.95},
+        "max_regressions": 0.25,
+        "seed": 0,
+    }
+
+
+def challenge(
+    root: Path, t: int, solved: int, measured: bool = True, before: Callable[[], object] = lambda: None
+) -> Any:
+    """Version ``t``, of a policy that solves so many of 64 tasks, after it has challenged for the alias."""
+    from coevolve.core.hashing import policy_hash
+    from coevolve.core.io import write_jsonl
+    from coevolve.stages.evaluate import Outcome
+
+    policy = root / f"policies/{t}"
+    policy.mkdir(parents=True)
+    (policy / "model.safetensors").write_bytes(b"%d" % t)
+    found = [
+        Outcome("validation", f"{n:016x}", "f", float(n < solved), n < solved, "done", 1, 1, {}) for n in range(64)
+    ]
+    write_jsonl(root / "outcomes.jsonl", found)
+    with start(CONFIG, f"evaluate/{t}") as run:
+        if measured:
+            run.artifact(root / "outcomes.jsonl")
+        run.model(t, policy, {"validation": solved / 64})
+    before()
+    with start(CONFIG, "pipeline") as run:
+        run.challenge(policy_hash(policy), gate(solved))
+    return version(root, t)
+
+
+def version(root: Path, t: int) -> Any:
+    return client(f"sqlite:///{root}/mlruns/mlflow.db").get_model_version(MODEL, str(t))
+
+
+def holder(root: Path) -> str:
+    one = client(f"sqlite:///{root}/mlruns/mlflow.db").get_model_version_by_alias(MODEL, CHAMPION)
+    return str(one.version)
+
+
+def test_the_alias_moves_by_the_gate_and_the_reason_is_on_the_version(root: Path) -> None:
+    assert challenge(root, 1, 30).tags["coevolve.promotion"] == "the first"
+    better = challenge(root, 2, 50).tags["coevolve.promotion"]
+    assert better.startswith("version 2 takes it from version 1: gain +0.312")
+    assert holder(root) == "2"
+    worse = challenge(root, 3, 20).tags["coevolve.promotion"]
+    assert worse.startswith("version 2 keeps it from version 3, whose gain is not surely positive")
+    assert holder(root) == "2"
+
+
+def test_a_holder_that_was_not_measured_on_these_tasks_makes_room(root: Path) -> None:
+    challenge(root, 1, 50, measured=False)
+    reason = challenge(root, 2, 30).tags["coevolve.promotion"]
+    assert reason == "version 1 was not measured on these tasks of validation"
+    assert holder(root) == "2"
+
+
+def test_a_registry_that_does_not_answer_is_not_one_without_a_champion(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    def down(*arguments: object) -> None:
+        raise MlflowException("API request failed: connection refused")
+
+    challenge(root, 1, 50)
+    with monkeypatch.context() as patch:
+        calls = ("get_model_version_by_alias", "get_registered_model")
+        challenge(root, 2, 30, before=lambda: [patch.setattr(MlflowClient, name, down) for name in calls])
+    assert holder(root) == "1"
+    with start(CONFIG, "train/9"):  # the journal that was left is finished first
+        pass
+    assert version(root, 2).tags["coevolve.promotion"].startswith("version 1 keeps it from version 2")
+    assert holder(root) == "1" and journals(root) == []
+
+
+def test_the_view_sets_columns_of_the_runs_table(root: Path) -> None:
+    assert view("test") is None
+    with start(CONFIG, "train/0"):
+        pass
+    assert view("other") is None
+    found = view("test")
+    assert found is not None
+    uri, path = found
+    experiment = client(uri).get_experiment_by_name("test")
+    assert path == f"#/experiments/{experiment.experiment_id}/runs?viewStateShareKey=coevolve"
+    columns = json.loads(experiment.tags["mlflow.sharedViewState.coevolve"])["selectedColumns"]
+    assert "metrics.`validation/success`" in columns
+
+
+def test_runs_lead_to_the_code(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DVC_EXP_BASELINE_REV", "0123abc")
+    monkeypatch.setenv("DVC_EXP_NAME", "brave-name")
+    with start(CONFIG, "train/0"):
+        pass
+    (run,) = runs(f"sqlite:///{root}/mlruns/mlflow.db", "train/0")
+    assert (run.data.tags["git.commit"], run.data.tags["coevolve.experiment"]) == ("0123abc", "brave-name")
+
+
+def test_a_run_that_fails_or_is_interrupted_says_so(root: Path) -> None:
+    uri = f"sqlite:///{root}/mlruns/mlflow.db"
+    with pytest.raises(ValueError, match="x"), start(CONFIG, "train/0"):
+        raise ValueError("x")
+    with pytest.raises(KeyboardInterrupt), start(CONFIG, "train/1"):
+        raise KeyboardInterrupt
+    assert runs(uri, "train/0")[0].info.status == "FAILED"
+    assert runs(uri, "train/1")[0].info.status == "KILLED"
+
+
+def test_a_killed_run_is_ended_by_the_next_of_its_key(root: Path) -> None:
+    uri = f"sqlite:///{root}/mlruns/mlflow.db"
+    code = (
+        "import os, signal\nfrom coevolve.core.params import Tracking\nfrom coevolve.tracking import start\n"
+        "with start(Tracking(experiment='test', wandb='disabled'), 'train/0') as run:\n"
+        "    run.metrics({'success': 0.5}, 7)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False, env={**os.environ, "DVC_ROOT": str(root)})
+    assert runs(uri, "train/0")[0].info.status == "RUNNING"
+    with start(CONFIG, "train/0"):
+        pass
+    assert sorted(run.info.status for run in runs(uri, "train/0")) == ["FINISHED", "KILLED"]
+    assert journals(root) == []
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def backend(request: pytest.FixtureRequest, root: Path) -> Iterator[str]:
+    with store(request.param, root) as uri:
+        yield uri
+
+
+@pytest.mark.slow
+def test_a_server_that_goes_away_and_comes_back_misses_nothing(
+    root: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    uri = f"http://127.0.0.1:{port}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    server = serve(root, port, backend)
+    try:
+        with start(CONFIG, "train/0") as run:
+            run.metrics({"success": 0.0}, 0)
+            stop(server)
+            run.trace(TRAJECTORY)
+            for step in range(1, 4):
+                run.metrics({"success": float(step)}, step)
+        assert journals(root)
+        server = serve(root, port, backend)
+        with start(CONFIG, "evaluate/1"):
+            pass
+        (train,) = runs(uri, "train/0")
+        assert train.info.status == "FINISHED"
+        history = client(uri).get_metric_history(train.info.run_id, "success")
+        assert [(point.step, point.value) for point in history] == [(n, float(n)) for n in range(4)]
+        assert len(client(uri).search_traces(locations=[train.info.experiment_id])) == 1
+        assert journals(root) == []
+    finally:
+        stop(server)
+
+
+def test_wandb_without_its_extra_says_what_to_install(root: Path) -> None:
+    if importlib.util.find_spec("wandb"):
+        pytest.skip("wandb is installed")
+    with (
+        pytest.raises(CoevolveError, match=r"pip install -e '\.\[wandb\]'"),
+        start(Tracking(experiment="t", wandb="offline"), "x"),
+    ):
+        pass
