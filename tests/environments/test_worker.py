@@ -173,7 +173,7 @@ def test_no_orphan_outlives_its_parent(tool: str, death: signal.Signals) -> None
         import signal, sys, threading
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
         from coevolve.environments.worker import WorkerEnvironment
-        from coevolve.records import ToolCall
+        from coevolve.core.task import ToolCall
         world = WorkerEnvironment("miniworld", {NAUGHTY!r}, sys.executable, 1, 4, 1000.0)
         session = world.open()
         session.reset(world.tasks("seed")[0])
