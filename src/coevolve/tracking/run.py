@@ -67,7 +67,7 @@ class Run:
     def challenge(self, digest: str, gate: Mapping[str, Any]) -> None:
         """Let the version of the policy with this hash challenge for the alias `champion`.
 
-        ``gate``: arguments of ``coevolve.promotion.contest``, the challenger's scores by task as ``scores``, and the
+        ``gate``: arguments of ``contest`` in ``coevolve.stages.report.champion``, the challenger's scores by task as ``scores``, and the
         file that holds any policy's as ``outcomes``, with the panel they are of as ``panel``.
         """
         self.write("challenge", digest=digest, gate=dict(gate))
