@@ -26,7 +26,7 @@ class ScriptedSynthesizer:
 
     def __init__(self, environment: Environment, tasks: Sequence[Task], seed: int) -> None:
         self._known = learn(environment, tasks)
-        self._book: Phrasebook = getattr(environment, "phrasebook", Phrasebook())
+        self._book = environment.phrasebook
         self._session = environment.open()
         self._seed = seed
 
