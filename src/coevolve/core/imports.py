@@ -68,7 +68,10 @@ def _needed(file: Path, source: Path) -> Iterator[str]:
             if name.split(".")[0] == PACKAGE and (source / path).is_file():
                 yield path
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(f"{PACKAGE}."):
-            folder = source / node.value.replace(".", "/")
+            path = node.value.replace(".", "/")
+            if (source / f"{path}.py").is_file():  # a table of modules, loaded by name
+                yield f"{path}.py"
+            folder = source / path
             if folder.is_dir():
                 yield from (
                     str(data.relative_to(source)) for data in sorted(folder.iterdir()) if data.suffix not in ("", ".py")

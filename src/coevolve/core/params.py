@@ -86,21 +86,30 @@ class Launch(Section):
     sharding: Literal["none", "zero2", "zero3"]
 
 
-class Train(Section):
+class Optimizer(Section):
+    """What every training by gradient steps is told, whatever it learns from."""
+
     steps: Count
-    tasks_per_step: Count
-    group_size: Annotated[int, Field(ge=2)]
     learning_rate: Positive
-    beta: Annotated[float, Field(ge=0.0)]
-    epsilon: Positive
-    epsilon_high: Positive
-    temperature: Positive
-    refill_rounds: Whole
     save_steps: Count
     micro_batch: Whole
     gradient_checkpointing: bool
     lora: Lora
+
+
+class Train(Optimizer):
+    learner: Literal["grpo"]
+    tasks_per_step: Count
+    group_size: Annotated[int, Field(ge=2)]
+    temperature: Positive
     vllm: Vllm
+
+
+class Grpo(Section):
+    beta: Annotated[float, Field(ge=0.0)]
+    epsilon: Positive
+    epsilon_high: Positive
+    refill_rounds: Whole
 
 
 class Signals(Section):
@@ -198,6 +207,7 @@ class Params(Section):
     tasks: Tasks
     policy: PolicySection
     train: Train
+    grpo: Grpo
     launch: Launch
     signals: Signals
     explore: Explore
