@@ -65,7 +65,7 @@ class EndpointExplorer:
 
     def explore(self, wanted: Sequence[Request]) -> Iterator[Exploration]:
         at_once = self._endpoint.config.concurrency
-        return in_order(self._explore, wanted, min(at_once, getattr(self._environment, "capacity", at_once)))
+        return in_order(self._explore, wanted, min(at_once, self._environment.capacity or at_once))
 
     def _explore(self, request: Request) -> Exploration:
         context: dict[str, Any] = {**request.context, "model": self._endpoint.model, "prompts": []}

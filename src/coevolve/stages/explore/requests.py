@@ -5,7 +5,7 @@ An explorer answers requests with chains of calls that the environment accepted:
 ``endpoint`` lets an LLM reflect and act, ``policy`` lets the policy itself attempt weak tasks in fresh worlds.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,8 +60,7 @@ def requests(
         rng = generator("request", seed, iteration, number)
         signal, (start, failed) = (None, (None, None)) if drawn is None else (signals[drawn], starts[drawn])
         task = start or rng.choice(tasks)
-        fresh: Callable[[Task, int], dict[str, Any]] | None = getattr(environment, "fresh_world", None)
-        world = fresh(task, derive_seed("world", seed, iteration, number)) if fresh else task.world
+        world = environment.fresh_world(task, derive_seed("world", seed, iteration, number))
         exploration_id = content_hash(["exploration", seed, iteration, number, signal and signal.signal_id])
         context = reflect(signal, task, failed)
         made.append(Request(exploration_id, iteration, signal, task, world, context, failed, rng.randrange(2**62)))
