@@ -37,6 +37,18 @@ def _kinds() -> Collection[str]:
     return KINDS
 
 
+def _guidances() -> Collection[str]:
+    from coevolve.stages.explore.guidance import GUIDANCE
+
+    return GUIDANCE
+
+
+def _schedules() -> Collection[str]:
+    from coevolve.stages.explore.guidance import SCHEDULES
+
+    return SCHEDULES
+
+
 SECRET = {
     "endpoint.key": "expected the name of an environment variable, such as OPENAI_API_KEY, never the key itself",
     "endpoint.url": "expected http://HOST/v1 or https://HOST/v1, without a key in it",
@@ -133,8 +145,8 @@ class Signals(Section):
 
 class Explore(Section):
     explorer: Literal["scripted", "endpoint", "policy"]
-    guidance: Literal["signals", "coverage", "random"]
-    schedule: Literal["loop", "upfront"]
+    guidance: Annotated[str, _one_of(_guidances)]
+    schedule: Annotated[str, _one_of(_schedules)]
     explorations: Whole
     max_calls: Count
     tries: Count
