@@ -13,9 +13,8 @@ from coevolve.stages.signals.table import open_table
 
 
 def main(params: Params, t: int) -> None:
-    config = params.signals
     with open_table(Paths.trajectories(t), Paths.attempts(t)) as table:
-        signals = extract(table, t, config.window, config.rare_threshold, config.kinds)
+        signals = extract(table, t, params.signals)
         write_jsonl(Paths.signals(t), signals)
         write_jsonl(Paths.attempts(t + 1), (visit.attempt for visit in table.visits()))
 

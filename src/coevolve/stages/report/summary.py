@@ -10,9 +10,10 @@ from typing import Any
 from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
-from coevolve.core.records import Signal, SignalKind, Trajectory, Verdict
+from coevolve.core.records import Signal, Trajectory, Verdict
 from coevolve.environments.registry import make
 from coevolve.stages.report.champion import champion
+from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.watch import Indicator
 
 ASKING = ("explore", "synthesize")  # the stages that may ask an endpoint
@@ -47,7 +48,7 @@ def _lines(path: Path) -> int:
 
 
 def _iteration(t: int) -> dict[str, Any]:
-    signals = Counter(str(signal.kind) for signal in read_jsonl(Paths.signals(t), Signal))
+    signals = Counter(signal.kind for signal in read_jsonl(Paths.signals(t), Signal))
     verdicts = read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict)
     rejected = Counter(gate.name for verdict in verdicts for gate in verdict.gates if gate.passed is False)
     steps = [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl")]
@@ -55,7 +56,7 @@ def _iteration(t: int) -> dict[str, Any]:
     return {
         "t": t,
         "tasks": _lines(Paths.tasks(t)),
-        "signals": {str(kind): signals.get(str(kind), 0) for kind in SignalKind},
+        "signals": {kind: signals[kind] for kind in KINDS},
         "explorations": _lines(Paths.explorations(t)),
         "candidates": len(verdicts),
         "accepted": sum(verdict.accepted for verdict in verdicts),
@@ -134,15 +135,15 @@ def table(summary: Summary) -> str:
     from rich.table import Table
 
     shown = Table(box=SIMPLE_HEAD, title=f"coevolve on {summary['environment']}", title_justify="left")
-    for name in ("t", "tasks", "forgetting", "boundary", "rare", "candidates", "accepted", *_panels(summary)):
+    for name in ("t", "tasks", *KINDS, "candidates", "accepted", *_panels(summary)):
         shown.add_column(name, justify="right", no_wrap=True)
     iterations = {one["t"]: one for one in summary["iterations"]}
     for policy in summary["policies"]:
         one = iterations.get(policy["t"])
         loop = (
-            [*(str(one["signals"][kind]) for kind in SignalKind), str(one["candidates"]), str(one["accepted"])]
+            [*(str(one["signals"][kind]) for kind in KINDS), str(one["candidates"]), str(one["accepted"])]
             if one
-            else ["-"] * 5
+            else ["-"] * (len(KINDS) + 2)
         )
         success = [
             f"{panel['success']:.2f} ±{(panel['high'] - panel['low']) / 2:.2f}" for panel in policy["panels"].values()

@@ -8,14 +8,15 @@ from typing import Any
 
 from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.core.paths import Paths
-from coevolve.core.records import Candidate, Exploration, Signal, SignalKind, Trajectory, Verdict
+from coevolve.core.records import Candidate, Exploration, Signal, Trajectory, Verdict
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.knowledge import uses
+from coevolve.stages.signals.kinds import KINDS
 
 SEED, UNGUIDED = "seed tasks", "no signal"
-ORIGINS = (SEED, *map(str, SignalKind), UNGUIDED)  # why a task is in a dataset
-STRENGTH = list(SignalKind)  # the strongest first
+ORIGINS = (SEED, *KINDS, UNGUIDED)  # why a task is in a dataset
+STRENGTH = list(KINDS)  # the strongest first
 TOOLS = 24  # tools that the composition lists, at most
 REASONS = 3  # examples of a gate's reasons
 SHOWN = 1500  # characters of a message
@@ -109,7 +110,7 @@ def journey(t: int, signals: Sequence[Signal], kinds: Mapping[str, str]) -> dict
         "candidates": count(one.signal_ids for one in candidates if one),
         "accepted": count(one.signal_ids for one in accepted if one),
     }
-    rows = [name for name in (*map(str, SignalKind), UNGUIDED) if any(column[name] for column in columns.values())]
+    rows = [name for name in (*KINDS, UNGUIDED) if any(column[name] for column in columns.values())]
     return {"t": t, "rows": [{"kind": name, **{key: column[name] for key, column in columns.items()}} for name in rows]}
 
 
