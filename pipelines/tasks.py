@@ -8,6 +8,7 @@ from coevolve.core.io import write_json, write_jsonl
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.stage import run
+from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 
@@ -23,6 +24,7 @@ def main(params: Params) -> None:
     write_json(Paths.environment, identity(environment))
     write_jsonl(Paths.tasks(0), seed)
     write_jsonl(Paths.attempts(0), [])
+    write_summary(StageSummary("tasks", 0, {TASKS: len(seed)}, columns=[TASKS]))
     print(f"{Paths.tasks(0)}: {len(seed)} tasks")
     for panel in environment.panels:
         tasks = environment.tasks(panel)

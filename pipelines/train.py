@@ -16,6 +16,7 @@ from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage import run_iteration
+from coevolve.core.stage_summary import write_summary
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
@@ -48,6 +49,8 @@ def main(params: Params, t: int) -> int:
 def _train(
     params: Params, environment: Environment, tasks: Sequence[Task], t: int, fingerprint: str, folder: Path
 ) -> int:
+    from coevolve.core.io import read_jsonl_objects
+    from coevolve.stages.train.figures import summary
     from coevolve.stages.train.grpo import Job, train
 
     parent, policy, config = Paths.policy(t), params.policy, params.train
@@ -75,6 +78,8 @@ def _train(
             job,
             lambda step, figures: tracked.metrics(figures, step) if tracked else None,
         )
+    if launch.is_main():
+        write_summary(summary(t, [row for _, row in read_jsonl_objects(job.metrics)], config.group_size))
     return 0
 
 
