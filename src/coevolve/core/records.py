@@ -54,24 +54,20 @@ class Attempt:
     schema_version: int = SCHEMA_VERSION
 
 
-class SignalKind(StrEnum):
-    FORGETTING = "forgetting"
-    BOUNDARY = "boundary"
-    RARE = "rare"
-
-
 @dataclass(frozen=True, slots=True)
 class Signal:
     """A weakness, with the numbers that made it fire and the trajectories that show it.
 
-    Forgetting and boundary signals name a task; rare signals name a pattern of one or two tools.
+    ``kind`` is a name in ``coevolve.stages.signals.kinds``. It speaks of a task or of a pattern of tools. ``strength`` says
+    how weak the agent is there, in [0, 1].
     """
 
     signal_id: str
-    kind: SignalKind
+    kind: str
     iteration: int
     task_id: str | None
     pattern: list[str] | None
+    strength: float
     evidence: dict[str, Any]
     trajectory_ids: list[str]
     schema_version: int = SCHEMA_VERSION

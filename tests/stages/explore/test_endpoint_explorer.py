@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.params import load as load_params
-from coevolve.core.records import Candidate, Exploration, Signal, SignalKind, Trajectory
+from coevolve.core.records import Candidate, Exploration, Signal, Trajectory
 from coevolve.core.trajectories import write_trajectories
 from coevolve.endpoint.client import Endpoint, open_endpoint
 from coevolve.endpoint.spending import metered
@@ -46,7 +46,7 @@ def weak(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Trajectory], li
     trajectories = [episode.trajectory for episode in episodes]
     write_trajectories(file, trajectories)
     with open_table(file) as table:
-        return trajectories, list(extract(table, 0, 5, 2.0, list(SignalKind)))
+        return trajectories, list(extract(table, 0, PARAMS.signals))
 
 
 def wanted(weak: tuple[list[Trajectory], list[Signal]], count: int, guided: bool = True) -> list[Request]:

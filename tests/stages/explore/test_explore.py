@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 from coevolve.core.params import Explore
-from coevolve.core.records import Exploration, Signal, SignalKind, Trajectory
+from coevolve.core.records import Exploration, Signal, Trajectory
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
@@ -48,7 +48,7 @@ def explored(
 
 
 def of_task(task_id: str, trajectory_ids: list[str]) -> Signal:
-    return Signal("s", SignalKind.BOUNDARY, 0, task_id, None, {"latest_success": 0.5}, trajectory_ids)
+    return Signal("s", "boundary", 0, task_id, None, 0.5, {}, trajectory_ids)
 
 
 def test_what_it_keeps_the_environment_accepts_again(environment: Environment) -> None:

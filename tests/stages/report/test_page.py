@@ -10,7 +10,7 @@ import pytest
 
 from coevolve.core.outcomes import PanelMetrics
 from coevolve.core.params import load
-from coevolve.core.records import Signal, SignalKind, StopReason, Trajectory
+from coevolve.core.records import Signal, StopReason, Trajectory
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
 from coevolve.stages.report.champion import Challenge, Champion
@@ -55,18 +55,18 @@ def attempt(one: Task, iteration: int, step: int, sample: int, score: float) -> 
     )
 
 
-def signal(kind: SignalKind, iteration: int, shown: list[str], one: Task | None = None) -> Signal:
+def signal(kind: str, iteration: int, shown: list[str], one: Task | None = None) -> Signal:
     pattern = None if one else ["pay", "find"]
     evidence: dict[str, Any] = {"mixed": 1, "steps": [[0, 1]]} if one else {"count": 2, "total": 90}
-    return Signal(f"{kind}{iteration}", kind, iteration, one and one.task_id, pattern, evidence, shown)
+    return Signal(f"{kind}{iteration}", kind, iteration, one and one.task_id, pattern, 0.5, evidence, shown)
 
 
 SEEDS = [task(n, "pay", "end") for n in range(3)]
 ADDED = [task(9, "find", "end", provenance=Provenance(0, ["boundary0"], "x"))]
 ATTEMPTS = [attempt(one, 0, step, k, float(k % 2)) for step, one in enumerate(SEEDS) for k in range(4)]
 SIGNALS = [
-    signal(SignalKind.BOUNDARY, 0, [ATTEMPTS[0].trajectory_id], SEEDS[0]),
-    signal(SignalKind.RARE, 0, [ATTEMPTS[4].trajectory_id, ATTEMPTS[0].trajectory_id]),
+    signal("boundary", 0, [ATTEMPTS[0].trajectory_id], SEEDS[0]),
+    signal("rare", 0, [ATTEMPTS[4].trajectory_id, ATTEMPTS[0].trajectory_id]),
 ]
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from coevolve.core.concurrency import in_order
 from coevolve.core.params import Explore
-from coevolve.core.records import Exploration, SignalKind
+from coevolve.core.records import Exploration
 from coevolve.core.task import CallOutcome, Task
 from coevolve.endpoint.client import Endpoint, Exhausted, Failed
 from coevolve.endpoint.structured import Broken, ask_json
@@ -24,12 +24,8 @@ from coevolve.prompts.prompt import prompt
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.explorer import accepted, found
 from coevolve.stages.explore.requests import Request
+from coevolve.stages.signals.kinds import KINDS
 
-MEANING = {
-    SignalKind.FORGETTING: "It once solved this task, and now fails it.",
-    SignalKind.BOUNDARY: "Of several attempts in the same training step some succeed and some fail.",
-    SignalKind.RARE: "It hardly ever uses this pattern of tools.",
-}
 SHOWN, OBSERVATION = 30, 400  # calls of the trajectory that the model is shown, and characters of each observation
 Sentence = Annotated[str, Field(min_length=1, max_length=2000)]
 
@@ -82,8 +78,8 @@ class EndpointExplorer:
             return None
         words = prompt("reflect")
         text = words.fill(
-            kind=str(request.signal.kind),
-            meaning=MEANING[request.signal.kind],
+            kind=request.signal.kind,
+            meaning=KINDS[request.signal.kind].meaning,
             instruction="\n".join(request.task.turns),
             trajectory=_trajectory(request),
             score="unknown" if request.failed is None else f"{request.failed.score:g}",
@@ -108,7 +104,7 @@ class EndpointExplorer:
         else:
             words = prompt("explore")
             ideas = reflection.ideas if reflection else [f"use {', '.join(request.context['focus'])}"]
-            why = f"{reflection.what_failed} {reflection.why}" if reflection else MEANING[request.signal.kind]
+            why = f"{reflection.what_failed} {reflection.why}" if reflection else KINDS[request.signal.kind].meaning
             text = words.fill(
                 instruction=instruction, why=why, ideas="\n".join(f"- {idea}" for idea in ideas), calls=str(self._calls)
             )

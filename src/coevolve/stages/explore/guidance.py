@@ -5,30 +5,16 @@ import itertools
 import random
 from collections.abc import Collection, Mapping, Sequence
 
-from coevolve.core.records import Signal, SignalKind
+from coevolve.core.records import Signal
 
 
 def weight(signal: Signal, wanted: Collection[str], uses: Mapping[str, int], tools: int) -> float:
-    """``strength`` / (1 + the number of tasks that use the most seldom used tool of ``wanted``).
+    """The signal's strength / (1 + the number of tasks that use the most seldom used tool of ``wanted``).
 
     Pairs of ``tools`` tools count for less by that factor, as there are so many more of them.
     """
     seldom = 1.0 / (1 + min((uses[name] for name in wanted), default=0))
-    return strength(signal) * seldom / (tools if len(signal.pattern or ()) > 1 else 1)
-
-
-def strength(signal: Signal) -> float:
-    """How weak the agent is, in [0, 1].
-
-    1 for a forgotten task; for one at the boundary the share of failures in its latest visit; for a rare pattern how far
-    below its threshold it is.
-    """
-    evidence = signal.evidence
-    if signal.kind is SignalKind.BOUNDARY:
-        return 1.0 - float(evidence["latest_success"])
-    if signal.kind is SignalKind.RARE:
-        return 1.0 - 100.0 * float(evidence["count"]) / float(evidence["threshold"] * evidence["total"])
-    return 1.0
+    return signal.strength * seldom / (tools if len(signal.pattern or ()) > 1 else 1)
 
 
 def sample(weights: Sequence[float], count: int, rng: random.Random) -> list[int | None]:

@@ -97,7 +97,7 @@ def reflect(signal: Signal | None, task: Task, failed: Trajectory | None) -> dic
     """The exploration context: what was asked, what the agent did, what the environment answered, what to look at."""
     made = failed.calls if failed else []
     return {
-        "kind": str(signal.kind) if signal else "no signal",
+        "kind": signal.kind if signal else "no signal",
         "instruction": task.turns,
         "focus": list(signal.pattern or task.tools) if signal else [],
         "weakness": _weakness(signal, task, failed) if signal else [],

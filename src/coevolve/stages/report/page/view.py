@@ -27,7 +27,7 @@ def gather(summary: Summary) -> dict[str, Any]:
     """All that the page needs but its ``groups``."""
     ts = range(summary.last)
     signals = {t: _read(Paths.signals(t), Signal) for t in ts}
-    kinds = {one.signal_id: str(one.kind) for found in signals.values() for one in found}
+    kinds = {one.signal_id: one.kind for found in signals.values() for one in found}
     order = strength(summary)
     datasets = [read_tasks(Paths.tasks(t)) for t in range(summary.last + 1)]
     return {
@@ -119,7 +119,7 @@ def journey(t: int, signals: Sequence[Signal], kinds: Mapping[str, str], order: 
     candidates = [one.task.provenance for one in _read(Paths.candidates(t), Candidate)]
     accepted = [one.provenance for one in _read(Paths.verified(t) / "accepted.jsonl", Task)]
     columns = {
-        "signals": Counter(str(one.kind) for one in signals),
+        "signals": Counter(one.kind for one in signals),
         "explorations": count(explorations),
         "candidates": count(one.signal_ids for one in candidates if one),
         "accepted": count(one.signal_ids for one in accepted if one),
@@ -206,7 +206,7 @@ def groups(
             fired[name].append(signal)
 
     def strongest(group: Sequence[Trajectory]) -> int:
-        kinds = {str(signal.kind) for one in group for signal in fired[one.trajectory_id]}
+        kinds = {signal.kind for one in group for signal in fired[one.trajectory_id]}
         return min((order.index(kind) for kind in kinds), default=len(order))
 
     best: dict[str, list[Trajectory]] = {}  # of each task the group of the strongest signal, the latest of these
@@ -240,7 +240,7 @@ def _group(group: Sequence[Trajectory], task: Task | None, fired: Mapping[str, S
         "reference": [call.name for call in task.calls] if task else [],
         "solved": sum(is_success(one.score) for one in group),
         "signals": [
-            {"kind": str(one.kind), "about": " > ".join(one.pattern or []) or "this task", "evidence": _evidence(one)}
+            {"kind": one.kind, "about": " > ".join(one.pattern or []) or "this task", "evidence": _evidence(one)}
             for one in shown.values()
         ],
         "attempts": [
@@ -250,7 +250,7 @@ def _group(group: Sequence[Trajectory], task: Task | None, fired: Mapping[str, S
                 "success": is_success(one.score),
                 "stop": str(one.stop_reason),
                 "failed": [name for name, passed in one.checks.items() if not passed],
-                "shows": sorted({str(signal.kind) for signal in fired[one.trajectory_id]}),
+                "shows": sorted({signal.kind for signal in fired[one.trajectory_id]}),
                 "turns": _turns(one.messages[1:]),
             }
             for one in group
