@@ -1,7 +1,7 @@
 """Stage `explore`: what the real environment does around the weaknesses of iteration t.
 
 Reads data/t/signals.jsonl, the trajectories that show them and the tasks; writes data/t/explorations.jsonl, and
-data/t/requests/explore with every request to an endpoint, its reply and what was spent. Run again after a kill, it pays
+data/t/requests/explore with every request to an endpoint, its reply and what was spent; its summary. Run again after a kill, it pays
 for nothing twice: scratch/requests has what was answered.
 """
 
@@ -13,6 +13,7 @@ from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
 from coevolve.core.records import Signal
 from coevolve.core.stage import run_iteration
+from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.endpoint.spending import metered
 from coevolve.environments.fingerprint import open_environment
@@ -36,6 +37,8 @@ def main(params: Params, t: int) -> None:
         explorer = make_explorer(params.explore, params.policy, environment, tasks, trajectories, policy, meter)
         explorations = explore(explorer, wanted, progress.update)
     write_jsonl(Paths.explorations(t), explorations)
+    figures = {"explorations": len(explorations), **meter.costs()}
+    write_summary(StageSummary("explore", t, figures, costs=list(figures), notes=meter.lost()))
     print(f"{Paths.explorations(t)}: {len(explorations)} of {len(wanted)} explorations found something{meter}")
 
 

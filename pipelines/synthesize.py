@@ -10,6 +10,7 @@ from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
 from coevolve.core.records import Exploration
 from coevolve.core.stage import run_iteration
+from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.endpoint.spending import metered
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.synthesize.synthesizer import make_synthesizer, synthesize
@@ -27,6 +28,10 @@ def main(params: Params, t: int) -> None:
         synthesizer = make_synthesizer(config, environment, tasks, params.seed, meter)
         candidates = synthesize(synthesizer, explorations, config.count, progress.update, config.withhold)
     write_jsonl(Paths.candidates(t), candidates)
+    figures = {"candidates": len(candidates), **meter.costs()}
+    write_summary(
+        StageSummary("synthesize", t, figures, columns=["candidates"], costs=list(figures), notes=meter.lost())
+    )
     print(f"{Paths.candidates(t)}: {len(candidates)} candidates of {len(explorations)} explorations{meter}")
 
 
