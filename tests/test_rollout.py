@@ -8,6 +8,7 @@ import pytest
 from coevolve.core.records import StopReason
 from coevolve.core.success import is_success
 from coevolve.core.task import Observation, ToolCall
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.policies.policy import Conversation, Reply
@@ -34,14 +35,14 @@ class Says:
         return [self._reply for _ in conversations]
 
 
-class Around:
+class Around(Miniworld):
     """miniworld with a session of another class."""
 
-    name, fingerprint, panels = "miniworld", "around", ()
-
     def __init__(self, session: type[MiniworldSession]) -> None:
-        self.open = session
-        self.tasks, self.tools, self.reference = WORLD.tasks, WORLD.tools, WORLD.reference
+        self._session = session
+
+    def open(self) -> MiniworldSession:
+        return self._session()
 
 
 def test_the_reference_policy_succeeds_and_its_corruption_fails() -> None:

@@ -125,8 +125,7 @@ class TestAppWorld:
         world.close()
 
     def test_scenarios_count_together(self, appworld: WorkerEnvironment) -> None:
-        scenario = appworld.scenario  # type: ignore[attr-defined]
-        assert {scenario(task) for task in appworld.tasks("test_normal")} == {"note"}
+        assert {appworld.scenario(task) for task in appworld.tasks("test_normal")} == {"note"}
 
     def test_without_data_it_says_how_to_get_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("APPWORLD_ROOT", str(tmp_path))
@@ -162,7 +161,7 @@ class TestTextWorld:
 
     def test_a_fresh_game_judges_the_state_that_a_reference_leaves(self, textworld: WorkerEnvironment) -> None:
         seed_task = textworld.tasks("seed")[0]
-        fresh = textworld.fresh_world(seed_task, 7)  # type: ignore[attr-defined]
+        fresh = textworld.fresh_world(seed_task, 7)
         session = textworld.open()
         session.reset(Task.create("textworld", "x", ["look around"], fresh, [[]]))
         commands = session.step(ToolCall("commands")).content

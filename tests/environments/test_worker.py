@@ -1,5 +1,6 @@
 """An environment in its own process: the same promises, and what happens when it crashes, hangs or prints."""
 
+import json
 import os
 import signal
 import subprocess
@@ -7,7 +8,9 @@ import sys
 import textwrap
 import threading
 import time
+import venv
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,8 @@ from coevolve.core.records import StopReason
 from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
 from coevolve.environments.contract import CHECKS
+from coevolve.environments.environment import Phrasebook
+from coevolve.environments.registry import make
 from coevolve.environments.worker import EnvironmentDied, WorkerEnvironment
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
@@ -89,6 +94,33 @@ def test_an_argument_larger_than_a_pipe_passes(plain: WorkerEnvironment) -> None
     session.reset(plain.tasks("seed")[0])
     assert session.step(ToolCall("find_contact", {"name": "x" * 10**7})).error
     session.close()
+
+
+def test_a_worker_needs_the_standard_library_alone(tmp_path: Path) -> None:
+    venv.create(tmp_path, symlinks=True)
+    bare = WorkerEnvironment("sql", "=sql", str(tmp_path / "bin/python"))
+    task = bare.tasks("seed")[0]
+    session = bare.open()
+    session.reset(task)
+    for call in bare.reference(task)[0]:
+        session.step(call)
+    assert session.score().reward == 1.0
+    assert bare.sources().items() >= make("sql").sources().items()
+    bare.close()
+
+
+def test_it_says_what_the_one_in_the_worker_says(plain: WorkerEnvironment) -> None:
+    here, task = make("miniworld"), plain.tasks("hard")[0]
+    for key in ("fingerprint", "panels", "more_splits", "quarantine"):
+        assert getattr(plain, key) == getattr(here, key), key
+    assert plain.category(task) == here.category(task) != here.category(plain.tasks("seed")[0])
+    assert plain.scenario(task) == here.scenario(task)
+    assert plain.fresh_world(task, 3) == here.fresh_world(task, 3) != task.world
+    assert as_lists(plain.phrasebook) == as_lists(here.phrasebook)
+
+
+def as_lists(book: Phrasebook) -> object:
+    return json.loads(json.dumps(asdict(book)))
 
 
 def test_a_broken_environment_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:

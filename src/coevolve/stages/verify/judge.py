@@ -7,6 +7,7 @@ unasked; it is no duplicate or near-duplicate, and overlaps no panel. Nothing in
 
 import json
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -22,6 +23,7 @@ from coevolve.core.io import missing, parse
 from coevolve.core.records import Candidate, Gate, Verdict
 from coevolve.core.seeding import derive_seed
 from coevolve.core.similarity import Index
+from coevolve.core.stage_summary import ACCEPTED, StageSummary
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, task_id_of
 from coevolve.environments.environment import Environment
@@ -282,3 +284,18 @@ def with_pass_rate(verdict: Verdict, task: Task | None, rates: Mapping[str, floa
         return verdict, task
     provenance = replace(task.provenance, pass_rate=rate) if task.provenance else None
     return replace(verdict, pass_rate=rate), replace(task, provenance=provenance)
+
+
+def summary(t: int, verdicts: Sequence[Verdict], samples: int) -> StageSummary:
+    """Of iteration ``t``, in which ``samples`` episodes measured each pass rate."""
+    accepted = [one for one in verdicts if one.accepted]
+    rates = [one.pass_rate for one in accepted if one.pass_rate is not None]
+    rejected = Counter(gate.name for one in verdicts for gate in one.gates if gate.passed is False)
+    figures = {
+        ACCEPTED: len(accepted),
+        "pass rate": sum(rates) / len(rates) if rates else None,
+        "pass rate episodes": len(rates) * samples,
+        **{f"rejected by {gate}": count for gate, count in sorted(rejected.items())},
+    }
+    plots = {"mean pass rate of what was accepted": ["pass rate"]}
+    return StageSummary("verify", t, figures, columns=[ACCEPTED], costs=["pass rate episodes"], plots=plots)
