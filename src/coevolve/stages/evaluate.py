@@ -14,6 +14,7 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
+from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 
 OUTCOMES = "outcomes.jsonl"  # in evaluations/t, and an artifact of the run that a model version comes from
@@ -35,7 +36,7 @@ class Outcome:
 
 
 def evaluate(
-    policy: Policy,
+    policy: Policy | Replicas,
     environment: Environment,
     panels: Mapping[str, Sequence[Task]],
     limits: Limits,
@@ -47,10 +48,10 @@ def evaluate(
     for name, tasks in panels.items():
         chosen = tasks[: config.tasks]
         # the same numbers for every policy, so that two evaluations differ by the policies alone
-        assignments = [RolloutRequest(task, derive_seed(seed, "evaluate", name, task.task_id)) for task in chosen]
+        requests = [RolloutRequest(task, derive_seed(seed, "evaluate", name, task.task_id)) for task in chosen]
         by_id = {task.task_id: task for task in chosen}
         with bar(len(chosen), f"evaluate {name}", "tasks") as progress:
-            episodes = rollout(policy, environment, assignments, limits, progress=progress.update)
+            episodes = rollout(policy, environment, requests, limits, progress=progress.update)
         for episode in scored(episodes):
             one = episode.trajectory
             outcomes.append(

@@ -11,18 +11,19 @@ from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import Knowledge
 from coevolve.policies.policy import Policy
+from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.explorer import accepted, found
 from coevolve.stages.explore.requests import Request
 
-BATCH = 64  # requests that are played together
+AT_ONCE = 256  # requests that are played together
 
 
 class PolicyExplorer:
     """See ``coevolve.stages.explore.explorer.Explorer``."""
 
     def __init__(
-        self, environment: Environment, policy: Policy, known: Knowledge, limits: Limits, max_calls: int
+        self, environment: Environment, policy: Policy | Replicas, known: Knowledge, limits: Limits, max_calls: int
     ) -> None:
         self._environment = environment
         self._policy = policy
@@ -31,15 +32,15 @@ class PolicyExplorer:
         self._max_calls = max_calls
 
     def explore(self, wanted: Sequence[Request]) -> Iterator[Exploration]:
-        for start in range(0, len(wanted), BATCH):
-            batch = wanted[start : start + BATCH]
-            assignments = [
+        for start in range(0, len(wanted), AT_ONCE):
+            batch = wanted[start : start + AT_ONCE]
+            requests = [
                 RolloutRequest(
                     Task.create(one.task.environment, "exploration", one.task.turns, one.world, [[]]), one.seed
                 )
                 for one in batch
             ]
-            episodes = rollout(self._policy, self._environment, assignments, self._limits)
+            episodes = rollout(self._policy, self._environment, requests, self._limits)
             for one, episode in zip(batch, episodes, strict=True):
                 calls = accepted(episode.trajectory, self._known)[: self._max_calls]
                 yield found(one, "policy", one.context, calls)
