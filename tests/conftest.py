@@ -14,6 +14,7 @@ import pytest
 from tests import ROOT
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("COEVOLVE_PROCESSES", "1")  # tests that want more say so
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 

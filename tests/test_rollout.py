@@ -1,6 +1,7 @@
 """Episodes through the one loop: every end has its reason, and environments step concurrently."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,7 +56,9 @@ def test_the_reference_policy_succeeds_and_its_corruption_fails() -> None:
 
 def test_episodes_come_in_the_order_of_assignments_whatever_the_batch() -> None:
     assignments = [RolloutRequest(task, 0, step=3, group=row, sample=1) for row, task in enumerate(TASKS)]
-    whole, parts = (rollout(ReferencePolicy(WORLD), WORLD, assignments, LIMITS, batch=size) for size in (64, 5))
+    whole, parts = (
+        rollout(ReferencePolicy(WORLD), WORLD, assignments, replace(LIMITS, batch=size)) for size in (64, 5)
+    )
     assert [one.trajectory for one in whole] == [one.trajectory for one in parts]
     assert [one.trajectory.task_id for one in whole] == [task.task_id for task in TASKS]
 

@@ -24,6 +24,7 @@ from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.endpoint_synthesizer import EndpointSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import verify
+from coevolve.stages.verify.library import Library
 from tests import ROOT
 from tests.endpoint.proxy import proxy
 
@@ -84,7 +85,7 @@ def test_reflection_guides_real_calls_that_become_verified_tasks(
     assert all(one.what_failed and one.where and one.why and one.ideas for one in reflections)
     candidates = written(one, found, 64)
     assert all(one.task.provenance and one.task.provenance.prompt_version for one in candidates)
-    judged = verify("miniworld", [json.dumps(asdict(one)) for one in candidates], TASKS, {}, 0.9, 1)
+    judged = verify("miniworld", [json.dumps(asdict(one)) for one in candidates], Library(TASKS, {}, 0.9))
     accepted = [task for verdict, task in judged if verdict.accepted and task]
     assert len(accepted) >= 5
     assert all(task.turns[0].startswith("please plan a ") for task in accepted)
