@@ -7,6 +7,7 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.seeding import generator
+from coevolve.core.success import is_success
 from coevolve.core.task import Score, Task, ToolCall
 from coevolve.environments.bfcl.bfcl_environment import CATEGORIES
 from coevolve.environments.bfcl.quarantine import QUARANTINE
@@ -170,7 +171,7 @@ def test_a_change_made_twice_is_not_strict() -> None:
         for call in calls:
             session.step(call)
         session.say("")
-    assert session.score().success
+    assert is_success(session.score().reward)
     assert not session.score().checks["strict"]
 
 
