@@ -1,10 +1,8 @@
 """One torch thread: on a busy machine two are slower, and results must not depend on it. And real model servers."""
 
 import os
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
+from tests.waiting import PATIENCE, answers, free_port, until
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -21,27 +20,19 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 @contextmanager
 def serving(model: Path, log: Path) -> Iterator[str]:
     """The URL of `transformers serve` with ``model``, a real OpenAI-compatible server."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [str(Path(sys.executable).parent / "transformers"), "serve", str(model), "--device", "cpu"]
     with log.open("w") as output:
         process = subprocess.Popen(
             [*command, "--port", str(port), "--host", "127.0.0.1"], stdout=output, stderr=subprocess.STDOUT
         )
     try:
-        deadline = time.monotonic() + 120
-        while True:
-            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.2)
+        until(lambda: process.poll() is not None or answers(port), "the server does not start")
+        assert process.poll() is None, log.read_text()
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="session")

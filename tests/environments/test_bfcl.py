@@ -22,7 +22,7 @@ Turns = list[list[ToolCall]]
 
 
 def ours(task: Task, turns: Turns) -> bool:
-    return judged(task, turns).success
+    return is_success(judged(task, turns).reward)
 
 
 def judged(task: Task, turns: Turns) -> Score:
@@ -152,7 +152,7 @@ def test_strict_is_an_outcome_of_its_own() -> None:
     assert judged(task, task.reference).checks["strict"]
     curious = [list(calls) for calls in task.reference]
     curious[refusing].append(ToolCall("pwd"))
-    assert judged(task, curious).success
+    assert is_success(judged(task, curious).reward)
     assert not judged(task, curious).checks["strict"]
     doubled = [list(calls) for calls in task.reference]
     where = next(turn for turn in doubled if any(call.name == "grep" for call in turn))

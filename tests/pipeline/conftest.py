@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests import ROOT
+from tests.waiting import PATIENCE
 
 SMALL: dict[str, dict[str, object]] = {
     "tasks": {"seed_tasks": 8},
@@ -54,9 +55,9 @@ class Project:
             place[key] = value
         file.write_text(yaml.safe_dump(raw, sort_keys=False))
 
-    def run(self, *command: str, check: bool = True, timeout: int = 600) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=timeout
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=PATIENCE
         )
         if check and done.returncode != 0:
             raise AssertionError(f"{' '.join(command)} failed:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")

@@ -15,7 +15,8 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.params import Tracking
 from coevolve.tracking.mlflow_sink import CHAMPION, MODEL, view
 from coevolve.tracking.run import start
-from tests.servers import free_port, serve, stop, store
+from tests.servers import serve, stop, store
+from tests.waiting import free_port
 
 CONFIG = Tracking(experiment="test", wandb="disabled")
 
