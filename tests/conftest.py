@@ -17,6 +17,21 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 
+LONG = ("tests/pipeline/test_repro", "tests/pipeline", "tests/stages/train")
+SHARED = ("project", "explorer_server", "tiny_server", "whole")  # fixtures that are dear and made once a session
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What runs in one process under `-n 2 --dist loadgroup`, in order: tests of one of SHARED, else of one module.
+
+    The longest come first, so that none is left alone at the end: those that run the pipeline, then those that train.
+    """
+    for item in items:
+        dear = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
+        item.add_marker(pytest.mark.xdist_group(dear[0] if dear else item.nodeid.partition("::")[0]))
+    items.sort(key=lambda item: next((n for n, place in enumerate(LONG) if item.nodeid.startswith(place)), len(LONG)))
+
+
 @contextmanager
 def serving(model: Path, log: Path) -> Iterator[str]:
     """The URL of `transformers serve` with ``model``, a real OpenAI-compatible server."""

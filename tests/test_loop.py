@@ -9,6 +9,7 @@ import pytest
 
 from coevolve.core.params import Explore
 from coevolve.core.records import SignalKind
+from coevolve.core.success import is_success
 from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
@@ -65,4 +66,4 @@ def test_trajectories_become_signals_and_signals_accepted_tasks(name: str, tmp_p
             [RolloutRequest(replace(task, split="x"), 0) for task in accepted],
             Limits(60, 10**6, 64, 60.0),
         )
-        assert sum(one.trajectory.success for one in episodes) == share * len(accepted)
+        assert sum(is_success(one.trajectory.score) for one in episodes) == share * len(accepted)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coevolve.core.records import StopReason
+from coevolve.core.success import is_success
 from coevolve.core.task import Observation, ToolCall
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
@@ -47,10 +48,10 @@ class Around:
 
 def test_the_reference_policy_succeeds_and_its_corruption_fails() -> None:
     right = rollout(ReferencePolicy(WORLD), WORLD, [RolloutRequest(task, 0) for task in TASKS], LIMITS)
-    assert all(one.trajectory.success for one in right)
+    assert all(is_success(one.trajectory.score) for one in right)
     assert {one.trajectory.stop_reason for one in right} == {StopReason.DONE}
     wrong = rollout(ReferencePolicy(WORLD, 1.0), WORLD, [RolloutRequest(task, 0) for task in TASKS], LIMITS)
-    assert not any(one.trajectory.success for one in wrong)
+    assert not any(is_success(one.trajectory.score) for one in wrong)
 
 
 def test_episodes_come_in_the_order_of_assignments_whatever_the_batch() -> None:
@@ -80,7 +81,7 @@ def test_every_end_has_its_reason(reply: Reply, reason: StopReason, turns: int) 
     (episode,) = rollout(Says(reply), WORLD, [RolloutRequest(TASKS[0], 0)], LIMITS)
     assert episode.trajectory.stop_reason is reason
     assert len(episode.replies) == turns
-    assert not episode.trajectory.success
+    assert not is_success(episode.trajectory.score)
 
 
 def test_tokens_are_counted_against_the_budget() -> None:
@@ -133,4 +134,4 @@ def test_environments_step_concurrently() -> None:
 
     assignments = [RolloutRequest(TASKS[0], seed) for seed in range(16)]
     episodes = rollout(ReferencePolicy(WORLD), Around(Meets), assignments, LIMITS)
-    assert all(one.trajectory.success for one in episodes)
+    assert all(is_success(one.trajectory.score) for one in episodes)

@@ -134,7 +134,7 @@ def test_episodes_of_a_crashed_worker_fail_with_that_reason_and_are_not_scored(w
     assert "last words" in episodes[0].trajectory.messages[-1]["content"]
     # at most those that shared its process; capacity is 4, so that later batches have a new one
     assert all(reason is StopReason.DONE for reason in reasons[4:])
-    assert all(one.trajectory.success for one in scored(episodes))
+    assert all(is_success(one.trajectory.score) for one in scored(episodes))
 
 
 def test_who_comes_too_many_waits(plain: WorkerEnvironment) -> None:
@@ -157,7 +157,7 @@ def test_who_comes_too_many_waits(plain: WorkerEnvironment) -> None:
 def test_play_takes_no_more_sessions_than_there_are(plain: WorkerEnvironment) -> None:
     assignments = [RolloutRequest(task, 0) for task in plain.tasks("seed")[:20]]
     episodes = rollout(ReferencePolicy(plain), plain, assignments, LIMITS)
-    assert all(one.trajectory.success for one in episodes)
+    assert all(is_success(one.trajectory.score) for one in episodes)
     assert sum(worker.sessions for worker in plain.pool.workers) == 0
 
 

@@ -79,7 +79,8 @@ class Project:
         )
 
 
-def clone(folder: Path) -> Project:
+def clone(folder: Path, cache: Path | None = None) -> Project:
+    """A clone in ``folder``. With ``cache``, a DVC cache that others share: what they ran is not run again."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,
@@ -99,14 +100,23 @@ def clone(folder: Path) -> Project:
     project.run("git", "init", "-q")
     project.run("git", "add", "-A")
     project.run("git", "commit", "-q", "-m", "clone")
+    if cache:
+        project.dvc("cache", "dir", "--local", str(cache))
     status = project.dvc("status", "base").stdout
     assert "up to date" in status, f"a clone would build the tiny policy: run `dvc commit -f base`\n{status}"
     return project
 
 
 @pytest.fixture(scope="session")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A DVC cache of this session, all its processes'."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Project:
     """A clone in which `dvc repro` has run once."""
-    made = clone(tmp_path_factory.mktemp("project"))
+    made = clone(tmp_path_factory.mktemp("project"), cache)
     made.dvc("repro")
     return made

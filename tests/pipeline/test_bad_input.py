@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.core.io import write_jsonl
+from coevolve.core.io import write_json, write_jsonl
+from coevolve.core.paths import Paths
 from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.trajectories import write_trajectories
+from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from tests import ROOT
 from tests.waiting import PATIENCE
@@ -26,6 +28,7 @@ TASKS = make("miniworld").tasks("seed")[:20]
 def folder(tmp_path: Path) -> Path:
     """A workspace as `tasks` and `train` leave it."""
     shutil.copy(ROOT / "params.yaml", tmp_path)
+    write_json(tmp_path / Paths.environment, identity(make("miniworld")))
     write_jsonl(tmp_path / "data/0/tasks.jsonl", TASKS)
     write_jsonl(tmp_path / "data/0/attempts.jsonl", [])
     write_jsonl(tmp_path / "data/0/signals.jsonl", [])

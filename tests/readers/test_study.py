@@ -93,7 +93,7 @@ def test_two_arms_are_compared_in_one_sentence() -> None:
 
 def test_every_arm_is_compared_with_its_start_and_a_cut_panel_by_its_parts() -> None:
     found = [
-        Result(one.arm, one.seed, {**one.success, "mail": [0.4, 0.1], "other tasks": [0.4, 0.4]}, one.room, 0)
+        Result(one.arm, one.seed, {**one.success, "mail": [0.4, 0.1], "other tasks": [0.4, 0.4]}, one.budget, 0)
         for one in results([0.10, 0.12, 0.11])
     ]
     text = report(STUDY.model_copy(update={"subsets": {"mail": ["find_mail"]}}), found)
