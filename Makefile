@@ -26,7 +26,7 @@ TORCH_INDEX ?=
 JOBS ?= 2
 
 # `kitchens` compiles its planner
-HOSTED := appworld openenv textworld $(if $(shell command -v g++),kitchens)
+HOSTED := appworld openenv textworld $(if $(shell sh -c 'command -v g++'),kitchens)
 BFCL := src/coevolve/environments/requirements/bfcl.txt
 
 .PHONY: environments repro test ui bench docs study lint lock install develop
@@ -54,7 +54,7 @@ repro: install
 	@$(BIN)/coevolve summary
 
 test: develop environments
-	COEVOLVE_REQUIRE_BFCL=1 $(BIN)/python -m pytest -n $(JOBS)
+	COEVOLVE_REQUIRE_BFCL=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations 25
 
 # environments with virtual environments of their own, in scratch/environments
 environments: install
