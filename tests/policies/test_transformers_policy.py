@@ -12,9 +12,10 @@ from coevolve.environments.registry import make
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
 from tests import ROOT
+from tests.waiting import PATIENCE
 
 WORLD = make("miniworld")
-LIMITS = Limits(max_turns=8, episode_tokens=300, reply_tokens=64, max_seconds=60.0)
+LIMITS = Limits(max_turns=8, episode_tokens=300, reply_tokens=64, max_seconds=PATIENCE)
 MODEL, TOKENIZER = load(ROOT / "policies/0")
 
 

@@ -17,7 +17,8 @@ from coevolve.core.params import Evaluate, Tracking
 from coevolve.stages.report.champion import Gate
 from coevolve.tracking.mlflow_sink import CHAMPION, MODEL, view
 from coevolve.tracking.run import start
-from tests.servers import free_port, serve, stop, store
+from tests.servers import serve, stop, store
+from tests.waiting import free_port
 
 CONFIG = Tracking(experiment="test", wandb="disabled")
 
