@@ -1,7 +1,7 @@
 # make repro   run the loop, then print what came of it
 # make test    run every test
 # make ui      open MLflow on what ran (http://127.0.0.1:5000)
-# make bench   print the ratios that the README quotes
+# make bench   print the figures of docs/measured.md
 # make docs    build the documentation into site/
 # make study   run the ablation: arms x seeds as DVC experiments (hours; goes on where it stopped)
 # make lint    ruff and mypy

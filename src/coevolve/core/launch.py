@@ -35,7 +35,7 @@ def wanted(config: Launch) -> bool:
 
 
 def machine() -> int:
-    """Of a launch on several, the number of this one."""
+    """The number of this machine in a launch on several."""
     return int(os.environ.get(MACHINE, "0"))
 
 
