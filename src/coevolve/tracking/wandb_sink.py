@@ -7,6 +7,7 @@ The stages of a DVC experiment are runs of one group, which stands for MLflow's 
 import json
 import os
 import uuid
+from pathlib import Path
 from typing import Any
 
 from coevolve.core import dvc
