@@ -9,10 +9,11 @@ from coevolve.core.paths import Paths
 from coevolve.core.processes import available
 from coevolve.core.progress import bar
 from coevolve.core.stage import run_iteration
+from coevolve.core.stage_summary import write_summary
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies.loading import open_policy
 from coevolve.rollout import Limits
-from coevolve.stages.verify.judge import read_lines, verify
+from coevolve.stages.verify.judge import read_lines, summary, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_rates, with_pass_rate
 
@@ -45,6 +46,7 @@ def main(params: Params, t: int) -> None:
     judged = [with_pass_rate(verdict, task, rates) for verdict, task in judged]
     write_jsonl(Paths.verified(t) / "verdicts.jsonl", (verdict for verdict, _ in judged))
     write_jsonl(Paths.verified(t) / "accepted.jsonl", (task for verdict, task in judged if verdict.accepted))
+    write_summary(summary(t, [verdict for verdict, _ in judged], config.pass_rate_samples))
     print(f"{Paths.verified(t)}: {len(accepted)} of {len(lines)} candidates accepted")
 
 

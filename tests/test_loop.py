@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.core.params import Explore
-from coevolve.core.records import SignalKind
+from coevolve.core.params import Explore, Signals
+from coevolve.core.success import is_success
 from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
@@ -18,6 +18,7 @@ from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.signals.extract import extract
+from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
@@ -25,6 +26,7 @@ from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
 
 CONFIG = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=128, max_calls=8, tries=12)
+SIGNALS = Signals(window=5, rare_threshold=2.0, kinds=list(KINDS))
 
 
 @pytest.mark.parametrize("name", ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])])
@@ -43,10 +45,10 @@ def test_trajectories_become_signals_and_signals_accepted_tasks(name: str, tmp_p
         trajectories += [episode.trajectory for episode in episodes]
     write_trajectories(tmp_path / "trajectories.parquet", trajectories)
     with open_table(tmp_path / "trajectories.parquet") as table:
-        signals = list(extract(table, 0, 5, 2.0, list(SignalKind)))
-    assert {signal.kind for signal in signals} == set(SignalKind)
+        signals = list(extract(table, 0, SIGNALS))
+    assert {signal.kind for signal in signals} == set(KINDS)
 
-    wanted = requests(environment, tasks, trajectories, signals, CONFIG.explorations, 0, 0)
+    wanted = requests(environment, tasks, trajectories, signals, CONFIG, 0, 0)
     found = explore(
         ScriptedExplorer(environment, learn(environment, tasks, trajectories), CONFIG), wanted, lambda count: None
     )
@@ -66,4 +68,4 @@ def test_trajectories_become_signals_and_signals_accepted_tasks(name: str, tmp_p
             [RolloutRequest(replace(task, split="x"), 0) for task in accepted],
             Limits(60, 10**6, 64, 60.0),
         )
-        assert sum(one.trajectory.success for one in episodes) == share * len(accepted)
+        assert sum(is_success(one.trajectory.score) for one in episodes) == share * len(accepted)

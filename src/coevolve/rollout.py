@@ -76,12 +76,12 @@ def rollout(
 ) -> list[Episode]:
     """An episode for each request, in order. Replicas play a batch each at a time; ``workers`` sessions step at a time.
 
-    No more episodes run at once than the environment has sessions (its ``capacity``, if it has one).
+    No more episodes run at once than the environment has sessions (its ``capacity``).
     ``progress`` is called with the number of episodes that have just ended. An environment that breaks ends its
     episode with ``ENVIRONMENT_FAILED``: leave those out of statistics, they say nothing about the agent.
     """
-    capacity = getattr(environment, "capacity", len(requests))
-    size = max(min(limits.batch, capacity), 1)
+    capacity = environment.capacity or max(len(requests), 1)
+    size = min(limits.batch, capacity)
     batches = [requests[start : start + size] for start in range(0, len(requests), size)]
     lock = threading.Lock()
 
@@ -246,8 +246,7 @@ class _Running:
                 self._hear(turn.role, turn.content)
                 self.conversation.tools = turn.tools if turn.tools is not None else self.conversation.tools
             return turn.done
-        if begin := getattr(self.session, "begin_reply", None):
-            begin()
+        self.session.begin_reply()
         for call in reply.calls:
             turn = self.session.step(call)
             if self._abandoned:

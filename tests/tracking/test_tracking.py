@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Tracking
+from coevolve.core.hashing import policy_hash
+from coevolve.core.params import Evaluate, Tracking
+from coevolve.stages.report.champion import Gate
 from coevolve.tracking.mlflow_sink import CHAMPION, MODEL, view
 from coevolve.tracking.run import start
 from tests.servers import free_port, serve, stop, store
@@ -65,14 +67,13 @@ def test_runs_datasets_models_children_traces_and_the_champion(root: Path) -> No
         run.dataset(data, "training")
         for step in range(3):
             run.metrics({"success": step / 2}, step)
-    from coevolve.core.hashing import policy_hash
 
     with start(CONFIG, "evaluate/1") as run:
         run.model(1, policy, {"validation": 0.5})
     with start(CONFIG, "pipeline") as run:
         run.child("train/0")
         run.artifact(data)
-        run.challenge(policy_hash(policy), gate(4))
+        run.challenge(gate(policy, 4))
         run.trace(TRAJECTORY)
     (train,) = runs(uri, "train/0")
     (pipeline,) = runs(uri, "pipeline")
@@ -90,24 +91,18 @@ def test_runs_datasets_models_children_traces_and_the_champion(root: Path) -> No
     assert journals(root) == []
 
 
-def gate(solved: int) -> dict[str, Any]:
-    return {
-        "panel": "validation",
-        "scores": {f"{n:016x}": float(n < solved) for n in range(64)},
-        "outcomes": "outcomes.jsonl",
-        "config": {"tasks": 64, "temperature": 0.0, "bootstrap": 200, "confidence": 0.95},
-        "max_regressions": 0.25,
-        "seed": 0,
-    }
+def gate(policy: Path, solved: int) -> dict[str, Any]:
+    scores = {f"{n:016x}": float(n < solved) for n in range(64)}
+    config = Evaluate(tasks=64, temperature=0.0, bootstrap=200, confidence=0.95)
+    return Gate(policy_hash(policy), "validation", scores, 0.25, config, 0).as_dict()
 
 
 def challenge(
     root: Path, t: int, solved: int, measured: bool = True, before: Callable[[], object] = lambda: None
 ) -> Any:
     """Version ``t``, of a policy that solves so many of 64 tasks, after it has challenged for the alias."""
-    from coevolve.core.hashing import policy_hash
     from coevolve.core.io import write_jsonl
-    from coevolve.stages.evaluate import Outcome
+    from coevolve.core.outcomes import Outcome
 
     policy = root / f"policies/{t}"
     policy.mkdir(parents=True)
@@ -122,7 +117,7 @@ def challenge(
         run.model(t, policy, {"validation": solved / 64})
     before()
     with start(CONFIG, "pipeline") as run:
-        run.challenge(policy_hash(policy), gate(solved))
+        run.challenge(gate(policy, solved))
     return version(root, t)
 
 

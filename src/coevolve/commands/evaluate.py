@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from coevolve.core.errors import CoevolveError
 
 if TYPE_CHECKING:
+    from coevolve.core.outcomes import Outcome
     from coevolve.core.params import Evaluate
     from coevolve.environments.environment import Environment
     from coevolve.policies.policy import Policy
-    from coevolve.stages.evaluate import Outcome
 
 HELP = """
 POLICY is a transformers model directory with a chat template, such as policies/0; `endpoint`, a model that an
@@ -82,8 +82,8 @@ def run(args: argparse.Namespace) -> int:
     for split, tasks in splits.items():
         ours = [one for one in outcomes if one.panel == split]
         _print(split, ours, quarantined(environment, tasks), config, args.seed)
-        if scenario := getattr(environment, "scenario", None):
-            groups = {task.task_id: scenario(task) for task in tasks}
+        groups = {task.task_id: environment.scenario(task) for task in tasks}
+        if len(set(groups.values())) < len(groups):
             print(f"scenarios of which every task succeeds: {_scenarios(ours, groups):.3f}")
     if len(outcomes) < played:
         print(f"{played - len(outcomes)} episodes are left out: the environment broke in them")
@@ -152,7 +152,7 @@ def _print(split: str, outcomes: Sequence["Outcome"], bad: set[str], config: "Ev
     from rich.console import Console
     from rich.table import Table
 
-    from coevolve.stages.evaluate import interval
+    from coevolve.core.outcomes import interval
 
     table = Table(title=split, box=box.SIMPLE_HEAD, title_justify="left")
     strict = any("strict" in one.checks for one in outcomes)

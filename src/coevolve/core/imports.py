@@ -9,8 +9,6 @@ import hashlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from ruamel.yaml import YAML
-
 SOURCE = Path(__file__).parents[2]  # the folder that holds our package
 PACKAGE = "coevolve"
 ENVIRONMENTS = f"src/{PACKAGE}/environments"  # a dependency of stage `tasks`, which notes what they are
@@ -33,6 +31,7 @@ CARRIERS = frozenset(
         "core/stage",
         "environments/fingerprint",
         "environments/registry",
+        "environments/sources",
         "stages/train/progress_bar",
         "tracking/mlflow_sink",
         "tracking/run",
@@ -110,6 +109,8 @@ def is_code(dependency: str) -> bool:
 
 def main() -> None:
     """Write the code that each stage depends on into dvc.yaml."""
+    from ruamel.yaml import YAML  # not at hand in workers, which ask for the closure of an environment
+
     file = SOURCE.parent / "dvc.yaml"
     yaml = YAML()
     yaml.width, yaml.preserve_quotes = 1000, True

@@ -62,6 +62,11 @@ class Paths:
         return Paths.data(t) / "verified"
 
     @staticmethod
+    def summary(t: int, stage: str) -> Path:
+        """What a stage says of iteration t in figures."""
+        return Paths.data(t) / "summary" / f"{stage}.json"
+
+    @staticmethod
     def watch(t: int) -> Path:
         """What the watchdogs say of iteration t."""
         return Paths.data(t) / "watch.json"

@@ -17,6 +17,7 @@ from coevolve.core.io import read_jsonl_objects
 from coevolve.core.params import Launch, Train
 from coevolve.core.params import load as load_params
 from coevolve.core.records import StopReason
+from coevolve.core.success import is_success
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
@@ -91,7 +92,7 @@ def test_episodes_that_the_environment_broke_are_in_no_figure(tmp_path: Path) ->
     whole = [one for one in trajectories if one.stop_reason is not StopReason.ENVIRONMENT_FAILED]
     assert 0 < len(whole) < len(trajectories)
     ((_, row),) = read_jsonl_objects(tmp_path / "metrics.jsonl")
-    assert row["success"] == sum(one.success for one in whole) / len(whole) > 0
+    assert row["success"] == sum(is_success(one.score) for one in whole) / len(whole) > 0
     assert row["score"] == sum(one.score for one in whole) / len(whole)
 
 

@@ -10,13 +10,14 @@ import torch
 from coevolve.core import launch
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects
+from coevolve.core.outcomes import metrics
 from coevolve.core.params import Train
 from coevolve.core.task import Observation, Score
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits
-from coevolve.stages.evaluate import evaluate, metrics
+from coevolve.stages.evaluate import evaluate
 from coevolve.stages.train import grpo
 from coevolve.stages.train.learner import Job, Settings
 from coevolve.stages.train.setup import adapters, common
@@ -99,7 +100,7 @@ def test_qwen3_trains_resumes_merges_and_is_evaluated(tmp_path: Path, monkeypatc
     policy = TransformersPolicy(*load(tmp_path / "whole/policy"), 0.0, ACTING.template)
     panel = {"validation": WORLD.tasks("validation")[:3]}
     outcomes = evaluate(policy, Parity(), panel, Limits.of(ACTING), PARAMS.evaluate, 0)
-    assert metrics(outcomes, PARAMS.evaluate, 0)["validation"]["tasks"] == 3
+    assert metrics(outcomes, PARAMS.evaluate, 0)["validation"].tasks == 3
 
 
 def test_a_layer_that_does_not_exist_is_named_with_those_that_do() -> None:

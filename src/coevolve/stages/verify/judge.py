@@ -6,6 +6,7 @@ unasked; it is no duplicate or near-duplicate, and overlaps no panel. Nothing in
 """
 
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.io import missing
 from coevolve.core.processes import WorkerDied, Workers
 from coevolve.core.records import Candidate, Gate, Verdict
+from coevolve.core.stage_summary import ACCEPTED, StageSummary
 from coevolve.core.task import Task
 from coevolve.environments.registry import make
 from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, library_gates, read
@@ -167,3 +169,18 @@ def read_lines(path: Path) -> list[str]:
             return [line.rstrip("\n") for line in file if line.strip()]
     except FileNotFoundError:
         raise missing(path) from None
+
+
+def summary(t: int, verdicts: Sequence[Verdict], samples: int) -> StageSummary:
+    """Of iteration ``t``, in which ``samples`` episodes measured each pass rate."""
+    accepted = [one for one in verdicts if one.accepted]
+    rates = [one.pass_rate for one in accepted if one.pass_rate is not None]
+    rejected = Counter(gate.name for one in verdicts for gate in one.gates if gate.passed is False)
+    figures = {
+        ACCEPTED: len(accepted),
+        "pass rate": sum(rates) / len(rates) if rates else None,
+        "pass rate episodes": len(rates) * samples,
+        **{f"rejected by {gate}": count for gate, count in sorted(rejected.items())},
+    }
+    plots = {"mean pass rate of what was accepted": ["pass rate"]}
+    return StageSummary("verify", t, figures, columns=[ACCEPTED], costs=["pass rate episodes"], plots=plots)
