@@ -1,16 +1,20 @@
-"""Stage `evaluate`: policies/t on every frozen panel. Writes evaluations/t/outcomes.jsonl and metrics.json.
+"""Stage `evaluate`: policies/t on every frozen panel. Writes evaluations/t/outcomes.jsonl and metrics.json, and its summary.
 
 Logs a run to MLflow and registers the policy as a version of `coevolve-policy`.
 """
 
+from dataclasses import asdict
+
 from coevolve.core.io import read_tasks, write_json, write_jsonl
+from coevolve.core.outcomes import OUTCOMES, metrics
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.stage import run_iteration
+from coevolve.core.stage_summary import write_summary
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies.loading import open_policy
 from coevolve.rollout import Limits
-from coevolve.stages.evaluate import OUTCOMES, evaluate, metrics
+from coevolve.stages.evaluate import evaluate, summary
 from coevolve.tracking.run import start
 
 
@@ -27,11 +31,14 @@ def main(params: Params, t: int) -> None:
         outcomes = evaluate(policy, environment, panels, limits, config, params.seed)
         found = metrics(outcomes, config, params.seed)
         write_jsonl(folder / OUTCOMES, outcomes)
-        write_json(folder / "metrics.json", found)
-        figures = {f"{panel}/{key}": one[key] for panel, one in found.items() for key in ("success", "score", "turns")}
+        write_json(folder / "metrics.json", {panel: asdict(one) for panel, one in found.items()})
+        write_summary(summary(t, found))
+        figures = {
+            f"{panel}/{key}": getattr(one, key) for panel, one in found.items() for key in ("success", "score", "turns")
+        }
         run.metrics(figures, t)
         run.artifact(folder / OUTCOMES)
-        run.model(t, Paths.policy(t), {panel: one["success"] for panel, one in found.items()})
+        run.model(t, Paths.policy(t), {panel: one.success for panel, one in found.items()})
 
 
 if __name__ == "__main__":

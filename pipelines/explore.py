@@ -1,9 +1,11 @@
 """Stage `explore`: what the real environment does around the weaknesses of iteration t.
 
 Reads data/t/signals.jsonl, the trajectories that show them and the tasks; writes data/t/explorations.jsonl, and
-data/t/requests/explore with every request to an endpoint, its reply and what was spent. Run again after a kill, it pays
+data/t/requests/explore with every request to an endpoint, its reply and what was spent; its summary. Run again after a kill, it pays
 for nothing twice: scratch/requests has what was answered.
 """
+
+from functools import partial
 
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.params import Params
@@ -11,30 +13,33 @@ from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
 from coevolve.core.records import Signal
 from coevolve.core.stage import run_iteration
+from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.endpoint.spending import metered
 from coevolve.environments.fingerprint import open_environment
+from coevolve.policies.loading import open_policy
 from coevolve.stages.explore.explorer import explore, make_explorer
 from coevolve.stages.explore.requests import requests
 
 
 def main(params: Params, t: int) -> None:
-    config = params.explore
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment)
-    signals = read_jsonl(Paths.signals(t), Signal) if config.guidance == "signals" else []
+    signals = read_jsonl(Paths.signals(t), Signal)
     trajectories = read_trajectories(Paths.trajectories(t))
-    count = 0 if config.schedule == "upfront" and t > 0 else config.explorations
-    wanted = requests(environment, tasks, trajectories, signals, count, t, params.seed)
-    asked, folder = config.explorer == "endpoint", Paths.requests(t, "explore")
+    wanted = requests(environment, tasks, trajectories, signals, params.explore, t, params.seed)
+    policy = partial(open_policy, Paths.policy(t + 1), params.policy, params.train.temperature)
+    asked, folder = params.explore.explorer == "endpoint", Paths.requests(t, "explore")
     with (
         bar(len(wanted), f"explore {t}", "explorations") as progress,
         metered(params.endpoint, asked, folder, progress) as meter,
     ):
-        explorer = make_explorer(params, environment, tasks, trajectories, Paths.policy(t + 1), meter)
-        found = explore(explorer, wanted, progress.update)
-    write_jsonl(Paths.explorations(t), found)
-    print(f"{Paths.explorations(t)}: {len(found)} of {len(wanted)} explorations found something{meter}")
+        explorer = make_explorer(params.explore, params.policy, environment, tasks, trajectories, policy, meter)
+        explorations = explore(explorer, wanted, progress.update)
+    write_jsonl(Paths.explorations(t), explorations)
+    figures = {"explorations": len(explorations), **meter.costs()}
+    write_summary(StageSummary("explore", t, figures, costs=list(figures), notes=meter.lost()))
+    print(f"{Paths.explorations(t)}: {len(explorations)} of {len(wanted)} explorations found something{meter}")
 
 
 if __name__ == "__main__":

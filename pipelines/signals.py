@@ -4,19 +4,26 @@ Reads data/t/trajectories.parquet and data/t/attempts.jsonl; writes data/t/signa
 with the attempts of iteration t added.
 """
 
-from coevolve.core.io import write_jsonl
+from collections import Counter
+
+from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
+from coevolve.core.records import Signal
 from coevolve.core.stage import run_iteration
+from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.stages.signals.extract import extract
+from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.table import open_table
 
 
 def main(params: Params, t: int) -> None:
-    config = params.signals
     with open_table(Paths.trajectories(t), Paths.attempts(t)) as table:
-        signals = extract(table, t, config.window, config.rare_threshold, config.kinds)
+        signals = extract(table, t, params.signals)
         write_jsonl(Paths.signals(t), signals)
+        found = Counter(one.kind for one in read_jsonl(Paths.signals(t), Signal))
+        counts = {kind: found[kind] for kind in KINDS}
+        write_summary(StageSummary("signals", t, counts, columns=list(counts)))
         write_jsonl(Paths.attempts(t + 1), (visit.attempt for visit in table.visits()))
 
 

@@ -8,6 +8,7 @@ from coevolve.core.io import write_json, write_jsonl
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.stage import run
+from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from coevolve.stages.tasks import start
@@ -19,6 +20,7 @@ def main(params: Params) -> None:
     write_json(Paths.environment, identity(environment))
     write_jsonl(Paths.tasks(0), first.seed)
     write_jsonl(Paths.attempts(0), [])
+    write_summary(StageSummary("tasks", 0, {TASKS: len(first.seed)}, columns=[TASKS]))
     print(f"{Paths.tasks(0)}: {len(first.seed)} tasks")
     for panel, tasks in first.panels.items():
         write_jsonl(Paths.panel(panel), tasks)

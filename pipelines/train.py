@@ -11,13 +11,15 @@ from pathlib import Path
 from coevolve.core import launch
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.imports import digest
-from coevolve.core.io import read_tasks
+from coevolve.core.io import read_jsonl_objects, read_tasks
 from coevolve.core.params import Params, Tracking
 from coevolve.core.paths import Paths
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage import run_iteration
+from coevolve.core.stage_summary import write_summary
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
+from coevolve.stages.train.figures import summary
 from coevolve.stages.train.learner import Job, Settings, learner
 from coevolve.tracking.run import start
 
@@ -62,6 +64,9 @@ def _learn(settings: Settings, environment: Environment, job: Job, tracking: Tra
             tracked.params({**place, **dict(settings.train), **dict(own), **dict(settings.launch)})
             tracked.dataset(Paths.tasks(job.iteration), "training")
         learn(settings, environment, job, lambda step, figures: tracked.metrics(figures, step) if tracked else None)
+    if launch.is_main():
+        steps = [row for _, row in read_jsonl_objects(job.metrics)]
+        write_summary(summary(job.iteration, steps, settings.train.group_size))
     return 0
 
 

@@ -9,6 +9,7 @@ from coevolve.core.io import read_jsonl_objects, read_tasks, write_jsonl
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.stage import run_iteration
+from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.validate import validate, write
 
@@ -28,6 +29,12 @@ def main(params: Params, t: int) -> None:
             "then mend the data or the limit in params.yaml, section validate"
         )
     write_jsonl(Paths.tasks(t + 1), found.tasks)
+    figures = {
+        TASKS: len(found.tasks),
+        "families": found.metrics["families"],
+        "rows in quarantine": len(found.quarantine),
+    }
+    write_summary(StageSummary("validate", t + 1, figures, columns=[TASKS]))
     print(f"{Paths.tasks(t + 1)}: {len(found.tasks)} tasks, {len(found.quarantine)} rows in quarantine")
 
 

@@ -11,9 +11,10 @@ from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt, Verdict
 from coevolve.core.stage import run_iteration
+from coevolve.core.stage_summary import write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.fingerprint import open_environment
-from coevolve.stages.watch import indicators, measure
+from coevolve.stages.watch import indicators, measure, summary
 
 
 def main(params: Params, t: int) -> None:
@@ -31,6 +32,7 @@ def main(params: Params, t: int) -> None:
     )
     found = indicators(values, params.watch)
     write_json(Paths.watch(t), {one.name: one.as_dict() for one in found})
+    write_summary(summary(t, found))
     past = [one for one in found if one.past]
     for one in past:
         print(f"{one.state}: {one}")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.core.params import Explore
-from coevolve.core.records import SignalKind
+from coevolve.core.params import Explore, Signals
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.registry import make
@@ -19,12 +18,15 @@ from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.signals.extract import extract
+from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import verify
+from coevolve.stages.verify.library import Library
 
 CONFIG = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=128, max_calls=8, tries=12)
+SIGNALS = Signals(window=5, rare_threshold=2.0, kinds=list(KINDS))
 
 
 @pytest.mark.parametrize("name", ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])])
@@ -43,17 +45,17 @@ def test_trajectories_become_signals_and_signals_accepted_tasks(name: str, tmp_p
         trajectories += [episode.trajectory for episode in episodes]
     write_trajectories(tmp_path / "trajectories.parquet", trajectories)
     with open_table(tmp_path / "trajectories.parquet") as table:
-        signals = list(extract(table, 0, 5, 2.0, list(SignalKind)))
-    assert {signal.kind for signal in signals} == set(SignalKind)
+        signals = list(extract(table, 0, SIGNALS))
+    assert {signal.kind for signal in signals} == set(KINDS)
 
-    wanted = requests(environment, tasks, trajectories, signals, CONFIG.explorations, 0, 0)
+    wanted = requests(environment, tasks, trajectories, signals, CONFIG, 0, 0)
     found = explore(
         ScriptedExplorer(environment, learn(environment, tasks, trajectories), CONFIG), wanted, lambda count: None
     )
     assert {one for exploration in found for one in exploration.signal_ids} <= {one.signal_id for one in signals}
     candidates = synthesize(ScriptedSynthesizer(environment, tasks, 0), found, 64, lambda count: None)
     panels = {panel: environment.tasks(panel) for panel in environment.panels}
-    judged = verify(name, [json.dumps(asdict(one)) for one in candidates], tasks, panels, 0.9, 2)
+    judged = verify(name, [json.dumps(asdict(one)) for one in candidates], Library(tasks, panels, 0.9), processes=2)
     accepted = [task for verdict, task in judged if verdict.accepted and task]
     assert len(accepted) >= 30
     assert all(task.provenance and task.provenance.signal_ids for task in accepted)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.records import SignalKind
 from coevolve.core.task import ToolCall
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.registry import make
@@ -19,7 +18,7 @@ from coevolve.policies.transformers_policy import load
 from coevolve.prompts.prompt import prompt
 from coevolve.stages.base.recipe import example, supervise
 from coevolve.stages.base.tokenizer import build
-from coevolve.stages.explore.endpoint_explorer import MEANING
+from coevolve.stages.signals.kinds import KINDS
 from tests import ROOT
 
 TITLES = ("yoga", "exam", "dinner", "concert", "workshop", "meeting", "hike", "picnic")
@@ -49,21 +48,22 @@ def _conversations(count: int) -> Iterator[list[dict[str, str]]]:
         plan = ToolCall("add_event", {"title": title, "day": day})
         fill = ToolCall("top_up", {"amount": amount})
         event = json.dumps({"id": f"e{rng.randrange(10, 99)}"}, separators=(",", ":"))
-        kind = rng.choice(list(SignalKind))
+        kind = rng.choice(list(KINDS.values()))
         if number % 3 == 0:
             calls = rng.choice(tasks).reference[0]
             trajectory = "\n".join(f"{call.name}({json.dumps(call.arguments)}) -> []" for call in calls)
             text = prompt("reflect").fill(
-                kind=str(kind), meaning=MEANING[kind], instruction=_instruction(rng, tasks),
+                kind=kind.name, meaning=kind.meaning, instruction=_instruction(rng, tasks),
                 trajectory=trajectory, score="0", tools=tools,
             )  # fmt: skip
             yield [{"role": "user", "content": text}, {"role": "assistant", "content": json.dumps(REFLECTION)}]
         elif number % 3 == 1:
             told = {"instruction": _instruction(rng, tasks), "calls": "8"}
             if rng.random() < 0.3:
-                text = prompt("explore_random").fill(**told)
+                names = rng.sample([tool["function"]["name"] for tool in world.tools()], 3)
+                text = prompt("explore_tools").fill(ideas=f"- use {', '.join(names)}", **told)
             else:
-                why = rng.choice([f"{REFLECTION['what_failed']} {REFLECTION['why']}", MEANING[kind]])
+                why = rng.choice([f"{REFLECTION['what_failed']} {REFLECTION['why']}", kind.meaning])
                 ideas = "\n".join(f"- {idea}" for idea in REFLECTION["try"])
                 text = prompt("explore").fill(why=why, ideas=ideas, **told)
             yield [

@@ -14,9 +14,9 @@ SECRET = "-".join(["sk", "not", "to", "be", "found", "anywhere", "42"])  # in on
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory, explorer_server: tuple[str, str]) -> Project:
+def asked(tmp_path_factory: pytest.TempPathFactory, explorer_server: tuple[str, str], cache: Path) -> Project:
     """A clone in which `dvc repro` has run once with an endpoint."""
-    project = clone(tmp_path_factory.mktemp("asked"))
+    project = clone(tmp_path_factory.mktemp("asked"), cache)
     project.environment["OPENAI_API_KEY"] = SECRET
     project.set(
         explore__explorer="endpoint",
@@ -39,7 +39,7 @@ def test_the_report_says_what_was_spent_and_lineage_holds(asked: Project) -> Non
     for task in accepted:
         assert task.provenance and task.provenance.prompt_version
         assert task.provenance.prompt_version.startswith("synthesize-")
-        assert explorations[task.provenance.exploration_id].context["prompts"]
+        assert explorations[task.provenance.exploration_id].prompts
     spent = json.loads((folder / "report/summary.json").read_text())["spent"]
     lines = [
         (folder / f"data/0/requests/{stage}/requests.jsonl").read_text().count("\n")

@@ -2,21 +2,33 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.core.outcomes import Outcome
 from coevolve.core.params import Evaluate
+from coevolve.core.stage_summary import StageSummary
 from coevolve.readers.compare import Side, differences, gains, history
-from coevolve.stages.evaluate import Outcome
+from coevolve.stages.report.champion import Champion
+from coevolve.stages.report.summary import Summary
 
 CONFIG = Evaluate(tasks=1, temperature=0.0, bootstrap=500, confidence=0.95)
-SUMMARY = {
-    "tasks": [64, 80, 96],
-    "iterations": [
-        {"t": t, "signals": {"rare": 3, "boundary": t}, "accepted": 16, "train": {"steps": 20, "groups": 300.0}}
-        for t in (0, 1)
+SUMMARY = Summary(
+    run="0123",
+    environment="e",
+    seed=0,
+    confidence=0.95,
+    champion=Champion("test", 0, []),
+    budget={"gradient steps": 40},
+    policies=[{}, {}, {}],
+    stages=[
+        *(StageSummary("validate", t, {"tasks": size}, ["tasks"]) for t, size in enumerate((64, 80, 96))),
+        *(StageSummary("train", t, {"gradient steps": 20}, costs=["gradient steps"]) for t in (0, 1)),
+        *(StageSummary("signals", t, {"rare": 3, "boundary": t}, ["rare", "boundary"]) for t in (0, 1)),
+        *(StageSummary("verify", t, {"pass rate": 0.4 + 0.2 * t}, ["pass rate"]) for t in (0, 1)),
     ],
-}
+)
 
 
 def side(name: str, solved: dict[str, bool], t: int = 2, **params: object) -> Side:
@@ -54,8 +66,10 @@ def test_gain_is_what_was_won_less_what_was_lost(rows: list[tuple[bool, bool]]) 
 
 def test_history_is_of_the_iterations_before_the_policy() -> None:
     whole = side("a", {})
-    assert history(whole) == {
-        "tasks trained on": 80, "tasks synthesized": 16, "gradient steps": 40, "groups played": 600,
-        "rare signals": 6, "boundary signals": 1,
+    found = history(whole)
+    assert found.pop("pass rate") == pytest.approx(0.5)
+    assert found == {
+        "tasks trained on": 80, "of them added by the loop": 16, "gradient steps": 40, "rare": 6, "boundary": 1,
     }  # fmt: skip
+    assert history(replace(whole, t=1))["gradient steps"] == 20
     assert history(replace(whole, t=0))["tasks trained on"] == 0

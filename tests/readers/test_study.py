@@ -1,6 +1,7 @@
 """Means, intervals and words of a study: what the numbers support, and no more."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ STUDY = Study(question="Why?", seeds=[0, 1, 2], panel="test", against=["static"]
 
 
 def run(arm: str, seed: int, last: float) -> Result:
-    return Result(
-        arm, seed, {"test": [0.5, last], "hard": [0.1, 0.1]}, {"training episodes": 100}, 16, "0123abc", f"{arm}{seed}"
-    )
+    figures = {"tasks added": 16, "training episodes": 100 + seed, "gradient steps": 60}
+    costs = ["training episodes", "gradient steps"]
+    return Result(arm, seed, {"test": [0.5, last], "hard": [0.1, 0.1]}, figures, costs, "0123abc", f"{arm}{seed}")
 
 
 def results(gains: list[float]) -> list[Result]:
@@ -44,6 +45,7 @@ def test_words_follow_the_interval() -> None:
     assert "signals solves 11.0 points more of test than static (3 seeds)." in sure
     assert "+11.0 ± 2.5*" in sure
     assert "Code: 0123abc (6 runs)." in sure
+    assert "| hard | tasks added | training episodes |" in sure and "| 16 | 101 |" in sure  # not what is equal in all
     unsure = report(STUDY, results([0.2, -0.1, 0.05]))
     assert "signals and static cannot be told apart on test with 3 seeds." in unsure and "+5.0 ± 37.3 |" in unsure
     assert "(one seed)" in report(STUDY, results([0.3])) and "cannot be told apart" in report(STUDY, results([0.3]))
@@ -53,7 +55,7 @@ def test_every_run_panel_and_policy_has_a_line_and_the_plot_is_the_same_twice() 
     found = results([0.1, 0.2, 0.3])
     lines = rows(found).splitlines()
     assert len(lines) == 1 + 6 * 2 * 2
-    assert lines[1] == "static,0,test,0,0.5,16,100,0123abc,static0"
+    assert lines[1] == "static,0,test,0,0.5,16,100,60,0123abc,static0"
     figures = draw(STUDY, found)
     assert figures == draw(STUDY, found) and set(figures) == {"curves.svg", "arms.svg"}
     assert all(f">{name}<" in figure for figure in figures.values() for name in STUDY.arms)
@@ -93,7 +95,7 @@ def test_two_arms_are_compared_in_one_sentence() -> None:
 
 def test_every_arm_is_compared_with_its_start_and_a_cut_panel_by_its_parts() -> None:
     found = [
-        Result(one.arm, one.seed, {**one.success, "mail": [0.4, 0.1], "other tasks": [0.4, 0.4]}, one.budget, 0)
+        replace(one, success={**one.success, "mail": [0.4, 0.1], "other tasks": [0.4, 0.4]})
         for one in results([0.10, 0.12, 0.11])
     ]
     text = report(STUDY.model_copy(update={"subsets": {"mail": ["find_mail"]}}), found)

@@ -3,11 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.core.outcomes import interval, metrics, paired_interval
 from coevolve.core.params import Evaluate
 from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
-from coevolve.stages.evaluate import evaluate, interval, metrics, paired_interval
+from coevolve.stages.evaluate import evaluate
 
 CONFIG = Evaluate(tasks=20, temperature=0.0, bootstrap=500, confidence=0.95)
 
@@ -20,10 +21,10 @@ def test_each_panel_is_played_and_summed_up() -> None:
     assert list(found) == list(world.panels)
     for name, one in found.items():
         ours = [outcome.success for outcome in outcomes if outcome.panel == name]
-        assert one["tasks"] == len(ours) == 20
-        assert one["success"] == pytest.approx(np.mean(ours))
-        assert one["low"] <= one["success"] <= one["high"]
-        assert sum(one["stop_reasons"].values()) == 20
+        assert one.tasks == len(ours) == 20
+        assert one.success == pytest.approx(np.mean(ours))
+        assert one.low <= one.success <= one.high
+        assert sum(one.stop_reasons.values()) == 20
     assert outcomes == evaluate(ReferencePolicy(world, 0.2), world, panels, Limits(16, 512, 64, 30.0), CONFIG, 0)
 
 

@@ -51,17 +51,18 @@ def _side(text: str) -> "Side":
     """The policy that ``text`` names."""
     from dvc.api import DVCFileSystem
 
-    from coevolve.core.io import parse_jsonl
+    from coevolve.core.io import parse, parse_jsonl
+    from coevolve.core.outcomes import OUTCOMES, Outcome
     from coevolve.core.params import read_yaml
     from coevolve.core.paths import Paths
     from coevolve.readers.compare import Side
-    from coevolve.stages.evaluate import OUTCOMES, Outcome
+    from coevolve.stages.report.summary import SUMMARY, Summary
 
     revision, t = _parsed(text)
     try:
         files = DVCFileSystem(rev=None if revision == WORKSPACE else revision)
-        summary = json.loads(files.read_text("report/summary.json"))
-        last = len(summary["policies"]) - 1
+        summary = parse(Summary, json.loads(files.read_text(str(SUMMARY))), f"{text}: {SUMMARY}")
+        last = summary.last
         t = last if t is None else t
         if not 0 <= t <= last:
             raise CoevolveError(f"{text}: there is no policies/{t}; expected 0 to {last}")
@@ -117,6 +118,7 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
 
     from coevolve.core.params import Evaluate
     from coevolve.readers.compare import differences, gains, history
+    from coevolve.stages.report.tables import number
 
     parts: list[Any] = []
 
@@ -135,7 +137,7 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
     made.add_section()
     histories = [history(side) for side in sides]
     for key in dict.fromkeys(key for one in histories for key in one):
-        made.add_row(key, *(f"{one.get(key, 0):,}" for one in histories))
+        made.add_row(key, *(number(one.get(key)) for one in histories))
 
     base, config = sides[0], Evaluate(tasks=1, temperature=0.0, bootstrap=2000, confidence=0.95)
     lost = []

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from coevolve.core.errors import CoevolveError
 
 if TYPE_CHECKING:
+    from coevolve.core.outcomes import Outcome
     from coevolve.core.params import Evaluate
     from coevolve.environments.environment import Environment
     from coevolve.policies.policy import Policy
-    from coevolve.stages.evaluate import Outcome
 
 HELP = """
 POLICY is a transformers model directory with a chat template, such as policies/0; `endpoint`, a model that an
@@ -152,7 +152,7 @@ def _print(split: str, outcomes: Sequence["Outcome"], bad: set[str], config: "Ev
     from rich.console import Console
     from rich.table import Table
 
-    from coevolve.stages.evaluate import interval
+    from coevolve.core.outcomes import interval
 
     table = Table(title=split, box=box.SIMPLE_HEAD, title_justify="left")
     strict = any("strict" in one.checks for one in outcomes)

@@ -5,29 +5,31 @@ from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_jsonl
-from coevolve.core.records import SignalKind
+from coevolve.core.params import Signals
+from coevolve.stages.signals.kinds import KINDS
 
 HELP = """
 TRAJECTORIES is JSONL or Parquet (by its ending), an episode a row:
   task_id text, step integer, score number (success is score >= 0.5): required
   iteration integer, trajectory_id text, calls list of {name, ok}, stop_reason: optional
 
-forgetting  a visit's mean score is below 0.5, and one of the W-1 visits before it was not
-boundary    the episodes of one task in one step hold successes and failures
-rare        a tool, or an ordered pair of consecutive valid calls, with 0 < share < THETA percent
+{kinds}
 
 Each line of FILE is a signal with its evidence and the trajectories that show it.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
+    width = max(map(len, KINDS)) + 2
+    parser.epilog = HELP.replace(
+        "{kinds}", "\n".join(f"{kind.name:{width}}{kind.condition}" for kind in KINDS.values())
+    )
     parser.add_argument("trajectories", type=Path, metavar="TRAJECTORIES")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the signals go (JSONL)")
     parser.add_argument("--window", type=int, default=5, metavar="W", help="visits that forgetting looks at (5)")
     parser.add_argument("--rare-threshold", type=float, default=2.0, metavar="THETA", help="in percent (2.0)")
     parser.add_argument("--history", type=Path, metavar="ATTEMPTS", help="JSONL of attempts made before")
-    parser.add_argument("--kinds", nargs="+", choices=[str(kind) for kind in SignalKind], help="only these")
+    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), help="only these")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,10 +42,10 @@ def run(args: argparse.Namespace) -> int:
         raise CoevolveError(f"--window {args.window}: expected at least 2, as one visit alone cannot be forgotten")
     if not 0 <= args.rare_threshold <= 100:
         raise CoevolveError(f"--rare-threshold {args.rare_threshold}: expected a percentage from 0 to 100")
+    config = Signals(window=args.window, rare_threshold=args.rare_threshold, kinds=args.kinds or list(KINDS))
     counts: Counter[str] = Counter()
     with open_table(args.trajectories, args.history) as table:
-        kinds = args.kinds or [str(kind) for kind in SignalKind]
-        signals = extract(table, table.last_iteration(), args.window, args.rare_threshold, kinds)
-        write_jsonl(args.out, (counts.update([str(signal.kind)]) or signal for signal in signals))
-    print(f"{args.out}: " + ", ".join(f"{counts[kind]} {kind}" for kind in kinds))
+        signals = extract(table, table.last_iteration(), config)
+        write_jsonl(args.out, (counts.update([signal.kind]) or signal for signal in signals))
+    print(f"{args.out}: " + ", ".join(f"{counts[kind]} {kind}" for kind in config.kinds))
     return 0

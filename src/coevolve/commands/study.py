@@ -4,7 +4,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,18 +58,25 @@ def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict
     """Results of the experiments that are there and whole."""
     from dvc.api import DVCFileSystem
 
+    from coevolve.core.io import parse
     from coevolve.readers.study import result
+    from coevolve.stages.report.summary import SUMMARY, Summary
 
     found = {}
     code = _baselines()
     for arm, seed in runs:
+        name = _name(folder, arm, seed)
         try:
-            files = DVCFileSystem(rev=_name(folder, arm, seed))
-            summary = json.loads(files.read_text("report/summary.json"))
+            files = DVCFileSystem(rev=name)
+            read = json.loads(files.read_text(str(SUMMARY)))
         except Exception:  # no such experiment, or it did not get so far: DVC has many words for that
             continue
-        subsets = _subsets(files, study, summary) if study.subsets else None
-        found[arm, seed] = result(arm, seed, summary, subsets, code.get(_name(folder, arm, seed), "unknown"))
+        try:
+            summary = parse(Summary, read, f"{name}: {SUMMARY}")
+        except CoevolveError as error:
+            raise CoevolveError(f"{error}; if other code made it, run it again: `dvc exp remove {name}`") from None
+        subsets = _subsets(files, study, summary.last) if study.subsets else None
+        found[arm, seed] = result(arm, seed, summary, subsets, code.get(name, "unknown"))
     return found
 
 
@@ -80,19 +87,19 @@ def _baselines() -> dict[str, str]:
     return {one[4]: one[2] + one[3] for one in parts if len(one) == 5}
 
 
-def _subsets(files: Any, study: "Study", summary: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Success on the subsets of the study's panel, from an experiment's ``files``."""
+def _subsets(files: Any, study: "Study", last: int) -> dict[str, list[float]]:
+    """Success of policies 0 to ``last`` on the subsets of the study's panel, from an experiment's ``files``."""
     from coevolve.core.io import parse_jsonl
+    from coevolve.core.outcomes import OUTCOMES, Outcome
     from coevolve.core.paths import Paths
     from coevolve.core.task import Task
     from coevolve.readers.study import cut
-    from coevolve.stages.evaluate import OUTCOMES, Outcome
 
     def rows(path: Path, kind: type[Any]) -> list[Any]:
         return parse_jsonl(files.read_text(str(path)), kind, str(path))
 
     tasks = rows(Paths.panel(study.panel), Task)
-    played = [rows(Paths.evaluation(policy["t"]) / OUTCOMES, Outcome) for policy in summary["policies"]]
+    played = [rows(Paths.evaluation(t) / OUTCOMES, Outcome) for t in range(last + 1)]
     solved = [{one.task_id: one.success for one in outcomes if one.panel == study.panel} for outcomes in played]
     return cut(study.subsets, tasks, solved)
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from coevolve.core.io import read_json
+from coevolve.core.io import parse, read_json
 from coevolve.core.paths import Paths
 
 
@@ -12,7 +12,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.stages.report.summary import table
+    from coevolve.stages.report.summary import Summary
+    from coevolve.stages.report.tables import table
 
-    print(table(read_json(args.file)))
+    print(table(parse(Summary, read_json(args.file), str(args.file))))
     return 0

@@ -1,10 +1,11 @@
 """params.yaml as typed, validated sections. A wrong key is an error that names it and the nearest right one."""
 
 import difflib
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML, YAMLError
 
 from coevolve.core.errors import CoevolveError
@@ -13,6 +14,39 @@ Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
+
+
+def _one_of(table: Callable[[], Collection[str]]) -> AfterValidator:
+    """That a text is a name in a registry, which is asked for its names when a value is read."""
+
+    def check(name: str) -> str:
+        names = table()
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise ValueError(f"expected one of: {', '.join(names)}{hint}")
+        return name
+
+    return AfterValidator(check)
+
+
+# Registries stand with the stages that they are of, above this module; they are imported when values are checked.
+def _kinds() -> Collection[str]:
+    from coevolve.stages.signals.kinds import KINDS
+
+    return KINDS
+
+
+def _guidances() -> Collection[str]:
+    from coevolve.stages.explore.guidance import GUIDANCE
+
+    return GUIDANCE
+
+
+def _schedules() -> Collection[str]:
+    from coevolve.stages.explore.guidance import SCHEDULES
+
+    return SCHEDULES
 
 
 SECRET = {
@@ -55,6 +89,7 @@ class Tasks(Section):
 
 class PolicySection(Section):
     threads: Count
+    batch: Count
     max_turns: Count
     episode_tokens: Count
     reply_tokens: Count
@@ -115,13 +150,13 @@ class Grpo(Section):
 class Signals(Section):
     window: Annotated[int, Field(ge=2)]
     rare_threshold: Annotated[float, Field(ge=0.0, le=100.0)]
-    kinds: list[Literal["forgetting", "boundary", "rare"]]
+    kinds: list[Annotated[str, _one_of(_kinds)]]
 
 
 class Explore(Section):
     explorer: Literal["scripted", "endpoint", "policy"]
-    guidance: Literal["signals", "coverage", "random"]
-    schedule: Literal["loop", "upfront"]
+    guidance: Annotated[str, _one_of(_guidances)]
+    schedule: Annotated[str, _one_of(_schedules)]
     explorations: Whole
     max_calls: Count
     tries: Count
@@ -152,7 +187,6 @@ class EndpointSection(Section):
 
 class Verify(Section):
     enabled: bool
-    processes: Count
     near_duplicate: Share
     pass_rate_samples: Whole
 
@@ -276,11 +310,12 @@ def _explain(error: ValidationError, section: str = "") -> str:
         return f"unknown key {key}; {hint}"
     if first["type"] == "missing":
         return f"missing key {key}; add it, as the repository's params.yaml has it"
+    message = str(first["msg"]).removeprefix("Value error, ")
     if not key:
-        return str(first["msg"]).removeprefix("Value error, ")
+        return message
     if key in SECRET:
         return f"{key}: {SECRET[key]}; change it"  # what was found may be a key: it is not shown
-    return f"{key}: {first['msg']}, found {first['input']!r}; change it"
+    return f"{key}: {message}, found {first['input']!r}; change it"
 
 
 def _siblings(location: tuple[int | str, ...]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Where iteration t keeps what."""
+"""Where the files of a run are, by iteration."""
 
 from pathlib import Path
 
@@ -62,8 +62,13 @@ class Paths:
         return Paths.data(t) / "verified"
 
     @staticmethod
+    def summary(t: int, stage: str) -> Path:
+        """What a stage says of iteration t in figures."""
+        return Paths.data(t) / "summary" / f"{stage}.json"
+
+    @staticmethod
     def watch(t: int) -> Path:
-        """What the watchdogs say of iteration t."""
+        """The watchdogs' indicators of iteration t."""
         return Paths.data(t) / "watch.json"
 
     @staticmethod

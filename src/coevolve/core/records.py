@@ -54,35 +54,42 @@ class Attempt:
     schema_version: int = SCHEMA_VERSION
 
 
-class SignalKind(StrEnum):
-    FORGETTING = "forgetting"
-    BOUNDARY = "boundary"
-    RARE = "rare"
-
-
 @dataclass(frozen=True, slots=True)
 class Signal:
     """A weakness, with the numbers that made it fire and the trajectories that show it.
 
-    Forgetting and boundary signals name a task; rare signals name a pattern of one or two tools.
+    ``kind`` is a name in ``coevolve.stages.signals.kinds``. It speaks of a task or of a pattern of tools. ``strength`` says
+    how weak the agent is there, in [0, 1].
     """
 
     signal_id: str
-    kind: SignalKind
+    kind: str
     iteration: int
     task_id: str | None
     pattern: list[str] | None
+    strength: float
     evidence: dict[str, Any]
     trajectory_ids: list[str]
     schema_version: int = SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
+class Reflection:
+    """What a model made of a weakness, before it explored around it; ``ideas`` are what it meant to try."""
+
+    what_failed: str
+    where: str
+    why: str
+    ideas: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Exploration:
     """What was done in the real environment around some signals.
 
-    ``context`` is the reflection that guided it, ``calls`` are those made, with observations;
-    ``world`` and ``task_id`` say where it started.
+    ``kind`` is the signals' (None: there was none), ``focus`` the tools that they are about, and ``goals`` those that the
+    explorer was to use. ``calls`` are those made, with observations; ``world`` and ``task_id`` say where it started.
+    ``reflection`` and the versions of ``prompts`` are there where a model explored.
     """
 
     exploration_id: str
@@ -91,9 +98,13 @@ class Exploration:
     signal_ids: list[str]
     task_id: str | None
     world: dict[str, Any]
-    context: dict[str, Any]
+    kind: str | None
+    focus: list[str]
+    goals: list[str]
     calls: list[CallOutcome]
     explorer: str
+    reflection: Reflection | None = None
+    prompts: list[str] = field(default_factory=list)
     schema_version: int = SCHEMA_VERSION
 
 

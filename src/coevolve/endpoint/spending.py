@@ -15,6 +15,8 @@ from coevolve.endpoint.client import Endpoint, open_endpoint
 if TYPE_CHECKING:
     from tqdm import tqdm
 
+LOST = ("dropped", "unanswered", "out of budget")  # what may become of a reply but to be used
+
 
 @dataclass
 class Meter:
@@ -22,6 +24,22 @@ class Meter:
 
     endpoint: Endpoint | None
     counts: Counter[str] = field(default_factory=Counter)
+    sums: dict[str, Any] = field(default_factory=dict)  # what spend.json says, once the block of `metered` has ended
+
+    def costs(self) -> dict[str, int | float]:
+        """Figures of what was spent; none where nothing was asked."""
+        if self.endpoint is None:
+            return {}
+        return {
+            "endpoint replies": self.sums["replies"],
+            "endpoint prompt tokens": self.sums["prompt_tokens"],
+            "endpoint completion tokens": self.sums["completion_tokens"],
+            "endpoint dollars": self.sums["cost"],
+        }
+
+    def lost(self) -> list[str]:
+        """Of replies that came to nothing, a sentence for each way."""
+        return [f"replies {name}: {self.counts[name]}" for name in LOST if self.counts[name]]
 
     def __str__(self) -> str:
         """What was spent and what was lost, for the last line of a stage; empty where nothing was asked."""
@@ -54,7 +72,8 @@ def metered(config: EndpointSection, asked: bool, folder: Path, progress: "tqdm[
             "(other data, seed, model or prompts)"
         )
     write_jsonl(folder / "requests.jsonl", used)
-    write_json(folder / "spend.json", _sums(config, endpoint, used, meter.counts))
+    meter.sums = _sums(config, endpoint, used, meter.counts)
+    write_json(folder / "spend.json", meter.sums)
 
 
 def _sums(
@@ -69,5 +88,5 @@ def _sums(
         "prompt_tokens": prompts,
         "completion_tokens": completions,
         "cost": (prompts * config.input_price + completions * config.output_price) / 1e6,
-        **{name: counts[name] for name in ("repaired", "dropped", "unanswered", "out of budget")},
+        **{name: counts[name] for name in ("repaired", *LOST)},
     }

@@ -4,19 +4,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from coevolve.core.outcomes import Outcome, paired_interval
 from coevolve.core.params import Evaluate
 from coevolve.core.seeding import derive_seed
-from coevolve.stages.evaluate import Outcome, paired_interval
+from coevolve.core.stage_summary import TASKS
+from coevolve.stages.report.summary import Number, Summary
 
 
 @dataclass(frozen=True)
 class Side:
-    """Policy ``t`` of a run: ``params`` as in params.yaml, ``summary`` as in report/summary.json, its outcomes."""
+    """Policy ``t`` of a run: ``params`` as in params.yaml, ``summary`` of the run, its outcomes."""
 
     name: str
     t: int
     params: Mapping[str, Any]
-    summary: Mapping[str, Any]
+    summary: Summary
     outcomes: Sequence[Outcome]
 
     def solved(self, panel: str) -> dict[str, float]:
@@ -86,14 +88,12 @@ def gains(base: Side, challenger: Side, config: Evaluate) -> list[Gain]:
     return found
 
 
-def history(side: Side) -> dict[str, Any]:
-    """What went into a policy: its dataset, and the signals and accepted tasks of the iterations before it."""
-    before = [one for one in side.summary["iterations"] if one["t"] < side.t]
-    kinds = list(dict.fromkeys(kind for one in before for kind in one["signals"]))
+def history(side: Side) -> dict[str, Number]:
+    """What went into a policy: its dataset, and what the stages of the iterations before it took and found."""
+    found, t = side.summary, side.t
+    names = dict.fromkeys(name for one in found.stages for name in (*one.costs, *one.columns) if name != TASKS)
     return {
-        "tasks trained on": side.summary["tasks"][side.t - 1] if side.t else 0,
-        "tasks synthesized": sum(one["accepted"] for one in before if one["t"] < side.t - 1),
-        "gradient steps": sum(one["train"]["steps"] for one in before),
-        "groups played": int(sum(one["train"]["groups"] for one in before)),
-        **{f"{kind} signals": sum(one["signals"][kind] for one in before) for kind in kinds},
+        "tasks trained on": found.tasks[t - 1] if t else 0,
+        "of them added by the loop": found.tasks[t - 1] - found.tasks[0] if t else 0,
+        **{name: found.total(name, before=t) for name in names},
     }

@@ -15,8 +15,11 @@ from pydantic import Field
 from coevolve.core.charts import highlighted, intervals, svg
 from coevolve.core.errors import CoevolveError
 from coevolve.core.params import Section, Whole, read_yaml, validated
+from coevolve.core.stage_summary import TASKS
 from coevolve.core.task import Task
+from coevolve.stages.report.summary import Number, Summary
 
+ADDED = "tasks added"  # to the first dataset, until the last
 OTHERS = "other tasks"  # of a panel that is cut: those of no subset
 BEFORE = "before training"  # what every arm is compared with: policy 0 of the same run
 
@@ -38,16 +41,17 @@ class Study(Section):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A finished run: success on each panel of policies 0 to the last, and what it took.
+    """A finished run: success on each panel of policies 0 to the last, and what its stages counted.
 
+    ``figures`` are those of the summary's table and budget, over all iterations; ``costs`` are the budget's names.
     ``code`` is the commit that it ran, ``run`` the hash of its parameters and policies (``run`` of its summary).
     """
 
     arm: str
     seed: int
     success: Mapping[str, Sequence[float]]
-    budget: Mapping[str, int]
-    accepted: int
+    figures: Mapping[str, Number]
+    costs: Sequence[str]
     code: str = ""
     run: str = ""
 
@@ -85,21 +89,21 @@ def load(path: Path) -> Study:
 def result(
     arm: str,
     seed: int,
-    summary: Mapping[str, Any],
+    summary: Summary,
     subsets: Mapping[str, Sequence[float]] | None = None,
     code: str = "",
 ) -> Result:
-    """Of a run of ``code``, from its report/summary.json and what ``cut`` says of its subsets."""
-    panels = summary["policies"][0]["panels"]
-    whole = {name: [policy["panels"][name]["success"] for policy in summary["policies"]] for name in panels}
+    """Of a run of ``code``, from its summary and what ``cut`` says of its subsets."""
+    whole = {name: [policy[name].success for policy in summary.policies] for name in summary.panels}
+    columns = {name: summary.total(name) for name in summary.columns if name != TASKS}
     return Result(
         arm=arm,
         seed=seed,
         success={**whole, **(subsets or {})},
-        budget=summary["budget"],
-        accepted=sum(one["accepted"] for one in summary["iterations"]),
+        figures={ADDED: summary.tasks[-1] - summary.tasks[0], **columns, **summary.budget},
+        costs=list(summary.budget),
         code=code,
-        run=summary["run"],
+        run=summary.run,
     )
 
 
@@ -139,14 +143,13 @@ def rows(results: Sequence[Result]) -> str:
     """results.csv: a line for each run, panel and policy."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    budget = list(results[0].budget) if results else []
-    writer.writerow(["arm", "seed", "panel", "policy", "success", "accepted", *budget, "code", "run"])
+    names = list(dict.fromkeys(name for one in results for name in one.figures))
+    writer.writerow(["arm", "seed", "panel", "policy", "success", *names, "code", "run"])
     for one in results:
         for panel, curve in one.success.items():
             for t, success in enumerate(curve):
-                writer.writerow(
-                    [one.arm, one.seed, panel, t, success, one.accepted, *one.budget.values(), one.code, one.run]
-                )
+                counted = [one.figures.get(name, "") for name in names]
+                writer.writerow([one.arm, one.seed, panel, t, success, *counted, one.code, one.run])
     return text.getvalue()
 
 
@@ -154,22 +157,32 @@ def report(study: Study, results: Sequence[Result]) -> str:
     """table.md: means by arm and panel, paired differences, and in words what the numbers support and no more."""
     arms = [name for name in study.arms if any(one.arm == name for one in results)]
     panels = list(results[0].success)
-    lines = [f"# {study.question}", "", f"| arm | seeds | {' | '.join(panels)} | tasks added | training episodes |"]
-    lines.append("|---" * (len(panels) + 4) + "|")
+    shown = [ADDED, *_unequal(results)]
+    lines = [f"# {study.question}", "", f"| arm | seeds | {' | '.join([*panels, *shown])} |"]
+    lines.append("|---" * (2 + len(panels) + len(shown)) + "|")
     base = [estimate([one.success[panel][0] for one in results]).mean for panel in panels]
-    lines.append(f"| {BEFORE} | | {' | '.join(f'{one:.3f}' for one in base)} | | |")
+    lines.append(f"| {BEFORE} | | {' | '.join(f'{one:.3f}' for one in base)} |{' |' * len(shown)}")
     for arm in arms:
         ours = [one for one in results if one.arm == arm]
         cells = [str(estimate([one.success[panel][-1] for one in ours])) for panel in panels]
-        episodes = fmean(one.budget["training episodes"] for one in ours)
-        added = fmean(one.accepted for one in ours)
-        lines.append(f"| {arm} | {len(ours)} | {' | '.join(cells)} | {added:.0f} | {episodes:,.0f} |")
-    lines += ["", "Success of the last policy, mean over seeds ± half the 95 % interval (Student's t)."]
+        cells += [f"{fmean(one.figures.get(name, 0) for one in ours):,.0f}" for name in shown]
+        lines.append(f"| {arm} | {len(ours)} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        "Success of the last policy, mean over seeds ± half the 95 % interval (Student's t); what is the same in",
+    ]
+    lines[-1] += " all runs of what they took is in results.csv."
     compared = [study.panel, *(name for name in (*study.subsets, OTHERS) if name in panels)]
     for panel in compared:
         lines += _differences(study, results, arms, panel)
     versions = ", ".join(f"{code} ({count} runs)" for code, count in Counter(one.code for one in results).most_common())
     return "\n".join([*lines, "", f"Code: {versions}. The hash of each run is in results.csv.", ""])
+
+
+def _unequal(results: Sequence[Result]) -> list[str]:
+    """What the runs took, where it is not the same in all of them."""
+    names = dict.fromkeys(name for one in results for name in one.costs)
+    return [name for name in names if len({one.figures.get(name, 0) for one in results}) > 1]
 
 
 def _differences(study: Study, results: Sequence[Result], arms: Sequence[str], panel: str) -> list[str]:

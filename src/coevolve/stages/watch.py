@@ -15,6 +15,7 @@ from typing import Any
 
 from coevolve.core.params import Limit, Watch
 from coevolve.core.records import Attempt, Verdict
+from coevolve.core.stage_summary import StageSummary
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task
 
@@ -71,6 +72,13 @@ def indicators(values: Mapping[str, float | None], config: Watch) -> list[Indica
     """``values`` by name beside their limits, in the order of the section ``watch``."""
     limits: dict[str, Limit] = dict(config)
     return [Indicator(name, values[name], limit.limit, limit.critical) for name, limit in limits.items()]
+
+
+def summary(t: int, found: Sequence[Indicator]) -> StageSummary:
+    """Of iteration ``t``; what is past a limit is a note."""
+    return StageSummary(
+        "watch", t, {one.name: one.value for one in found}, notes=[str(one) for one in found if one.past]
+    )
 
 
 def measure(

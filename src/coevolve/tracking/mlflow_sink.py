@@ -4,7 +4,13 @@ import fcntl
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from coevolve.core.io import parse
+from coevolve.core.outcomes import OUTCOMES
+
+if TYPE_CHECKING:
+    from coevolve.stages.report.champion import Holder
 
 from coevolve.core import dvc
 
@@ -174,46 +180,32 @@ class Mlflow:
 
     def _challenge(self, event: Event, state: State) -> None:
         """Move the alias if the gate lets the challenger pass; why, or why not, is written on its version."""
-        client, gate = self._client(), event["gate"]
+        from coevolve.stages.report.champion import Gate, promoted
+
+        client, gate = self._client(), parse(Gate, event["gate"], "challenge")
         versions = [
-            one
-            for one in client.search_model_versions(f"name = '{MODEL}'")
-            if one.tags.get("dvc.hash") == event["digest"]
+            one for one in client.search_model_versions(f"name = '{MODEL}'") if one.tags.get("dvc.hash") == gate.digest
         ]
         if not versions:
             return
         ours = max(versions, key=lambda one: int(one.version))
-        holder = self._holder()
-        if holder is None:
-            taken, reason = True, "the first"
-        elif holder.tags.get("dvc.hash") == event["digest"]:
-            taken, reason = True, f"the same policy as version {holder.version}, the champion until now"
-        else:
-            taken, reason = self._gate(gate, holder, ours)
+        taken, reason = promoted(gate, self._holder(), f"version {ours.version}")
         client.set_model_version_tag(MODEL, ours.version, "coevolve.promotion", reason)
         if taken:
             client.set_registered_model_alias(MODEL, CHAMPION, ours.version)
 
-    def _holder(self) -> Any:
-        """The version that the alias is on, or None."""
+    def _holder(self) -> "Holder | None":
+        """The version that the alias is on."""
+        from coevolve.stages.report.champion import Holder
+
         client = self._client()
         number = client.get_registered_model(MODEL).aliases.get(CHAMPION)
-        return None if number is None else client.get_model_version(MODEL, str(number))
-
-    def _gate(self, gate: dict[str, Any], holder: Any, ours: Any) -> tuple[bool, str]:
-        from coevolve.core.params import Evaluate
-        from coevolve.stages.report.champion import contest, scores
-
-        client, names = self._client(), (f"version {holder.version}", f"version {ours.version}")
-        base: dict[str, float] = {}
-        if gate["outcomes"] in {one.path for one in client.list_artifacts(holder.run_id)}:
-            base = scores(Path(client.download_artifacts(holder.run_id, gate["outcomes"])), gate["panel"])
-        if not set(base) & set(gate["scores"]):
-            return True, f"{names[0]} was not measured on these tasks of {gate['panel']}"
-        config = Evaluate(**gate["config"])
-        found = contest([base, gate["scores"]], config, gate["max_regressions"], gate["seed"], names)
-        (challenge,) = found["challenges"]
-        return challenge["taken"], challenge["reason"]
+        if number is None:
+            return None
+        one = client.get_model_version(MODEL, str(number))
+        measured = OUTCOMES in {file.path for file in client.list_artifacts(one.run_id)}
+        outcomes = Path(client.download_artifacts(one.run_id, OUTCOMES)) if measured else None
+        return Holder(f"version {one.version}", one.tags.get("dvc.hash", ""), outcomes)
 
     def _child(self, event: Event, state: State) -> None:
         runs = [

@@ -64,13 +64,9 @@ class Run:
         """A version of the registered model: a pointer to a DVC path and hash, not a copy of the weights."""
         self.write("model", iteration=iteration, path=str(path), digest=policy_hash(path), values=dict(metrics))
 
-    def challenge(self, digest: str, gate: Mapping[str, Any]) -> None:
-        """Let the version of the policy with this hash challenge for the alias `champion`.
-
-        ``gate``: arguments of ``coevolve.promotion.contest``, the challenger's scores by task as ``scores``, and the
-        file that holds any policy's as ``outcomes``, with the panel they are of as ``panel``.
-        """
-        self.write("challenge", digest=digest, gate=dict(gate))
+    def challenge(self, gate: Mapping[str, Any]) -> None:
+        """Let a policy challenge for the alias `champion`; ``gate`` is a ``coevolve.stages.report.champion.Gate``."""
+        self.write("challenge", gate=dict(gate))
 
     def child(self, key: str) -> None:
         """Make the latest run of ``key`` a child of this one."""

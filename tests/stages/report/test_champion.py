@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.core.io import write_jsonl
+from coevolve.core.io import parse, write_jsonl
+from coevolve.core.outcomes import Outcome
 from coevolve.core.params import Evaluate
-from coevolve.stages.evaluate import Outcome
-from coevolve.stages.report.champion import contest, scores
+from coevolve.stages.report.champion import Gate, Holder, contest, promoted, scores
 
 CONFIG = Evaluate(tasks=128, temperature=0.0, bootstrap=500, confidence=0.95)
 NAMES = ["policies/0", "policies/1", "policies/2", "policies/3"]
@@ -18,22 +18,23 @@ def solves(first: int, last: int) -> dict[str, float]:
 
 
 def test_it_moves_by_sure_gains_alone() -> None:
-    found = contest([solves(0, 60), solves(0, 90), solves(0, 92), solves(0, 40)], CONFIG, 0.25, 0, NAMES)
-    assert found["policy"] == 1
-    assert [one["taken"] for one in found["challenges"]] == [True, False, False]
-    assert [one["holder"] for one in found["challenges"]] == [0, 1, 1]
-    assert found["challenges"][0]["reason"].startswith("policies/1 takes it from policies/0: gain +0.234")
-    assert "not surely positive" in found["challenges"][1]["reason"]
+    found = [solves(0, 60), solves(0, 90), solves(0, 92), solves(0, 40)]
+    holder, challenges = contest(found, CONFIG, 0.25, 0, NAMES)
+    assert holder == 1
+    assert [one.taken for one in challenges] == [True, False, False]
+    assert [one.holder for one in challenges] == [0, 1, 1]
+    assert challenges[0].reason.startswith("policies/1 takes it from policies/0: gain +0.234")
+    assert "not surely positive" in challenges[1].reason
 
 
 def test_a_gain_that_loses_too_much_does_not_count() -> None:
     both = [solves(0, 60), solves(20, 120)]
-    refused = contest(both, CONFIG, 0.25, 0, NAMES)
-    assert refused["policy"] == 0
-    assert refused["challenges"][0]["lost"] == 20
-    assert "lost more than 25%" in refused["challenges"][0]["reason"]
-    assert "20 of 60 solved tasks lost" in refused["challenges"][0]["reason"]
-    assert contest(both, CONFIG, 0.34, 0, NAMES)["policy"] == 1
+    holder, (refused,) = contest(both, CONFIG, 0.25, 0, NAMES)
+    assert holder == 0
+    assert refused.lost == 20
+    assert "lost more than 25%" in refused.reason
+    assert "20 of 60 solved tasks lost" in refused.reason
+    assert contest(both, CONFIG, 0.34, 0, NAMES)[0] == 1
 
 
 @pytest.mark.parametrize("panel", ["validation", "test"])
@@ -42,3 +43,24 @@ def test_scores_are_of_one_panel(tmp_path: Path, panel: str) -> None:
     other = Outcome("test", "b", "f", 0.2, False, "done", 4, 40, {})
     write_jsonl(tmp_path / "outcomes.jsonl", [one, other])
     assert scores(tmp_path / "outcomes.jsonl", panel) == ({"a": 1.0} if panel == "validation" else {"b": 0.0})
+
+
+def test_the_alias_is_taken_from_whoever_holds_it(tmp_path: Path) -> None:
+    """By the same rule; who was not measured on these tasks, or is the same policy, does not hold it against anyone."""
+
+    def holder(digest: str, solved: int | None) -> Holder:
+        if solved is None:
+            return Holder("version 1", digest, None)
+        found = [Outcome("test", task, "f", won, won > 0, "done", 1, 1, {}) for task, won in solves(0, solved).items()]
+        write_jsonl(tmp_path / "outcomes.jsonl", found)
+        return Holder("version 1", digest, tmp_path / "outcomes.jsonl")
+
+    ours = Gate("ours", "test", solves(0, 90), 0.25, CONFIG, 0)
+    assert promoted(ours, None, "version 2") == (True, "the first")
+    assert promoted(ours, holder("ours", 10), "version 2")[1].startswith("the same policy as version 1")
+    assert promoted(ours, holder("theirs", None), "version 2")[1] == "version 1 was not measured on these tasks of test"
+    taken, why = promoted(ours, holder("theirs", 60), "version 2")
+    assert taken and why.startswith("version 2 takes it from version 1: gain +0.234")
+    taken, why = promoted(ours, holder("theirs", 100), "version 2")
+    assert not taken and why.startswith("version 1 keeps it from version 2, whose gain is not surely positive")
+    assert parse(Gate, ours.as_dict(), "journal") == ours

@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+from coevolve.core.outcomes import PanelMetrics
 from coevolve.core.params import load
-from coevolve.core.records import Signal, SignalKind, StopReason, Trajectory
+from coevolve.core.records import Signal, StopReason, Trajectory
+from coevolve.core.stage_summary import StageSummary
 from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
+from coevolve.stages.report.champion import Challenge, Champion
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
-from coevolve.stages.report.page.view import groups, origins, tools
+from coevolve.stages.report.page.view import costs, figures, groups, origins, strength, tools
+from coevolve.stages.report.summary import Summary
 from coevolve.stages.watch import indicators
 from tests import ROOT
 
@@ -51,19 +55,41 @@ def attempt(one: Task, iteration: int, step: int, sample: int, score: float) -> 
     )
 
 
-def signal(kind: SignalKind, iteration: int, shown: list[str], one: Task | None = None) -> Signal:
+def signal(kind: str, iteration: int, shown: list[str], one: Task | None = None) -> Signal:
     pattern = None if one else ["pay", "find"]
     evidence: dict[str, Any] = {"mixed": 1, "steps": [[0, 1]]} if one else {"count": 2, "total": 90}
-    return Signal(f"{kind}{iteration}", kind, iteration, one and one.task_id, pattern, evidence, shown)
+    return Signal(f"{kind}{iteration}", kind, iteration, one and one.task_id, pattern, 0.5, evidence, shown)
 
 
 SEEDS = [task(n, "pay", "end") for n in range(3)]
 ADDED = [task(9, "find", "end", provenance=Provenance(0, ["boundary0"], "x"))]
 ATTEMPTS = [attempt(one, 0, step, k, float(k % 2)) for step, one in enumerate(SEEDS) for k in range(4)]
 SIGNALS = [
-    signal(SignalKind.BOUNDARY, 0, [ATTEMPTS[0].trajectory_id], SEEDS[0]),
-    signal(SignalKind.RARE, 0, [ATTEMPTS[4].trajectory_id, ATTEMPTS[0].trajectory_id]),
+    signal("boundary", 0, [ATTEMPTS[0].trajectory_id], SEEDS[0]),
+    signal("rare", 0, [ATTEMPTS[4].trajectory_id, ATTEMPTS[0].trajectory_id]),
 ]
+
+
+KINDS = ["forgetting", "boundary", "rare"]
+SUMMARY = Summary(
+    run="abc",
+    environment="e",
+    seed=0,
+    confidence=0.95,
+    champion=Champion("test", 1, [Challenge(1, 0, 0.3, 0.1, 0.5, 0, True, "why <i>not</i>")]),
+    budget={"gradient steps": 1000},
+    notes=["a note"],
+    policies=[
+        {name: PanelMetrics(8, s, s - 0.1, s + 0.1, s, 2.0, 50.0, {"done": 8}) for name in PANELS} for s in (0.4, 0.7)
+    ],
+    stages=[
+        StageSummary("tasks", 0, {"tasks": 3}, ["tasks"]),
+        StageSummary("train", 0, {"gradient steps": 1000, "success <&> first": 0.25}, costs=["gradient steps"],
+                     plots={"success <&> training": ["success <&> first"]}),
+        StageSummary("signals", 0, {"forgetting": 0, "boundary": 1, "rare": 1}, KINDS),
+        StageSummary("validate", 1, {"tasks": 4}, ["tasks"]),
+    ],
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -71,28 +97,21 @@ def view() -> dict[str, Any]:
     config = load(ROOT / "params.yaml").watch
     values: dict[str, float | None] = {name: 0.55 for name, _ in config} | {"drift": 0.7, "regressions": None}
     watch = [{"t": 0, "name": one.name, **one.as_dict()} for one in indicators(values, config)]
-    panels = [
-        {name: {"success": s, "low": s - 0.1, "high": s + 0.1, "tasks": 8} for name in PANELS} for s in (0.4, 0.7)
-    ]
     kinds = {one.signal_id: str(one.kind) for one in SIGNALS}
-    summary = {
-        "run": "abc", "environment": "e", "seed": 0, "confidence": 0.95, "tasks": [3, 4],
-        "policies": [{"t": t, "panels": found} for t, found in enumerate(panels)],
-        "iterations": [{"t": 0, "accepted": 1}],
-        "champion": {"policy": 1, "panel": "test", "challenges": [{"reason": "why <i>not</i>"}]},
-        "budget": {"gradient steps": 1000}, "notes": ["a note"],
-    }  # fmt: skip
     return {
-        "summary": summary,
-        "origins": origins([SEEDS, [*SEEDS, *ADDED]], kinds),
+        "summary": SUMMARY,
+        "kinds": strength(SUMMARY),
+        "origins": origins([SEEDS, [*SEEDS, *ADDED]], kinds, KINDS),
         "tools": tools([SEEDS, [*SEEDS, *ADDED]]),
         "added": [{"t": 0, "tasks": 1, "families": 1, "new": 1, "most": [("find+end", 1)]}],
         "journey": [{"t": 0, "rows": [{"kind": "boundary", "signals": 1, "explorations": 2, "candidates": 2, "accepted": 1}]}],
-        "rejections": [{"t": 0, "gate": "needed", "candidates": 1, "reasons": ["passes without call 0 (pay)"]}],
+        "outcomes": [{"t": 0, "gate": None, "candidates": 1, "reasons": []},
+                     {"t": 0, "gate": "needed", "candidates": 1, "reasons": ["passes without call 0 (pay)"]}],
         "quarantine": [],
         "watch": watch,
-        "costs": [{"t": 0, "stage": "train", "seconds": 3.5, "tokens": 1200}, {"t": 0, "stage": "watch", "seconds": None, "tokens": 0}],
-        "groups": groups(ATTEMPTS, SEEDS, SIGNALS, 3),
+        "stages": figures(SUMMARY),
+        "costs": costs(SUMMARY),
+        "groups": groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 3),
     }  # fmt: skip
 
 
@@ -125,12 +144,21 @@ def test_it_is_whole_without_javascript_and_asks_for_nothing(page: Path) -> None
     found = Text()
     found.feed(page.read_text(encoding="utf-8"))
     for said in ("do <b>0</b> & more", "<script>alert(1)</script>", "why <i>not</i>", "passes without call 0 (pay)", "a note",
-                 "pay({\"x\": 1})", "boundary", "0.700", "find+end (1)", "critical", "1,000 gradient steps"):  # fmt: skip
+                 "pay({\"x\": 1})", "boundary", "0.700", "find+end (1)", "critical", "1,000 gradient steps",
+                 "success <&> first", "0.25"):  # fmt: skip
         assert said in found.text, said
     assert found.tags.count("script") == 1
     assert found.tags.count("svg") >= 6
     assert all(one.startswith(("#", "data:")) for one in found.addresses)
     assert "characters more" in found.text  # long observations are cut
+
+
+def test_parts_that_a_run_has_nothing_for_are_left_out(view: dict[str, Any]) -> None:
+    bare = {**view, "journey": [], "outcomes": [], "watch": [], "groups": []}
+    found = Text()
+    found.feed(render(bare, draw(bare)))
+    assert set(found.addresses) & {"#signals", "#verification", "#watchdogs"} == set()
+    assert "#stages" in found.addresses and "Signals, and where they went" not in found.text
 
 
 def test_the_same_files_give_the_same_page(view: dict[str, Any], page: Path) -> None:
@@ -139,7 +167,7 @@ def test_the_same_files_give_the_same_page(view: dict[str, Any], page: Path) -> 
 
 def test_datasets_by_origin_and_tool() -> None:
     kinds = {"boundary0": "boundary"}
-    found = origins([SEEDS, [*SEEDS, *ADDED]], kinds)
+    found = origins([SEEDS, [*SEEDS, *ADDED]], kinds, KINDS)
     assert [(one["dataset"], one["origin"], one["tasks"]) for one in found] == [
         (0, "seed tasks", 3), (0, "boundary", 0), (1, "seed tasks", 3), (1, "boundary", 1),
     ]  # fmt: skip
@@ -147,12 +175,12 @@ def test_datasets_by_origin_and_tool() -> None:
 
 
 def test_groups_with_signals_come_first_each_kind_in_turn() -> None:
-    found = groups(ATTEMPTS, SEEDS, SIGNALS, 3)
+    found = groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 3)
     assert [one["task_id"] for one in found] == [SEEDS[0].task_id, SEEDS[1].task_id, SEEDS[2].task_id]
     assert [one["kind"] for one in found[0]["signals"]] == ["boundary", "rare"]
     assert found[0]["solved"] == 2 and len(found[0]["attempts"]) == 4
     assert found[0]["attempts"][0]["shows"] == ["boundary", "rare"] and found[2]["signals"] == []
-    assert len(groups(ATTEMPTS, SEEDS, SIGNALS, 1)) == 1
+    assert len(groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 1)) == 1
 
 
 @pytest.fixture(scope="module")

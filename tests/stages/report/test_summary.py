@@ -1,78 +1,199 @@
-"""The summary's table, curve and notes."""
+"""A run summed up from what its stages say: table, curve, page, study and comparison show whatever stages there are."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
+import yaml
 
-from coevolve.core.params import Params
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import parse, read_json, write_json, write_jsonl
+from coevolve.core.outcomes import OUTCOMES, Outcome, metrics
+from coevolve.core.params import Iteration, Params
 from coevolve.core.params import load as load_params
+from coevolve.core.paths import Paths
 from coevolve.core.records import StopReason, Trajectory
-from coevolve.stages.evaluate import Outcome, metrics
-from coevolve.stages.report.summary import curve, flat, spent, table, weakest
+from coevolve.core.stage_summary import ACCEPTED, TASKS, StageSummary, write_summary
+from coevolve.core.task import Task, ToolCall
+from coevolve.readers.compare import Side, history
+from coevolve.readers.study import Study, report, result, rows
+from coevolve.stages.evaluate import summary as evaluated
+from coevolve.stages.report.page.panels import draw
+from coevolve.stages.report.page.render import render
+from coevolve.stages.report.page.view import gather
+from coevolve.stages.report.summary import Summary, summarize
+from coevolve.stages.report.tables import by_iteration, curve, table
+from coevolve.stages.report.tables import metrics as metrics_of
+from coevolve.stages.report.write import weakest
 from tests import ROOT
 
 SUCCESSES = [60, 90, 92, 40]  # of 128 tasks, by policy
+SIZES = [3, 5, 6, 9]  # of datasets
 
 
 @pytest.fixture
 def params() -> Params:
     loaded = load_params(ROOT / "params.yaml")
-    return loaded.model_copy(update={"iterations": [type(loaded.iterations[0])(t=t, next=t + 1) for t in range(3)]})
-
-
-def outcomes(successes: int) -> list[Outcome]:
-    return [
-        Outcome("validation", f"{n:016x}", "f", float(n < successes), n < successes, "done", 4, 40, {})
-        for n in range(128)
-    ]
-
-
-NOTHING = dict.fromkeys(
-    ("replies", "prompt_tokens", "completion_tokens", "cost", "dropped", "unanswered", "out of budget"), 0
-)
+    return loaded.model_copy(update={"iterations": [Iteration(t=t, next=t + 1) for t in range(3)]})
 
 
 @pytest.fixture
-def summary(params: Params) -> dict[str, Any]:
-    policies = [{"t": t, "panels": metrics(outcomes(count), params.evaluate, 0)} for t, count in enumerate(SUCCESSES)]
-    one = {"signals": {"forgetting": 1, "boundary": 5, "rare": 3}, "candidates": 9, "accepted": 7}
-    iterations = [{"t": t, **one, "rejected": {"needed": 2}} for t in range(3)]
-    return {
-        "environment": "miniworld", "seed": 0, "confidence": 0.95, "policies": policies, "iterations": iterations,
-        "tasks": [64, 71, 78, 85], "champion": {"policy": 1, "panel": "validation", "challenges": [{"reason": "a reason"}]}, "notes": ["a note"],
-        "budget": {"gradient steps": 60, "training episodes": 9600},
-        "spent": spent(
-            [{**one, "spent": {"explore": {**NOTHING, "replies": 30, "prompt_tokens": 4100, "completion_tokens": 100,
-                                           "cost": 0.21, "dropped": 2}, "synthesize": NOTHING}}]
-        ),
-    }  # fmt: skip
+def run(params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what the stages of three iterations leave for the report, and the pipeline's graph."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dvc.yaml").write_text((ROOT / "dvc.yaml").read_text())
+    for t, (solved, size) in enumerate(zip(SUCCESSES, SIZES, strict=True)):
+        played = [
+            Outcome("validation", f"{n:016x}", "f", float(n < solved), n < solved, "done", 4, 40, {})
+            for n in range(128)
+        ]
+        found = metrics(played, params.evaluate, 0)
+        write_jsonl(Paths.evaluation(t) / OUTCOMES, played)
+        write_json(Paths.evaluation(t) / "metrics.json", {panel: asdict(one) for panel, one in found.items()})
+        write_summary(evaluated(t, found))
+        calls = [[ToolCall("pay")]]
+        write_jsonl(Paths.tasks(t), [Task.create("e", "s", [str(n)], {}, calls, ["pay"]) for n in range(size)])
+        write_summary(StageSummary("validate" if t else "tasks", t, {TASKS: size}, columns=[TASKS]))
+    for t in range(3):
+        spent = {"endpoint replies": 10, "endpoint prompt tokens": 1370, "endpoint completion tokens": 30}
+        spent |= {"candidates": 9}
+        write_summary(StageSummary("train", t, {"gradient steps": 20, "loss": 0.5 * t}, costs=["gradient steps"]))
+        write_summary(StageSummary("signals", t, {"forgetting": 1, "rare": 3 + t}, columns=["forgetting", "rare"]))
+        figures = {**spent, "endpoint dollars": 0.07}
+        late = ["replies dropped: 2"] if t == 1 else []
+        write_summary(StageSummary("synthesize", t, figures, columns=["candidates"], costs=list(figures), notes=late))
+        write_summary(StageSummary("verify", t, {ACCEPTED: 7, "pass rate": 0.5}, columns=[ACCEPTED]))
+    return tmp_path
 
 
-def test_the_table_has_a_row_for_every_policy(summary: dict[str, Any]) -> None:
-    text = table(summary)
-    rows = [line.split() for line in text.splitlines() if line.strip()[:1].isdigit()]
-    assert [row[:2] for row in rows] == [["0", "64"], ["1", "71"], ["2", "78"], ["3", "85"]]
-    assert rows[0][2:8] == ["1", "5", "3", "9", "7", "0.47"]
-    assert rows[3][2:7] == ["-"] * 5
-    assert "Champion on validation: policies/1. a reason" in text
-    assert "a note" in text
-    assert "Asked of endpoints: 30 replies, 4,200 tokens, $0.21; 600 tokens, $0.0300 for each accepted task" in text
-    assert "Budget: 60 gradient steps, 9,600 training episodes" in text
-    assert "Replies lost: 2 dropped" in text
+def summed(params: Params) -> Summary:
+    return summarize("0123", "miniworld", 0, params.iterations, params.report, params.evaluate)
+
+
+def lines_of(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line.strip()[:1].isdigit()]
+
+
+def test_the_table_has_a_row_for_every_policy(params: Params, run: Path) -> None:
+    text = table(summed(params))
+    assert text.splitlines()[1].split() == [
+        "t", "tasks", "forgetting", "rare", "candidates", "accepted", "validation",
+    ]  # fmt: skip
+    found = lines_of(text)
+    assert found[0] == ["0", "3", "1", "3", "9", "7", "0.47", "±0.08"]
+    assert found[2][:6] == ["2", "6", "1", "5", "9", "7"]
+    assert found[3][:6] == ["3", "9", "-", "-", "-", "-"]
+    assert "Champion on validation: policies/1. policies/1 keeps it from policies/3" in text
+    assert "Iteration 1: replies dropped: 2." in text
+    assert "Budget: 60 gradient steps, 30 endpoint replies, 4,110 endpoint prompt tokens, " in text
+    assert "0.21 endpoint dollars, 512 evaluation episodes, 20,480 evaluation tokens" in text
+    assert "Asked of endpoints: 200 tokens, $0.0100 for each accepted task" in text
     assert "make ui" in text
 
 
-def test_the_curve_has_a_line_for_every_policy_and_panel(summary: dict[str, Any]) -> None:
-    lines = curve(summary).splitlines()
+def test_a_summary_is_read_back_as_it_was(params: Params, run: Path) -> None:
+    made = summed(params)
+    write_json(run / "summary.json", asdict(made))
+    assert parse(Summary, read_json(run / "summary.json"), "summary.json") == made
+    with pytest.raises(CoevolveError, match=r"old.json: run: Field required; expected a Summary record"):
+        parse(Summary, {"environment": "miniworld", "policies": []}, "old.json")
+
+
+def test_the_curve_has_a_line_for_every_policy_and_panel(params: Params, run: Path) -> None:
+    lines = curve(summed(params)).splitlines()
     assert lines[0] == "iteration,panel,success,low,high,tasks"
     assert len(lines) == 5
-    assert lines[1].startswith("0,validation,0.46875,")
+    assert lines[1].startswith("0,validation,0.46875,") and lines[1].endswith(",3")
 
 
-def test_metrics_of_the_pipeline_are_the_last_and_its_gain(summary: dict[str, Any]) -> None:
-    found = flat(summary)
+def test_a_trackers_metrics_are_the_last_policys_its_gain_and_every_stages_figures(params: Params, run: Path) -> None:
+    made = summed(params)
+    found = metrics_of(made)
     assert found["validation/success"] == 40 / 128
     assert found["validation/gain"] == pytest.approx(-20 / 128)
+    assert found["budget/gradient steps"] == 60 and found["tasks"] == 9
+    each = by_iteration(made, {"train/1": 12.5, "base": 3.0, "train/8": 1.0})
+    assert each[1]["signals/rare"] == 4 and each[1]["seconds/train"] == 12.5
+    assert each[3]["validate/tasks"] == 9 and "signals/rare" not in each[3]
+
+
+def test_a_policy_that_solves_nothing_is_said(params: Params, run: Path) -> None:
+    for t in range(4):
+        found = read_json(Paths.evaluation(t) / "metrics.json")
+        write_json(Paths.evaluation(t) / "metrics.json", {**found, "hard": {**found["validation"], "success": 0.01}})
+    assert any("solves almost nothing of hard (under 5%" in note for note in summed(params).notes)
+
+
+def with_stage(folder: Path, name: str, t: str = "t") -> None:
+    """The graph with one stage more, that runs before all others of an iteration."""
+    graph = yaml.safe_load((folder / "dvc.yaml").read_text())
+    out = {f"data/${{item.{t}}}/summary/{name}.json": {"cache": False}}
+    stage = {"foreach": "${iterations}", "do": {"cmd": f"python pipelines/{name}.py", "outs": [out]}}
+    graph["stages"] = {name: stage, **graph["stages"]}
+    (folder / "dvc.yaml").write_text(yaml.safe_dump(graph, sort_keys=False))
+
+
+def test_a_stage_that_the_report_has_never_heard_of_is_shown_everywhere(params: Params, run: Path) -> None:
+    with_stage(run, "pairs")
+    for t in range(3):
+        figures = {"pairs": 11, "rehearsals": 100 + t, "margin": 0.25, "closeness": None}
+        write_summary(
+            StageSummary(
+                "pairs",
+                t,
+                figures,
+                ["pairs"],
+                ["rehearsals"],
+                {"how close pairs are": ["margin", "closeness"]},
+                ["odd"],
+            )
+        )
+    made = summed(params)
+    text = table(made)
+    assert text.splitlines()[1].split()[:3] == ["t", "pairs", "tasks"]
+    assert [row[1] for row in lines_of(text)] == ["11", "11", "11", "-"]
+    assert "Budget: 303 rehearsals, 60 gradient steps" in text
+    assert "Iteration 2: odd." in text
+    view = {**gather(made), "groups": []}
+    charts = draw(view)
+    page = render(view, charts)
+    assert "pairs-how-close-pairs-are" in charts and charts["pairs-how-close-pairs-are"] in page
+    assert "<h3>pairs</h3>" in page and "<td>0.25</td>" in page and "<td>303</td>" in page
+    runs = [result("arm", 0, made), result("other", 0, replace(made, budget={"rehearsals": 1}))]
+    assert rows(runs).splitlines()[1].split(",")[:4] == ["arm", "0", "validation", "0"]
+    header = rows(runs).splitlines()[0].split(",")
+    assert {"pairs", "rehearsals", "accepted", "tasks added"} <= set(header)
+    assert rows(runs).splitlines()[1].split(",")[header.index("pairs")] == "33"
+    study = Study(question="?", seeds=[0], panel="validation", against=[], arms={"arm": {}, "other": {}})
+    assert "| tasks added | rehearsals |" in report(study, runs)
+    assert history(Side("a", 2, {}, made, []))["pairs"] == 22
+
+
+def test_what_the_graph_does_not_write_any_more_is_not_shown(params: Params, run: Path) -> None:
+    before = summed(params)
+    write_summary(StageSummary("pairs", 0, {"pairs": 1}, columns=["pairs"]))  # of no stage
+    write_summary(StageSummary("train", 3, {"gradient steps": 20}, costs=["gradient steps"]))  # of no iteration
+    assert summed(params) == before
+
+
+def test_figures_that_are_none_are_refused(run: Path) -> None:
+    with pytest.raises(ValueError, match="gradient step is none"):
+        StageSummary("train", 0, {"gradient steps": 20}, costs=["gradient step"])
+    write_json(Paths.summary(0, "train"), {"stage": "train", "iteration": 0, "figures": {}, "columns": ["x"]})
+    with pytest.raises(CoevolveError, match=r"train.json: .*x is none; expected a StageSummary record"):
+        parse(StageSummary, read_json(Paths.summary(0, "train")), str(Paths.summary(0, "train")))
+
+
+def test_the_report_depends_on_the_last_summary_of_every_stage() -> None:
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+
+    def summaries(outs: Sequence[str]) -> set[str]:
+        return {out for out in outs if isinstance(out, str) and "/summary/" in out}
+
+    written = set.union(*(summaries(stage.get("do", stage).get("outs", [])) for stage in stages.values()))
+    last = {out.replace("${item.", "${iterations[-1].") for out in written}
+    assert len(written) >= 10 and last == summaries(stages["report"]["deps"])
 
 
 def test_the_weakest_are_of_different_tasks() -> None:

@@ -1,29 +1,58 @@
 """The rules against brute-force oracles that follow the definitions word by word."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.stages.signals.boundary import boundary
-from coevolve.stages.signals.forgetting import forgetting
-from coevolve.stages.signals.rare import patterns, rare
+from coevolve.core.params import Signals
+from coevolve.core.records import Attempt
+from coevolve.stages.signals.boundary import Boundary, boundary
+from coevolve.stages.signals.forgetting import Forgetting
+from coevolve.stages.signals.kind import Finding
+from coevolve.stages.signals.rare import rare
+from coevolve.stages.signals.table import Visit
 
 scores = st.lists(st.sampled_from([0.0, 0.25, 0.4999, 0.5, 0.75, 1.0]), max_size=30)
 names = st.lists(st.lists(st.sampled_from("abcd"), max_size=8), max_size=12)
 
 
-@given(scores, st.integers(2, 12))
-def test_forgetting_is_a_success_in_the_window_and_a_failure_now(values: list[float], window: int) -> None:
+def forgotten(values: Sequence[float], window: int, history: int = 0) -> Finding | None:
+    """What forgetting finds in visits with these scores, the first ``history`` of them before the iteration."""
+    rule = Forgetting(Signals(window=window, rare_threshold=2.0, kinds=["forgetting"]))
+    for step, score in enumerate(values):
+        rule.see(Visit(Attempt("task", 0, step, score), step >= history, [f"failed{step}"], [f"passed{step}"]))
+    return rule.finding()
+
+
+@given(scores, st.integers(2, 12), st.integers(0, 3))
+def test_forgetting_is_a_success_in_the_window_and_a_failure_now(
+    values: list[float], window: int, history: int
+) -> None:
     expected = []
-    for now in range(len(values)):
+    for now in range(history, len(values)):
         seen = values[max(0, now - window + 1) : now + 1]
-        expected.append(any(score >= 0.5 for score in seen[:-1]) and seen[-1] < 0.5)
-    assert list(forgetting(values, window)) == expected
+        if any(score >= 0.5 for score in seen[:-1]) and seen[-1] < 0.5:
+            expected.append(now)
+    finding = forgotten(values, window, history)
+    assert (finding is None) == (not expected)
+    if finding is not None:
+        assert finding.evidence["firings"] == len(expected)
+        assert finding.evidence["visits"] == len(values) - history
+        last = expected[-1]
+        assert finding.evidence["steps"] == [[0, step] for step in range(max(0, last - window + 1), last + 1)]
+        assert finding.evidence["scores"] == values[max(0, last - window + 1) : last + 1]
 
 
 def test_forgetting_by_hand() -> None:
-    assert list(forgetting([1, 0, 0, 0], 3)) == [False, True, True, False]
-    assert list(forgetting([0.5, 0.49], 2)) == [False, True]
-    assert list(forgetting([0, 0], 2)) == [False, False]
+    finding = forgotten([1, 0, 0, 0], 3)
+    assert finding is not None
+    assert finding.evidence == {"window": 3, "scores": [1, 0, 0], "steps": [[0, 0], [0, 1], [0, 2]], "firings": 2, "visits": 4}  # fmt: skip
+    assert (finding.strength, finding.trajectory_ids) == (1.0, ["failed2", "passed1"])
+    assert forgotten([0.5, 0.49], 2) is not None
+    assert forgotten([0, 0], 2) is None
+    assert forgotten([1, 0], 2, history=2) is None
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=9))
@@ -31,11 +60,26 @@ def test_boundary_is_both_outcomes_in_one_group(outcomes: list[bool]) -> None:
     assert boundary(len(outcomes), sum(outcomes)) == (True in outcomes and False in outcomes)
 
 
+def test_a_boundary_signal_is_as_strong_as_its_latest_visit_fails() -> None:
+    rule = Boundary(Signals(window=2, rare_threshold=2.0, kinds=["boundary"]))
+    for step, successes in enumerate((4, 1, 3, 0)):
+        rule.see(Visit(Attempt("task", 0, step, successes / 4, 4, successes), True, [f"failed{step}"], ["passed"]))
+        finding = rule.finding()
+        if step == 0:
+            assert finding is None
+            continue
+        assert finding is not None
+        assert finding.strength == 1.0 - successes / 4
+    assert finding is not None
+    assert finding.trajectory_ids == ["failed2", "passed"]
+    assert (finding.evidence["mixed"], finding.evidence["steps"]) == (2, [[0, 1], [0, 2]])
+
+
 @given(names, st.integers(1, 2), st.sampled_from([0.0, 1.0, 10.0, 25.0, 50.0, 100.0]))
 def test_rare_is_present_and_below_theta_percent(calls: list[list[str]], order: int, threshold: float) -> None:
     every = [tuple(t[i : i + order]) for t in calls for i in range(len(t)) if i + order <= len(t)]
     expected = {p for p in every if every.count(p) > 0 and every.count(p) * 100 < threshold * len(every)}
-    found = rare(patterns(calls, order), threshold)
+    found = rare(Counter(every), threshold)
     assert set(found) == expected and len(found) == len(expected)
     assert found == sorted(found, key=lambda p: (every.count(p), p))
 

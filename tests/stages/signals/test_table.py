@@ -13,8 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import Signal, SignalKind
+from coevolve.core.params import Signals
+from coevolve.core.records import Signal
 from coevolve.stages.signals.extract import extract
+from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.table import open_table
 
 rows_strategy = st.lists(
@@ -78,9 +80,9 @@ def oracle(
 
 
 def summary(signal: Signal) -> tuple[Any, ...]:
-    if signal.kind == SignalKind.RARE:
+    if signal.kind == "rare":
         return ("rare", tuple(signal.pattern or ()), signal.evidence["count"], signal.evidence["total"])
-    return (str(signal.kind), signal.task_id, *signal.evidence["steps"][-1])
+    return (signal.kind, signal.task_id, *signal.evidence["steps"][-1])
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -90,24 +92,26 @@ def test_signals_are_those_of_the_definitions(
 ) -> None:
     rows = [{**row, "trajectory_id": f"x{number:03d}"} for number, row in enumerate(rows)]
     path = write(tmp_path / f"trajectories.{ending}", rows)
+    config = Signals(window=window, rare_threshold=theta, kinds=list(KINDS))
     history = [{"task_id": f"t{n}", "iteration": 0, "step": s, "score": 0.25 * n} for n in (1, 2) for s in (0, 1)]
     with open_table(path, write(tmp_path / "history.jsonl", history)) as table:
-        signals = list(extract(table, 2, window, theta))
-        again = list(extract(table, 2, window, theta))
+        signals = list(extract(table, 2, config))
+        again = list(extract(table, 2, config))
     assert {summary(signal) for signal in signals} == oracle(rows, history, window, theta)
     assert len({signal.signal_id for signal in signals}) == len(signals)
     assert [asdict(signal) for signal in again] == [asdict(signal) for signal in signals]
     by_id = {row["trajectory_id"]: row for row in rows}
     for signal in signals:
         assert 0 < len(signal.trajectory_ids) <= 8
+        assert 0.0 <= signal.strength <= 1.0
         assert signal.task_id is None or {by_id[i]["task_id"] for i in signal.trajectory_ids} == {signal.task_id}
 
 
 def test_what_is_optional_may_be_absent(tmp_path: Path) -> None:
     rows = [{"task_id": "a", "step": s, "score": 1.0 - s} for s in (0, 1)]
     with open_table(write(tmp_path / "t.jsonl", rows)) as table:
-        signals = list(extract(table, 0, 5, 50.0))
-    assert [(signal.kind, signal.trajectory_ids) for signal in signals] == [(SignalKind.FORGETTING, [])]
+        signals = list(extract(table, 0, Signals(window=5, rare_threshold=50.0, kinds=["forgetting"])))
+    assert [(signal.kind, signal.trajectory_ids) for signal in signals] == [("forgetting", [])]
     assert signals[0].evidence["scores"] == [1.0, 0.0]
 
 

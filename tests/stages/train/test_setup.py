@@ -10,20 +10,21 @@ import torch
 from coevolve.core import launch
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects
+from coevolve.core.outcomes import metrics
 from coevolve.core.params import Train
 from coevolve.core.task import Observation, Score
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits
-from coevolve.stages.evaluate import evaluate, metrics
+from coevolve.stages.evaluate import evaluate
 from coevolve.stages.train import grpo
 from coevolve.stages.train.learner import Job, Settings
 from coevolve.stages.train.setup import adapters, common
 from coevolve.stages.train.steps import COMPLETE
 from tests import ROOT
 from tests.policies.qwen import make_qwen3
-from tests.stages.train.test_grpo import CONFIG, PARAMS, WORLD, outputs
+from tests.stages.train.small import CONFIG, PARAMS, WORLD, outputs
 
 ACTING = PARAMS.policy.model_copy(
     update={"max_turns": 3, "episode_tokens": 8192, "reply_tokens": 200, "template": {"enable_thinking": False}}
@@ -99,7 +100,7 @@ def test_qwen3_trains_resumes_merges_and_is_evaluated(tmp_path: Path, monkeypatc
     policy = TransformersPolicy(*load(tmp_path / "whole/policy"), 0.0, ACTING.template)
     panel = {"validation": WORLD.tasks("validation")[:3]}
     outcomes = evaluate(policy, Parity(), panel, Limits.of(ACTING), PARAMS.evaluate, 0)
-    assert metrics(outcomes, PARAMS.evaluate, 0)["validation"]["tasks"] == 3
+    assert metrics(outcomes, PARAMS.evaluate, 0)["validation"].tasks == 3
 
 
 def test_a_layer_that_does_not_exist_is_named_with_those_that_do() -> None:
@@ -136,6 +137,14 @@ def test_deepspeed_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "deepspeed" else found(name))
     with pytest.raises(CoevolveError, match=r"launch.sharding: zero2 needs DeepSpeed, which is not installed"):
         common(CONFIG, ACTING, PARAMS.launch.model_copy(update={"sharding": "zero2"}), tmp_path, 0, 16)
+
+
+def test_rows_that_the_processes_cannot_share(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    config = CONFIG.model_copy(update={"micro_batch": 3})
+    words = r"train.tasks_per_step × train.group_size is 16, which 2 processes with train.micro_batch 3 cannot"
+    with pytest.raises(CoevolveError, match=words):
+        common(config, ACTING, PARAMS.launch, tmp_path, 0, 16)
 
 
 def test_a_machine_that_is_not_in_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,22 +1,90 @@
 """Who is champion: the gate that a policy passes to take the alias, and the reason, written down either way."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.io import read_jsonl
-from coevolve.core.params import Evaluate, Params
+from coevolve.core.outcomes import OUTCOMES, Outcome, paired_interval
+from coevolve.core.params import Evaluate, Report
 from coevolve.core.paths import Paths
 from coevolve.core.seeding import derive_seed
-from coevolve.stages.evaluate import OUTCOMES, Outcome, paired_interval
 
 
-def champion(params: Params) -> dict[str, Any]:
-    """The policy of this run that is best, on the frozen panel ``report.panel``, and every challenge for it."""
-    panel, last = params.report.panel, params.iterations[-1].next
-    found = [scores(Paths.evaluation(t) / OUTCOMES, panel) for t in range(last + 1)]
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """``gain`` with its interval, and how many of the tasks that the holder solves the challenger fails."""
+
+    challenger: int
+    holder: int
+    gain: float
+    low: float
+    high: float
+    lost: int
+    taken: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Champion:
+    """The best policy of a run on ``panel``, and every challenge that led to it."""
+
+    panel: str
+    policy: int
+    challenges: list[Challenge]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a policy brings to challenge whoever holds the alias: 1 or 0 by task of a panel, and the rule."""
+
+    digest: str  # of the policy
+    panel: str
+    scores: dict[str, float]
+    max_regressions: float
+    evaluate: Evaluate
+    seed: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "evaluate": dict(self.evaluate)}
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who has the alias: the policy's hash, and the file of its outcomes if they are known."""
+
+    name: str
+    digest: str
+    outcomes: Path | None
+
+
+def champion(report: Report, evaluate: Evaluate, seed: int, last: int) -> Champion:
+    """The policy of this run, 0 to ``last``, that is best on the frozen panel ``report.panel``."""
+    found = [scores(Paths.evaluation(t) / OUTCOMES, report.panel) for t in range(last + 1)]
     names = [str(Paths.policy(t)) for t in range(last + 1)]
-    return {"panel": panel, **contest(found, params.evaluate, params.report.max_regressions, params.seed, names)}
+    holder, challenges = contest(found, evaluate, report.max_regressions, seed, names)
+    return Champion(report.panel, holder, challenges)
+
+
+def gate(holder: int, digest: str, report: Report, evaluate: Evaluate, seed: int) -> Gate:
+    """What policy ``holder`` of this run, whose hash is ``digest``, challenges for the alias with."""
+    ours = scores(Paths.evaluation(holder) / OUTCOMES, report.panel)
+    return Gate(digest, report.panel, ours, report.max_regressions, evaluate, seed)
+
+
+def promoted(gate: Gate, holder: Holder | None, name: str) -> tuple[bool, str]:
+    """Whether the challenger ``name`` takes the alias from ``holder``, and why or why not."""
+    if holder is None:
+        return True, "the first"
+    if holder.digest == gate.digest:
+        return True, f"the same policy as {holder.name}, the champion until now"
+    base = scores(holder.outcomes, gate.panel) if holder.outcomes else {}
+    if not set(base) & set(gate.scores):
+        return True, f"{holder.name} was not measured on these tasks of {gate.panel}"
+    both, names = [base, gate.scores], [holder.name, name]
+    _, (challenge,) = contest(both, gate.evaluate, gate.max_regressions, gate.seed, names)
+    return challenge.taken, challenge.reason
 
 
 def scores(outcomes: Path, panel: str) -> dict[str, float]:
@@ -30,11 +98,11 @@ def contest(
     max_regressions: float,
     seed: int,
     names: Sequence[str],
-) -> dict[str, Any]:
+) -> tuple[int, list[Challenge]]:
     """Each policy in turn challenges the holder; the first holds at the start. ``found``: by policy, 1 or 0 by task.
 
     It takes the alias if the whole interval of its gain, paired by task, is above 0, and if it fails at most
-    ``max_regressions`` of the tasks that the holder solves.
+    ``max_regressions`` of the tasks that the holder solves. Who holds it at the end, and every challenge.
     """
     holder, history = 0, []
     for t in range(1, len(found)):
@@ -52,9 +120,6 @@ def contest(
         else:
             why = f"{names[holder]} keeps it from {names[t]}, which lost more than {max_regressions:.0%} of what was solved"
         figures = f"gain {gain:+.3f} ({low:+.3f} to {high:+.3f}), {lost} of {len(solved)} solved tasks lost"
-        history.append(
-            {"challenger": t, "holder": holder, "gain": gain, "low": low, "high": high, "lost": lost}
-            | {"taken": taken, "reason": f"{why}: {figures}"}
-        )
+        history.append(Challenge(t, holder, gain, low, high, lost, taken, f"{why}: {figures}"))
         holder = t if taken else holder
-    return {"policy": holder, "challenges": history}
+    return holder, history

@@ -6,17 +6,56 @@ its score the mean of its group. The paper does not say; this keeps regression b
 instability within one, which is the boundary signal's.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from typing import TYPE_CHECKING
 
 from coevolve.core.success import is_success
+from coevolve.stages.signals.kind import GROUPS, Finding, Kind, examples, place
+
+if TYPE_CHECKING:
+    from coevolve.core.params import Signals
+    from coevolve.stages.signals.table import Visit
 
 
-def forgetting(scores: Iterable[float], window: int) -> Iterator[bool]:
-    """For every attempt in order, whether it fires. Linear in time and constant in memory for any ``window``."""
-    since = window  # attempts since the last success; from `window` on it is out of sight
-    for score in scores:
-        since += 1
-        success = is_success(score)
-        yield not success and since < window
-        if success:
-            since = 0
+class Forgetting:
+    """See ``coevolve.stages.signals.kind.TaskRule``. Time a visit does not depend on the window."""
+
+    def __init__(self, config: "Signals") -> None:
+        self._window = config.window
+        self._recent: deque[Visit] = deque(maxlen=config.window)
+        self._since = config.window  # attempts since the last success; from the window on it is out of sight
+        self._forgotten: list[Visit] = []  # the window of the last firing
+        self._firings = self._visits = 0
+
+    def see(self, visit: "Visit") -> None:
+        self._recent.append(visit)
+        self._visits += visit.current
+        self._since += 1
+        if is_success(visit.attempt.score):
+            self._since = 0
+        elif visit.current and self._since < self._window:
+            self._firings += 1
+            self._forgotten = list(self._recent)
+
+    def finding(self) -> Finding | None:
+        if not self._forgotten:
+            return None
+        *before, last = self._forgotten
+        able = [visit.passed for visit in before if visit.passed]
+        shown = self._forgotten[-GROUPS:]
+        evidence = {
+            "window": self._window,
+            "scores": [visit.attempt.score for visit in shown],
+            "steps": [place(visit) for visit in shown],
+            "firings": self._firings,
+            "visits": self._visits,
+        }
+        return Finding(evidence, 1.0, examples(last.failed, able[-1] if able else []))
+
+
+FORGETTING = Kind(
+    "forgetting",
+    "It once solved this task, and now fails it.",
+    "a visit's mean score is below 0.5, and one of the W-1 visits before it was not",
+    of_task=Forgetting,
+)

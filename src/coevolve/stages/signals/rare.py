@@ -5,21 +5,44 @@ Patterns are the tool names of single valid calls (order 1) and of ordered pairs
 within a trajectory (order 2); each order has its own N.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from coevolve.stages.signals.kind import EXAMPLES, Finding, Kind
+
+if TYPE_CHECKING:
+    from coevolve.core.params import Signals
+    from coevolve.stages.signals.table import Table
 
 Pattern = tuple[str, ...]
 ORDERS = (1, 2)
-
-
-def patterns(calls: Iterable[Sequence[str]], order: int) -> Counter[Pattern]:
-    """Count the patterns of ``order`` over trajectories, each the names of its valid calls in order."""
-    return Counter(tuple(names[start : start + order]) for names in calls for start in range(len(names) - order + 1))
 
 
 def rare(counts: Mapping[Pattern, int], threshold: float) -> list[Pattern]:
     """The patterns of one order that are rarer than ``threshold`` percent, rarest first, then by name."""
     total = sum(counts.values())
     # multiplied out, so that a share of exactly theta percent does not depend on rounding
-    found = [pattern for pattern, count in counts.items() if 0 < count * 100 < threshold * total]
-    return sorted(found, key=lambda pattern: (counts[pattern], pattern))
+    below = [pattern for pattern, count in counts.items() if 0 < count * 100 < threshold * total]
+    return sorted(below, key=lambda pattern: (counts[pattern], pattern))
+
+
+def findings(table: "Table", config: "Signals") -> Iterator[Finding]:
+    """The rare patterns of every order, rarest first; the strength of each is how far below the threshold it is."""
+    threshold = config.rare_threshold
+    for order in ORDERS:
+        counts = table.patterns(order)
+        total = sum(counts.values())
+        patterns = rare(counts, threshold)
+        shown = table.examples(patterns, EXAMPLES)
+        for pattern in patterns:
+            evidence = {"order": order, "count": counts[pattern], "total": total, "threshold": threshold}
+            strength = 1.0 - 100.0 * counts[pattern] / (threshold * total)
+            yield Finding(evidence, strength, shown.get(pattern, []), list(pattern))
+
+
+RARE = Kind(
+    "rare",
+    "It hardly ever uses this pattern of tools.",
+    "a tool, or an ordered pair of consecutive valid calls, with 0 < share < THETA percent",
+    of_table=findings,
+)

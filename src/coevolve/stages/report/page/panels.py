@@ -1,9 +1,11 @@
 """The charts of the report page."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coevolve.core.charts import COLORS, WIDTH, curves, data, svg
+from coevolve.stages.report.summary import Summary
 
 
 def draw(view: Mapping[str, Any]) -> dict[str, str]:
@@ -14,18 +16,25 @@ def draw(view: Mapping[str, Any]) -> dict[str, str]:
         "origins": _origins(view["origins"]),
         "tools": _tools(view["tools"]),
         "signals": _signals(view["journey"]),
-        "funnel": _funnel(summary, view["rejections"]),
+        "funnel": _funnel(view["outcomes"]),
         "watch": _watch(view["watch"]),
-        "seconds": _seconds(view["costs"]),
     }
+    for stage in view["stages"]:
+        for title, rows in stage["plots"].items():
+            charts[chart_name(stage["stage"], title)] = _plot(rows)
     return {name: svg(chart) for name, chart in charts.items() if chart is not None}
 
 
-def _curve(summary: Mapping[str, Any]) -> Any:
+def chart_name(stage: str, title: str) -> str:
+    """Of a stage's own plot: what its file and the page call it."""
+    return re.sub(r"[^a-z0-9]+", "-", f"{stage} {title}".lower())
+
+
+def _curve(summary: Summary) -> Any:
     rows = [
-        {"policy": policy["t"], "panel": name, **{key: one[key] for key in ("success", "low", "high")}}
-        for policy in summary["policies"]
-        for name, one in policy["panels"].items()
+        {"policy": t, "panel": name, "success": one.success, "low": one.low, "high": one.high}
+        for t, panels in enumerate(summary.policies)
+        for name, one in panels.items()
     ]
     return curves(rows, "success", "panel", (0.0, 1.0))
 
@@ -89,18 +98,18 @@ def _signals(journeys: Sequence[Mapping[str, Any]]) -> Any:
     return bars.facet(row=alt.Row("iteration:O", title="iteration"))
 
 
-def _funnel(summary: Mapping[str, Any], rejections: Sequence[Mapping[str, Any]]) -> Any:
+def _funnel(outcomes: Sequence[Mapping[str, Any]]) -> Any:
     import altair as alt
 
-    gates = list(dict.fromkeys(one["gate"] for one in rejections))
     rows = [
-        {"iteration": one["t"], "outcome": f"rejected: {one['gate']}", "candidates": one["candidates"]}
-        for one in rejections
+        {
+            "iteration": one["t"],
+            "outcome": f"rejected: {one['gate']}" if one["gate"] else "accepted",
+            "candidates": one["candidates"],
+        }
+        for one in outcomes
     ]
-    rows += [
-        {"iteration": one["t"], "outcome": "accepted", "candidates": one["accepted"]} for one in summary["iterations"]
-    ]
-    names = ["accepted", *(f"rejected: {gate}" for gate in gates)]
+    names = ["accepted", *dict.fromkeys(row["outcome"] for row in rows if row["outcome"] != "accepted")]
     if not any(row["candidates"] for row in rows):
         return None
     return (
@@ -139,20 +148,20 @@ def _watch(rows: Sequence[Mapping[str, Any]]) -> Any:
     return alt.concat(*map(one, names), columns=3)
 
 
-def _seconds(rows: Sequence[Mapping[str, Any]]) -> Any:
+def _plot(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Figures of a stage over the iterations."""
     import altair as alt
 
-    known = [row for row in rows if row["seconds"] is not None]
-    if not known:
+    if not rows:
         return None
-    stages = list(dict.fromkeys(row["stage"] for row in known))
+    names = list(dict.fromkeys(row["figure"] for row in rows))
     return (
-        alt.Chart(data(known))
-        .mark_bar()
+        alt.Chart(data(rows))
+        .mark_line(point=alt.OverlayMarkDef(size=50))
         .encode(
-            x=alt.X("seconds:Q"),
-            y=alt.Y("stage:N", sort=stages, title=None),
-            color=alt.Color("t:O", title="iteration", scale=alt.Scale(scheme="blues")),
+            x=alt.X("iteration:O", axis=alt.Axis(labelAngle=0)),
+            y=alt.Y("value:Q", title=None),
+            color=alt.Color("figure:N", sort=names, title=None, scale=alt.Scale(domain=names, range=COLORS)),
         )
-        .properties(width=WIDTH, height=alt.Step(24))
+        .properties(width=WIDTH, height=140)
     )

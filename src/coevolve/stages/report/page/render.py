@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
+from coevolve.core.charts import COLORS
+from coevolve.stages.report.page.panels import chart_name
+from coevolve.stages.report.tables import number
 from coevolve.stages.watch import LOW_IS_BAD, MEANING
 
 
@@ -19,6 +22,9 @@ def render(view: Mapping[str, Any], charts: Mapping[str, str]) -> str:
     return pages.get_template("page.html.j2").render(
         **view,
         charts=charts,
+        chart_name=chart_name,
+        number=number,
+        colors=COLORS,
         meaning=MEANING,
         low_is_bad=LOW_IS_BAD,
         style=(here / "page.css").read_text(encoding="utf-8"),

@@ -1,48 +1,62 @@
-"""What the report page shows, as plain values, from the files of the pipeline."""
+"""What the report page shows, as plain values, from the files of the pipeline. A part whose files are not there is left out."""
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
-from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks
+from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.core.paths import Paths
-from coevolve.core.records import Candidate, Exploration, Signal, SignalKind, Trajectory, Verdict
+from coevolve.core.records import Candidate, Exploration, Signal, Trajectory, Verdict
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
-from coevolve.knowledge import uses
+from coevolve.stages.report.summary import Summary
 
 SEED, UNGUIDED = "seed tasks", "no signal"
-ORIGINS = (SEED, *map(str, SignalKind), UNGUIDED)  # why a task is in a dataset
-STRENGTH = list(SignalKind)  # the strongest first
 TOOLS = 24  # tools that the composition lists, at most
 REASONS = 3  # examples of a gate's reasons
 SHOWN = 1500  # characters of a message
 TURNS = 40  # messages of an attempt
 
+Record = TypeVar("Record")
 
-def gather(summary: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str, Any]:
-    """All that the page needs but its ``groups``; ``seconds`` are those of stages that ran here, by ``stage/t``."""
-    ts = [one["t"] for one in summary["iterations"]]
-    signals = {t: read_jsonl(Paths.signals(t), Signal) for t in ts}
-    kinds = {one.signal_id: str(one.kind) for found in signals.values() for one in found}
-    datasets = [read_tasks(Paths.tasks(t)) for t in range(len(summary["tasks"]))]
+
+def gather(summary: Summary) -> dict[str, Any]:
+    """All that the page needs but its ``groups``."""
+    ts = range(summary.last)
+    signals = {t: _read(Paths.signals(t), Signal) for t in ts}
+    kinds = {one.signal_id: one.kind for found in signals.values() for one in found}
+    order = strength(summary)
+    datasets = [read_tasks(Paths.tasks(t)) for t in range(summary.last + 1)]
     return {
         "summary": summary,
-        "origins": origins(datasets, kinds),
+        "kinds": order,
+        "origins": origins(datasets, kinds, order),
         "tools": tools(datasets),
         "added": [added(datasets, t) for t in ts],
-        "journey": [journey(t, signals[t], kinds) for t in ts],
-        "rejections": [one for t in ts for one in rejections(t)],
+        "journey": [journey(t, signals[t], kinds, order) for t in ts],
+        "outcomes": [one for t in ts for one in outcomes(t)],
         "quarantine": [one for t in ts for one in quarantine(t + 1)],
         "watch": [
-            {"t": one["t"], "name": name, **found}
-            for one in summary["iterations"]
-            for name, found in one["watch"].items()
+            {"t": t, "name": name, **found}
+            for t in ts
+            if Paths.watch(t).exists()
+            for name, found in read_json(Paths.watch(t)).items()
         ],
-        "costs": costs(summary, seconds),
+        "stages": figures(summary),
+        "costs": costs(summary),
     }
+
+
+def _read(path: Path, kind: type[Record]) -> list[Record]:
+    return read_jsonl(path, kind) if path.exists() else []
+
+
+def strength(summary: Summary) -> list[str]:
+    """The kinds of signals, the strongest first: stage `signals` counts them in this order."""
+    return list(dict.fromkeys(kind for one in summary.stages if one.stage == "signals" for kind in one.columns))
 
 
 def _kind(signal_ids: Sequence[str], kinds: Mapping[str, str]) -> str:
@@ -54,12 +68,13 @@ def _origin(task: Task, kinds: Mapping[str, str]) -> str:
     return SEED if task.provenance is None else _kind(task.provenance.signal_ids, kinds)
 
 
-def origins(datasets: Sequence[Sequence[Task]], kinds: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Of each dataset, how many tasks there are for each reason to be there."""
+def origins(datasets: Sequence[Sequence[Task]], kinds: Mapping[str, str], order: Sequence[str]) -> list[dict[str, Any]]:
+    """Of each dataset, how many tasks there are for each reason to be there; ``order`` is that of the kinds."""
     counts = [Counter(_origin(task, kinds) for task in tasks) for tasks in datasets]
-    used = [name for name in ORIGINS if any(count[name] for count in counts)]
+    reasons = (SEED, *order, UNGUIDED)
+    used = [name for name in reasons if any(count[name] for count in counts)]
     return [
-        {"dataset": t, "origin": name, "tasks": count[name], "order": ORIGINS.index(name)}
+        {"dataset": t, "origin": name, "tasks": count[name], "order": reasons.index(name)}
         for t, count in enumerate(counts)
         for name in used
     ]
@@ -67,7 +82,7 @@ def origins(datasets: Sequence[Sequence[Task]], kinds: Mapping[str, str]) -> lis
 
 def tools(datasets: Sequence[Sequence[Task]]) -> list[dict[str, Any]]:
     """Of each dataset, the share of tasks whose reference uses a tool; without those that every task uses."""
-    counts = [uses(tasks) for tasks in datasets]
+    counts = [Counter(name for task in tasks for name in task.tools) for tasks in datasets]
     total = sum(counts, Counter[str]())
     shown = [name for name, count in total.most_common() if count < sum(map(len, datasets))][:TOOLS]
     return [
@@ -94,70 +109,96 @@ def added(datasets: Sequence[Sequence[Task]], t: int) -> dict[str, Any]:
     }
 
 
-def journey(t: int, signals: Sequence[Signal], kinds: Mapping[str, str]) -> dict[str, Any]:
+def journey(t: int, signals: Sequence[Signal], kinds: Mapping[str, str], order: Sequence[str]) -> dict[str, Any]:
     """Where the signals of iteration ``t`` went, by kind: explorations, candidates, accepted tasks."""
 
     def count(found: Iterable[Sequence[str]]) -> Counter[str]:
         return Counter(_kind(one, kinds) for one in found)
 
-    explorations = [one.signal_ids for one in read_jsonl(Paths.explorations(t), Exploration)]
-    candidates = [one.task.provenance for one in read_jsonl(Paths.candidates(t), Candidate)]
-    accepted = [one.provenance for one in read_tasks(Paths.verified(t) / "accepted.jsonl")]
+    explorations = [one.signal_ids for one in _read(Paths.explorations(t), Exploration)]
+    candidates = [one.task.provenance for one in _read(Paths.candidates(t), Candidate)]
+    accepted = [one.provenance for one in _read(Paths.verified(t) / "accepted.jsonl", Task)]
     columns = {
-        "signals": Counter(str(one.kind) for one in signals),
+        "signals": Counter(one.kind for one in signals),
         "explorations": count(explorations),
         "candidates": count(one.signal_ids for one in candidates if one),
         "accepted": count(one.signal_ids for one in accepted if one),
     }
-    rows = [name for name in (*map(str, SignalKind), UNGUIDED) if any(column[name] for column in columns.values())]
+    rows = [name for name in (*order, UNGUIDED) if any(column[name] for column in columns.values())]
     return {"t": t, "rows": [{"kind": name, **{key: column[name] for key, column in columns.items()}} for name in rows]}
 
 
-def rejections(t: int) -> list[dict[str, Any]]:
-    """By gate: how many candidates of iteration ``t`` it rejected, and some of its reasons."""
+def outcomes(t: int) -> list[dict[str, Any]]:
+    """Of the candidates of iteration ``t``: how many were accepted, and how many each gate rejected, with some reasons."""
+    verdicts = _read(Paths.verified(t) / "verdicts.jsonl", Verdict)
     found: dict[str, list[str]] = defaultdict(list)
-    for verdict in read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict):
+    for verdict in verdicts:
         for gate in verdict.gates:
             if gate.passed is False:
                 found[gate.name].append(gate.reason)
-    rows = [
-        {"t": t, "gate": name, "candidates": len(many), "reasons": list(dict.fromkeys(many))[:REASONS]}
-        for name, many in found.items()
+    rejected = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
+    rows: list[tuple[str | None, int, list[str]]] = [(None, sum(verdict.accepted for verdict in verdicts), [])]
+    rows += [(name, len(reasons), list(dict.fromkeys(reasons))[:REASONS]) for name, reasons in rejected]
+    return [
+        {"t": t, "gate": gate, "candidates": count, "reasons": reasons} for gate, count, reasons in rows if verdicts
     ]
-    return sorted(rows, key=lambda one: (-one["candidates"], one["gate"]))
 
 
 def quarantine(t: int) -> list[dict[str, Any]]:
     """By expectation: how many rows of dataset ``t`` broke it."""
-    rows = [value for _, value in read_jsonl_objects(Paths.validation(t) / "quarantine.jsonl")]
+    file = Paths.validation(t) / "quarantine.jsonl"
+    rows = [value for _, value in read_jsonl_objects(file)] if file.exists() else []
     found = Counter(name for row in rows for name in row["expectations"])
     return [{"dataset": t, "expectation": name, "rows": count} for name, count in sorted(found.items())]
 
 
-def costs(summary: Mapping[str, Any], seconds: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Seconds and tokens by stage and iteration."""
-    rows = []
-    last = len(summary["policies"]) - 1
-    for t in range(last + 1):
-        played = sum(panel["tokens"] * panel["tasks"] for panel in summary["policies"][t]["panels"].values())
-        tokens = {"evaluate": round(played)}
-        if t < last:
-            steps = [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl")]
-            tokens["train"] = round(sum(step["tokens"] for step in steps))
-            for stage, one in summary["iterations"][t]["spent"].items():
-                tokens[stage] = one["prompt_tokens"] + one["completion_tokens"]
-        stages = ["train", "signals", "explore", "synthesize", "verify", "watch", "validate"] if t < last else []
-        for stage in [*stages, "evaluate"]:
-            rows.append(
-                {"t": t, "stage": stage, "seconds": seconds.get(f"{stage}/{t}"), "tokens": tokens.get(stage, 0)}
-            )
-    return rows
+def figures(summary: Summary) -> list[dict[str, Any]]:
+    """Stage by stage: its figures by iteration, and what it has plotted."""
+    found = []
+    for name in dict.fromkeys(one.stage for one in summary.stages):
+        ours = [one for one in summary.stages if one.stage == name]
+        names = list(dict.fromkeys(figure for one in ours for figure in one.figures))
+        plots: dict[str, list[dict[str, Any]]] = {}
+        for one in ours:
+            for title, plotted in one.plots.items():
+                values = [(figure, one.figures[figure]) for figure in plotted]
+                plots.setdefault(title, []).extend(
+                    {"iteration": one.iteration, "figure": figure, "value": value}
+                    for figure, value in values
+                    if value is not None
+                )
+        rows = [{"t": one.iteration, "values": [one.figures.get(figure) for figure in names]} for one in ours]
+        found.append({"stage": name, "names": names, "rows": rows, "plots": plots})
+    return found
+
+
+def costs(summary: Summary) -> list[dict[str, Any]]:
+    """What the run took, by iteration and together."""
+    ts = range(summary.last + 1)
+    return [
+        {
+            "name": name,
+            "spent": [
+                sum(one.figures[name] or 0 for one in summary.stages if one.iteration == t and name in one.costs)
+                for t in ts
+            ],
+            "total": total,
+        }
+        for name, total in summary.budget.items()
+    ]
 
 
 def groups(
-    trajectories: Sequence[Trajectory], tasks: Sequence[Task], signals: Sequence[Signal], count: int
+    trajectories: Sequence[Trajectory],
+    tasks: Sequence[Task],
+    signals: Sequence[Signal],
+    order: Sequence[str],
+    count: int,
 ) -> list[dict[str, Any]]:
-    """``count`` groups of attempts to read: of tasks with signals first, of the lowest score first."""
+    """``count`` groups of attempts to read: of tasks with signals first, of the lowest score first.
+
+    ``order`` is that of the signals' kinds, the strongest first.
+    """
     by_id = {task.task_id: task for task in tasks}
     fired: dict[str, list[Signal]] = defaultdict(list)
     for signal in signals:
@@ -166,7 +207,7 @@ def groups(
 
     def strongest(group: Sequence[Trajectory]) -> int:
         kinds = {signal.kind for one in group for signal in fired[one.trajectory_id]}
-        return min((STRENGTH.index(kind) for kind in kinds), default=len(STRENGTH))
+        return min((order.index(kind) for kind in kinds), default=len(order))
 
     best: dict[str, list[Trajectory]] = {}  # of each task the group of the strongest signal, the latest of these
     for _, one in groupby(trajectories, key=lambda one: (one.step, one.group)):
@@ -199,7 +240,7 @@ def _group(group: Sequence[Trajectory], task: Task | None, fired: Mapping[str, S
         "reference": [call.name for call in task.calls] if task else [],
         "solved": sum(is_success(one.score) for one in group),
         "signals": [
-            {"kind": str(one.kind), "about": " > ".join(one.pattern or []) or "this task", "evidence": _evidence(one)}
+            {"kind": one.kind, "about": " > ".join(one.pattern or []) or "this task", "evidence": _evidence(one)}
             for one in shown.values()
         ],
         "attempts": [
@@ -209,7 +250,7 @@ def _group(group: Sequence[Trajectory], task: Task | None, fired: Mapping[str, S
                 "success": is_success(one.score),
                 "stop": str(one.stop_reason),
                 "failed": [name for name, passed in one.checks.items() if not passed],
-                "shows": sorted({str(signal.kind) for signal in fired[one.trajectory_id]}),
+                "shows": sorted({signal.kind for signal in fired[one.trajectory_id]}),
                 "turns": _turns(one.messages[1:]),
             }
             for one in group

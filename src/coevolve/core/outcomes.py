@@ -1,0 +1,84 @@
+"""What became of the tasks of frozen panels, and its statistics: success with bootstrap confidence intervals."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coevolve.core.params import Evaluate
+from coevolve.core.records import StopReason
+from coevolve.core.seeding import derive_seed
+
+OUTCOMES = "outcomes.jsonl"  # in evaluations/t, and an artifact of the run that a model version comes from
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One task of a panel, played once."""
+
+    panel: str
+    task_id: str
+    category: str
+    score: float
+    success: bool
+    stop_reason: str
+    turns: int
+    tokens: int
+    checks: dict[str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class PanelMetrics:
+    """A policy on a panel: success rate with its confidence interval, mean score, turns and tokens, how episodes ended."""
+
+    tasks: int
+    success: float
+    low: float
+    high: float
+    score: float
+    turns: float
+    tokens: float
+    stop_reasons: dict[str, int]
+
+
+def metrics(outcomes: Sequence[Outcome], config: Evaluate, seed: int) -> dict[str, PanelMetrics]:
+    """By panel, in the order of ``outcomes``."""
+    found = {}
+    for name in dict.fromkeys(one.panel for one in outcomes):
+        ours = [one for one in outcomes if one.panel == name]
+        low, high = interval([one.success for one in ours], config, derive_seed(seed, "bootstrap", name))
+        ends = {str(reason): sum(one.stop_reason == reason for one in ours) for reason in StopReason}
+        found[name] = PanelMetrics(
+            tasks=len(ours),
+            success=float(np.mean([one.success for one in ours])),
+            low=low,
+            high=high,
+            score=float(np.mean([one.score for one in ours])),
+            turns=float(np.mean([one.turns for one in ours])),
+            tokens=float(np.mean([one.tokens for one in ours])),
+            stop_reasons={name: count for name, count in ends.items() if count},
+        )
+    return found
+
+
+def interval(values: Sequence[float], config: Evaluate, seed: int) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean (Efron 1979), by ``config.bootstrap`` resamples of tasks."""
+    data = np.asarray(values, dtype=float)
+    rng = np.random.default_rng(seed)
+    means = data[rng.integers(0, len(data), (config.bootstrap, len(data)))].mean(axis=1)
+    outside = (1.0 - config.confidence) / 2.0
+    low, high = np.quantile(means, [outside, 1.0 - outside])
+    return float(low), float(high)
+
+
+def paired_interval(
+    base: Mapping[str, float], challenger: Mapping[str, float], config: Evaluate, seed: int
+) -> tuple[float, float, float]:
+    """Mean gain of ``challenger`` over ``base`` (scores by task) and its interval, over the tasks of both.
+
+    Pairing by task takes the tasks' difficulty out of the comparison.
+    """
+    shared = [task for task in base if task in challenger]
+    gains = [challenger[task] - base[task] for task in shared]
+    low, high = interval(gains, config, seed)
+    return float(np.mean(gains)), low, high

@@ -1,0 +1,51 @@
+"""The files of report/."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.io import read_jsonl, read_tasks, write_json, write_text
+from coevolve.core.paths import Paths
+from coevolve.core.records import Signal, Trajectory
+from coevolve.core.trajectories import read_trajectories
+from coevolve.stages.report.page.panels import draw
+from coevolve.stages.report.page.render import render
+from coevolve.stages.report.page.view import gather, groups, strength
+from coevolve.stages.report.summary import SUMMARY, Summary
+from coevolve.stages.report.tables import curve, table
+
+
+def write(summary: Summary, count: int) -> tuple[list[Path], list[Trajectory]]:
+    """Write them. Their paths, and of each iteration the ``count`` weakest trajectories; the page has as many groups."""
+    reader: list[dict[str, Any]] = []
+    weak: list[Trajectory] = []
+    for t in range(summary.last):
+        trajectories = read_trajectories(Paths.trajectories(t))
+        signals = read_jsonl(Paths.signals(t), Signal) if Paths.signals(t).exists() else []
+        reader += groups(trajectories, read_tasks(Paths.tasks(t)), signals, strength(summary), count)
+        weak += weakest(trajectories, count)
+    view = {**gather(summary), "groups": reader}
+    charts = draw(view)
+    write_json(SUMMARY, asdict(summary))
+    files = {
+        "curve.csv": curve(summary),
+        "table.txt": table(summary) + "\n",
+        "index.html": render(view, charts),
+        **{f"{name}.svg": chart for name, chart in charts.items()},
+    }
+    for name, text in files.items():
+        write_text(Paths.report / name, text)
+    return [SUMMARY, *(Paths.report / name for name in files)], weak
+
+
+def weakest(trajectories: Sequence[Trajectory], count: int) -> list[Trajectory]:
+    """The ``count`` trajectories of lowest score, of different tasks as long as there are any."""
+    ordered = sorted(trajectories, key=lambda one: (one.score, one.trajectory_id))
+    seen: Counter[str] = Counter()
+    visits = []
+    for one in ordered:
+        seen[one.task_id] += 1
+        visits.append((seen[one.task_id], one))
+    return [one for _, one in sorted(visits, key=lambda pair: (pair[0], pair[1].score))][:count]

@@ -1,0 +1,8 @@
+"""The kinds of signals there are: the one registry that extraction, guidance, prompts, parameters and reports read."""
+
+from coevolve.stages.signals.boundary import BOUNDARY
+from coevolve.stages.signals.forgetting import FORGETTING
+from coevolve.stages.signals.kind import Kind
+from coevolve.stages.signals.rare import RARE
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (FORGETTING, BOUNDARY, RARE)}  # in the order of reports

@@ -1,0 +1,27 @@
+"""What a training took, and how success went on its own tasks."""
+
+from collections.abc import Mapping, Sequence
+
+from coevolve.core.stage_summary import StageSummary
+
+
+def summary(t: int, steps: Sequence[Mapping[str, float]], group_size: int) -> StageSummary:
+    """``steps``: the lines of train_metrics.jsonl."""
+    groups = int(sum(step["groups"] for step in steps))
+    costs = {
+        "gradient steps": len(steps),
+        "training episodes": groups * group_size,
+        "training tokens": int(sum(step["tokens"] for step in steps)),
+    }
+    success = {
+        "success at the first step": steps[0]["success"] if steps else None,
+        "success at the last step": steps[-1]["success"] if steps else None,
+    }
+    wasted = int(sum(step["groups_without_variance"] for step in steps))
+    return StageSummary(
+        "train",
+        t,
+        {**costs, **success, "groups": groups, "groups without variance": wasted},
+        costs=list(costs),
+        plots={"success while training": list(success)},
+    )

@@ -1,0 +1,125 @@
+"""The registry: a kind is one file and one line; extraction, guidance, parameters and the command know it by that alone."""
+
+import argparse
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from coevolve.commands import signals as command
+from coevolve.core.errors import CoevolveError
+from coevolve.core.params import Signals, load, parse, read_yaml
+from coevolve.core.records import Signal
+from coevolve.environments.registry import make
+from coevolve.stages.explore.requests import requests
+from coevolve.stages.signals.extract import extract
+from coevolve.stages.signals.kind import Finding, Kind
+from coevolve.stages.signals.kinds import KINDS
+from coevolve.stages.signals.table import Visit, open_table
+from tests import ROOT
+
+
+class Unsolved:
+    """Fires where no attempt at a task ever succeeded."""
+
+    def __init__(self, config: Signals) -> None:
+        self._shown: list[str] = []
+        self._solved = False
+
+    def see(self, visit: Visit) -> None:
+        self._solved |= visit.attempt.successes > 0
+        self._shown = visit.failed
+
+    def finding(self) -> Finding | None:
+        return None if self._solved else Finding({"solved": 0}, 0.25, self._shown)
+
+
+UNSOLVED = Kind("unsolved", "It has never solved this task.", "no episode of a task was a success", of_task=Unsolved)
+
+
+@pytest.fixture
+def fourth(monkeypatch: pytest.MonkeyPatch) -> Kind:
+    """A fourth kind, by its line in the table."""
+    monkeypatch.setitem(KINDS, UNSOLVED.name, UNSOLVED)
+    return UNSOLVED
+
+
+@pytest.fixture
+def trajectories(tmp_path: Path) -> Path:
+    """Episodes of a task that is never solved, and of one that is solved and then not."""
+    rows = [
+        {"task_id": task, "step": step, "score": score, "trajectory_id": f"{task}{step}"}
+        for task, scores in (("never", (0.0, 0.0)), ("once", (1.0, 0.0)))
+        for step, score in enumerate(scores)
+    ]
+    path = tmp_path / "trajectories.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def extracted(path: Path, kinds: list[str]) -> list[Signal]:
+    with open_table(path) as table:
+        return list(extract(table, 0, Signals(window=5, rare_threshold=2.0, kinds=kinds)))
+
+
+def test_names_are_those_of_the_kinds_and_each_has_one_rule() -> None:
+    for name, kind in KINDS.items():
+        assert name == kind.name
+        assert (kind.of_task is None) != (kind.of_table is None)
+        assert kind.meaning.endswith(".") and kind.condition
+
+
+def test_a_kind_in_the_table_is_extracted(fourth: Kind, trajectories: Path) -> None:
+    signals = extracted(trajectories, list(KINDS))
+    assert [(one.kind, one.task_id, one.strength, one.trajectory_ids) for one in signals] == [
+        ("unsolved", "never", 0.25, ["never1"]),
+        ("forgetting", "once", 1.0, ["once1", "once0"]),
+    ]
+    assert [one.kind for one in extracted(trajectories, ["unsolved"])] == ["unsolved"]
+
+
+def test_a_kind_in_the_table_is_a_parameter(fourth: Kind) -> None:
+    raw = read_yaml((ROOT / "params.yaml").read_text())
+    raw["signals"]["kinds"] = ["unsolved", "rare"]
+    assert parse(raw, "params.yaml").signals.kinds == ["unsolved", "rare"]
+    raw["signals"]["kinds"] = ["rare", "unsolvd"]
+    with pytest.raises(CoevolveError) as caught:
+        parse(raw, "params.yaml")
+    assert str(caught.value) == (
+        "params.yaml: signals.kinds.1: expected one of: forgetting, boundary, rare, unsolved "
+        "(did you mean 'unsolved'?), found 'unsolvd'; change it"
+    )
+
+
+def test_without_its_line_it_is_no_parameter() -> None:
+    raw = read_yaml((ROOT / "params.yaml").read_text())
+    raw["signals"]["kinds"] = ["unsolved"]
+    with pytest.raises(CoevolveError, match=r"signals\.kinds\.0: expected one of: forgetting, boundary, rare, found"):
+        parse(raw, "params.yaml")
+    assert load(ROOT / "params.yaml").signals.kinds == list(KINDS)
+
+
+def test_a_kind_in_the_table_is_known_to_the_command(
+    fourth: Kind, trajectories: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    assert fourth.condition in parser.format_help()
+    out = tmp_path / "signals.jsonl"
+    assert command.run(parser.parse_args([str(trajectories), "--out", str(out), "--kinds", "unsolved"])) == 0
+    assert [json.loads(line)["kind"] for line in out.read_text().splitlines()] == ["unsolved"]
+    assert "1 unsolved" in capsys.readouterr().out
+
+
+def test_a_kind_in_the_table_guides_exploration(fourth: Kind, trajectories: Path) -> None:
+    signals = extracted(trajectories, list(KINDS))
+    world = make("miniworld")
+    once, never = (
+        replace(task, task_id=name) for task, name in zip(world.tasks("seed"), ("once", "never"), strict=False)
+    )
+    wanted = requests(world, [once, never], [], signals, load(ROOT / "params.yaml").explore, 0, 0)
+    around = Counter((request.signal.kind, request.task.task_id) for request in wanted if request.signal)
+    assert set(around) == {("unsolved", "never"), ("forgetting", "once")}
+    assert around["unsolved", "never"] < around["forgetting", "once"]  # it is weaker, by its own strength
