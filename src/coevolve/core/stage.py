@@ -40,7 +40,7 @@ def run_iteration(main: Callable[[Params, int], int | None], doc: str | None) ->
 
 
 def timed(place: str, action: Callable[[], int | None]) -> int | None:
-    """``action``; the seconds it took are noted in the scratch folder for the report's page, never in a stage's output."""
+    """``action``; the seconds it took are noted in the scratch folder for the trackers, never in a stage's output."""
     began = time.monotonic()
     code = action()
     if not launch.inside():
