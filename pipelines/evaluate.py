@@ -15,7 +15,7 @@ from coevolve.environments.fingerprint import open_environment
 from coevolve.policies.loading import open_policy
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate import evaluate, summary
-from coevolve.tracking.run import start
+from coevolve.tracking.journal import start
 
 
 def main(params: Params, t: int) -> None:

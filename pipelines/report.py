@@ -14,7 +14,7 @@ from coevolve.stages.report.champion import gate
 from coevolve.stages.report.summary import summarize
 from coevolve.stages.report.tables import by_iteration, metrics
 from coevolve.stages.report.write import write
-from coevolve.tracking.run import start
+from coevolve.tracking.journal import start
 
 
 def main(params: Params) -> None:

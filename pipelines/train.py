@@ -21,7 +21,7 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.train.figures import summary
 from coevolve.stages.train.learner import Job, Settings, learner
-from coevolve.tracking.run import start
+from coevolve.tracking.journal import start
 
 
 def main(params: Params, t: int) -> int:

@@ -10,7 +10,7 @@ from coevolve.core.seeding import generator
 from coevolve.core.success import is_success
 from coevolve.core.task import Score, Task, ToolCall
 from coevolve.environments.bfcl.bfcl_environment import CATEGORIES
-from coevolve.environments.bfcl.quarantine import QUARANTINE
+from coevolve.environments.bfcl.unsolvable import QUARANTINE
 from coevolve.environments.registry import make
 from tests.environments import make_or_skip
 

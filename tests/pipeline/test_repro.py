@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.stages.train.steps import COMPLETE
+from coevolve.stages.train.checkpoints import COMPLETE
 from tests.pipeline.conftest import Project, clone
 from tests.waiting import until
 

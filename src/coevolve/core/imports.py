@@ -34,7 +34,7 @@ CARRIERS = frozenset(
         "environments/sources",
         "stages/train/progress_bar",
         "tracking/mlflow_sink",
-        "tracking/run",
+        "tracking/journal",
         "tracking/wandb_sink",
     )
 )

@@ -74,7 +74,7 @@ def view(experiment: str) -> tuple[str, str] | None:
 
 
 class Mlflow:
-    """See ``coevolve.tracking.run.Sink``."""
+    """See ``coevolve.tracking.journal.Sink``."""
 
     name = "mlflow"
 

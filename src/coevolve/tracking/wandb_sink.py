@@ -20,7 +20,7 @@ COLUMNS = ("task_id", "trajectory_id", "iteration", "step", "group", "score", "s
 
 
 class Wandb:
-    """See ``coevolve.tracking.run.Sink``. ``mode`` is offline or online; online needs a key and a network."""
+    """See ``coevolve.tracking.journal.Sink``. ``mode`` is offline or online; online needs a key and a network."""
 
     name = "wandb"
 

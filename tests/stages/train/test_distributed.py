@@ -17,7 +17,7 @@ from coevolve.core.io import read_jsonl_objects
 from coevolve.core.trajectories import read_trajectories
 from coevolve.policies.transformers_policy import load
 from coevolve.stages.train import grpo
-from coevolve.stages.train.steps import COMPLETE
+from coevolve.stages.train.checkpoints import COMPLETE
 from tests import ROOT
 from tests.stages.train import small
 from tests.waiting import PATIENCE, free_port, until

@@ -17,7 +17,7 @@ from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
 from coevolve.stages.train import grpo
 from coevolve.stages.train.batch import row as row_of
-from coevolve.stages.train.steps import COMPLETE
+from coevolve.stages.train.checkpoints import COMPLETE
 from tests import ROOT
 from tests.stages.train.small import ACTING, CONFIG, WORLD, changed, job, outputs, settings
 

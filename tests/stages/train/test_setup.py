@@ -19,9 +19,9 @@ from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate import evaluate
 from coevolve.stages.train import grpo
+from coevolve.stages.train.checkpoints import COMPLETE
 from coevolve.stages.train.learner import Job, Settings
 from coevolve.stages.train.setup import adapters, common
-from coevolve.stages.train.steps import COMPLETE
 from tests import ROOT
 from tests.policies.qwen import make_qwen3
 from tests.stages.train.small import CONFIG, PARAMS, WORLD, outputs

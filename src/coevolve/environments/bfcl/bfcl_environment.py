@@ -8,7 +8,7 @@ from typing import Any
 from coevolve.core.task import Task
 from coevolve.environments.bfcl.data import DOCS, documented, fingerprint, items, parse_call
 from coevolve.environments.bfcl.multi_turn import BFCLSession, hidden, offered
-from coevolve.environments.bfcl.quarantine import QUARANTINE
+from coevolve.environments.bfcl.unsolvable import QUARANTINE
 from coevolve.environments.environment import Environment
 
 CATEGORIES = ("multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context")

@@ -39,13 +39,13 @@ from coevolve.policies.vllm_policy import VllmPolicy, engine, require_vllm, serv
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.train import curriculum
 from coevolve.stages.train.batch import columns, deal, shared
+from coevolve.stages.train.checkpoints import Keeper, Steps, last_checkpoint
 from coevolve.stages.train.groups import Gathered, Group, gather
 from coevolve.stages.train.learner import Job, Log, Settings
 from coevolve.stages.train.passes import Learner, Part, Team, make_learner
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.saving import save
 from coevolve.stages.train.setup import adapters, common, weights_dtype
-from coevolve.stages.train.steps import Keeper, Steps, last_checkpoint
 
 BUCKETS = 6  # into which a batch is divided by length
 SERVER_PATIENCE = 240.0  # seconds to wait for a vLLM server
