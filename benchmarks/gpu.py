@@ -26,6 +26,7 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.stages.train import grpo
+from coevolve.stages.train.learner import Job, Settings
 
 # bf16 matrix rate (dense, FLOP a second) and memory bandwidth (bytes a second), from the makers' data sheets
 LIMITS = {"H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12), "A100": (312e12, 2.04e12), "L40S": (362e12, 0.864e12)}
@@ -126,21 +127,22 @@ def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, floa
     vllm = params.train.vllm.model_copy(update={"mode": "colocate" if args.vllm else "off", "memory": 0.4})
     config = params.train.model_copy(
         update={
-            "steps": args.steps + WARM, "tasks_per_step": args.tasks, "group_size": 8, "refill_rounds": 0, "beta": 0.001,
+            "steps": args.steps + WARM, "tasks_per_step": args.tasks, "group_size": 8,
             "micro_batch": args.micro_batch, "gradient_checkpointing": True, "lora": lora, "vllm": vllm, "save_steps": 999,
             "learning_rate": 1e-5,
         }
     )  # fmt: skip
+    own = params.grpo.model_copy(update={"refill_rounds": 0, "beta": 0.001})
     weights = make(name, folder / "model")
     clock, world = Clock(), Bench()
     clock.watch()
-    job = grpo.Job(
+    job = Job(
         0, 0, folder / "model", world.tasks("seed")[:64], folder / "policy", folder / "trajectories.parquet",
         folder / "metrics.jsonl", folder / "scratch",
     )  # fmt: skip
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    grpo.train(config, acting, params.launch, world, job, clock.step)
+    grpo.learn(Settings(config, acting, params.launch, own), world, job, clock.step)
     played = slice(WARM, None)
     rollout = sum(clock.rollout[played])
     sampled, read = sum(clock.sampled[played]), sum(clock.prompt[played]) + sum(clock.sampled[played])

@@ -17,9 +17,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 
 from coevolve.core.task import Observation, ToolCall
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
-from coevolve.environments.trl import trl_factory
+from coevolve.environments.trl import environment_factory
 from coevolve.policies.text import RESPONSE_TEMPLATE
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
@@ -40,10 +41,7 @@ class Slow(MiniworldSession):
         return super().step(call)
 
 
-class SlowWorld:
-    name, fingerprint, panels = "miniworld", "slow", ()
-    tasks, tools, reference = WORLD.tasks, WORLD.tools, WORLD.reference
-
+class SlowWorld(Miniworld):
     def open(self) -> Slow:
         return Slow()
 
@@ -72,7 +70,7 @@ def trl_seconds(model: Any, tokenizer: Any, tasks: list[Any], group: int) -> tup
             ),
             train_dataset=Dataset.from_list(rows),
             processing_class=tokenizer,
-            environment_factory=trl_factory(SlowWorld()),
+            environment_factory=environment_factory(SlowWorld()),
         )
         trainer.model.train()
         inputs = [row for row in rows for _ in range(group)]

@@ -31,7 +31,7 @@ def main() -> None:
             print(f"{name}: {error}")
             continue
         tasks = world.tasks("seed")[:64]
-        wanted = requests(world, tasks, [], [], args.count, 0, 0)
+        wanted = requests(world, tasks, [], [], CONFIG.model_copy(update={"explorations": args.count}), 0, 0)
         found = explore(ScriptedExplorer(world, learn(world, tasks, []), CONFIG), wanted, lambda count: None)
         candidates = synthesize(ScriptedSynthesizer(world, tasks, 0), found, args.count, lambda count: None)
         lines = [json.dumps(asdict(one)) for one in candidates]

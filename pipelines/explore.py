@@ -5,6 +5,8 @@ data/t/requests/explore with every request to an endpoint, its reply and what wa
 for nothing twice: scratch/requests has what was answered.
 """
 
+from functools import partial
+
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
@@ -15,29 +17,29 @@ from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.endpoint.spending import metered
 from coevolve.environments.fingerprint import open_environment
+from coevolve.policies.loading import open_policy
 from coevolve.stages.explore.explorer import explore, make_explorer
 from coevolve.stages.explore.requests import requests
 
 
 def main(params: Params, t: int) -> None:
-    config = params.explore
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment)
-    signals = read_jsonl(Paths.signals(t), Signal) if config.guidance == "signals" else []
+    signals = read_jsonl(Paths.signals(t), Signal)
     trajectories = read_trajectories(Paths.trajectories(t))
-    count = 0 if config.schedule == "upfront" and t > 0 else config.explorations
-    wanted = requests(environment, tasks, trajectories, signals, count, t, params.seed)
-    asked, folder = config.explorer == "endpoint", Paths.requests(t, "explore")
+    wanted = requests(environment, tasks, trajectories, signals, params.explore, t, params.seed)
+    policy = partial(open_policy, Paths.policy(t + 1), params.policy, params.train.temperature)
+    asked, folder = params.explore.explorer == "endpoint", Paths.requests(t, "explore")
     with (
         bar(len(wanted), f"explore {t}", "explorations") as progress,
         metered(params.endpoint, asked, folder, progress) as meter,
     ):
-        explorer = make_explorer(params, environment, tasks, trajectories, Paths.policy(t + 1), meter)
-        found = explore(explorer, wanted, progress.update)
-    write_jsonl(Paths.explorations(t), found)
-    figures = {"explorations": len(found), **meter.costs()}
+        explorer = make_explorer(params.explore, params.policy, environment, tasks, trajectories, policy, meter)
+        explorations = explore(explorer, wanted, progress.update)
+    write_jsonl(Paths.explorations(t), explorations)
+    figures = {"explorations": len(explorations), **meter.costs()}
     write_summary(StageSummary("explore", t, figures, costs=list(figures), notes=meter.lost()))
-    print(f"{Paths.explorations(t)}: {len(found)} of {len(wanted)} explorations found something{meter}")
+    print(f"{Paths.explorations(t)}: {len(explorations)} of {len(wanted)} explorations found something{meter}")
 
 
 if __name__ == "__main__":

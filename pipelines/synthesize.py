@@ -20,13 +20,13 @@ def main(params: Params, t: int) -> None:
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment)
     explorations = read_jsonl(Paths.explorations(t), Exploration)
-    count, asked = params.synthesize.count, params.synthesize.synthesizer == "endpoint"
+    config, asked = params.synthesize, params.synthesize.synthesizer == "endpoint"
     with (
-        bar(count, f"synthesize {t}", "candidates") as progress,
+        bar(config.count, f"synthesize {t}", "candidates") as progress,
         metered(params.endpoint, asked, Paths.requests(t, "synthesize"), progress) as meter,
     ):
-        synthesizer = make_synthesizer(params, environment, tasks, meter)
-        candidates = synthesize(synthesizer, explorations, count, progress.update, params.synthesize.withhold)
+        synthesizer = make_synthesizer(config, environment, tasks, params.seed, meter)
+        candidates = synthesize(synthesizer, explorations, config.count, progress.update, config.withhold)
     write_jsonl(Paths.candidates(t), candidates)
     figures = {"candidates": len(candidates), **meter.costs()}
     write_summary(

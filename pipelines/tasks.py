@@ -1,9 +1,9 @@
 """Stage `tasks`: the seed tasks that the loop starts from, and the frozen panels of the environment.
 
-Writes data/environment.json, which says what the environment is, data/0/tasks.jsonl, data/0/attempts.jsonl (nothing has been attempted yet) and data/panels/NAME.jsonl.
+Writes data/environment.json, which says what the environment is, data/0/tasks.jsonl, data/0/attempts.jsonl (nothing has
+been attempted yet) and data/panels/NAME.jsonl.
 """
 
-from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_json, write_jsonl
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
@@ -11,23 +11,18 @@ from coevolve.core.stage import run
 from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
+from coevolve.stages.tasks import start
 
 
 def main(params: Params) -> None:
     environment = make(params.environment)
-    if params.report.panel not in environment.panels:
-        raise CoevolveError(
-            f"params.yaml: report.panel: {params.report.panel!r} is no panel of {params.environment}; "
-            f"expected one of: {', '.join(environment.panels)}"
-        )
-    seed = environment.tasks("seed")[: params.tasks.seed_tasks]
+    first = start(environment, params.tasks, params.report.panel)
     write_json(Paths.environment, identity(environment))
-    write_jsonl(Paths.tasks(0), seed)
+    write_jsonl(Paths.tasks(0), first.seed)
     write_jsonl(Paths.attempts(0), [])
-    write_summary(StageSummary("tasks", 0, {TASKS: len(seed)}, columns=[TASKS]))
-    print(f"{Paths.tasks(0)}: {len(seed)} tasks")
-    for panel in environment.panels:
-        tasks = environment.tasks(panel)
+    write_summary(StageSummary("tasks", 0, {TASKS: len(first.seed)}, columns=[TASKS]))
+    print(f"{Paths.tasks(0)}: {len(first.seed)} tasks")
+    for panel, tasks in first.panels.items():
         write_jsonl(Paths.panel(panel), tasks)
         print(f"{Paths.panel(panel)}: {len(tasks)} tasks")
 

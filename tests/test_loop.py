@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.params import Explore, Signals
+from coevolve.core.success import is_success
 from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
@@ -46,7 +47,7 @@ def test_trajectories_become_signals_and_signals_accepted_tasks(name: str, tmp_p
         signals = list(extract(table, 0, SIGNALS))
     assert {signal.kind for signal in signals} == set(KINDS)
 
-    wanted = requests(environment, tasks, trajectories, signals, CONFIG.explorations, 0, 0)
+    wanted = requests(environment, tasks, trajectories, signals, CONFIG, 0, 0)
     found = explore(
         ScriptedExplorer(environment, learn(environment, tasks, trajectories), CONFIG), wanted, lambda count: None
     )
@@ -66,4 +67,4 @@ def test_trajectories_become_signals_and_signals_accepted_tasks(name: str, tmp_p
             [RolloutRequest(replace(task, split="x"), 0) for task in accepted],
             Limits(60, 10**6, 64, 60.0),
         )
-        assert sum(one.trajectory.success for one in episodes) == share * len(accepted)
+        assert sum(is_success(one.trajectory.score) for one in episodes) == share * len(accepted)

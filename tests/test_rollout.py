@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from coevolve.core.records import StopReason
+from coevolve.core.success import is_success
 from coevolve.core.task import Observation, ToolCall
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.policies.policy import Conversation, Reply
@@ -33,22 +35,22 @@ class Says:
         return [self._reply for _ in conversations]
 
 
-class Around:
+class Around(Miniworld):
     """miniworld with a session of another class."""
 
-    name, fingerprint, panels = "miniworld", "around", ()
-
     def __init__(self, session: type[MiniworldSession]) -> None:
-        self.open = session
-        self.tasks, self.tools, self.reference = WORLD.tasks, WORLD.tools, WORLD.reference
+        self._session = session
+
+    def open(self) -> MiniworldSession:
+        return self._session()
 
 
 def test_the_reference_policy_succeeds_and_its_corruption_fails() -> None:
     right = rollout(ReferencePolicy(WORLD), WORLD, [RolloutRequest(task, 0) for task in TASKS], LIMITS)
-    assert all(one.trajectory.success for one in right)
+    assert all(is_success(one.trajectory.score) for one in right)
     assert {one.trajectory.stop_reason for one in right} == {StopReason.DONE}
     wrong = rollout(ReferencePolicy(WORLD, 1.0), WORLD, [RolloutRequest(task, 0) for task in TASKS], LIMITS)
-    assert not any(one.trajectory.success for one in wrong)
+    assert not any(is_success(one.trajectory.score) for one in wrong)
 
 
 def test_episodes_come_in_the_order_of_assignments_whatever_the_batch() -> None:
@@ -78,7 +80,7 @@ def test_every_end_has_its_reason(reply: Reply, reason: StopReason, turns: int) 
     (episode,) = rollout(Says(reply), WORLD, [RolloutRequest(TASKS[0], 0)], LIMITS)
     assert episode.trajectory.stop_reason is reason
     assert len(episode.replies) == turns
-    assert not episode.trajectory.success
+    assert not is_success(episode.trajectory.score)
 
 
 def test_tokens_are_counted_against_the_budget() -> None:

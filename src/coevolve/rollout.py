@@ -67,11 +67,11 @@ def rollout(
 ) -> list[Episode]:
     """An episode for each assignment, in order. ``batch`` episodes advance together, ``workers`` step at a time.
 
-    No more episodes run at once than the environment has sessions (its ``capacity``, if it has one).
+    No more episodes run at once than the environment has sessions (its ``capacity``).
     ``progress`` is called with the number of episodes that have just ended. An environment that breaks ends its
     episode with ``ENVIRONMENT_FAILED``: leave those out of statistics, they say nothing about the agent.
     """
-    batch = min(batch, getattr(environment, "capacity", batch))
+    batch = min(batch, environment.capacity or batch)
     episodes: list[Episode] = []
     pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="environment")
     try:
@@ -200,8 +200,7 @@ class _Running:
                 self._hear(turn.role, turn.content)
                 self.conversation.tools = turn.tools if turn.tools is not None else self.conversation.tools
             return turn.done
-        if begin := getattr(self.session, "begin_reply", None):
-            begin()
+        self.session.begin_reply()
         for call in reply.calls:
             turn = self.session.step(call)
             if self._abandoned:

@@ -30,7 +30,7 @@ def test_a_profile_is_valid_keeps_the_comments_and_can_be_undone(name: str, para
         key for key, _, _ in changes
     } | {"launch.processes"}
     loaded = load(params)
-    assert loaded.train.group_size == 8 and loaded.train.tasks_per_step == 32 and loaded.train.beta == 0.001
+    assert loaded.train.group_size == 8 and loaded.train.tasks_per_step == 32 and loaded.grpo.beta == 0.001
     assert loaded.policy.dtype == "bfloat16"
     comments = [line.partition("#")[2] for line in (ROOT / "params.yaml").read_text().splitlines() if "#" in line]
     assert [line.partition("#")[2] for line in params.read_text().splitlines() if "#" in line] == comments
@@ -62,7 +62,7 @@ def test_an_unknown_name_and_a_broken_file(params: Path, monkeypatch: pytest.Mon
     with pytest.raises(CoevolveError, match=r"no profile 'qwen'; expected one of: laptop, qwen2.5-7b"):
         apply("qwen", params)
     params.write_text(params.read_text().replace("beta:", "bata:"))
-    with pytest.raises(CoevolveError, match=r"unknown key train.bata; did you mean 'beta'"):
+    with pytest.raises(CoevolveError, match=r"unknown key grpo.bata; did you mean 'beta'"):
         apply("qwen3-4b", params)
     monkeypatch.chdir(params.parent)
     assert Path("params.yaml") == PARAMS

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve import files
+from coevolve.core import io, trajectories
 from coevolve.core.errors import CoevolveError
 from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.scratch import claim
@@ -39,8 +39,8 @@ def test_tasks_come_back_as_they_were_written(tmp_path: Path) -> None:
     synthesized = Task.create(
         "miniworld", "synthesized", ["x"], {"seed": 2}, [[]], provenance=Provenance(0, ["s"], "e", found.task_id, 0.5)
     )
-    files.write_jsonl(tmp_path / "tasks.jsonl", [found, synthesized])
-    assert files.read_tasks(tmp_path / "tasks.jsonl", "miniworld") == [found, synthesized]
+    io.write_jsonl(tmp_path / "tasks.jsonl", [found, synthesized])
+    assert io.read_tasks(tmp_path / "tasks.jsonl", "miniworld") == [found, synthesized]
 
 
 def test_identity_is_content() -> None:
@@ -53,18 +53,18 @@ def test_identity_is_content() -> None:
 
 def test_trajectories_come_back_and_give_the_same_bytes(tmp_path: Path) -> None:
     wrote = [trajectory(0), trajectory(1)]
-    files.write_trajectories(tmp_path / "a.parquet", wrote)
-    files.write_trajectories(tmp_path / "b.parquet", wrote)
-    assert files.read_trajectories(tmp_path / "a.parquet") == wrote
+    trajectories.write_trajectories(tmp_path / "a.parquet", wrote)
+    trajectories.write_trajectories(tmp_path / "b.parquet", wrote)
+    assert trajectories.read_trajectories(tmp_path / "a.parquet") == wrote
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
 
 
 def test_a_truncated_parquet_file_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    files.write_trajectories(path, [trajectory()])
+    trajectories.write_trajectories(path, [trajectory()])
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(CoevolveError, match=r"a\.parquet: not a whole Parquet file") as caught:
-        files.read_trajectories(path)
+        trajectories.read_trajectories(path)
     assert "\n" not in str(caught.value)
 
 
@@ -78,20 +78,20 @@ def test_a_truncated_parquet_file_is_one_line(tmp_path: Path) -> None:
 )
 def test_a_wrong_record_names_file_and_line(tmp_path: Path, change: dict[str, object], expected: str) -> None:
     path = tmp_path / "tasks.jsonl"
-    files.write_jsonl(path, [task("a"), task("b")])
+    io.write_jsonl(path, [task("a"), task("b")])
     lines = path.read_text().splitlines()
     lines[1] = json.dumps({**json.loads(lines[1]), **change})
     path.write_text("\n".join(lines))
     with pytest.raises(CoevolveError) as caught:
-        files.read_tasks(path, "miniworld")
+        io.read_tasks(path, "miniworld")
     assert f"{path}:2: " in str(caught.value)
     assert expected in str(caught.value)
 
 
 def test_a_duplicate_task_names_both_lines(tmp_path: Path) -> None:
-    files.write_jsonl(tmp_path / "t.jsonl", [task("a"), task("b"), task("a")])
+    io.write_jsonl(tmp_path / "t.jsonl", [task("a"), task("b"), task("a")])
     with pytest.raises(CoevolveError, match=r"t\.jsonl:3: duplicate task_id \w+, first on line 1"):
-        files.read_tasks(tmp_path / "t.jsonl")
+        io.read_tasks(tmp_path / "t.jsonl")
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b'{"a": 1}'])
@@ -99,14 +99,14 @@ def test_garbage_is_one_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(content)
     with pytest.raises(CoevolveError) as caught:
-        files.read_tasks(path)
+        io.read_tasks(path)
     assert "t.jsonl" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_nothing_is_half_written(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
-    files.write_jsonl(path, [task()])
+    io.write_jsonl(path, [task()])
     before = path.read_bytes()
 
     def failing() -> object:
@@ -114,14 +114,14 @@ def test_nothing_is_half_written(tmp_path: Path) -> None:
         raise RuntimeError("interrupted")
 
     with pytest.raises(RuntimeError):
-        files.write_jsonl(path, failing())  # type: ignore[arg-type]
+        io.write_jsonl(path, failing())  # type: ignore[arg-type]
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_two_processes_never_work_in_one_folder_and_what_a_killed_one_left_is_found(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from coevolve.core.io import claim\n"
+        "import sys, time; from pathlib import Path; from coevolve.core.scratch import claim\n"
         "with claim(Path(sys.argv[1])) as place: place.mkdir(exist_ok=True); print(place.name, flush=True); time.sleep(60)"
     )
     other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "job")], stdout=subprocess.PIPE, text=True)

@@ -60,7 +60,8 @@ def _conversations(count: int) -> Iterator[list[dict[str, str]]]:
         elif number % 3 == 1:
             told = {"instruction": _instruction(rng, tasks), "calls": "8"}
             if rng.random() < 0.3:
-                text = prompt("explore_random").fill(**told)
+                names = rng.sample([tool["function"]["name"] for tool in world.tools()], 3)
+                text = prompt("explore_tools").fill(ideas=f"- use {', '.join(names)}", **told)
             else:
                 why = rng.choice([f"{REFLECTION['what_failed']} {REFLECTION['why']}", kind.meaning])
                 ideas = "\n".join(f"- {idea}" for idea in REFLECTION["try"])

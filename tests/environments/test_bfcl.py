@@ -7,6 +7,7 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.seeding import generator
+from coevolve.core.success import is_success
 from coevolve.core.task import Score, Task, ToolCall
 from coevolve.environments.bfcl.bfcl_environment import CATEGORIES
 from coevolve.environments.bfcl.quarantine import QUARANTINE
@@ -21,7 +22,7 @@ Turns = list[list[ToolCall]]
 
 
 def ours(task: Task, turns: Turns) -> bool:
-    return judged(task, turns).success
+    return is_success(judged(task, turns).reward)
 
 
 def judged(task: Task, turns: Turns) -> Score:
@@ -151,7 +152,7 @@ def test_strict_is_an_outcome_of_its_own() -> None:
     assert judged(task, task.reference).checks["strict"]
     curious = [list(calls) for calls in task.reference]
     curious[refusing].append(ToolCall("pwd"))
-    assert judged(task, curious).success
+    assert is_success(judged(task, curious).reward)
     assert not judged(task, curious).checks["strict"]
     doubled = [list(calls) for calls in task.reference]
     where = next(turn for turn in doubled if any(call.name == "grep" for call in turn))
@@ -170,7 +171,7 @@ def test_a_change_made_twice_is_not_strict() -> None:
         for call in calls:
             session.step(call)
         session.say("")
-    assert session.score().success
+    assert is_success(session.score().reward)
     assert not session.score().checks["strict"]
 
 

@@ -75,7 +75,23 @@ def test_a_broken_promise_is_found(session: Any, check: str) -> None:
         CHECKS[check](Broken(), 3)
 
 
-def test_an_unknown_environment_lists_the_known() -> None:
-    with pytest.raises(CoevolveError, match="miniworld"):
-        make("nowhere")
-    assert "miniworld" in names()
+@pytest.mark.parametrize(
+    ("check", "broken"),
+    [
+        ("is_an_environment", {"capacity": 0}),
+        ("is_an_environment", {"panels": ["test"]}),
+        ("is_an_environment", {"fingerprint": ""}),
+        ("is_an_environment", {"quarantine": ["1"]}),
+        ("is_an_environment", {"phrasebook": {}}),
+        ("is_an_environment", {"open": lambda: object()}),
+        ("answers_about_tasks_are_usable", {"category": lambda task: 1}),
+        ("answers_about_tasks_are_usable", {"scenario": lambda task: ""}),
+        ("answers_about_tasks_are_usable", {"fresh_world": lambda task, seed: None}),
+        ("answers_about_tasks_are_usable", {"fresh_world": lambda task, seed: {}}),
+    ],
+)
+def test_a_member_of_another_kind_is_found(check: str, broken: dict[str, Any]) -> None:
+    world = Miniworld()
+    vars(world).update(broken)
+    with pytest.raises((AssertionError, CoevolveError)):
+        CHECKS[check](world, 1)

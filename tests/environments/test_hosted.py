@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.contract import CHECKS
 from coevolve.environments.hosted import HOSTED, installed, python, requirements
@@ -78,7 +79,7 @@ class TestAppWorld:
     def test_episodes_run_in_parallel_processes(self, appworld: WorkerEnvironment) -> None:
         tasks = [task for split in ("seed", *appworld.panels) for task in appworld.tasks(split)]
         episodes = rollout(ReferencePolicy(appworld), appworld, [RolloutRequest(task, 0) for task in tasks], LIMITS)
-        assert all(one.trajectory.success for one in episodes)
+        assert all(is_success(one.trajectory.score) for one in episodes)
         assert len(appworld.pool.workers) == HOSTED["appworld"].size == appworld.capacity
         assert all(worker.sessions == 0 for worker in appworld.pool.workers)
 
@@ -119,13 +120,12 @@ class TestAppWorld:
         assert session.step(ToolCall("simple_note__create_note", {"title": "x"})).error
         assert session.step(ToolCall("simple_note__no_such_api", {})).error
         call("supervisor__complete_task")
-        assert session.score().success
+        assert is_success(session.score().reward)
         session.close()
         world.close()
 
     def test_scenarios_count_together(self, appworld: WorkerEnvironment) -> None:
-        scenario = appworld.scenario  # type: ignore[attr-defined]
-        assert {scenario(task) for task in appworld.tasks("test_normal")} == {"note"}
+        assert {appworld.scenario(task) for task in appworld.tasks("test_normal")} == {"note"}
 
     def test_without_data_it_says_how_to_get_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("APPWORLD_ROOT", str(tmp_path))
@@ -161,7 +161,7 @@ class TestTextWorld:
 
     def test_a_fresh_game_judges_the_state_that_a_reference_leaves(self, textworld: WorkerEnvironment) -> None:
         seed_task = textworld.tasks("seed")[0]
-        fresh = textworld.fresh_world(seed_task, 7)  # type: ignore[attr-defined]
+        fresh = textworld.fresh_world(seed_task, 7)
         session = textworld.open()
         session.reset(Task.create("textworld", "x", ["look around"], fresh, [[]]))
         commands = session.step(ToolCall("commands")).content
@@ -170,7 +170,7 @@ class TestTextWorld:
         task = Task.create("textworld", "x", ["do it"], fresh, [[ToolCall("act", {"command": move})]])
         for corruption, success in ((0.0, True), (1.0, False)):
             (episode,) = rollout(ReferencePolicy(textworld, corruption), textworld, [RolloutRequest(task, 0)], LIMITS)
-            assert episode.trajectory.success == success
+            assert is_success(episode.trajectory.score) == success
 
 
 def as_json(text: str) -> list[str]:
@@ -247,7 +247,7 @@ class TestOpenEnv:
         assignments = [RolloutRequest(task, 0) for task in served.tasks("seed")[:40]]
         episodes = rollout(ReferencePolicy(served), served, assignments, LIMITS)
         assert len(list(scored(episodes))) == 40
-        assert all(one.trajectory.success for one in episodes)
+        assert all(is_success(one.trajectory.score) for one in episodes)
 
 
 def test_openenv_without_a_server_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.contract import CHECKS
 from coevolve.environments.methods import MethodEnvironment
@@ -68,7 +69,7 @@ def rollout(task: Task, *calls: ToolCall) -> tuple[bool, list[bool]]:
     session = Counting().open()
     session.reset(task)
     errors = [session.step(call).error for call in calls]
-    return session.score().success, errors
+    return is_success(session.score().reward), errors
 
 
 def test_schemas_come_from_hints_and_docstrings() -> None:

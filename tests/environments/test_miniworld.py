@@ -4,6 +4,7 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
+from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.miniworld.expert import solve
 from coevolve.environments.miniworld.miniworld_environment import FAMILIES, HEAD, LOOKALIKES, MUTATING, Miniworld
@@ -33,17 +34,17 @@ def test_three_thousand_tasks() -> None:
     for index, task in enumerate(WORLD.generate("property", 3000, seed=7, every=True)):
         calls = task.reference[0]
         assert played(task, calls).score().reward == 1.0
-        assert not played(task, []).score().success
+        assert not is_success(played(task, []).score().reward)
         assert solve(WORLD.open(), task, task.world["intent"])[-1].ok
         counted = [i for i, call in enumerate(calls) if call.name in MUTATING or call.arguments.get("answer")]
         position = counted[index % len(counted)]
         wrong = [*calls[:position], *calls[position + 1 :]]
-        if played(task, wrong).score().success:
+        if is_success(played(task, wrong).score().reward):
             undetected.append((task.task_id, "dropped", calls[position]))
         for other in LOOKALIKES.get(calls[position].name, []):
             wrong = [*calls]
             wrong[position] = ToolCall(other, calls[position].arguments)
-            if played(task, wrong).score().success:
+            if is_success(played(task, wrong).score().reward):
                 undetected.append((task.task_id, other, calls[position]))
     assert undetected == []
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.sql.databases import DOMAINS, FAMILIES, build
 from coevolve.environments.sql.sql_environment import SIZES, SQL, SQLSession, overlap
@@ -99,11 +100,11 @@ def test_a_writable_task_judges_the_state() -> None:
     table = statement.split()[1]
     right = started(WRITE)
     assert not query(right, statement)[0]
-    assert right.score().success
+    assert is_success(right.score().reward)
     too_much = started(WRITE)
     query(too_much, statement)
     query(too_much, f"DELETE FROM {table} WHERE id = 1")
-    assert not too_much.score().success
+    assert not is_success(too_much.score().reward)
     assert query(started(WRITE), f"DROP TABLE {table}")[0]
 
 
@@ -119,8 +120,8 @@ def test_rewards_are_graded_by_overlap() -> None:
         session = started(READ)
         assert session.step(ToolCall("submit", {"sql": sql})).done
         scores[name] = session.score()
-    assert scores["right"].success
-    assert scores["other words"].success
+    assert is_success(scores["right"].reward)
+    assert is_success(scores["other words"].reward)
     assert 0 < scores["too many"].reward < 0.5
     assert scores["nothing of it"].reward == 0
 
@@ -136,10 +137,10 @@ def test_order_counts_only_where_it_was_asked_for() -> None:
         statement = task.reference[0][-1].arguments["sql"]
         session = started(task)
         query(session, f"SELECT * FROM ({statement}) ORDER BY 1 DESC", "submit")
-        first = session.score().success
+        first = is_success(session.score().reward)
         session = started(task)
         query(session, f"SELECT * FROM ({statement}) ORDER BY 1 ASC", "submit")
-        assert (first and session.score().success) != counts
+        assert (first and is_success(session.score().reward)) != counts
 
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab")), max_size=6).map(tuple)

@@ -9,7 +9,7 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.environments.registry import make
-from coevolve.environments.trl import trl_factory, trl_rows
+from coevolve.environments.trl import dataset_rows, environment_factory
 from tests import ROOT
 
 POLICY = ROOT / "policies/0"
@@ -19,7 +19,7 @@ NAMES = ["miniworld", "sql", *(["bfcl"] if find_spec("bfcl_eval") else [])]
 @pytest.mark.parametrize("name", NAMES)
 def test_the_reference_played_by_methods_earns_the_reward(name: str) -> None:
     world = make(name)
-    instance = trl_factory(name)()
+    instance = environment_factory(name)()
     for task in world.tasks("seed")[:16]:
         instance.reset(task_id=task.task_id, prompt="whatever a row holds besides")
         assert instance.get_reward() < 0.5
@@ -35,7 +35,7 @@ def test_the_reference_played_by_methods_earns_the_reward(name: str) -> None:
 def test_transformers_reads_the_same_schemas_back(name: str) -> None:
     from transformers.utils import get_json_schema
 
-    cls, world = trl_factory(name), make(name)
+    cls, world = environment_factory(name), make(name)
     for schema in world.open().reset(world.tasks("seed")[0]).tools or []:
         function = schema["function"]
         parameters = get_json_schema(getattr(cls, function["name"]))["function"]["parameters"]
@@ -46,11 +46,11 @@ def test_transformers_reads_the_same_schemas_back(name: str) -> None:
 @pytest.mark.skipif("bfcl" not in NAMES, reason="bfcl is not installed")
 def test_names_that_cannot_be_methods_are_an_error() -> None:
     with pytest.raises(CoevolveError, match="no Python name"):
-        trl_factory("bfcl_single")
+        environment_factory("bfcl_single")
 
 
 def test_rows_name_the_tasks() -> None:
-    rows = trl_rows("miniworld", "test")
+    rows = dataset_rows("miniworld", "test")
     assert rows[0]["task_id"] == make("miniworld").tasks("test")[0].task_id
     assert rows[0]["prompt"][0]["role"] == "user"
 
@@ -67,7 +67,7 @@ def test_canary_trl_trains_with_the_class(tmp_path: Path, monkeypatch: pytest.Mo
     model, tokenizer = load(POLICY)
     tokenizer.response_template = RESPONSE_TEMPLATE
     rewards: list[Any] = []
-    cls = trl_factory("miniworld")
+    cls = environment_factory("miniworld")
     inner = cls.get_reward  # type: ignore[attr-defined]
     monkeypatch.setattr(cls, "get_reward", lambda self: rewards.append(inner(self)) or rewards[-1])
     trainer = GRPOTrainer(
@@ -83,7 +83,7 @@ def test_canary_trl_trains_with_the_class(tmp_path: Path, monkeypatch: pytest.Mo
             report_to="none",
             save_strategy="no",
         ),
-        train_dataset=Dataset.from_list(trl_rows("miniworld")[:8]),
+        train_dataset=Dataset.from_list(dataset_rows("miniworld")[:8]),
         processing_class=tokenizer,
         environment_factory=cls,
     )

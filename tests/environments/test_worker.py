@@ -1,5 +1,6 @@
 """An environment in its own process: the same promises, and what happens when it crashes, hangs or prints."""
 
+import json
 import os
 import signal
 import subprocess
@@ -7,15 +8,20 @@ import sys
 import textwrap
 import threading
 import time
+import venv
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.records import StopReason
+from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
 from coevolve.environments.contract import CHECKS
+from coevolve.environments.environment import Phrasebook
+from coevolve.environments.registry import make
 from coevolve.environments.worker import EnvironmentDied, WorkerEnvironment
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
@@ -67,7 +73,7 @@ def test_what_it_breaks_is_said_and_replaced(world: WorkerEnvironment, tool: str
     fresh = world.open()
     for call in fresh.reset(task) and task.reference[0]:
         fresh.step(call)
-    assert fresh.score().success
+    assert is_success(fresh.score().reward)
     fresh.close()
 
 
@@ -80,7 +86,7 @@ def test_a_refusal_and_noise_break_nothing(world: WorkerEnvironment) -> None:
     session.step(ToolCall("print"))
     for call in task.reference[0]:
         session.step(call)
-    assert session.score().success
+    assert is_success(session.score().reward)
 
 
 def test_an_argument_larger_than_a_pipe_passes(plain: WorkerEnvironment) -> None:
@@ -88,6 +94,33 @@ def test_an_argument_larger_than_a_pipe_passes(plain: WorkerEnvironment) -> None
     session.reset(plain.tasks("seed")[0])
     assert session.step(ToolCall("find_contact", {"name": "x" * 10**7})).error
     session.close()
+
+
+def test_a_worker_needs_the_standard_library_alone(tmp_path: Path) -> None:
+    venv.create(tmp_path, symlinks=True)
+    bare = WorkerEnvironment("sql", "=sql", str(tmp_path / "bin/python"))
+    task = bare.tasks("seed")[0]
+    session = bare.open()
+    session.reset(task)
+    for call in bare.reference(task)[0]:
+        session.step(call)
+    assert session.score().reward == 1.0
+    assert bare.sources().items() >= make("sql").sources().items()
+    bare.close()
+
+
+def test_it_says_what_the_one_in_the_worker_says(plain: WorkerEnvironment) -> None:
+    here, task = make("miniworld"), plain.tasks("hard")[0]
+    for key in ("fingerprint", "panels", "more_splits", "quarantine"):
+        assert getattr(plain, key) == getattr(here, key), key
+    assert plain.category(task) == here.category(task) != here.category(plain.tasks("seed")[0])
+    assert plain.scenario(task) == here.scenario(task)
+    assert plain.fresh_world(task, 3) == here.fresh_world(task, 3) != task.world
+    assert as_lists(plain.phrasebook) == as_lists(here.phrasebook)
+
+
+def as_lists(book: Phrasebook) -> object:
+    return json.loads(json.dumps(asdict(book)))
 
 
 def test_a_broken_environment_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +153,7 @@ def test_episodes_of_a_crashed_worker_fail_with_that_reason_and_are_not_scored(w
     assert "last words" in episodes[0].trajectory.messages[-1]["content"]
     # at most those that shared its process; capacity is 4, so that later batches have a new one
     assert all(reason is StopReason.DONE for reason in reasons[4:])
-    assert all(one.trajectory.success for one in scored(episodes))
+    assert all(is_success(one.trajectory.score) for one in scored(episodes))
 
 
 def test_who_comes_too_many_waits(plain: WorkerEnvironment) -> None:
@@ -143,7 +176,7 @@ def test_who_comes_too_many_waits(plain: WorkerEnvironment) -> None:
 def test_play_takes_no_more_sessions_than_there_are(plain: WorkerEnvironment) -> None:
     assignments = [RolloutRequest(task, 0) for task in plain.tasks("seed")[:20]]
     episodes = rollout(ReferencePolicy(plain), plain, assignments, Limits(16, 10**6, 64, 30.0))
-    assert all(one.trajectory.success for one in episodes)
+    assert all(is_success(one.trajectory.score) for one in episodes)
     assert sum(worker.sessions for worker in plain.pool.workers) == 0
 
 
@@ -173,7 +206,7 @@ def test_no_orphan_outlives_its_parent(tool: str, death: signal.Signals) -> None
         import signal, sys, threading
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
         from coevolve.environments.worker import WorkerEnvironment
-        from coevolve.records import ToolCall
+        from coevolve.core.task import ToolCall
         world = WorkerEnvironment("miniworld", {NAUGHTY!r}, sys.executable, 1, 4, 1000.0)
         session = world.open()
         session.reset(world.tasks("seed")[0])

@@ -39,7 +39,7 @@ def test_the_report_says_what_was_spent_and_lineage_holds(asked: Project) -> Non
     for task in accepted:
         assert task.provenance and task.provenance.prompt_version
         assert task.provenance.prompt_version.startswith("synthesize-")
-        assert explorations[task.provenance.exploration_id].context["prompts"]
+        assert explorations[task.provenance.exploration_id].prompts
     spent = json.loads((folder / "report/summary.json").read_text())["budget"]
     lines = [
         (folder / f"data/0/requests/{stage}/requests.jsonl").read_text().count("\n")

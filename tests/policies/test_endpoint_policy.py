@@ -10,6 +10,7 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.params import load as load_params
 from coevolve.core.records import StopReason, Trajectory
+from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.endpoint.client import open_endpoint
 from coevolve.environments.environment import Environment
@@ -39,7 +40,7 @@ def test_a_served_model_plays_as_it_does_in_this_process(tiny_server: tuple[str,
     tasks = list(world.tasks("validation")[:24])
     served = played(policy(*tiny_server, tmp_path / "log"), world, tasks)
     here = played(TransformersPolicy(*load(ROOT / "policies/0"), 0.0), world, tasks)
-    assert sum(one.success for one in here) >= 6
+    assert sum(is_success(one.score) for one in here) >= 6
     same = [(one.calls, one.score) == (other.calls, other.score) for one, other in zip(served, here, strict=True)]
     # a call that is no JSON is a 500 of this server, and an error message here
     assert sum(same) >= 20
@@ -64,7 +65,7 @@ def test_parallel_calls_and_later_user_turns(tmp_path: Path) -> None:
     script = [reply(None, *first), reply("done"), reply(None, *second), reply("done")]
     with proxy(script=script) as server:
         (one,) = played(policy(server.url, "m", tmp_path / "log"), environment, [task], Limits(20, 10**6, 64, 60.0))
-    assert one.success and one.stop_reason is StopReason.DONE
+    assert is_success(one.score) and one.stop_reason is StopReason.DONE
     assert one.tokens == [7, 7, 7, 7]
     said = server.bodies[-1]["messages"]
     roles = [message["role"] for message in said]

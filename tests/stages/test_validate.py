@@ -78,7 +78,7 @@ def test_what_is_wrong_with_the_file_is_critical(rows: list[Any], name: str) -> 
 
 
 def test_an_expectation_that_breaks_fails_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    from coevolve import validate as module
+    from coevolve.stages import validate as module
 
     real = module.expectations
 

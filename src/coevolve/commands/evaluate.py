@@ -82,8 +82,8 @@ def run(args: argparse.Namespace) -> int:
     for split, tasks in splits.items():
         ours = [one for one in outcomes if one.panel == split]
         _print(split, ours, quarantined(environment, tasks), config, args.seed)
-        if scenario := getattr(environment, "scenario", None):
-            groups = {task.task_id: scenario(task) for task in tasks}
+        groups = {task.task_id: environment.scenario(task) for task in tasks}
+        if len(set(groups.values())) < len(groups):
             print(f"scenarios of which every task succeeds: {_scenarios(ours, groups):.3f}")
     if len(outcomes) < played:
         print(f"{played - len(outcomes)} episodes are left out: the environment broke in them")

@@ -9,8 +9,6 @@ import hashlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from ruamel.yaml import YAML
-
 SOURCE = Path(__file__).parents[2]  # the folder that holds our package
 PACKAGE = "coevolve"
 ENVIRONMENTS = f"src/{PACKAGE}/environments"  # a dependency of stage `tasks`, which notes what they are
@@ -32,6 +30,7 @@ CARRIERS = frozenset(
         "core/stage",
         "environments/fingerprint",
         "environments/registry",
+        "environments/sources",
         "stages/train/progress_bar",
         "tracking/mlflow_sink",
         "tracking/run",
@@ -69,7 +68,10 @@ def _needed(file: Path, source: Path) -> Iterator[str]:
             if name.split(".")[0] == PACKAGE and (source / path).is_file():
                 yield path
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(f"{PACKAGE}."):
-            folder = source / node.value.replace(".", "/")
+            path = node.value.replace(".", "/")
+            if (source / f"{path}.py").is_file():  # a table of modules, loaded by name
+                yield f"{path}.py"
+            folder = source / path
             if folder.is_dir():
                 yield from (
                     str(data.relative_to(source)) for data in sorted(folder.iterdir()) if data.suffix not in ("", ".py")
@@ -106,6 +108,8 @@ def is_code(dependency: str) -> bool:
 
 def main() -> None:
     """Write the code that each stage depends on into dvc.yaml."""
+    from ruamel.yaml import YAML  # not at hand in workers, which ask for the closure of an environment
+
     file = SOURCE.parent / "dvc.yaml"
     yaml = YAML()
     yaml.width, yaml.preserve_quotes = 1000, True

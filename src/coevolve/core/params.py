@@ -37,6 +37,18 @@ def _kinds() -> Collection[str]:
     return KINDS
 
 
+def _guidances() -> Collection[str]:
+    from coevolve.stages.explore.guidance import GUIDANCE
+
+    return GUIDANCE
+
+
+def _schedules() -> Collection[str]:
+    from coevolve.stages.explore.guidance import SCHEDULES
+
+    return SCHEDULES
+
+
 SECRET = {
     "endpoint.key": "expected the name of an environment variable, such as OPENAI_API_KEY, never the key itself",
     "endpoint.url": "expected http://HOST/v1 or https://HOST/v1, without a key in it",
@@ -108,21 +120,30 @@ class Launch(Section):
     sharding: Literal["none", "zero2", "zero3"]
 
 
-class Train(Section):
+class Optimizer(Section):
+    """What every training by gradient steps is told, whatever it learns from."""
+
     steps: Count
-    tasks_per_step: Count
-    group_size: Annotated[int, Field(ge=2)]
     learning_rate: Positive
-    beta: Annotated[float, Field(ge=0.0)]
-    epsilon: Positive
-    epsilon_high: Positive
-    temperature: Positive
-    refill_rounds: Whole
     save_steps: Count
     micro_batch: Whole
     gradient_checkpointing: bool
     lora: Lora
+
+
+class Train(Optimizer):
+    learner: Literal["grpo"]
+    tasks_per_step: Count
+    group_size: Annotated[int, Field(ge=2)]
+    temperature: Positive
     vllm: Vllm
+
+
+class Grpo(Section):
+    beta: Annotated[float, Field(ge=0.0)]
+    epsilon: Positive
+    epsilon_high: Positive
+    refill_rounds: Whole
 
 
 class Signals(Section):
@@ -133,8 +154,8 @@ class Signals(Section):
 
 class Explore(Section):
     explorer: Literal["scripted", "endpoint", "policy"]
-    guidance: Literal["signals", "coverage", "random"]
-    schedule: Literal["loop", "upfront"]
+    guidance: Annotated[str, _one_of(_guidances)]
+    schedule: Annotated[str, _one_of(_schedules)]
     explorations: Whole
     max_calls: Count
     tries: Count
@@ -220,6 +241,7 @@ class Params(Section):
     tasks: Tasks
     policy: PolicySection
     train: Train
+    grpo: Grpo
     launch: Launch
     signals: Signals
     explore: Explore

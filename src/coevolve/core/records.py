@@ -74,11 +74,22 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
+class Reflection:
+    """What a model made of a weakness, before it explored around it; ``ideas`` are what it meant to try."""
+
+    what_failed: str
+    where: str
+    why: str
+    ideas: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Exploration:
     """What was done in the real environment around some signals.
 
-    ``context`` is the reflection that guided it, ``calls`` are those made, with observations;
-    ``world`` and ``task_id`` say where it started.
+    ``kind`` is the signals' (None: there was none), ``focus`` the tools that they are about, and ``goals`` those that the
+    explorer was to use. ``calls`` are those made, with observations; ``world`` and ``task_id`` say where it started.
+    ``reflection`` and the versions of ``prompts`` are there where a model explored.
     """
 
     exploration_id: str
@@ -87,9 +98,13 @@ class Exploration:
     signal_ids: list[str]
     task_id: str | None
     world: dict[str, Any]
-    context: dict[str, Any]
+    kind: str | None
+    focus: list[str]
+    goals: list[str]
     calls: list[CallOutcome]
     explorer: str
+    reflection: Reflection | None = None
+    prompts: list[str] = field(default_factory=list)
     schema_version: int = SCHEMA_VERSION
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.environment import Catalogue, check_owner
+from coevolve.environments.environment import Environment, Session, check_owner
 
 SPLITS = {"seed": "train", "validation": "dev", "test_normal": "test_normal", "test_challenge": "test_challenge"}
 PARTIAL = 0.49  # what a run without success can reach: its share of the evaluator's tests
@@ -51,8 +51,8 @@ def root() -> Path:
     return place
 
 
-class AppWorld(Catalogue):
-    """See ``coevolve.environments.environment.Environment``: code actions, as the benchmark has them."""
+class AppWorld(Environment):
+    """AppWorld by code actions, as the benchmark has them."""
 
     name = "appworld"
     panels = ("validation", "test_normal", "test_challenge")
@@ -66,7 +66,7 @@ class AppWorld(Catalogue):
         names = [_names(split) for split in SPLITS]
         self.fingerprint = f"appworld-{kind}{version('appworld')}-{content_hash(names)[:12]}"
 
-    def _tasks(self, split: str) -> Sequence[Task]:
+    def load_tasks(self, split: str) -> Sequence[Task]:
         return [_task(name, self.name, split, self.functions) for name in _names(split)]
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -90,8 +90,8 @@ class AppWorldFunctions(AppWorld):
     functions = True
 
 
-class AppWorldSession:
-    """See ``coevolve.environments.environment.Session``. A process can hold one open world."""
+class AppWorldSession(Session):
+    """A world of AppWorld. A process can hold one open world."""
 
     def __init__(self, name: str, functions: bool) -> None:
         self._name = name

@@ -5,11 +5,13 @@ message names the task and says what happened.
 """
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import repeat
 
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
-from coevolve.environments.environment import Environment, Session
+from coevolve.environments.environment import Environment, Phrasebook, Session
 
 Check = Callable[[Environment, int], None]
 STRANGE_NAMES = ("no_such_tool", "__class__", "__init__", "", "../../etc/passwd")
@@ -32,14 +34,40 @@ def _perform(environment: Environment, task: Task, reference: list[list[ToolCall
 
 
 def is_an_environment(environment: Environment, count: int) -> None:
-    assert isinstance(environment, Environment), "attributes or methods of the protocol Environment are missing"
+    assert isinstance(environment, Environment), "it does not inherit coevolve.environments.environment.Environment"
     session = environment.open()
-    assert isinstance(session, Session), "methods of the protocol Session are missing"
+    assert isinstance(session, Session), "open() gives no coevolve.environments.environment.Session"
     session.close()
-    assert environment.fingerprint, "fingerprint is empty"
+    for key, fits, wanted in _attributes(environment):
+        assert fits, f"{key} is not {wanted}"
     names = [schema["function"]["name"] for schema in environment.tools()]
     doubled = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     assert not doubled, f"tools() names twice: {', '.join(doubled[:5])}"
+
+
+def _attributes(environment: Environment) -> Iterator[tuple[str, bool, str]]:
+    """Each attribute, whether it fits, and what it has to be."""
+    for key, text in (("name", environment.name), ("fingerprint", environment.fingerprint)):
+        yield key, isinstance(text, str) and bool(text), "a text"
+    for key, splits in (("panels", environment.panels), ("more_splits", environment.more_splits)):
+        yield key, isinstance(splits, tuple) and all(isinstance(one, str) for one in splits), "a tuple of names"
+    capacity, known = environment.capacity, environment.quarantine
+    yield "capacity", capacity is None or (isinstance(capacity, int) and capacity > 0), "a positive number or None"
+    yield "quarantine", isinstance(known, Mapping) and all(map(isinstance, known.values(), repeat(str))), "id → reason"
+    yield "phrasebook", isinstance(environment.phrasebook, Phrasebook), "a Phrasebook"
+
+
+def answers_about_tasks_are_usable(environment: Environment, count: int) -> None:
+    for task in _some(environment, count):
+        for ask in (environment.category, environment.scenario):
+            said = ask(task)
+            assert isinstance(said, str) and said, f"task {task.task_id}: {ask.__name__}() gives {said!r}, not a text"
+        world = environment.fresh_world(task, 0)
+        assert isinstance(world, dict), f"task {task.task_id}: fresh_world() gives {world!r}, not a world"
+        assert world == environment.fresh_world(task, 0), f"task {task.task_id}: fresh_world() of one seed differs"
+        session = environment.open()
+        session.reset(replace(task, world=world))
+        session.close()
 
 
 def tasks_are_unique(environment: Environment, count: int) -> None:
@@ -139,6 +167,7 @@ CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
         is_an_environment,
+        answers_about_tasks_are_usable,
         tasks_are_unique,
         reference_succeeds,
         nothing_fails,

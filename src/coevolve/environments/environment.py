@@ -1,11 +1,14 @@
-"""The two protocols between this project and a world: a catalogue, and an episode in it."""
+"""What the loop asks of a world: an environment, which knows its tasks, and sessions, the episodes in it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.environments.sources import sources
 
 
 @dataclass(frozen=True)
@@ -23,64 +26,92 @@ class Phrasebook:
     questions: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-@runtime_checkable
-class Session(Protocol):
-    """One episode at a time, never shared between threads.
+class Session(ABC):
+    """One episode at a time, never shared between threads."""
 
-    A session that has ``begin_reply()`` is told of every reply with calls before its calls come: for benchmarks that
-    count replies.
-    """
-
+    @abstractmethod
     def reset(self, task: Task) -> Observation:
         """Start ``task`` from a fresh world; the first user turn, with the tools."""
-        ...
 
+    @abstractmethod
     def step(self, call: ToolCall) -> Observation:
         """Execute one call. The agent's mistakes come back as ``Observation.error``, never as exceptions."""
-        ...
 
+    @abstractmethod
     def say(self, text: str) -> Observation:
         """A message without a call: answered by the next user turn, or by the end (``done``)."""
-        ...
 
+    @abstractmethod
     def score(self) -> Score:
         """Judge the episode so far. Pure: callable at any time, any number of times."""
-        ...
 
+    @abstractmethod
     def digest(self) -> str:
         """Content hash of the world's mutable state: equal before and after a call that changed nothing."""
-        ...
 
-    def close(self) -> None: ...
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what the episode holds. A second time does nothing."""
+
+    def begin_reply(self) -> None:
+        """Comes before the calls of each reply that has any, for benchmarks that count replies; does nothing here."""
+        return
 
 
-@runtime_checkable
-class Environment(Protocol):
+class Environment(ABC):
     """A stateless catalogue of tasks, and the door to episodes.
 
-    What an environment may have besides: ``phrasebook`` (how its tools are spoken of, ``coevolve.environments.environment.Phrasebook``),
-    ``fresh_world(task, seed)`` (another start state for exploration), ``category(task)`` (the line of a table of
-    results; else its first tag), ``scenario(task)`` (tasks that count together), ``capacity`` (how many sessions can be
-    open at once), ``quarantine`` (items known to be unsolvable, by the ``id`` in a task's world, with the reason).
+    A subclass has a name, a fingerprint and panels, and says what its tasks and tools are and how an episode is opened.
+    Everything else has a default.
     """
 
     name: str
     fingerprint: str  # package version + data hash; part of every lineage
     panels: tuple[str, ...]  # the frozen evaluation splits; "seed" is the training split
 
-    def tasks(self, split: str) -> Sequence[Task]:
-        """The tasks of ``split`` ("seed" or a panel), always the same; an unknown split is a CoevolveError."""
-        ...
+    more_splits: tuple[str, ...] = ()  # that ``tasks`` knows besides
+    capacity: int | None = None  # how many sessions can be open at once; None: as many as one likes
+    quarantine: Mapping[str, str] = MappingProxyType({})  # items known to be unsolvable: ``id`` in a world → reason
+    phrasebook: Phrasebook = Phrasebook()  # without it, tools are spoken of by their names
 
+    @abstractmethod
+    def load_tasks(self, split: str) -> Sequence[Task]:
+        """The tasks of ``split``, which exists; always the same."""
+
+    @abstractmethod
     def tools(self) -> Sequence[dict[str, Any]]:
         """OpenAI function schemas of every tool that any task may offer."""
-        ...
 
-    def open(self) -> Session: ...
+    @abstractmethod
+    def open(self) -> Session:
+        """A new session; ``reset`` starts its first episode."""
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """The tasks of ``split`` ("seed", a panel or one of ``more_splits``); an unknown one is a CoevolveError."""
+        known = ("seed", *self.panels)
+        if split not in (*known, *self.more_splits):
+            raise CoevolveError(f"{self.name} has no split {split!r}; expected one of: {', '.join(known)}")
+        return self.load_tasks(split)
 
     def reference(self, task: Task) -> list[list[ToolCall]]:
-        """The calls, turn by turn, that solve ``task``."""
-        ...
+        """The calls, turn by turn, that solve ``task``: those that it carries."""
+        return task.reference
+
+    def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
+        """Where an exploration around ``task`` starts: another world of its kind, if there are any; here its own."""
+        return task.world
+
+    def category(self, task: Task) -> str:
+        """The line of a table of results that ``task`` belongs to; here its first tag."""
+        return task.family or "other"
+
+    def scenario(self, task: Task) -> str:
+        """What ``task`` counts together with: a scenario succeeds if all of its tasks do. Here each is its own."""
+        return task.task_id
+
+    def sources(self) -> dict[str, str]:
+        """The files that decide what happens here, each with its hash: our code, or all of a third party's package."""
+        return sources(one.__module__ for one in type(self).__mro__ if issubclass(one, Environment))
 
 
 def check_owner(task: Task, name: str) -> None:
@@ -89,27 +120,6 @@ def check_owner(task: Task, name: str) -> None:
         raise CoevolveError(f"task {task.task_id} belongs to environment {task.environment!r}, expected {name!r}")
 
 
-class Catalogue:
-    """What environments share whose tasks carry their reference. A subclass has ``name``, ``panels``, ``_tasks``."""
-
-    name: str
-    panels: tuple[str, ...]
-    more_splits: tuple[str, ...] = ()  # that ``tasks`` knows besides
-
-    def tasks(self, split: str) -> Sequence[Task]:
-        known = ("seed", *self.panels)
-        if split not in (*known, *self.more_splits):
-            raise CoevolveError(f"{self.name} has no split {split!r}; expected one of: {', '.join(known)}")
-        return self._tasks(split)
-
-    def _tasks(self, split: str) -> Sequence[Task]:
-        raise NotImplementedError
-
-    def reference(self, task: Task) -> list[list[ToolCall]]:
-        return task.reference
-
-
 def quarantined(environment: Environment, tasks: Iterable[Task]) -> set[str]:
     """Ids of those that are known to be unsolvable."""
-    known = getattr(environment, "quarantine", {})
-    return {task.task_id for task in tasks if task.world.get("id") in known}
+    return {task.task_id for task in tasks if task.world.get("id") in environment.quarantine}

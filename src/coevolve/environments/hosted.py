@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from coevolve.core import dvc
 from coevolve.core.errors import CoevolveError
 from coevolve.environments.worker import WorkerEnvironment
 
@@ -48,8 +49,7 @@ HOSTED = {
 
 def cache() -> Path:
     """Where environments keep what they install and build: COEVOLVE_CACHE, or scratch/environments of the project."""
-    root = Path(os.environ.get("DVC_ROOT", ".")).resolve()
-    return Path(os.environ.get("COEVOLVE_CACHE", root / "scratch/environments"))
+    return Path(os.environ.get("COEVOLVE_CACHE", dvc.root() / "scratch/environments"))
 
 
 def _owner(name: str) -> str:

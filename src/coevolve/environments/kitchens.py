@@ -17,7 +17,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.seeding import generator
 from coevolve.core.task import Task, ToolCall
-from coevolve.environments.environment import Catalogue
+from coevolve.environments.environment import Environment
 from coevolve.environments.textworld import TOOLS, TextWorldSession, folder, keep, kept, opened
 
 VERSION = 1
@@ -49,8 +49,8 @@ NEEDS = {"isClean": "cleanable", "isHot": "heatable", "isCool": "coolable"}
 TARGETS = ("countertop", "cabinet", "drawer", "diningtable")
 
 
-class Kitchens(Catalogue):
-    """See ``coevolve.environments.environment.Environment``."""
+class Kitchens(Environment):
+    """Kitchens made from seeds."""
 
     name = "kitchens"
     panels = ("validation", "test")
@@ -59,7 +59,7 @@ class Kitchens(Catalogue):
         recipe = content_hash([VERSION, COUNTS, FIRST_SEED, RECEPTACLES, OBJECTS, STATES, TARGETS])
         self.fingerprint = f"kitchens-generated-alfworld-{version('alfworld')}-{recipe[:12]}"
 
-    def _tasks(self, split: str) -> Sequence[Task]:
+    def load_tasks(self, split: str) -> Sequence[Task]:
         return _tasks(split)
 
     def tools(self) -> Sequence[dict[str, Any]]:

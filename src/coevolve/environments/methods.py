@@ -7,6 +7,7 @@ the reference changes nothing, when everything that it hears was heard. See docs
 import copy
 import inspect
 import json
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any, get_type_hints
@@ -14,34 +15,32 @@ from typing import Any, get_type_hints
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.environment import Catalogue, check_owner
+from coevolve.environments.environment import Environment, Session, check_owner
 
 JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 World = dict[str, Any]
 Question = tuple[str, World, list[ToolCall]]
 
 
-class MethodEnvironment(Catalogue):
-    """See ``coevolve.environments.environment.Environment``. A subclass sets ``name``, ``simulator`` and ``questions``.
+class MethodEnvironment(Environment):
+    """An environment whose subclass sets ``name``, ``simulator`` and ``questions``.
 
     ``simulator(**world)`` makes a world. A method that raises ValueError refuses the call, with that message; any other
     exception means that the simulator is broken. Attributes must be JSON values.
     """
 
-    name: str
     simulator: Callable[..., Any]
     version = "1"
     panels: tuple[str, ...] = ("validation", "test")
 
+    def __init__(self) -> None:
+        self.fingerprint = f"{self.name}-{self.version}"
+
+    @abstractmethod
     def questions(self, split: str) -> Iterable[Question]:
         """Instruction, world and the calls that solve it, for each task of a split; no two alike."""
-        raise NotImplementedError
 
-    @property
-    def fingerprint(self) -> str:
-        return f"{self.name}-{self.version}"
-
-    def _tasks(self, split: str) -> Sequence[Task]:
+    def load_tasks(self, split: str) -> Sequence[Task]:
         return [
             Task.create(self.name, split, [words], world, [calls], [calls[0].name if calls else "nothing"])
             for words, world, calls in self.questions(split)
@@ -54,8 +53,8 @@ class MethodEnvironment(Catalogue):
         return MethodSession(self.name, type(self).simulator)
 
 
-class MethodSession:
-    """See ``coevolve.environments.environment.Session``."""
+class MethodSession(Session):
+    """An instance of the simulator, whose methods are called."""
 
     def __init__(self, name: str, simulator: Callable[..., Any]) -> None:
         self._name = name

@@ -20,7 +20,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
-from coevolve.environments.environment import Catalogue, check_owner
+from coevolve.environments.environment import Environment, Session, check_owner
 
 SPLITS = {"seed": ("seed", "train"), "validation": ("validation", "valid", "dev", "test"), "test": ("test",)}
 SEEDS = {"seed": 256, "validation": 64, "test": 64}  # for a server without tasks
@@ -49,8 +49,8 @@ def _http(path: str, body: Any = None) -> Any:
         raise CoevolveError(f"{url()}: no OpenEnv server answers ({error})") from None
 
 
-class OpenEnv(Catalogue):
-    """See ``coevolve.environments.environment.Environment``."""
+class OpenEnv(Environment):
+    """An OpenEnv server as an environment."""
 
     name = "openenv"
     panels = ("validation", "test")
@@ -61,7 +61,7 @@ class OpenEnv(Catalogue):
         self._server = str(about.get("name") or "environment")
         self.fingerprint = f"openenv-{self._server}-{about.get('version') or 'unversioned'}"
 
-    def _tasks(self, split: str) -> Sequence[Task]:
+    def load_tasks(self, split: str) -> Sequence[Task]:
         return _tasks(self._server, self.fingerprint, split)
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -105,8 +105,8 @@ class _Socket:
         self.close()
 
 
-class OpenEnvSession:
-    """See ``coevolve.environments.environment.Session``."""
+class OpenEnvSession(Session):
+    """A session of the server, over a WebSocket of its own."""
 
     def __init__(self) -> None:
         self._socket: _Socket | None = None

@@ -1,38 +1,61 @@
 """Environments by name. Third parties add theirs with the entry point group ``coevolve.environments``."""
 
-from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
+from inspect import isabstract
 
 from coevolve.core.errors import CoevolveError
 from coevolve.environments.environment import Environment
 
+GROUP = "coevolve.environments"
 BUILT_IN = {
     "bfcl": "coevolve.environments.bfcl.bfcl_environment:BFCL",
     "bfcl_single": "coevolve.environments.bfcl.single_turn:BFCLSingle",
     "miniworld": "coevolve.environments.miniworld.miniworld_environment:Miniworld",
     "sql": "coevolve.environments.sql.sql_environment:SQL",
 }
+BASE = f"{Environment.__module__}.{Environment.__name__}"
 
 
 def names() -> list[str]:
     """All names that ``make`` knows."""
     from coevolve.environments.hosted import HOSTED
 
-    return sorted({*BUILT_IN, *HOSTED, *(point.name for point in entry_points(group="coevolve.environments"))})
+    return sorted({*BUILT_IN, *HOSTED, *(point.name for point in entry_points(group=GROUP))})
 
 
 def make(name: str) -> Environment:
     """The environment called ``name``; an unknown one is a CoevolveError that lists the known."""
     if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
-        environment: Environment = getattr(import_module(module), attribute)()
-        return environment
+        return make_from(BUILT_IN[name])
     from coevolve.environments.hosted import HOSTED, make_hosted
 
     if name in HOSTED:
         return make_hosted(name)
-    for point in entry_points(group="coevolve.environments"):
-        if point.name == name:
-            loaded: Environment = point.load()()
-            return loaded
+    for point in entry_points(group=GROUP, name=name):
+        made = make_from(point.value)
+        if made.name != name:
+            raise CoevolveError(
+                f"entry point {name} = {point.value}: the environment calls itself {made.name!r}; give both one name"
+            )
+        return made
     raise CoevolveError(f"environment {name!r} is unknown; expected one of: {', '.join(names())}")
+
+
+def make_from(place: str) -> Environment:
+    """The environment that MODULE:CLASS (or a function without arguments) makes; anything else is a CoevolveError."""
+    try:
+        maker = EntryPoint("", place, GROUP).load()
+    except (ImportError, AttributeError) as error:
+        raise CoevolveError(f"{place} cannot be imported: {error}; expected MODULE:CLASS of an environment") from None
+    if not callable(maker):
+        raise CoevolveError(f"{place} cannot be called; expected MODULE:CLASS of an environment")
+    if isinstance(maker, type) and not issubclass(maker, Environment):
+        raise CoevolveError(f"{place} is no environment; let it inherit {BASE}")
+    if isabstract(maker):
+        raise CoevolveError(f"{place} lacks {', '.join(sorted(maker.__abstractmethods__))}; see {BASE}")
+    made = maker()
+    if not isinstance(made, Environment):
+        raise CoevolveError(f"{place} returns no environment; let what it returns inherit {BASE}")
+    if lacking := [key for key in ("name", "fingerprint", "panels") if not hasattr(made, key)]:
+        raise CoevolveError(f"{place} lacks {', '.join(lacking)}; see {BASE}")
+    return made

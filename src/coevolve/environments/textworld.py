@@ -19,7 +19,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
-from coevolve.environments.environment import Catalogue, check_owner
+from coevolve.environments.environment import Environment, Session, check_owner
 
 VERSION = 1  # of how tasks are made of games
 COUNTS = {"seed": 64, "validation": 24, "test": 24, "hard": 24}
@@ -56,8 +56,8 @@ TOOLS = [
 ]
 
 
-class TextWorld(Catalogue):
-    """See ``coevolve.environments.environment.Environment``."""
+class TextWorld(Environment):
+    """Games made from seeds."""
 
     name = "textworld"
     panels = ("validation", "test", "hard")
@@ -66,7 +66,7 @@ class TextWorld(Catalogue):
         recipe = content_hash([VERSION, COUNTS, FIRST_SEED, SIZES])
         self.fingerprint = f"textworld-{version('textworld')}-{recipe[:12]}"
 
-    def _tasks(self, split: str) -> Sequence[Task]:
+    def load_tasks(self, split: str) -> Sequence[Task]:
         return _tasks(split)
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -81,8 +81,8 @@ class TextWorld(Catalogue):
         return {**next(world for world in worlds if _made(world)), "goal": "state"}
 
 
-class TextWorldSession:
-    """See ``coevolve.environments.environment.Session``. What is not possible is refused and changes nothing."""
+class TextWorldSession(Session):
+    """A game. What is not possible is refused and changes nothing."""
 
     def __init__(self, name: str = "textworld", start: Start | None = None) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""Our environments for TRL's own `environment_factory` (experimental there), for people who train without our loop.
+"""Our environments for TRL's own argument `environment_factory` (experimental there), for people who train without our loop.
 
 TRL wants a class: a method for each tool, with a signature and a docstring, `reset`, and `get_reward`. Its loop ends at
 the first message without a call and knows no later user turns, so that environments with several get one more tool,
@@ -20,7 +20,7 @@ PROBED = 64  # tasks whose offered tools become methods
 NEXT = "next_request"
 
 
-def trl_rows(environment: str | Environment, split: str = "seed") -> list[dict[str, Any]]:
+def dataset_rows(environment: str | Environment, split: str = "seed") -> list[dict[str, Any]]:
     """Rows of a dataset for ``GRPOTrainer``: the prompt, and the ``task_id`` that ``reset`` is called with."""
     world = make(environment) if isinstance(environment, str) else environment
     return [
@@ -28,7 +28,7 @@ def trl_rows(environment: str | Environment, split: str = "seed") -> list[dict[s
     ]
 
 
-def trl_factory(environment: str | Environment, split: str = "seed") -> type:
+def environment_factory(environment: str | Environment, split: str = "seed") -> type:
     """A class for ``GRPOTrainer(environment_factory=...)``; its instances play the tasks of ``split``.
 
     The reward is the environment's own. A tool whose name is no Python identifier cannot be a method: CoevolveError.

@@ -2,7 +2,7 @@
 
 An instruction names what it asks for and gives only what a person would know: a value that an earlier observation
 revealed is described by the lookup that reveals it ("the mail about rent"), never given. Wordings vary over
-openers, phrases, descriptions, connectives and closers; the skeleton is the wording with its values taken out.
+openers, phrases, descriptions, connectives and closers.
 """
 
 import json
@@ -22,12 +22,6 @@ CONNECTIVES = (" and ", " then ", " , then ", " and also ", " ; after that ")
 
 
 @dataclass(frozen=True)
-class Wording:
-    text: str
-    skeleton: str
-
-
-@dataclass(frozen=True)
 class Question:
     """The instruction asks for ``field`` of what call ``position`` of the chain finds."""
 
@@ -41,46 +35,38 @@ def instruct(
     question: Question | None,
     book: Phrasebook,
     rng: random.Random,
-) -> Wording:
+) -> str:
     """An instruction that asks for the calls at ``asks`` (in this order) and then ``question``."""
     parts = [_action(chain, position, book, rng) for position in asks]
     if question is not None:
         parts.append(_question(chain, question, book, rng))
     opener, closer = rng.choice(OPENERS), rng.choice(CLOSERS)
-    if parts[0][0].split()[0] in ASKING:
+    if parts[0].split()[0] in ASKING:
         opener = opener if opener == "now" else ""
     if opener == "please" and closer == "please":
         closer = ""
     connective = rng.choice(CONNECTIVES)
-    texts = [" ".join(filter(None, (opener, connective.join(part[kind] for part in parts), closer))) for kind in (0, 1)]
-    return Wording(*texts)
+    return " ".join(filter(None, (opener, connective.join(parts), closer)))
 
 
-def _fill(template: str, described: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
-    text = skeleton = template
-    for key, (words, shape) in described.items():
-        text = text.replace(f"{{{key}}}", words)
-        skeleton = skeleton.replace(f"{{{key}}}", shape)
-    return text, skeleton
+def _fill(template: str, described: Mapping[str, str]) -> str:
+    for key, words in described.items():
+        template = template.replace(f"{{{key}}}", words)
+    return template
 
 
-def _described(
-    chain: Sequence[CallOutcome], position: int, book: Phrasebook, rng: random.Random
-) -> dict[str, tuple[str, str]]:
-    """Per argument of a call: its words, and their skeleton."""
+def _described(chain: Sequence[CallOutcome], position: int, book: Phrasebook, rng: random.Random) -> dict[str, str]:
+    """Per argument of a call: its words."""
     found = {}
     for key, value in chain[position].arguments.items():
         source = source_of(key, value, chain, position)
-        if source is None:
-            found[key] = (_literal(value), f"<{key}>")
-        else:
-            found[key] = _revealed(chain, source, key, value, book, rng)
+        found[key] = _literal(value) if source is None else _revealed(chain, source, key, value, book, rng)
     return found
 
 
 def _revealed(
     chain: Sequence[CallOutcome], source: int, key: str, value: Any, book: Phrasebook, rng: random.Random
-) -> tuple[str, str]:
+) -> str:
     """What the lookup at ``source`` finds, or the field of it that holds ``value``."""
     fields = [name for name, found in observed(chain[source].observation) if found == value]
     if is_identifier(key) or key in fields or fields[0] in ("", "id"):
@@ -89,8 +75,7 @@ def _revealed(
     templates = _templates(book.fields.get(f"{name}.{fields[0]}", ()), chain[source].arguments)
     if templates:
         return _fill(rng.choice(templates), _described(chain, source, book, rng))
-    words, shape = _lookup(chain, source, book, rng)
-    return f"the {_spaced(fields[0])} of {words}", f"the {_spaced(fields[0])} of {shape}"
+    return f"the {_spaced(fields[0])} of {_lookup(chain, source, book, rng)}"
 
 
 def _literal(value: Any) -> str:
@@ -114,7 +99,7 @@ def _listed(described: Mapping[str, Any]) -> str:
     return ", ".join(f"{_spaced(key)} {{{key}}}" for key in described)
 
 
-def _action(chain: Sequence[CallOutcome], position: int, book: Phrasebook, rng: random.Random) -> tuple[str, str]:
+def _action(chain: Sequence[CallOutcome], position: int, book: Phrasebook, rng: random.Random) -> str:
     described = _described(chain, position, book, rng)
     name = chain[position].name
     templates = _templates(book.actions.get(name, ()), described)
@@ -128,7 +113,7 @@ def _action(chain: Sequence[CallOutcome], position: int, book: Phrasebook, rng: 
     return _fill(rng.choice(templates), described)
 
 
-def _lookup(chain: Sequence[CallOutcome], position: int, book: Phrasebook, rng: random.Random) -> tuple[str, str]:
+def _lookup(chain: Sequence[CallOutcome], position: int, book: Phrasebook, rng: random.Random) -> str:
     described = _described(chain, position, book, rng)
     name = chain[position].name
     templates = _templates(book.lookups.get(name, ()), described)
@@ -142,20 +127,14 @@ def _lookup(chain: Sequence[CallOutcome], position: int, book: Phrasebook, rng: 
     return _fill(rng.choice(templates), described)
 
 
-def _question(
-    chain: Sequence[CallOutcome], question: Question, book: Phrasebook, rng: random.Random
-) -> tuple[str, str]:
+def _question(chain: Sequence[CallOutcome], question: Question, book: Phrasebook, rng: random.Random) -> str:
     call = chain[question.position]
     described = _described(chain, question.position, book, rng)
     templates = _templates(book.questions.get(f"{call.name}.{question.field}", ()), described)
     if templates:
         return _fill(rng.choice(templates), described)
-    words, shape = _lookup(chain, question.position, book, rng)
+    words = _lookup(chain, question.position, book, rng)
     asked = rng.choice(
         ("tell me the {field} of {thing}", "what is the {field} of {thing}", "find the {field} of {thing}")
     )
-    field_words = _spaced(question.field)
-    return (
-        asked.replace("{field}", field_words).replace("{thing}", words),
-        asked.replace("{field}", field_words).replace("{thing}", shape),
-    )
+    return asked.replace("{field}", _spaced(question.field)).replace("{thing}", words)

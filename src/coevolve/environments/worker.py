@@ -15,15 +15,18 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
+from coevolve.environments.environment import Environment, Phrasebook, Session
+from coevolve.environments.sources import sources
 
 SOURCE = Path(__file__).parents[2]
+MAIN = "coevolve.environments.worker_main"  # the worker's side
 TAIL = 300  # characters of what a dead worker last wrote to its standard error
 
 
@@ -57,7 +60,7 @@ class Worker:
     def _start(self, python: str) -> "subprocess.Popen[bytes]":
         path = os.pathsep.join([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])])
         return subprocess.Popen(
-            [python, "-m", "coevolve.environments.worker_main", str(os.getpid()), self.place],
+            [python, "-m", MAIN, str(os.getpid()), self.place],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -187,12 +190,14 @@ class Pool:
             self._free.notify_all()
 
 
-class WorkerEnvironment:
-    """See ``coevolve.environments.environment.Environment``.
+class WorkerEnvironment(Environment):
+    """An environment that lives in workers.
 
-    ``place`` is MODULE:CLASS of the environment in the worker, or
-    =NAME for one that ``make`` knows there.
+    ``place`` is MODULE:CLASS of it there, or =NAME for one that ``make`` knows there. What it says of itself is what the
+    one in the worker says; ``capacity`` is no more than the workers hold.
     """
+
+    capacity: int
 
     def __init__(
         self,
@@ -212,12 +217,12 @@ class WorkerEnvironment:
         self._tasks: dict[str, tuple[Task, ...]] = {}
         about = self._ask("describe")
         self.capacity = min(self.capacity, about["capacity"] or self.capacity)
-        self.fingerprint: str = about["fingerprint"]
-        self.panels: tuple[str, ...] = tuple(about["panels"])
-        self.quarantine: dict[str, str] = about["quarantine"]
+        self.fingerprint = about["fingerprint"]
+        self.panels = tuple(about["panels"])
+        self.more_splits = tuple(about["more_splits"])
+        self.quarantine = about["quarantine"]
+        self.phrasebook = Phrasebook(**about["phrasebook"])
         self._tools: list[dict[str, Any]] = about["tools"]
-        for optional in about["optional"]:
-            setattr(self, optional, partial(self._optional, optional))
 
     @property
     def pool(self) -> Pool:
@@ -232,7 +237,7 @@ class WorkerEnvironment:
         except EnvironmentDied as error:
             raise CoevolveError(f"{self.name}: {' '.join(str(error).split())}") from None
 
-    def tasks(self, split: str) -> Sequence[Task]:
+    def load_tasks(self, split: str) -> Sequence[Task]:
         """Kept, since a worker may need long to make them."""
         if split not in self._tasks:
             self._tasks[split] = tuple(wire.to_task(one) for one in self._ask("tasks", split=split))
@@ -248,16 +253,27 @@ class WorkerEnvironment:
         turns = self._ask("reference", task=wire.of_task(task))
         return [[ToolCall(name, arguments) for name, arguments in turn] for turn in turns]
 
-    def _optional(self, name: str, task: Task, *rest: Any) -> Any:
-        """What a method of the environment that not every one has says about a task."""
-        return self._ask("optional", name=name, task=wire.of_task(task), rest=rest)
+    def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
+        world: dict[str, Any] = self._ask("fresh_world", task=wire.of_task(task), seed=seed)
+        return world
+
+    def category(self, task: Task) -> str:
+        return str(self._ask("category", task=wire.of_task(task)))
+
+    def scenario(self, task: Task) -> str:
+        return str(self._ask("scenario", task=wire.of_task(task)))
+
+    def sources(self) -> dict[str, str]:
+        """Those of the one in the worker, and of the two ends of the pipe."""
+        theirs: dict[str, str] = self._ask("sources")
+        return {**theirs, **sources([__name__, MAIN])}
 
     def close(self) -> None:
         self.pool.stop()
 
 
-class WorkerSession:
-    """See ``coevolve.environments.environment.Session``."""
+class WorkerSession(Session):
+    """A session in a worker."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

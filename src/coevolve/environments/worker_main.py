@@ -14,17 +14,16 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from importlib import import_module
+from dataclasses import asdict
 from typing import Any, TextIO
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import ToolCall
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment, Session
-from coevolve.environments.registry import make
+from coevolve.environments.registry import make, make_from
 
 PR_SET_PDEATHSIG = 1
-OPTIONAL = ("fresh_world", "category", "scenario")  # methods of an environment that the parent may ask for
 
 
 class Server:
@@ -46,10 +45,11 @@ class Server:
         return {
             "fingerprint": one.fingerprint,
             "panels": list(one.panels),
+            "more_splits": list(one.more_splits),
             "tools": list(one.tools()),
-            "optional": [name for name in OPTIONAL if hasattr(one, name)],
-            "capacity": getattr(one, "capacity", None),
-            "quarantine": dict(getattr(one, "quarantine", {})),
+            "capacity": one.capacity,
+            "quarantine": dict(one.quarantine),
+            "phrasebook": asdict(one.phrasebook),
         }
 
     def do_tasks(self, request: dict[str, Any]) -> Any:
@@ -59,9 +59,17 @@ class Server:
         calls = self._environment.reference(wire.to_task(request["task"]))
         return [[[call.name, call.arguments] for call in turn] for turn in calls]
 
-    def do_optional(self, request: dict[str, Any]) -> Any:
-        method = getattr(self._environment, request["name"])
-        return method(wire.to_task(request["task"]), *request["rest"])
+    def do_fresh_world(self, request: dict[str, Any]) -> Any:
+        return self._environment.fresh_world(wire.to_task(request["task"]), request["seed"])
+
+    def do_category(self, request: dict[str, Any]) -> Any:
+        return self._environment.category(wire.to_task(request["task"]))
+
+    def do_scenario(self, request: dict[str, Any]) -> Any:
+        return self._environment.scenario(wire.to_task(request["task"]))
+
+    def do_sources(self, request: dict[str, Any]) -> Any:
+        return self._environment.sources()
 
     def do_open(self, request: dict[str, Any]) -> Any:
         self._next += 1
@@ -76,8 +84,7 @@ class Server:
         return wire.of_turn(session.reset(wire.to_task(request["task"])))
 
     def do_begin_reply(self, session: Session, request: dict[str, Any]) -> Any:
-        if begin := getattr(session, "begin_reply", None):
-            begin()
+        session.begin_reply()
 
     def do_step(self, session: Session, request: dict[str, Any]) -> Any:
         return wire.of_turn(session.step(ToolCall(request["name"], request["arguments"])))
@@ -107,12 +114,6 @@ def _end_with(parent: int) -> None:
         os._exit(0)
 
 
-def _made(place: str) -> Environment:
-    module, _, name = place.partition(":")
-    made: Environment = make(place[1:]) if place.startswith("=") else getattr(import_module(module), name)()
-    return made
-
-
 def _serve(place: str, replies: TextIO) -> None:
     requests: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
@@ -121,7 +122,7 @@ def _serve(place: str, replies: TextIO) -> None:
         request = json.loads(requests.get())
         try:
             if server is None:
-                server = Server(_made(place))
+                server = Server(make(place[1:]) if place.startswith("=") else make_from(place))
             reply = {"value": server.answer(request)}
         except CoevolveError as error:
             reply = {"refused": str(error)}

@@ -68,8 +68,8 @@ def of_task(task_id: str) -> Node:
         f"exploration {found.exploration_id} of iteration {t}, by {found.explorer}, prompt {origin.prompt_version}"
     )
     place.add("calls: " + ", ".join(call.name for call in found.calls))
-    if reflection := found.context.get("reflection"):
-        place.add(f"reflection: {reflection['why']}")
+    if found.reflection:
+        place.add(f"reflection: {found.reflection.why}")
     signals = [one for one in read_jsonl(Paths.signals(t), Signal) if one.signal_id in origin.signal_ids]
     if not signals:
         place.add("no signal: exploration was random")

@@ -1,6 +1,6 @@
 """Evaluation: a policy plays every frozen panel."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from coevolve.core.outcomes import Outcome, PanelMetrics
 from coevolve.core.params import Evaluate
@@ -37,7 +37,7 @@ def evaluate(
                 Outcome(
                     panel=name,
                     task_id=one.task_id,
-                    category=category(environment, by_id[one.task_id]),
+                    category=environment.category(by_id[one.task_id]),
                     score=one.score,
                     success=is_success(one.score),
                     stop_reason=str(one.stop_reason),
@@ -47,12 +47,6 @@ def evaluate(
                 )
             )
     return outcomes
-
-
-def category(environment: Environment, task: Task) -> str:
-    """The line of a table of results that the task belongs to: what the environment says, or else its first tag."""
-    named: Callable[[Task], str] | None = getattr(environment, "category", None)
-    return named(task) if named else (task.tags or ["other"])[0]
 
 
 def summary(t: int, panels: Mapping[str, PanelMetrics]) -> StageSummary:

@@ -12,6 +12,8 @@ from coevolve.core.outcomes import OUTCOMES
 if TYPE_CHECKING:
     from coevolve.stages.report.champion import Holder
 
+from coevolve.core import dvc
+
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
 os.environ.setdefault("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")  # its flush takes a second a trace
@@ -43,7 +45,7 @@ State = dict[str, Any]
 
 def root() -> Path:
     """Of the embedded store: under DVC's root, also for queued experiments."""
-    return Path(os.environ.get("DVC_ROOT", ".")).resolve() / "mlruns"
+    return dvc.root() / "mlruns"
 
 
 def store() -> str:

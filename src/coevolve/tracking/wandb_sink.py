@@ -2,9 +2,9 @@
 
 import os
 import uuid
-from pathlib import Path
 from typing import Any
 
+from coevolve.core import dvc
 from coevolve.core.errors import CoevolveError
 
 Event = dict[str, Any]
@@ -21,8 +21,7 @@ class Wandb:
             import wandb
         except ImportError:
             raise CoevolveError("tracking.wandb needs the extra: pip install -e '.[wandb]'") from None
-        root = Path(os.environ.get("DVC_ROOT", ".")).resolve()
-        os.environ.setdefault("WANDB_DIR", str(root / "scratch"))
+        os.environ.setdefault("WANDB_DIR", str(dvc.root() / "scratch"))
         os.environ.setdefault("WANDB_SILENT", "true")
         self._wandb, self._project, self._mode = wandb, project, mode
         self._run: Any = None

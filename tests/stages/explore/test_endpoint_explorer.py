@@ -49,8 +49,9 @@ def weak(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Trajectory], li
         return trajectories, list(extract(table, 0, PARAMS.signals))
 
 
-def wanted(weak: tuple[list[Trajectory], list[Signal]], count: int, guided: bool = True) -> list[Request]:
-    return requests(WORLD, TASKS, weak[0], weak[1] if guided else [], count, 0, 0)
+def wanted(weak: tuple[list[Trajectory], list[Signal]], count: int, guidance: str = "signals") -> list[Request]:
+    config = PARAMS.explore.model_copy(update={"explorations": count, "guidance": guidance})
+    return requests(WORLD, TASKS, *weak, config, 0, 0)
 
 
 def endpoint(url: str, model: str, log: Path, **changes: object) -> Endpoint:
@@ -76,11 +77,11 @@ def test_reflection_guides_real_calls_that_become_verified_tasks(
     assert len(found) >= 20
     for exploration in found:
         assert exploration.explorer == "endpoint" and exploration.signal_ids
-        assert [version.partition("-")[0] for version in exploration.context["prompts"]] == ["reflect", "explore"]
+        assert [version.partition("-")[0] for version in exploration.prompts] == ["reflect", "explore"]
         assert all(call.ok for call in exploration.calls)
-    reflections = [exploration.context["reflection"] for exploration in found if "reflection" in exploration.context]
+    reflections = [exploration.reflection for exploration in found if exploration.reflection]
     assert len(found) - counts["dropped"] <= len(reflections) and len(reflections) >= 12
-    assert all(set(one) == {"what_failed", "where", "why", "try"} for one in reflections)
+    assert all(one.what_failed and one.where and one.why and one.ideas for one in reflections)
     candidates = written(one, found, 64)
     assert all(one.task.provenance and one.task.provenance.prompt_version for one in candidates)
     judged = verify("miniworld", [json.dumps(asdict(one)) for one in candidates], TASKS, {}, 0.9, 1)
@@ -89,15 +90,21 @@ def test_reflection_guides_real_calls_that_become_verified_tasks(
     assert all(task.turns[0].startswith("please plan a ") for task in accepted)
 
 
-def test_random_exploration_reflects_on_nothing(
+def test_without_signals_it_reflects_on_nothing_and_is_led_by_tools(
     weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
 ) -> None:
-    found = explored(endpoint(*explorer_server, tmp_path / "log.jsonl"), wanted(weak, 4, guided=False))
-    assert found
-    for exploration in found:
-        assert exploration.signal_ids == []
-        assert "reflection" not in exploration.context
-        assert exploration.context["prompts"][0].startswith("explore_random-")
+    uses, mean = learn(WORLD, TASKS).uses, {}
+    for guidance in ("coverage", "random"):
+        one = endpoint(*explorer_server, tmp_path / f"{guidance}.jsonl")
+        found = explored(one, wanted(weak, 16, guidance))
+        told = json.dumps([line["request"] for line in one.used()])
+        for exploration in found:
+            assert exploration.signal_ids == [] and exploration.kind is None and exploration.reflection is None
+            assert exploration.prompts[0].startswith("explore_tools-")
+            assert exploration.goals and f"- use {', '.join(exploration.goals)}" in told
+        goals = [goal for exploration in found for goal in exploration.goals]
+        mean[guidance] = sum(uses[goal] for goal in goals) / len(goals)
+    assert mean["coverage"] < 0.8 * mean["random"]
 
 
 def test_with_every_third_request_broken_nothing_is_lost_and_nothing_paid_twice(
@@ -181,7 +188,7 @@ def test_a_task_that_does_not_fit_the_model_is_left_out(
     words = json.dumps(
         {"message": "This model's maximum context length is 512 tokens, your request has 900 input tokens"}
     )
-    asked, counts = wanted(weak, 3, guided=False), Counter[str]()
+    asked, counts = wanted(weak, 3, "random"), Counter[str]()
     with proxy(explorer_server[0], script=[(400, {}, words)]) as server:
         found = explored(endpoint(server.url, explorer_server[1], tmp_path / "log", concurrency=1), asked, counts)
     assert len(found) == 2 and counts["unanswered"] == 1

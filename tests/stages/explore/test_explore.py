@@ -19,7 +19,7 @@ from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.policy_explorer import PolicyExplorer
-from coevolve.stages.explore.requests import reflect, requests
+from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 
 CONFIG = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=64, max_calls=8, tries=6)
@@ -43,7 +43,7 @@ def explored(
     environment: Environment, signals: list[Signal], seed: int = 0, config: Explore = CONFIG
 ) -> list[Exploration]:
     tasks = environment.tasks("seed")[:32]
-    wanted = requests(environment, tasks, trajectories(environment), signals, config.explorations, 0, seed)
+    wanted = requests(environment, tasks, trajectories(environment), signals, config, 0, seed)
     return explore(ScriptedExplorer(environment, learn(environment, tasks, []), config), wanted, lambda count: None)
 
 
@@ -91,7 +91,7 @@ def test_what_the_agent_left_out_is_what_exploration_goes_for() -> None:
             left_out = set(task.tools) - {known.terminal} - known.reading
             left_out -= {call.name for call in failed.calls}
             found = explored(miniworld, [of_task(task.task_id, [failed.trajectory_id])])
-            assert all(left_out <= set(one.context["goals"]) for one in found)
+            assert all(left_out <= set(one.goals) for one in found)
 
 
 def test_coverage_goes_for_what_the_dataset_seldom_asks_for_and_random_for_anything() -> None:
@@ -100,18 +100,23 @@ def test_coverage_goes_for_what_the_dataset_seldom_asks_for_and_random_for_anyth
     mean = {}
     for guidance in ("coverage", "random"):
         found = explored(miniworld, [], config=CONFIG.model_copy(update={"guidance": guidance, "explorations": 256}))
-        goals = [goal for one in found for goal in one.context["goals"]]
+        goals = [goal for one in found for goal in one.goals]
         mean[guidance] = sum(uses[goal] for goal in goals) / len(goals)
     assert mean["coverage"] < 0.8 * mean["random"]
 
 
-def test_the_context_says_what_was_asked_tried_and_answered(environment: Environment) -> None:
-    task = environment.tasks("seed")[0]
-    failed = next(one for one in trajectories(environment) if one.task_id == task.task_id)
-    context = reflect(of_task(task.task_id, []), task, failed)
-    assert context["instruction"] == task.turns
-    assert [one["name"] for one in context["tried"]] == [call.name for call in failed.calls][:12]
-    assert set(context["focus"]) == {call.name for turn in task.reference for call in turn}
+def test_a_request_says_what_was_asked_tried_and_left_out(environment: Environment) -> None:
+    tasks = environment.tasks("seed")[:32]
+    for failed in trajectories(environment):
+        signal = of_task(failed.task_id, [failed.trajectory_id])
+        task = next(task for task in tasks if task.task_id == failed.task_id)
+        [request] = requests(
+            environment, tasks, [failed], [signal], CONFIG.model_copy(update={"explorations": 1}), 0, 0
+        )
+        assert (request.signal, request.task, request.failed) == (signal, task, failed)
+        assert set(request.focus) == {call.name for call in task.calls}
+        left_out = set(request.focus) - {call.name for call in failed.calls}
+        assert set(request.weakness) == (left_out or set(request.focus))
 
 
 def test_knowledge_is_learnt_from_references() -> None:
@@ -126,11 +131,11 @@ def test_knowledge_is_learnt_from_references() -> None:
 def test_the_policy_itself_explores_the_worlds_of_weak_tasks(environment: Environment) -> None:
     tasks = environment.tasks("seed")[:32]
     signals = [of_task(task.task_id, []) for task in tasks[:8]]
-    wanted = requests(environment, tasks, [], signals, 40, 0, 0)
+    wanted = requests(environment, tasks, [], signals, CONFIG.model_copy(update={"explorations": 40}), 0, 0)
     known = learn(environment, tasks)
     # it acts on the words of the task alone: a policy that replays references shows which task it was given
     acting = _Replaying(environment, {tuple(task.turns): task for task in tasks})
-    explorer = PolicyExplorer(environment, acting, known, Limits(40, 10**6, 64, 30.0), CONFIG.max_calls)
+    explorer = PolicyExplorer(environment, acting, known, tasks, Limits(40, 10**6, 64, 30.0), CONFIG.max_calls)
     found = explore(explorer, wanted, lambda count: None)
     assert len(found) >= 20
     for exploration in found:
@@ -138,6 +143,22 @@ def test_the_policy_itself_explores_the_worlds_of_weak_tasks(environment: Enviro
         assert 0 < len(exploration.calls) <= CONFIG.max_calls
         assert known.terminal not in {call.name for call in exploration.calls}
         assert all(call.ok for call in exploration.calls)
+
+
+def test_without_signals_the_policy_attempts_tasks_by_their_tools() -> None:
+    miniworld = make("miniworld")
+    tasks = miniworld.tasks("seed")[:32]
+    known = learn(miniworld, tasks)
+    acting = _Replaying(miniworld, {tuple(task.turns): task for task in tasks})
+    explorer = PolicyExplorer(miniworld, acting, known, tasks, Limits(40, 10**6, 64, 30.0), CONFIG.max_calls)
+    by_id, rarest = {task.task_id: task for task in tasks}, {}
+    for guidance in ("coverage", "random"):
+        config = CONFIG.model_copy(update={"guidance": guidance, "explorations": 128})
+        found = explore(explorer, requests(miniworld, tasks, [], [], config, 0, 0), lambda count: None)
+        attempted = [by_id[one.task_id or ""] for one in found]
+        assert len({task.task_id for task in attempted}) > 16
+        rarest[guidance] = sum(min(known.uses[name] for name in task.tools) for task in attempted) / len(attempted)
+    assert rarest["coverage"] < 0.8 * rarest["random"]
 
 
 class _Replaying(ReferencePolicy):

@@ -1,15 +1,29 @@
-"""How signals share an iteration's explorations."""
+"""What requests are made around, and which tools they weigh."""
 
 import random
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.core.errors import CoevolveError
+from coevolve.core.params import Explore, parse, read_yaml
 from coevolve.core.records import Signal
-from coevolve.stages.explore.guidance import sample, weight
+from coevolve.environments.registry import make
+from coevolve.knowledge import uses
+from coevolve.stages.explore.guidance import GUIDANCE, Guidance, draw_task, draw_tools, even, sample, weakness
+from coevolve.stages.explore.requests import Request, requests
+from tests import ROOT
 
 USES = {"common": 9, "seldom": 1}
+WORLD = make("miniworld")
+TASKS = WORLD.tasks("seed")[:32]
+SIGNALS = [
+    Signal("forgotten", "forgetting", 0, TASKS[0].task_id, None, 1.0, {}, []),
+    Signal("mixed", "boundary", 0, TASKS[1].task_id, None, 0.5, {}, []),
+    Signal("solved", "boundary", 0, TASKS[2].task_id, None, 0.0, {}, []),
+]
 
 
 def of_task(strength: float) -> Signal:
@@ -18,6 +32,11 @@ def of_task(strength: float) -> Signal:
 
 def of_pattern(strength: float, *pattern: str) -> Signal:
     return Signal("s", "rare", 0, None, list(pattern), strength, {}, [])
+
+
+def made(guidance: str = "signals", schedule: str = "loop", iteration: int = 0) -> list[Request]:
+    config = Explore(explorer="scripted", guidance=guidance, schedule=schedule, explorations=48, max_calls=8, tries=6)
+    return requests(WORLD, TASKS, [], SIGNALS, config, iteration, 0)
 
 
 @given(st.lists(st.integers(0, 100), max_size=20), st.integers(0, 64), st.integers(0, 99))
@@ -33,7 +52,76 @@ def test_a_sample_is_in_proportion_to_the_weights_to_within_one(weights: list[in
 
 
 def test_what_the_dataset_seldom_asks_for_weighs_more_and_pairs_less() -> None:
-    assert weight(of_task(0.5), ["common"], USES, 3) == 0.5 / 10
-    assert weight(of_task(0.5), ["common", "seldom"], USES, 3) == 0.5 / 2
-    assert weight(of_pattern(0.75, "seldom", "common"), ["seldom", "common"], USES, 3) == 0.75 / 2 / 3
-    assert weight(of_task(0.5), [], USES, 3) == 0.5
+    assert weakness(of_task(0.5), ["common"], USES, 3) == 0.5 / 10
+    assert weakness(of_task(0.5), ["common", "seldom"], USES, 3) == 0.5 / 2
+    assert weakness(of_pattern(0.75, "seldom", "common"), ["seldom", "common"], USES, 3) == 0.75 / 2 / 3
+    assert weakness(of_task(0.5), [], USES, 3) == 0.5
+
+
+def test_signals_share_the_requests_and_the_stronger_get_more() -> None:
+    around = Counter(request.signal.signal_id for request in made() if request.signal)
+    assert around["forgotten"] > around["mixed"] > 0
+    assert around["solved"] == 0 and around.total() == 48
+    for request in made():
+        assert request.task in TASKS[:2] and request.focus == request.task.tools == request.weakness
+
+
+@pytest.mark.parametrize("guidance", ["coverage", "random"])
+def test_the_baselines_know_nothing_of_the_agent(guidance: str) -> None:
+    found = made(guidance)
+    assert len(found) == 48
+    assert all(request.signal is None and not request.focus and not request.weakness for request in found)
+    assert len({request.task.task_id for request in found}) > 8
+
+
+def test_tools_are_weighed_by_how_seldom_tasks_ask_for_them_or_evenly() -> None:
+    asked = uses(TASKS)
+    names = [tool["function"]["name"] for tool in WORLD.tools()]
+    for guidance in ("signals", "coverage"):
+        assert made(guidance)[0].tools == {name: 1.0 / (1 + asked[name]) for name in names}
+    assert made("random")[0].tools == dict.fromkeys(names, 1.0)
+
+
+def test_draws_are_in_proportion_to_the_weights() -> None:
+    weights = dict.fromkeys((tool["function"]["name"] for tool in WORLD.tools()), 0.0) | {
+        "archive_mail": 1.0,
+        "lock": 3.0,
+    }
+    drawn = Counter(draw_tools(["archive_mail", "lock", "report_mail"], weights, 400, random.Random(0)))
+    assert drawn["report_mail"] == 0 and 2.0 < drawn["lock"] / drawn["archive_mail"] < 4.5
+    assert draw_tools([], weights, 3, random.Random(0)) == []
+    rng = random.Random(0)
+    for _ in range(20):
+        assert {"archive_mail", "lock"} & set(draw_task(TASKS, weights, rng).tools)
+
+
+def test_an_open_loop_explores_once() -> None:
+    assert [len(made(schedule="upfront", iteration=t)) for t in range(3)] == [48, 0, 0]
+    assert [len(made(schedule="loop", iteration=t)) for t in range(3)] == [48, 48, 48]
+
+
+def test_a_guidance_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(GUIDANCE, "mixed", Guidance(lambda signal, *_: float(signal.kind == "boundary"), even))
+    assert {request.signal and request.signal.kind for request in made("mixed")} == {"boundary"}
+    raw = read_yaml((ROOT / "params.yaml").read_text())
+    raw["explore"]["guidance"] = "mixed"
+    assert parse(raw, "params.yaml").explore.guidance == "mixed"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        (
+            "guidance",
+            "covrage",
+            "explore.guidance: expected one of: signals, coverage, random (did you mean 'coverage'?)",
+        ),
+        ("schedule", "now", "explore.schedule: expected one of: loop, upfront, found 'now'"),
+    ],
+)
+def test_a_wrong_name_is_told_the_right_ones(key: str, value: str, expected: str) -> None:
+    raw = read_yaml((ROOT / "params.yaml").read_text())
+    raw["explore"][key] = value
+    with pytest.raises(CoevolveError) as caught:
+        parse(raw, "params.yaml")
+    assert expected in str(caught.value) and "\n" not in str(caught.value)

@@ -2,6 +2,8 @@
 
 import argparse
 import json
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from coevolve.commands import signals as command
 from coevolve.core.errors import CoevolveError
 from coevolve.core.params import Signals, load, parse, read_yaml
 from coevolve.core.records import Signal
+from coevolve.environments.registry import make
+from coevolve.stages.explore.requests import requests
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.kind import Finding, Kind
 from coevolve.stages.signals.kinds import KINDS
@@ -107,3 +111,15 @@ def test_a_kind_in_the_table_is_known_to_the_command(
     assert command.run(parser.parse_args([str(trajectories), "--out", str(out), "--kinds", "unsolved"])) == 0
     assert [json.loads(line)["kind"] for line in out.read_text().splitlines()] == ["unsolved"]
     assert "1 unsolved" in capsys.readouterr().out
+
+
+def test_a_kind_in_the_table_guides_exploration(fourth: Kind, trajectories: Path) -> None:
+    signals = extracted(trajectories, list(KINDS))
+    world = make("miniworld")
+    once, never = (
+        replace(task, task_id=name) for task, name in zip(world.tasks("seed"), ("once", "never"), strict=False)
+    )
+    wanted = requests(world, [once, never], [], signals, load(ROOT / "params.yaml").explore, 0, 0)
+    around = Counter((request.signal.kind, request.task.task_id) for request in wanted if request.signal)
+    assert set(around) == {("unsolved", "never"), ("forgetting", "once")}
+    assert around["unsolved", "never"] < around["forgetting", "once"]  # it is weaker, by its own strength

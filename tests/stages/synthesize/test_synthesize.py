@@ -22,12 +22,12 @@ from coevolve.stages.synthesize.synthesizer import synthesize
 
 WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:64]
-CONFIG = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=0, max_calls=8, tries=6)
+CONFIG = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=1600, max_calls=8, tries=6)
 
 
 @pytest.fixture(scope="module")
 def candidates() -> list[Candidate]:
-    wanted = requests(WORLD, TASKS, [], [], 1600, 0, 0)
+    wanted = requests(WORLD, TASKS, [], [], CONFIG, 0, 0)
     found = explore(ScriptedExplorer(WORLD, learn(WORLD, TASKS, []), CONFIG), wanted, lambda count: None)
     return synthesize(ScriptedSynthesizer(WORLD, TASKS, 0), found, 1000, lambda count: None)
 
@@ -65,7 +65,7 @@ def exploration(*calls: ToolCall) -> Exploration:
     task = TASKS[0]
     session.reset(task)
     made = [CallOutcome(call.name, call.arguments, True, session.step(call).content) for call in calls]
-    return Exploration("e", "miniworld", 0, ["s"], task.task_id, task.world, {}, made, "test")
+    return Exploration("e", "miniworld", 0, ["s"], task.task_id, task.world, "rare", [], [], made, "test")
 
 
 def test_calls_that_nothing_needs_are_left_out() -> None:
@@ -133,7 +133,7 @@ def _state(task: Task) -> dict[str, Any]:
 
 
 def test_errors_are_what_verification_is_for() -> None:
-    from coevolve.stages.synthesize.corrupt import spoil
+    from coevolve.stages.synthesize.corrupt import corrupt
     from coevolve.stages.verify.judge import verify
 
     environment = make("miniworld")
@@ -145,7 +145,7 @@ def test_errors_are_what_verification_is_for() -> None:
             continue
         old = Candidate(f"c{number}", task, asked)
         good.append(old)
-        spoilt.append(spoil(old, random.Random(number)))
+        spoilt.append(corrupt(old, random.Random(number)))
     assert all(new.task.turns == old.task.turns and new.task.task_id != old.task.task_id for old, new in zip(good, spoilt, strict=True))  # fmt: skip
     lines = [[json.dumps(asdict(one)) for one in many] for many in (good, spoilt)]
     kept = [sum(v.accepted for v, _ in verify("miniworld", many, [], {}, 0.99, 1)) for many in lines]

@@ -29,9 +29,9 @@ DEEPSPEED = find_spec("deepspeed") is not None and shutil.which("g++") is not No
 def launching(folder: Path, settings: dict[str, dict[str, object]], machine: int = 0) -> "subprocess.Popen[str]":
     code = textwrap.dedent(f"""
         import json
-        from coevolve import launch
-        from coevolve.params import load
-        from coevolve.stage import guard
+        from coevolve.core import launch
+        from coevolve.core.params import load
+        from coevolve.core.stage import guard
         from pathlib import Path
         config = load(Path({str(ROOT / "params.yaml")!r})).launch.model_copy(update={settings["launch"]!r})
         guard(lambda: launch.spawn(config, "-m", "tests.stages.train.worker", {str(folder)!r}, {json.dumps(settings)!r}))

@@ -14,8 +14,10 @@ import pytest
 import torch
 
 from coevolve.core.io import read_jsonl_objects
+from coevolve.core.params import Launch, Train
 from coevolve.core.params import load as load_params
 from coevolve.core.records import StopReason
+from coevolve.core.success import is_success
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
@@ -24,6 +26,7 @@ from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
 from coevolve.stages.train import grpo
 from coevolve.stages.train.batch import row as row_of
+from coevolve.stages.train.learner import Job, Settings
 from coevolve.stages.train.steps import COMPLETE
 from tests import ROOT
 
@@ -36,8 +39,12 @@ ACTING = PARAMS.policy.model_copy(
 LIMITS = Limits.of(ACTING)
 
 
-def job(folder: Path) -> grpo.Job:
-    return grpo.Job(
+def settings(config: Train = CONFIG, launch: Launch = PARAMS.launch) -> Settings:
+    return Settings(config, ACTING, launch, PARAMS.grpo)
+
+
+def job(folder: Path) -> Job:
+    return Job(
         0, 0, ROOT / "policies/0", WORLD.tasks("seed")[:16], folder / "policy", folder / "trajectories.parquet",
         folder / "metrics.jsonl", folder / "scratch",
     )  # fmt: skip
@@ -50,7 +57,7 @@ def outputs(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
-    grpo.train(CONFIG, ACTING, PARAMS.launch, WORLD, job(folder))
+    grpo.learn(settings(), WORLD, job(folder))
     return folder
 
 
@@ -80,12 +87,12 @@ class Flaky(Miniworld):
 
 
 def test_episodes_that_the_environment_broke_are_in_no_figure(tmp_path: Path) -> None:
-    grpo.train(CONFIG.model_copy(update={"steps": 1}), ACTING, PARAMS.launch, Flaky(), job(tmp_path))
+    grpo.learn(settings(CONFIG.model_copy(update={"steps": 1})), Flaky(), job(tmp_path))
     trajectories = read_trajectories(tmp_path / "trajectories.parquet")
     whole = [one for one in trajectories if one.stop_reason is not StopReason.ENVIRONMENT_FAILED]
     assert 0 < len(whole) < len(trajectories)
     ((_, row),) = read_jsonl_objects(tmp_path / "metrics.jsonl")
-    assert row["success"] == sum(one.success for one in whole) / len(whole) > 0
+    assert row["success"] == sum(is_success(one.score) for one in whole) / len(whole) > 0
     assert row["score"] == sum(one.score for one in whole) / len(whole)
 
 
@@ -103,7 +110,7 @@ def test_killed_and_started_again_it_ends_in_the_same_bytes(whole: Path, tmp_pat
         sys.path.insert(0, {str(ROOT)!r})
         from tests.stages.train import test_grpo as here
         place = here.job(Path({str(tmp_path)!r}))
-        here.grpo.train(here.CONFIG, here.ACTING, here.PARAMS.launch, here.WORLD, place)
+        here.grpo.learn(here.settings(), here.WORLD, place)
     """)
     command = [sys.executable, "-c", code]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
@@ -123,7 +130,7 @@ def test_lora_is_a_switch_and_is_merged(tmp_path: Path) -> None:
     config = CONFIG.model_copy(
         update={"steps": 1, "lora": CONFIG.lora.model_copy(update={"enabled": True}), "learning_rate": 0.01}
     )
-    grpo.train(config, ACTING, PARAMS.launch, WORLD, job(tmp_path))
+    grpo.learn(settings(config), WORLD, job(tmp_path))
     names = {name for name, _ in load(tmp_path / "policy")[0].named_parameters()}
     assert names == {name for name, _ in load(ROOT / "policies/0")[0].named_parameters()}
 

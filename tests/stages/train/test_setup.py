@@ -19,7 +19,8 @@ from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate import evaluate
 from coevolve.stages.train import grpo
-from coevolve.stages.train.setup import adapters, arguments
+from coevolve.stages.train.learner import Job, Settings
+from coevolve.stages.train.setup import adapters, common
 from coevolve.stages.train.steps import COMPLETE
 from tests import ROOT
 from tests.policies.qwen import make_qwen3
@@ -59,8 +60,12 @@ def config(**changes: object) -> Train:
     return CONFIG.model_copy(update={**update, "learning_rate": 0.01, **changes})
 
 
-def qwen_job(folder: Path, parent: Path) -> grpo.Job:
-    return grpo.Job(
+def settings() -> Settings:
+    return Settings(config(), ACTING, PARAMS.launch, PARAMS.grpo)
+
+
+def qwen_job(folder: Path, parent: Path) -> Job:
+    return Job(
         0, 0, parent, WORLD.tasks("seed")[:4], folder / "policy", folder / "trajectories.parquet",
         folder / "metrics.jsonl", folder / "scratch",
     )  # fmt: skip
@@ -68,17 +73,17 @@ def qwen_job(folder: Path, parent: Path) -> grpo.Job:
 
 def test_qwen3_trains_resumes_merges_and_is_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parent = make_qwen3(tmp_path / "qwen3", context=8192)
-    grpo.train(config(), ACTING, PARAMS.launch, Parity(), qwen_job(tmp_path / "whole", parent))
+    grpo.learn(settings(), Parity(), qwen_job(tmp_path / "whole", parent))
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(grpo, "save", stop)  # as if it was killed when training was over
-        grpo.train(config(), ACTING, PARAMS.launch, Parity(), qwen_job(tmp_path / "again", parent))
+        grpo.learn(settings(), Parity(), qwen_job(tmp_path / "again", parent))
     assert len(list((tmp_path / "again/scratch").glob(f"checkpoint-*/{COMPLETE}"))) == 2
     (tmp_path / f"again/scratch/checkpoint-2/{COMPLETE}").unlink()  # so that it resumes at step 1
-    grpo.train(config(), ACTING, PARAMS.launch, Parity(), qwen_job(tmp_path / "again", parent))
+    grpo.learn(settings(), Parity(), qwen_job(tmp_path / "again", parent))
     assert outputs(tmp_path / "again") == outputs(tmp_path / "whole")
 
     rows = [row for _, row in read_jsonl_objects(tmp_path / "whole/metrics.jsonl")]
@@ -121,16 +126,17 @@ def test_vllm_that_is_not_installed(mode: str, tmp_path: Path) -> None:
     with pytest.raises(
         CoevolveError, match=rf"train.vllm.mode: {mode} needs vLLM, which is not installed; `pip install"
     ):
-        arguments(CONFIG.model_copy(update={"vllm": vllm}), ACTING, PARAMS.launch, tmp_path, 0)
+        changed = Settings(CONFIG.model_copy(update={"vllm": vllm}), ACTING, PARAMS.launch, PARAMS.grpo)
+        grpo.learn(changed, WORLD, qwen_job(tmp_path, ROOT / "policies/0"))
 
 
-def test_deepspeed_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deepspeed_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import importlib.util
 
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "deepspeed" else found(name))
     with pytest.raises(CoevolveError, match=r"launch.sharding: zero2 needs DeepSpeed, which is not installed"):
-        launch.deepspeed(PARAMS.launch.model_copy(update={"sharding": "zero2"}))
+        common(CONFIG, ACTING, PARAMS.launch.model_copy(update={"sharding": "zero2"}), tmp_path, 0, 16)
 
 
 def test_a_machine_that_is_not_in_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ def main() -> None:
     lora = here.CONFIG.lora.model_copy(update=settings.get("lora", {}))
     config = here.CONFIG.model_copy(update={**settings.get("train", {}), "lora": lora})
     launch = here.PARAMS.launch.model_copy(update=settings.get("launch", {}))
-    grpo.train(config, here.ACTING, launch, here.WORLD, here.job(folder))
+    grpo.learn(here.settings(config, launch), here.WORLD, here.job(folder))
 
 
 if __name__ == "__main__":

@@ -9,14 +9,14 @@ from coevolve.core.task import Task
 from coevolve.environments.bfcl.data import DOCS, documented, fingerprint, items, parse_call
 from coevolve.environments.bfcl.multi_turn import BFCLSession, hidden, offered
 from coevolve.environments.bfcl.quarantine import QUARANTINE
-from coevolve.environments.environment import Catalogue
+from coevolve.environments.environment import Environment
 
 CATEGORIES = ("multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context")
 ARRIVED = "I have updated some more functions you can choose from. What about now?"  # the benchmark's words
 
 
-class BFCL(Catalogue):
-    """See ``coevolve.environments.environment.Environment``.
+class BFCL(Environment):
+    """BFCL's multi-turn items.
 
     ``seed`` holds the even scenarios, base category first, without those in quarantine, which are a split of their own;
     the panels are whole.
@@ -30,7 +30,7 @@ class BFCL(Catalogue):
     def __init__(self) -> None:
         self.fingerprint = fingerprint(CATEGORIES)
 
-    def _tasks(self, split: str) -> Sequence[Task]:
+    def load_tasks(self, split: str) -> Sequence[Task]:
         return _splits()[split]
 
     def tools(self) -> Sequence[dict[str, Any]]:

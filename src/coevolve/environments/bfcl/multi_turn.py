@@ -20,7 +20,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.bfcl.data import api_class, documented
-from coevolve.environments.environment import check_owner
+from coevolve.environments.environment import Session, check_owner
 
 MAX_STEPS = 20  # replies with calls in a turn; the benchmark ends an episode that needs more
 MAX_ARGUMENTS = 20_000  # characters of JSON
@@ -29,8 +29,8 @@ PARTIAL = 0.49  # what a run without success can reach
 Instances = dict[str, Any]
 
 
-class BFCLSession:
-    """See ``coevolve.environments.environment.Session``.
+class BFCLSession(Session):
+    """An item, played on the package's own API classes.
 
     The check ``strict`` is an outcome of its own that the reward ignores: no call in a turn that has no answer, none to
     a function that was not offered, and no state changed twice by the same call where the answer makes it once.

@@ -13,7 +13,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.bfcl.data import fingerprint, function_schema, items
-from coevolve.environments.environment import Catalogue, check_owner
+from coevolve.environments.environment import Environment, Session, check_owner
 
 CATEGORIES = (
     "simple_python",
@@ -36,12 +36,8 @@ _MODEL_CONFIG = "bfcl_eval.constants.model_config"  # importing it imports every
 _NAME = "coevolve"
 
 
-class BFCLSingle(Catalogue):
-    """See ``coevolve.environments.environment.Environment``.
-
-    Split by index within each category, as ``bfcl`` is; what is in
-    quarantine is in no split.
-    """
+class BFCLSingle(Environment):
+    """BFCL's single-turn items, split by index within each category as ``bfcl`` is; what is in quarantine is in no split."""
 
     name = "bfcl_single"
     panels = ("validation", "test")
@@ -50,7 +46,7 @@ class BFCLSingle(Catalogue):
     def __init__(self) -> None:
         self.fingerprint = fingerprint(CATEGORIES)
 
-    def _tasks(self, split: str) -> Sequence[Task]:
+    def load_tasks(self, split: str) -> Sequence[Task]:
         return _splits()[split]
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -66,8 +62,8 @@ class BFCLSingle(Catalogue):
         return SingleSession()
 
 
-class SingleSession:
-    """See ``coevolve.environments.environment.Session``. Calls are noted, not executed; a second reply comes too late."""
+class SingleSession(Session):
+    """A reply to an item. Calls are noted, not executed; a second reply comes too late."""
 
     def __init__(self) -> None:
         self._task: Task | None = None

@@ -184,11 +184,11 @@ def _task(
     rng: random.Random,
 ) -> Task:
     positions, question = asked(chain, intent)
-    wording = instruct(chain, positions, question, PHRASES, rng)
+    words = instruct(chain, positions, question, PHRASES, rng)
     calls = [renamed(ToolCall(call.name, call.arguments), variant) for call in chain]
     assert chain[-1].name == COMPLETE
     place = {"seed": world, "variant": variant, "intent": intent}
-    return Task.create("miniworld", split, [wording.text], place, [calls], ["+".join(families), *families])
+    return Task.create("miniworld", split, [words], place, [calls], ["+".join(families), *families])
 
 
 def draw_families(split: str, rng: random.Random, index: int, every: bool) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.task import Task
-from coevolve.environments.environment import Catalogue
+from coevolve.environments.environment import Environment
 from coevolve.environments.miniworld.apps import LOOKALIKES, MUTATING, TOOLS
 from coevolve.environments.miniworld.families import FAMILIES, HEAD, draw_families, generate_one
 from coevolve.environments.miniworld.phrases import PHRASES
@@ -24,15 +24,15 @@ VERSION = "1"
 SIZES = {"seed": 256, "validation": 256, "test": 256, "hard": 256, "shifted": 256}
 
 
-class Miniworld(Catalogue):
-    """See ``coevolve.environments.environment.Environment``."""
+class Miniworld(Environment):
+    """The embedded default."""
 
     name = "miniworld"
     fingerprint = f"miniworld-{VERSION}"
     panels = ("validation", "test", "hard", "shifted")
     phrasebook = PHRASES
 
-    def _tasks(self, split: str) -> Sequence[Task]:
+    def load_tasks(self, split: str) -> Sequence[Task]:
         return _frozen(split)
 
     def tools(self) -> Sequence[dict[str, Any]]:

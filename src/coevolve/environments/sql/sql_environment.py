@@ -17,7 +17,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.environment import Catalogue, check_owner
+from coevolve.environments.environment import Environment, Session, check_owner
 from coevolve.environments.sql.databases import DOMAINS, FAMILIES, Family, ask, build
 
 VERSION = 1
@@ -49,14 +49,14 @@ TOOLS = [
 ]
 
 
-class SQL(Catalogue):
-    """See ``coevolve.environments.environment.Environment``. ``shifted`` asks of a domain that no other split holds."""
+class SQL(Environment):
+    """Questions to databases made from seeds. ``shifted`` asks of a domain that no other split holds."""
 
     name = "sql"
     fingerprint = f"sql-{VERSION}-sqlite-{sqlite3.sqlite_version}"
     panels = ("validation", "test", "hard", "shifted")
 
-    def _tasks(self, split: str) -> Sequence[Task]:
+    def load_tasks(self, split: str) -> Sequence[Task]:
         return _tasks(split)
 
     def tools(self) -> Sequence[dict[str, Any]]:
@@ -69,8 +69,8 @@ class SQL(Catalogue):
         return {**task.world, "seed": derive_seed("sql fresh world", seed) % 2**31}
 
 
-class SQLSession:
-    """See ``coevolve.environments.environment.Session``."""
+class SQLSession(Session):
+    """One database, guarded."""
 
     def __init__(self) -> None:
         self._task: Task | None = None

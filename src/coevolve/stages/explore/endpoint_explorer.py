@@ -5,32 +5,35 @@ explores is conditioned on it. What the environment accepted is kept, also when 
 """
 
 import json
+import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 
 from coevolve.core.concurrency import in_order
 from coevolve.core.params import Explore
-from coevolve.core.records import Exploration
+from coevolve.core.records import Exploration, Reflection, Signal
 from coevolve.core.task import CallOutcome, Task
 from coevolve.endpoint.client import Endpoint, Exhausted, Failed
 from coevolve.endpoint.structured import Broken, ask_json
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import Knowledge
 from coevolve.policies.endpoint_policy import ContextTooShort, EndpointPolicy
-from coevolve.prompts.prompt import prompt
+from coevolve.prompts.prompt import Prompt, prompt
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.explore.explorer import accepted, found
+from coevolve.stages.explore.explorer import accepted, record
+from coevolve.stages.explore.guidance import draw_tools
 from coevolve.stages.explore.requests import Request
 from coevolve.stages.signals.kinds import KINDS
 
 SHOWN, OBSERVATION = 30, 400  # calls of the trajectory that the model is shown, and characters of each observation
+NAMED = 3  # draws of tools that the model is asked to try where there is no weakness, by the guidance's weights
 Sentence = Annotated[str, Field(min_length=1, max_length=2000)]
 
 
-class Reflection(BaseModel):
+class ReflectionReply(BaseModel):
     """The structured exploration context that the model owes."""
 
     what_failed: Sentence
@@ -56,59 +59,65 @@ class EndpointExplorer:
         self._endpoint = endpoint
         self._calls = config.max_calls
         self._limits = Limits(config.max_calls + config.tries, 10**9, endpoint.config.reply_tokens, max_seconds)
-        self._tools = ", ".join(tool["function"]["name"] for tool in environment.tools())
+        self._tools = [tool["function"]["name"] for tool in environment.tools()]
         self.counts = counts
 
     def explore(self, wanted: Sequence[Request]) -> Iterator[Exploration]:
         at_once = self._endpoint.config.concurrency
-        return in_order(self._explore, wanted, min(at_once, getattr(self._environment, "capacity", at_once)))
+        return in_order(self._explore, wanted, min(at_once, self._environment.capacity or at_once))
 
     def _explore(self, request: Request) -> Exploration:
-        context: dict[str, Any] = {**request.context, "model": self._endpoint.model, "prompts": []}
+        return self._anywhere(request) if request.signal is None else self._around(request, request.signal)
+
+    def _anywhere(self, request: Request) -> Exploration:
+        """Led by tools that are drawn as the guidance weighs them: those that change something, if any is known to."""
+        names = [name for name in self._tools if name != self._known.terminal]
+        names = [name for name in names if name not in self._known.reading] or names
+        goals = list(dict.fromkeys(draw_tools(names, request.tools, NAMED, random.Random(request.seed))))
+        words = prompt("explore_tools")
+        text = words.fill(
+            instruction="\n".join(request.task.turns), ideas=f"- use {', '.join(goals)}", calls=str(self._calls)
+        )
+        return record(request, "endpoint", self._act(request, text), goals, prompts=[words.version])
+
+    def _around(self, request: Request, signal: Signal) -> Exploration:
+        """Led by what the model makes of the weakness."""
+        reflect, words = prompt("reflect"), prompt("explore")
         try:
-            reflection = self._reflect(request, context)
+            reflection = self._reflect(request, signal, reflect)
         except Exhausted:
             self.counts["out of budget"] += 1
-            return found(request, "endpoint", context, [])
-        return found(request, "endpoint", context, self._act(request, context, reflection))
-
-    def _reflect(self, request: Request, context: dict[str, Any]) -> Reflection | None:
-        """What the model makes of the weakness; None where there is none, or where no reply kept the contract."""
-        if request.signal is None:
-            return None
-        words = prompt("reflect")
+            return record(request, "endpoint", [], prompts=[reflect.version])
+        ideas = reflection.ideas if reflection else [f"use {', '.join(request.focus)}"]
         text = words.fill(
-            kind=request.signal.kind,
-            meaning=KINDS[request.signal.kind].meaning,
+            instruction="\n".join(request.task.turns),
+            why=f"{reflection.what_failed} {reflection.why}" if reflection else KINDS[signal.kind].meaning,
+            ideas="\n".join(f"- {idea}" for idea in ideas),
+            calls=str(self._calls),
+        )
+        versions = [reflect.version, words.version]
+        return record(request, "endpoint", self._act(request, text), reflection=reflection, prompts=versions)
+
+    def _reflect(self, request: Request, signal: Signal, words: Prompt) -> Reflection | None:
+        """What the model makes of the weakness; None where no reply kept the contract."""
+        text = words.fill(
+            kind=signal.kind,
+            meaning=KINDS[signal.kind].meaning,
             instruction="\n".join(request.task.turns),
             trajectory=_trajectory(request),
             score="unknown" if request.failed is None else f"{request.failed.score:g}",
-            tools=self._tools,
+            tools=", ".join(self._tools),
         )
-        context["prompts"].append(words.version)
         try:
-            reflection = ask_json(
-                self._endpoint, [{"role": "user", "content": text}], Reflection, request.seed, self.counts
+            reply = ask_json(
+                self._endpoint, [{"role": "user", "content": text}], ReflectionReply, request.seed, self.counts
             )
         except (Broken, Failed):
             return None  # it explores all the same, led by what the trajectory itself says
-        context["reflection"] = reflection.model_dump(by_alias=True)
-        return reflection
+        return Reflection(reply.what_failed, reply.where, reply.why, reply.ideas)
 
-    def _act(self, request: Request, context: dict[str, Any], reflection: Reflection | None) -> list[CallOutcome]:
-        """The calls that the environment accepted of the model."""
-        instruction = "\n".join(request.task.turns)
-        if request.signal is None:
-            words = prompt("explore_random")
-            text = words.fill(instruction=instruction, calls=str(self._calls))
-        else:
-            words = prompt("explore")
-            ideas = reflection.ideas if reflection else [f"use {', '.join(request.context['focus'])}"]
-            why = f"{reflection.what_failed} {reflection.why}" if reflection else KINDS[request.signal.kind].meaning
-            text = words.fill(
-                instruction=instruction, why=why, ideas="\n".join(f"- {idea}" for idea in ideas), calls=str(self._calls)
-            )
-        context["prompts"].append(words.version)
+    def _act(self, request: Request, text: str) -> list[CallOutcome]:
+        """The calls that the environment accepted of the model, told ``text``."""
         policy = EndpointPolicy(self._endpoint, self._endpoint.config.temperature)
         task = Task.create(self._environment.name, "exploration", [text], request.world, [[]])
         try:

@@ -1,19 +1,19 @@
 """Explorers answer requests with chains of calls that the environment accepted.
 
 ``scripted`` needs no model, ``endpoint`` lets an LLM reflect and act, ``policy`` lets the policy itself attempt weak tasks
-in fresh worlds.
+in fresh worlds. All heed the guidance by what a request holds.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
-from coevolve.core.params import Params
-from coevolve.core.records import Exploration, Trajectory
+from coevolve.core.params import Explore, PolicySection
+from coevolve.core.records import Exploration, Reflection, Trajectory
 from coevolve.core.task import CallOutcome, Task
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import Knowledge, fruitless, learn
+from coevolve.policies.policy import Policy
 from coevolve.rollout import Limits
 from coevolve.stages.explore.requests import Request
 
@@ -24,8 +24,15 @@ class Explorer(Protocol):
         ...
 
 
-def found(request: Request, explorer: str, context: Mapping[str, Any], calls: Sequence[CallOutcome]) -> Exploration:
-    """The record of what an explorer found for ``request``."""
+def record(
+    request: Request,
+    explorer: str,
+    calls: Sequence[CallOutcome],
+    goals: Sequence[str] = (),
+    reflection: Reflection | None = None,
+    prompts: Sequence[str] = (),
+) -> Exploration:
+    """The record of what an explorer did for ``request``."""
     return Exploration(
         exploration_id=request.exploration_id,
         environment=request.task.environment,
@@ -33,9 +40,13 @@ def found(request: Request, explorer: str, context: Mapping[str, Any], calls: Se
         signal_ids=[request.signal.signal_id] if request.signal else [],
         task_id=request.task.task_id,
         world=request.world,
-        context=dict(context),
+        kind=request.signal.kind if request.signal else None,
+        focus=request.focus,
+        goals=list(goals),
         calls=list(calls),
         explorer=explorer,
+        reflection=reflection,
+        prompts=list(prompts),
     )
 
 
@@ -57,26 +68,25 @@ def explore(explorer: Explorer, wanted: Sequence[Request], progress: Callable[[i
 
 
 def make_explorer(
-    params: Params,
+    config: Explore,
+    acting: PolicySection,
     environment: Environment,
     tasks: Sequence[Task],
     trajectories: Sequence[Trajectory],
-    policy: Path,
+    policy: Callable[[], Policy],
     meter: Meter,
 ) -> Explorer:
-    """The explorer that ``explore.explorer`` names; ``policy`` is the model directory that `policy` acts with."""
-    config, known = params.explore, learn(environment, tasks, trajectories)
+    """The explorer that ``explore.explorer`` names; ``policy`` opens the one that `policy` acts with."""
+    known = learn(environment, tasks, trajectories)
     if config.explorer == "endpoint":
         from coevolve.stages.explore.endpoint_explorer import EndpointExplorer
 
         assert meter.endpoint is not None
-        return EndpointExplorer(environment, meter.endpoint, known, config, params.policy.max_seconds, meter.counts)
+        return EndpointExplorer(environment, meter.endpoint, known, config, acting.max_seconds, meter.counts)
     if config.explorer == "policy":
-        from coevolve.policies.loading import open_policy
         from coevolve.stages.explore.policy_explorer import PolicyExplorer
 
-        acting = open_policy(policy, params.policy, params.train.temperature)
-        return PolicyExplorer(environment, acting, known, Limits.of(params.policy), config.max_calls)
+        return PolicyExplorer(environment, policy(), known, tasks, Limits.of(acting), config.max_calls)
     from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 
     return ScriptedExplorer(environment, known, config)

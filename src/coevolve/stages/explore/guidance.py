@@ -1,20 +1,65 @@
-"""How signals share an iteration's explorations: in proportion to how weak the agent is and how seldom tasks show it."""
+"""What leads exploration: what a request is made around, and which tools it goes for besides. And when explorations are made.
+
+A guidance is one line of ``GUIDANCE``. It makes requests, which hold all that explorers heed of it.
+"""
 
 import bisect
 import itertools
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from coevolve.core.records import Signal
+from coevolve.core.task import Task
+
+UNLISTED = 1.0  # weight of a tool that an episode offers and the environment's catalogue does not list
 
 
-def weight(signal: Signal, wanted: Collection[str], uses: Mapping[str, int], tools: int) -> float:
-    """The signal's strength / (1 + the number of tasks that use the most seldom used tool of ``wanted``).
+@dataclass(frozen=True, slots=True)
+class Guidance:
+    """``signal(signal, wanted, uses, tools)`` weighs the signals that share an iteration's requests; where all weigh 0,
+    requests are made around none. ``tool(uses)`` weighs a tool that so many tasks of the dataset use.
+    """
+
+    signal: Callable[[Signal, Collection[str], Mapping[str, int], int], float]
+    tool: Callable[[int], float]
+
+
+def seldom(uses: int) -> float:
+    """What the dataset seldom asks for comes first: exploration is for what training does not show."""
+    return 1.0 / (1 + uses)
+
+
+def even(uses: int) -> float:
+    """Any tool is as good as another."""
+    return 1.0
+
+
+def weakness(signal: Signal, wanted: Collection[str], uses: Mapping[str, int], tools: int) -> float:
+    """How weak the agent is there and how seldom tasks show it: by the most seldom used tool of ``wanted``.
 
     Pairs of ``tools`` tools count for less by that factor, as there are so many more of them.
     """
-    seldom = 1.0 / (1 + min((uses[name] for name in wanted), default=0))
-    return signal.strength * seldom / (tools if len(signal.pattern or ()) > 1 else 1)
+    rarest = seldom(min((uses[name] for name in wanted), default=0))
+    return signal.strength * rarest / (tools if len(signal.pattern or ()) > 1 else 1)
+
+
+def no_signal(signal: Signal, wanted: Collection[str], uses: Mapping[str, int], tools: int) -> float:
+    """Nothing is known of the agent."""
+    return 0.0
+
+
+GUIDANCE: dict[str, Guidance] = {
+    "signals": Guidance(weakness, seldom),
+    "coverage": Guidance(no_signal, seldom),
+    "random": Guidance(no_signal, even),
+}
+
+# How many of `explorations` are made in iteration t.
+SCHEDULES: dict[str, Callable[[int, int], int]] = {
+    "loop": lambda explorations, t: explorations,
+    "upfront": lambda explorations, t: explorations if t == 0 else 0,
+}
 
 
 def sample(weights: Sequence[float], count: int, rng: random.Random) -> list[int | None]:
@@ -28,3 +73,17 @@ def sample(weights: Sequence[float], count: int, rng: random.Random) -> list[int
     ]
     rng.shuffle(drawn)
     return drawn
+
+
+def draw_tools(tools: Sequence[str], weights: Mapping[str, float], count: int, rng: random.Random) -> list[str]:
+    """``count`` draws of ``tools`` in proportion to their weights; a tool may come twice. None of nothing."""
+    if not tools:
+        return []
+    shares = [weights.get(name, UNLISTED) for name in tools]
+    return [rng.choices(tools, shares)[0] for _ in range(count)]
+
+
+def draw_task(tasks: Sequence[Task], weights: Mapping[str, float], rng: random.Random) -> Task:
+    """One of ``tasks``, each weighed as the weightiest of its tools: for who can be led by a task alone."""
+    shares = [max((weights.get(name, UNLISTED) for name in task.tools), default=UNLISTED) for task in tasks]
+    return rng.choices(tasks, shares)[0]

@@ -14,11 +14,19 @@ from coevolve.core.records import Exploration
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Environment, Session
 from coevolve.knowledge import Knowledge, fruitless
-from coevolve.stages.explore.explorer import found
+from coevolve.stages.explore.explorer import record
+from coevolve.stages.explore.guidance import draw_tools
 from coevolve.stages.explore.requests import Request
 
 GOALS, GOAL_WEIGHTS = (1, 2, 3), (0.5, 0.4, 0.1)  # how many tools a chain is meant to use
+READ_LAST = 0.25  # share of chains that are meant to end in a lookup, so that there are tasks that ask for an answer
+DEPTH = 2  # tools that are called for the sake of another: a remedy or a lookup, and what that needs in turn
+DRAWS = 3  # times that arguments are drawn for a tool, before the goal is given up
+REMEDIES = 3  # times that a call is made with the same arguments, a remedy taken after each refusal
+OMITTED = 0.7  # share of optional arguments that are left out: users seldom give them all
 LOOKED_UP = 0.15  # share of values, other than identifiers, that are taken from an observation where one could be
+NUMBERS = range(1, 61)  # tried where nothing is known of a number: counts, amounts, days and minutes lie there
+LONGEST = 500  # characters of a value, as JSON, that is taken over: longer ones are documents, which no user would give
 
 
 class ScriptedExplorer:
@@ -39,7 +47,7 @@ class ScriptedExplorer:
             walk.go()
         finally:
             session.close()
-        return found(request, "scripted", {**request.context, "goals": walk.goals}, walk.chain)
+        return record(request, "scripted", walk.chain, walk.goals)
 
 
 class _Walk:
@@ -51,44 +59,43 @@ class _Walk:
         self._known = known
         self._left = config.max_calls
         self._tries = config.tries
-        self._blind = config.guidance == "random"
         self._rng = random.Random(request.seed)
         start = Task.create(request.task.environment, "exploration", request.task.turns, request.world, [])
         turn = session.reset(start)
         self._schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in turn.tools or []}
         if known.terminal:
             self._schemas.pop(known.terminal, None)
-        self.goals = self._choose(request.context["weakness"], request.context["focus"])
+        self.goals = self._choose(request)
 
-    def _choose(self, weakness: Sequence[str], focus: Sequence[str]) -> list[str]:
+    def _choose(self, request: Request) -> list[str]:
         """Tools to use: those of the weakness, or else those in focus; with others for company, or alone."""
         tools = [name for name in self._schemas if name not in self._known.reading]
         tools = tools or list(self._schemas)
-        goals = [name for name in weakness if name in tools] or [name for name in focus if name in tools]
+        goals = [name for name in request.weakness if name in tools] or [
+            name for name in request.focus if name in tools
+        ]
         goals = goals[: GOALS[-1]]
-        # what the dataset seldom asks for comes first: exploration is for what training does not show
-        weights = [1.0 if self._blind else 1.0 / (1 + self._known.uses[name]) for name in tools]
-        for _ in range(self._rng.choices(GOALS, GOAL_WEIGHTS)[0] - len(goals)):
-            goal = self._rng.choices(tools, weights)[0]
+        company = self._rng.choices(GOALS, GOAL_WEIGHTS)[0] - len(goals)
+        for goal in draw_tools(tools, request.tools, company, self._rng):
             if goal not in goals:
                 goals.append(goal)
         self._rng.shuffle(goals)
         reading = [name for name in self._schemas if name in self._known.reading]
-        if reading and self._rng.random() < 0.25:
-            goals.append(self._rng.choice([name for name in focus if name in reading] or reading))
+        if reading and self._rng.random() < READ_LAST:
+            goals.append(self._rng.choice([name for name in request.focus if name in reading] or reading))
         return goals
 
     def go(self) -> None:
         for goal in self.goals:
-            self._achieve(goal, "", 2)
+            self._achieve(goal, "", DEPTH)
 
     def _achieve(self, tool: str, hint: str, depth: int) -> None:
         """Call ``tool``; after a refusal that names a remedy, take the remedy and try again."""
-        for _ in range(3):
+        for _ in range(DRAWS):
             arguments = self._arguments(tool, hint, depth)
             if arguments is None:
                 return
-            for _ in range(3):
+            for _ in range(REMEDIES):
                 refusal = self._call(ToolCall(tool, arguments))
                 if refusal is None:
                     return
@@ -136,7 +143,7 @@ class _Walk:
         required = self._schemas[tool].get("required", [])
         arguments: dict[str, Any] = {}
         for key, schema in self._properties(tool).items():
-            if key not in required and self._rng.random() < 0.7:
+            if key not in required and self._rng.random() < OMITTED:
                 continue
             values = self._candidates(tool, key, schema, hint, depth)
             if values:
@@ -170,9 +177,9 @@ class _Walk:
             return [value for value in known if json.dumps(value) not in seen] or known
         kind = schema.get("type")
         if kind == "integer":
-            return list(range(1, 61))
+            return list(NUMBERS)
         if kind in ("number", "float"):
-            return [float(value) for value in range(1, 61)]
+            return [float(value) for value in NUMBERS]
         return [True, False] if kind == "boolean" else self._chain_values(key)
 
     def _revealed(self, key: str, sources: Mapping[str, int], schema: Mapping[str, Any]) -> list[Any]:
@@ -219,4 +226,4 @@ def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
     kinds = _TYPES.get(str(schema.get("type")))
     if isinstance(value, bool) and schema.get("type") != "boolean":
         return False
-    return (kinds is None or isinstance(value, kinds)) and len(json.dumps(value)) < 500
+    return (kinds is None or isinstance(value, kinds)) and len(json.dumps(value)) < LONGEST

@@ -16,8 +16,8 @@ from coevolve.core.task import Task, ToolCall
 from coevolve.stages.synthesize.synthesizer import Synthesizer
 
 
-class Erring:
-    """``synthesizer``, but for a ``share`` of candidates whose reference is spoilt."""
+class Corrupting:
+    """``synthesizer``, but for a ``share`` of candidates whose reference is corrupted."""
 
     def __init__(self, synthesizer: Synthesizer, share: float, seed: int) -> None:
         self._synthesizer = synthesizer
@@ -25,17 +25,17 @@ class Erring:
         self._seed = seed
 
     def abstract(self, explorations: Sequence[Exploration]) -> Iterator[Iterator[Candidate]]:
-        return (map(self._err, candidates) for candidates in self._synthesizer.abstract(explorations))
+        return (map(self._corrupted, candidates) for candidates in self._synthesizer.abstract(explorations))
 
     def close(self) -> None:
         self._synthesizer.close()
 
-    def _err(self, candidate: Candidate) -> Candidate:
+    def _corrupted(self, candidate: Candidate) -> Candidate:
         rng = generator("errors", self._seed, candidate.candidate_id)
-        return spoil(candidate, rng) if rng.random() < self._share else candidate
+        return corrupt(candidate, rng) if rng.random() < self._share else candidate
 
 
-def spoil(candidate: Candidate, rng: random.Random) -> Candidate:
+def corrupt(candidate: Candidate, rng: random.Random) -> Candidate:
     """``candidate`` with a call that its instruction asks for left out, or with an identifier made up; evenly, if both can be."""
     reference = [list(turn) for turn in candidate.task.reference]
     identified = [

@@ -20,6 +20,7 @@ from coevolve.endpoint.structured import Broken, ask_json
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import learn
 from coevolve.prompts.prompt import prompt
+from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.synthesize.synthesizer import candidate
 
 EXAMPLES = 3  # known instructions that show how users speak
@@ -71,13 +72,13 @@ class EndpointSynthesizer:
         words = prompt("synthesize")
         rng = generator("examples", self._seed, exploration.exploration_id)
         examples = rng.sample(list(self._tasks), min(EXAMPLES, len(self._tasks)))
-        reflection = exploration.context.get("reflection") or {}
+        reflection, kind = exploration.reflection, exploration.kind
         text = words.fill(
             chain="\n".join(
                 f"{number}. {call.name}({json.dumps(call.arguments)}) -> {call.observation[:OBSERVATION]}"
                 for number, call in enumerate(calls, 1)
             ),
-            why=str(reflection.get("why") or exploration.context.get("kind") or "unknown"),
+            why=reflection.why if reflection else KINDS[kind].meaning if kind else "unknown",
             ending=ANSWER if self._known.answer else "",
             example="\n".join(turn for task in examples for turn in task.turns),
         )

@@ -26,7 +26,7 @@ class ScriptedSynthesizer:
 
     def __init__(self, environment: Environment, tasks: Sequence[Task], seed: int) -> None:
         self._known = learn(environment, tasks)
-        self._book: Phrasebook = getattr(environment, "phrasebook", Phrasebook())
+        self._book = environment.phrasebook
         self._session = environment.open()
         self._seed = seed
 
@@ -140,11 +140,11 @@ def _candidate(
             asks.append(len(chain) - 1)  # the environment checks what lookups return
     if not asks and question is None:
         return None
-    wording = instruct(chain, asks, question, book, rng)
+    words = instruct(chain, asks, question, book, rng)
     reference = [*calls, ToolCall(known.terminal, answer)] if known.terminal else calls
     names = [calls[position].name for position in asks] + ([f"ask_{question.field}"] if question else [])
     places = [[0, position] for position in asks] + ([[0, len(reference) - 1]] if question and known.terminal else [])
-    return candidate(exploration, [wording.text], [reference], places, names, VERSION)
+    return candidate(exploration, [words], [reference], places, names, VERSION)
 
 
 def _question(chain: Sequence[CallOutcome], known: Knowledge, rng: random.Random) -> Question | None:

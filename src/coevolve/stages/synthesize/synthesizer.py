@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from coevolve.core.hashing import content_hash
-from coevolve.core.params import Params
+from coevolve.core.params import Synthesize
 from coevolve.core.records import Candidate, Exploration
 from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.endpoint.spending import Meter
@@ -86,22 +86,24 @@ def candidate(
     return Candidate(content_hash([task.task_id, exploration.exploration_id]), task, [list(place) for place in asks])
 
 
-def make_synthesizer(params: Params, environment: Environment, tasks: Sequence[Task], meter: Meter) -> Synthesizer:
-    """The synthesizer that ``synthesize.synthesizer`` names, erring as ``synthesize.errors`` says."""
-    synthesizer = _named(params, environment, tasks, meter)
-    if not params.synthesize.errors:
+def make_synthesizer(
+    config: Synthesize, environment: Environment, tasks: Sequence[Task], seed: int, meter: Meter
+) -> Synthesizer:
+    """The synthesizer that ``synthesize.synthesizer`` names, corrupting as ``synthesize.errors`` says."""
+    synthesizer = _named(config, environment, tasks, seed, meter)
+    if not config.errors:
         return synthesizer
-    from coevolve.stages.synthesize.corrupt import Erring
+    from coevolve.stages.synthesize.corrupt import Corrupting
 
-    return Erring(synthesizer, params.synthesize.errors, params.seed)
+    return Corrupting(synthesizer, config.errors, seed)
 
 
-def _named(params: Params, environment: Environment, tasks: Sequence[Task], meter: Meter) -> Synthesizer:
-    if params.synthesize.synthesizer == "endpoint":
+def _named(config: Synthesize, environment: Environment, tasks: Sequence[Task], seed: int, meter: Meter) -> Synthesizer:
+    if config.synthesizer == "endpoint":
         from coevolve.stages.synthesize.endpoint_synthesizer import EndpointSynthesizer
 
         assert meter.endpoint is not None
-        return EndpointSynthesizer(environment, tasks, meter.endpoint, params.seed, meter.counts)
+        return EndpointSynthesizer(environment, tasks, meter.endpoint, seed, meter.counts)
     from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 
-    return ScriptedSynthesizer(environment, tasks, params.seed)
+    return ScriptedSynthesizer(environment, tasks, seed)

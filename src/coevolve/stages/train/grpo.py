@@ -12,7 +12,6 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,60 +21,42 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 import torch
 from datasets import Dataset
 from transformers import PrinterCallback
-from trl import GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer
 from trl.models.utils import unwrap_model_for_generation
 
 from coevolve.core.io import write_jsonl
 from coevolve.core.launch import is_main
-from coevolve.core.params import Launch, PolicySection, Train
+from coevolve.core.params import PolicySection, Train
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
 from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
 from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens, load
-from coevolve.policies.vllm_policy import VllmPolicy, engine, server
+from coevolve.policies.vllm_policy import VllmPolicy, engine, require_vllm, server
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.train import curriculum
 from coevolve.stages.train.batch import columns, deal, shared
 from coevolve.stages.train.groups import Gathered, Group, gather
+from coevolve.stages.train.learner import Job, Log, Settings
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.saving import save
-from coevolve.stages.train.setup import adapters, arguments
-from coevolve.stages.train.steps import Keeper, Log, Steps, last_checkpoint
+from coevolve.stages.train.setup import adapters, common, weights_dtype
+from coevolve.stages.train.steps import Keeper, Steps, last_checkpoint
 
 BUCKETS = 6  # into which a batch is divided by length
+SERVER_PATIENCE = 240.0  # seconds to wait for a vLLM server
 
 
-@dataclass(frozen=True)
-class Job:
-    """What to train: ``iteration`` starts from the model directory ``parent`` and writes ``policy`` and the files.
-
-    ``scratch`` is a folder of this very job (its name holds a fingerprint of all inputs): checkpoints go there.
-    """
-
-    iteration: int
-    seed: int
-    parent: Path
-    tasks: Sequence[Task]
-    policy: Path
-    trajectories: Path
-    metrics: Path
-    scratch: Path
-
-
-def train(
-    config: Train, acting: PolicySection, launch: Launch, environment: Environment, job: Job, log: Log | None = None
-) -> None:
-    """Run or resume ``job``; ``log`` gets every step's metrics as soon as they are known, in the main process."""
-    found = arguments(config, acting, launch, job.scratch, derive_seed(job.seed, "train", job.iteration) % 2**31)
-    model, tokenizer = load(job.parent, acting.threads, _dtype(config, acting), config.lora.quantize)
+def learn(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
+    """See ``coevolve.stages.train.learner.Learner``."""
+    config, acting = settings.train, settings.policy
+    found = _arguments(settings, job.scratch, derive_seed(job.seed, "train", job.iteration) % 2**31)
+    model, tokenizer = load(job.parent, acting.threads, weights_dtype(config, acting), config.lora.quantize)
     resume = last_checkpoint(job.scratch)
     steps = Steps(job.scratch / "steps", int(resume.name.split("-")[1]) if resume else 0)
     trainer = _LoopTrainer(
-        config,
-        acting,
-        launch,
+        settings,
         environment,
         job,
         steps,
@@ -88,16 +69,43 @@ def train(
     )
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
-    save(trainer, tokenizer, job.parent, job.policy, job.scratch, acting.dtype, launch.sharding == "zero3")
+    save(trainer, tokenizer, job.parent, job.policy, job.scratch, acting.dtype, settings.launch.sharding == "zero3")
     if is_main():
         write_trajectories(job.trajectories, steps.trajectories(config.steps))
         write_jsonl(job.metrics, steps.metrics(config.steps))
         shutil.rmtree(job.scratch)
 
 
-def _dtype(config: Train, acting: PolicySection) -> str:
-    """Of the weights in training: those that the optimizer changes are float32, or its small steps are lost."""
-    return acting.dtype if config.lora.enabled else "float32"
+def _arguments(settings: Settings, scratch: Path, seed: int) -> Any:
+    """TRL's arguments for this process. Make them before the model: they tell it how it will be sharded."""
+    config, own = settings.train, settings.grpo
+    shared = common(config, settings.policy, settings.launch, scratch, seed, config.tasks_per_step * config.group_size)
+    return GRPOConfig(
+        **shared,
+        num_generations=config.group_size,
+        steps_per_generation=shared["gradient_accumulation_steps"],
+        beta=own.beta,
+        epsilon=own.epsilon,
+        epsilon_high=own.epsilon_high,
+        temperature=config.temperature,
+        ignore_data_skip=True,
+        shuffle_dataset=False,
+        **_vllm(config, settings.policy),
+    )
+
+
+def _vllm(config: Train, acting: PolicySection) -> dict[str, Any]:
+    if config.vllm.mode == "off":
+        return {}
+    require_vllm(f"train.vllm.mode: {config.vllm.mode}")
+    return {
+        "use_vllm": True,
+        "vllm_mode": config.vllm.mode,
+        "vllm_gpu_memory_utilization": config.vllm.memory,
+        "vllm_max_model_length": acting.episode_tokens,
+        "vllm_server_base_url": config.vllm.url if config.vllm.mode == "server" else None,
+        "vllm_server_timeout": SERVER_PATIENCE,
+    }
 
 
 class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -105,26 +113,22 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def __init__(
         self,
-        config: Train,
-        acting: PolicySection,
-        launch: Launch,
+        settings: Settings,
         environment: Environment,
         job: Job,
         steps: Steps,
         **others: Any,
     ) -> None:
-        self._config, self._limits, self._environment, self._job, self._steps = (
-            config,
-            Limits.of(acting),
-            environment,
-            job,
-            steps,
-        )
+        self._config, self._refills = settings.train, settings.grpo.refill_rounds
+        self._limits = Limits.of(settings.policy)
+        self._environment = environment
+        self._job = job
+        self._steps = steps
         self._rows: dict[str, Any] = {}
         self._last_loaded_step = -1  # of vLLM's weights; TRL's own, and before its loop
-        self._gathers = launch.sharding == "zero3" and config.vllm.mode == "off"
+        self._gathers = settings.launch.sharding == "zero3" and self._config.vllm.mode == "off"
         super().__init__(reward_funcs=_reward, rollout_func=_rollout, **others)
-        self._policy = self._make_policy(acting)
+        self._policy = self._make_policy(settings.policy)
 
     def _make_policy(self, acting: PolicySection) -> Policy:
         temperature, tokenizer = self._config.temperature, self.processing_class
@@ -212,7 +216,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
 
         play_all = shared(play_groups, self.accelerator.process_index, self.accelerator.num_processes)
         tasks = curriculum.stream(job.tasks, config.tasks_per_step, job.seed, job.iteration, step)
-        return gather(play_all, tasks, config.tasks_per_step, config.refill_rounds)
+        return gather(play_all, tasks, config.tasks_per_step, self._refills)
 
 
 def _seed(job: Job, step: int, group: int, sample: int) -> int:

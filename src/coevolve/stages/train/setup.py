@@ -1,63 +1,59 @@
-"""Params as TRL's arguments and peft's adapters, with a clear error where they do not fit together."""
+"""Params as transformers' arguments, DeepSpeed's and peft's, with a clear error where they do not fit together."""
 
 import os
 from pathlib import Path
 from typing import Any
 
 import torch
-from trl import GRPOConfig
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.launch import deepspeed, world_size
-from coevolve.core.params import Launch, Lora, PolicySection, Train
-from coevolve.policies.vllm_policy import require_vllm
-
-SERVER_PATIENCE = 240.0  # seconds to wait for a vLLM server
+from coevolve.core.launch import world_size
+from coevolve.core.params import Launch, Lora, Optimizer, PolicySection
 
 
-def arguments(config: Train, acting: PolicySection, launch: Launch, scratch: Path, seed: int) -> Any:
-    """TRL's arguments for this process. Make them before the model: they tell it how it will be sharded."""
+def common(
+    config: Optimizer, acting: PolicySection, launch: Launch, scratch: Path, seed: int, rows: int
+) -> dict[str, Any]:
+    """Arguments of transformers' ``TrainingArguments`` that every learner has, for this process; ``rows`` are those of a step.
+
+    Make them before the model: they tell it how it will be sharded.
+    """
     cuda = torch.cuda.is_available()
-    size, passes = _passes(config, world_size())
+    size, passes = _passes(config, rows, world_size())
     if not cuda:
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    return GRPOConfig(
-        output_dir=str(scratch),
-        per_device_train_batch_size=size,
-        num_generations=config.group_size,
-        steps_per_generation=passes,
-        gradient_accumulation_steps=passes,
-        max_steps=config.steps,
-        learning_rate=config.learning_rate,
-        lr_scheduler_type="constant",
-        beta=config.beta,
-        epsilon=config.epsilon,
-        epsilon_high=config.epsilon_high,
-        temperature=config.temperature,
-        max_grad_norm=1.0,
-        save_strategy="steps",
-        save_steps=config.save_steps,
-        save_total_limit=2,
-        ignore_data_skip=True,
-        shuffle_dataset=False,
-        logging_steps=1,
-        report_to="none",
-        use_cpu=not cuda,
-        bf16=cuda and acting.dtype == "bfloat16",
-        gradient_checkpointing=config.gradient_checkpointing,
-        disable_tqdm=True,
-        dataloader_pin_memory=False,
-        seed=seed,
-        deepspeed=deepspeed(launch),
-        ddp_find_unused_parameters=False if world_size() > 1 else None,
-        ddp_backend="gloo" if world_size() > 1 and not cuda else None,
-        **_vllm(config, acting),
-    )
+    return {
+        "output_dir": str(scratch),
+        "per_device_train_batch_size": size,
+        "gradient_accumulation_steps": passes,
+        "max_steps": config.steps,
+        "learning_rate": config.learning_rate,
+        "lr_scheduler_type": "constant",
+        "max_grad_norm": 1.0,
+        "save_strategy": "steps",
+        "save_steps": config.save_steps,
+        "save_total_limit": 2,
+        "logging_steps": 1,
+        "report_to": "none",
+        "use_cpu": not cuda,
+        "bf16": cuda and acting.dtype == "bfloat16",
+        "gradient_checkpointing": config.gradient_checkpointing,
+        "disable_tqdm": True,
+        "dataloader_pin_memory": False,
+        "seed": seed,
+        "deepspeed": _deepspeed(launch),
+        "ddp_find_unused_parameters": False if world_size() > 1 else None,
+        "ddp_backend": "gloo" if world_size() > 1 and not cuda else None,
+    }
 
 
-def _passes(config: Train, world: int) -> tuple[int, int]:
+def weights_dtype(config: Optimizer, acting: PolicySection) -> str:
+    """Of the weights in training: those that the optimizer changes are float32, or its small steps are lost."""
+    return acting.dtype if config.lora.enabled else "float32"
+
+
+def _passes(config: Optimizer, rows: int, world: int) -> tuple[int, int]:
     """Rows of one forward and backward pass of a process, and passes in a step."""
-    rows = config.tasks_per_step * config.group_size
     size = config.micro_batch or rows // world
     if size == 0 or rows % (size * world):
         raise CoevolveError(
@@ -67,17 +63,30 @@ def _passes(config: Train, world: int) -> tuple[int, int]:
     return size, rows // (size * world)
 
 
-def _vllm(config: Train, acting: PolicySection) -> dict[str, Any]:
-    if config.vllm.mode == "off":
-        return {}
-    require_vllm(f"train.vllm.mode: {config.vllm.mode}")
+def _deepspeed(config: Launch) -> dict[str, Any] | None:
+    """DeepSpeed's configuration for the sharding that is asked for; None without."""
+    if config.sharding not in ("zero2", "zero3"):
+        return None
+    from importlib.util import find_spec
+
+    if find_spec("deepspeed") is None:
+        raise CoevolveError(
+            f"launch.sharding: {config.sharding} needs DeepSpeed, which is not installed; `pip install -e '.[gpu]'`, or "
+            "set it to none"
+        )
     return {
-        "use_vllm": True,
-        "vllm_mode": config.vllm.mode,
-        "vllm_gpu_memory_utilization": config.vllm.memory,
-        "vllm_max_model_length": acting.episode_tokens,
-        "vllm_server_base_url": config.vllm.url if config.vllm.mode == "server" else None,
-        "vllm_server_timeout": SERVER_PATIENCE,
+        "zero_optimization": {
+            "stage": 2 if config.sharding == "zero2" else 3,
+            "overlap_comm": True,
+            "contiguous_gradients": True,
+            "stage3_gather_16bit_weights_on_model_save": True,
+        },
+        "zero_force_ds_cpu_optimizer": False,
+        "train_micro_batch_size_per_gpu": "auto",
+        "gradient_accumulation_steps": "auto",
+        "gradient_clipping": "auto",
+        "bf16": {"enabled": "auto"},
+        "steps_per_print": 10**9,
     }
 
 

@@ -1,6 +1,5 @@
 """What each training step yields, kept so that a killed run loses nothing that was checkpointed."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ from coevolve.core.success import is_success
 from coevolve.core.trajectories import read_trajectories, write_trajectories
 from coevolve.rollout import scored
 from coevolve.stages.train.groups import Gathered
+from coevolve.stages.train.learner import Log
 
 COMPLETE = "complete"  # the mark of a checkpoint that was written to its end
-Log = Callable[[int, dict[str, float]], None]
 
 
 def last_checkpoint(folder: Path) -> Path | None:

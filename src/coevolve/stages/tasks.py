@@ -1,0 +1,28 @@
+"""What a run starts from: the first tasks of the seed split, and the frozen panels of the environment."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.params import Tasks
+from coevolve.core.task import Task
+from coevolve.environments.environment import Environment
+
+
+@dataclass(frozen=True)
+class Start:
+    """``seed`` is dataset 0; ``panels`` are by name, and no training task is ever one of theirs."""
+
+    seed: Sequence[Task]
+    panels: Mapping[str, Sequence[Task]]
+
+
+def start(environment: Environment, config: Tasks, champion_panel: str) -> Start:
+    """The tasks to start from; ``champion_panel`` (`report.panel`) must be a panel of ``environment``."""
+    if champion_panel not in environment.panels:
+        raise CoevolveError(
+            f"params.yaml: report.panel: {champion_panel!r} is no panel of {environment.name}; "
+            f"expected one of: {', '.join(environment.panels)}"
+        )
+    panels = {panel: environment.tasks(panel) for panel in environment.panels}
+    return Start(environment.tasks("seed")[: config.seed_tasks], panels)

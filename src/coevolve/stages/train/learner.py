@@ -1,0 +1,58 @@
+"""What a policy learns by: learners by name, and what each is given.
+
+A learner is a module with a function ``learn`` of the signature of ``Learner``, a line in ``LEARNERS``, and a section of its
+own name in params.yaml.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+from coevolve.core.params import Grpo, Launch, PolicySection, Train
+from coevolve.core.task import Task
+from coevolve.environments.environment import Environment
+
+LEARNERS = {"grpo": "coevolve.stages.train.grpo"}
+
+Log = Callable[[int, dict[str, float]], None]  # of a step's number and its metrics
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of params.yaml: what all learners read, and the section of each."""
+
+    train: Train
+    policy: PolicySection
+    launch: Launch
+    grpo: Grpo
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to train: ``iteration`` starts from the model directory ``parent`` and writes ``policy`` and the files.
+
+    ``scratch`` is a folder of this very job (its name holds a fingerprint of all inputs): checkpoints go there.
+    """
+
+    iteration: int
+    seed: int
+    parent: Path
+    tasks: Sequence[Task]
+    policy: Path
+    trajectories: Path
+    metrics: Path
+    scratch: Path
+
+
+class Learner(Protocol):
+    def __call__(self, settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
+        """Run or resume ``job``; ``log`` gets every step's metrics as soon as they are known, in the main process."""
+        ...
+
+
+def learner(name: str) -> Learner:
+    """The learner that ``train.learner`` names; its module, with all that it needs, is loaded now."""
+    learn: Learner = import_module(LEARNERS[name]).learn
+    return learn

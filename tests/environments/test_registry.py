@@ -1,0 +1,82 @@
+"""Environments by name: ours, and a third party's by entry point; what is none is one line, before it is played."""
+
+from pathlib import Path
+
+import pytest
+
+from coevolve.core.errors import CoevolveError
+from coevolve.environments.registry import make, names
+
+OUTSIDE = """
+from coevolve.environments.environment import Environment
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
+
+class Good(Miniworld):
+    name = "mine"
+
+def function():
+    return Good()
+
+def nothing():
+    return None
+
+class Alone:
+    name, fingerprint, panels = "mine", "mine-1", ("validation",)
+
+class Partial(Environment):
+    name, fingerprint, panels = "mine", "mine-1", ("validation",)
+
+    def tools(self):
+        return []
+
+class Bare(Environment):
+    name, panels = "mine", ("validation",)
+    load_tasks = tools = open = lambda self, *rest: None
+"""
+BASE = "coevolve.environments.environment.Environment"
+
+
+def made(folder: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> object:
+    """What ``make`` makes of a distribution whose entry point ``mine`` is ``place``."""
+    (folder / "outside.py").write_text(OUTSIDE)
+    about = folder / "mine-0.1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 0.1\n")
+    (about / "entry_points.txt").write_text(f"[coevolve.environments]\nmine = {place}\n")
+    monkeypatch.syspath_prepend(str(folder))
+    assert "mine" in names()
+    return make("mine")
+
+
+@pytest.mark.parametrize("place", ["outside:Good", "outside:function"])
+def test_an_entry_point_names_a_class_or_a_function(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert type(made(tmp_path, place, monkeypatch)).__name__ == "Good"
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("outside:Alone", f"outside:Alone is no environment; let it inherit {BASE}"),
+        ("outside:nothing", f"outside:nothing returns no environment; let what it returns inherit {BASE}"),
+        ("outside:Partial", f"outside:Partial lacks load_tasks, open; see {BASE}"),
+        ("outside:Bare", f"outside:Bare lacks fingerprint; see {BASE}"),
+        ("outside:Miniworld", "entry point mine = outside:Miniworld: the environment calls itself 'miniworld'"),
+        ("outside", "outside cannot be called; expected MODULE:CLASS"),
+        ("outside:Missing", "outside:Missing cannot be imported: .*Missing.*; expected MODULE:CLASS"),
+        ("nowhere:Mine", "nowhere:Mine cannot be imported: No module named 'nowhere'"),
+    ],
+)
+def test_what_is_no_environment_is_one_line(
+    place: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(CoevolveError, match=said) as caught:
+        made(tmp_path, place, monkeypatch)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_environment_lists_the_known() -> None:
+    with pytest.raises(CoevolveError, match="miniworld"):
+        make("nowhere")
+    assert "miniworld" in names()
