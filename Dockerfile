@@ -15,10 +15,10 @@ RUN apt-get update \
 RUN python3.12 -m venv /venv
 ENV PATH=/venv/bin:$PATH
 WORKDIR /build
-COPY pyproject.toml constraints.txt requirements-bfcl.txt README.md LICENSE ./
+COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src src
 RUN pip install -c constraints.txt '.[gpu,wandb]' 'psycopg[binary]>=3.2' bitsandbytes \
-    && pip install --no-deps -r requirements-bfcl.txt \
+    && pip install --no-deps -r src/coevolve/environments/requirements/bfcl.txt \
     && pip uninstall -y coevolve
 
 # the mounted repository's code is what runs

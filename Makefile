@@ -1,11 +1,14 @@
 # make repro   run the loop, then print what came of it
 # make test    run every test
 # make ui      open MLflow on what ran (http://127.0.0.1:5000)
-# make bench   print the ratios that the README quotes
+# make bench   print the figures of docs/measured.md
 # make docs    build the documentation into site/
 # make study   run the ablation: arms x seeds as DVC experiments (hours; goes on where it stopped)
 # make lint    ruff and mypy
 # make lock    pin what is installed
+#
+# make repro TORCH_INDEX=URL   takes torch from that package index: one of CPU builds saves a machine without a GPU
+#                              several GB of CUDA (only where .venv is new: torch that is installed stays)
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -18,25 +21,40 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export HF_HUB_OFFLINE ?= 1
 export DO_NOT_TRACK := 1
 
-HOSTED := appworld openenv textworld
+PIP := $(BIN)/python -m pip install --disable-pip-version-check -q --progress-bar off -c constraints.txt
+TORCH_INDEX ?=
+JOBS ?= 2
 
-.PHONY: environments repro test ui bench docs study lint lock install
+# `kitchens` compiles its planner
+HOSTED := appworld openenv textworld $(if $(shell sh -c 'command -v g++'),kitchens)
+BFCL := src/coevolve/environments/requirements/bfcl.txt
+
+.PHONY: environments repro test ui bench docs study lint lock install develop
 .DELETE_ON_ERROR:
 
 install: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml constraints.txt requirements-bfcl.txt
+# a stamp is the last thing that an installation writes
+$(VENV)/.installed: pyproject.toml constraints.txt $(BFCL)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check -q --progress-bar off -c constraints.txt -e '.[dev]'
-	$(BIN)/python -m pip install --disable-pip-version-check -q --progress-bar off --no-deps -r requirements-bfcl.txt
+	$(if $(TORCH_INDEX),$(PIP) --no-deps --index-url '$(TORCH_INDEX)' torch)
+	$(PIP) -e .
+	$(PIP) --no-deps -r $(BFCL)
+	touch $@
+
+# what tests, lint and the documentation need on top
+develop: $(VENV)/.developing
+
+$(VENV)/.developing: $(VENV)/.installed
+	$(PIP) -e '.[dev]'
 	touch $@
 
 repro: install
 	$(BIN)/dvc repro
 	@$(BIN)/coevolve summary
 
-test: install environments
-	COEVOLVE_REQUIRE_BFCL=1 $(BIN)/python -m pytest
+test: develop environments
+	COEVOLVE_REQUIRE_BFCL=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations 25
 
 # environments with virtual environments of their own, in scratch/environments
 environments: install
@@ -48,15 +66,15 @@ ui: install
 bench: install
 	@for script in environments rollouts signals verify pipeline; do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
 
-docs: install
+docs: develop
 	$(BIN)/mkdocs build -q
 
 study: install
 	$(BIN)/coevolve study studies/ablation
 
-lint: install
+lint: develop
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
-lock:
+lock: develop
 	$(BIN)/python -m pip freeze --exclude-editable | grep -v -i -E '^(bfcl[-_]eval|coevolve|torch)(==| @)' | sed 's/+cpu$$//' > constraints.txt
 	echo 'torch==2.13.0' >> constraints.txt

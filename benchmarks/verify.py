@@ -15,6 +15,7 @@ from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import verify
+from coevolve.stages.verify.library import Library
 
 CONFIG = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=0, max_calls=8, tries=6)
 
@@ -37,7 +38,7 @@ def main() -> None:
         lines = [json.dumps(asdict(one)) for one in candidates]
         panels = {panel: world.tasks(panel) for panel in world.panels}
         began = time.perf_counter()
-        judged = verify(name, lines, tasks, panels, 0.9, args.processes)
+        judged = verify(name, lines, Library(tasks, panels, 0.9), processes=args.processes)
         seconds = time.perf_counter() - began
         accepted = sum(verdict.accepted for verdict, _ in judged)
         print(f"{name}: {len(lines) / seconds:.0f} candidates/s ({len(lines)}, {accepted} accepted), start included")

@@ -6,13 +6,16 @@ Reads data/t/candidates.jsonl; writes data/t/verified/verdicts.jsonl and data/t/
 from coevolve.core.io import read_tasks, write_jsonl
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
+from coevolve.core.processes import available
 from coevolve.core.progress import bar
 from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import write_summary
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies.loading import open_policy
 from coevolve.rollout import Limits
-from coevolve.stages.verify.judge import pass_rates, read_lines, summary, verify, with_pass_rate
+from coevolve.stages.verify.judge import read_lines, summary, verify
+from coevolve.stages.verify.library import Library
+from coevolve.stages.verify.pass_rates import pass_rates, with_pass_rate
 
 
 def main(params: Params, t: int) -> None:
@@ -20,17 +23,16 @@ def main(params: Params, t: int) -> None:
     environment = open_environment(params.environment)
     known = read_tasks(Paths.tasks(t), params.environment)
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
+    library = Library(known, panels, config.near_duplicate)
     lines = read_lines(Paths.candidates(t))
     with bar(len(lines), f"verify {t}", "candidates") as progress:
         judged = verify(
             params.environment,
             lines,
-            known,
-            panels,
-            config.near_duplicate,
-            config.processes,
-            progress.update,
-            config.enabled,
+            library,
+            processes=available(),
+            enabled=config.enabled,
+            progress=progress.update,
         )
     accepted = [task for verdict, task in judged if verdict.accepted and task is not None]
     rates: dict[str, float] = {}

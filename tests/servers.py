@@ -3,16 +3,16 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import answers, until
 
 
 @contextmanager
@@ -31,12 +31,6 @@ def store(kind: str, folder: Path) -> Iterator[str]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def serve(folder: Path, port: int, backend: str) -> subprocess.Popen[bytes]:
     """A real MLflow server on ``backend``, once it answers."""
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
@@ -44,14 +38,9 @@ def serve(folder: Path, port: int, backend: str) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, cwd=folder
     )
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            probe.settimeout(0.2)
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return process
-        time.sleep(0.2)
-    raise AssertionError("the server did not start")
+    until(lambda: process.poll() is not None or answers(port), "the server does not start")
+    assert process.poll() is None, "the server ended"
+    return process
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

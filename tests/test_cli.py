@@ -9,11 +9,12 @@ from coevolve.cli import COMMANDS
 from coevolve.core.io import read_tasks, write_jsonl
 from coevolve.environments.contract import CHECKS
 from coevolve.environments.registry import make
+from tests.waiting import PATIENCE
 
 
 def coevolve(*arguments: str, cwd: Path | None = None, typed: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from coevolve.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, input=typed)
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=PATIENCE, input=typed)
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])

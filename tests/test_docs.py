@@ -1,17 +1,80 @@
-"""The documentation builds without a network, and what it names is there."""
+"""The documentation builds without a network, and what it names is there: files, links, commands, flags, keys."""
 
+import argparse
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from markdown.extensions.toc import slugify
 
+from coevolve.cli import parser
 from tests import ROOT
 
-PAGES = sorted((ROOT / "docs").rglob("*.md"))
-NAMED = re.compile(r"`((?:tests|benchmarks|pipelines|studies|src/coevolve)/[\w/.-]+)`")
-MODULE = re.compile(r"`((?:[a-z_]+/)*[a-z_]+\.py)`")
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
+ROOMS = "core|environments|endpoint|stages|readers|tracking|commands|prompts|profiles"
+NAMED = re.compile(rf"`((?:tests|benchmarks|pipelines|studies|examples|src/coevolve|{ROOMS})/[\w/.-]*)`")
+MODULE = re.compile(r"(?<![\w/.])((?:[\w-]+/)*[a-z]\w*\.py)\b")
+BLOCK = re.compile(r"^```(?:bash|sh)\n(.*?)^```|^((?: {4}[^\n]*\n?)+)", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`([^`\n]+)`")
+COMMAND = re.compile(r"(?:^|[;|&(] *)(?:[A-Z_]+=\S+ )*(coevolve|make|dvc) (.*)")
+KEY = re.compile(r"([a-z_]+(?:\.[a-z_]+)+)(?:: .*)?")
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+ENTRY = re.compile(r"^\| .+ \| `([\w/.]+)` \| `(\w+)` \|$", re.MULTILINE)  # of "where is what"
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def snippets(text: str) -> Iterator[str]:
+    """What a page sets as code: lines of blocks, and spans."""
+    for fenced, indented in BLOCK.findall(text):
+        yield from (line.strip() for line in (fenced or indented).splitlines())
+    yield from INLINE.findall(text)
+
+
+def commands(text: str, program: str) -> Iterator[list[str]]:
+    """The words behind ``program`` wherever a page calls it."""
+    for snippet in snippets(text):
+        code = re.split(r"(?:^| )# ", snippet)[0]
+        for name, rest in COMMAND.findall(code):
+            if name == program:
+                yield rest.split()
+
+
+def unknown(words: list[str], here: argparse.ArgumentParser) -> list[str]:
+    """The subcommand or the flags among ``words`` that the command does not have. Upper case stands for any word."""
+    names = [word for word in words if not word.startswith("-")]
+    while names and (nested := [one for one in here._actions if isinstance(one, argparse._SubParsersAction)]):
+        name = names.pop(0)
+        if name.isupper():
+            return []
+        if name not in nested[0].choices:
+            return [name]
+        here = nested[0].choices[name]
+    flags = [word.partition("=")[0] for word in words if word.startswith("--")]
+    return [flag for flag in flags if flag not in here._option_string_actions]
+
+
+def all_flags(here: argparse.ArgumentParser) -> set[str]:
+    nested = [one for one in here._actions if isinstance(one, argparse._SubParsersAction)]
+    return {
+        *here._option_string_actions,
+        *(flag for one in nested for sub in one.choices.values() for flag in all_flags(sub)),
+    }
+
+
+def is_key(dotted: str, params: Any) -> bool:
+    for part in dotted.split("."):
+        if not isinstance(params, dict) or part not in params:
+            return False
+        params = params[part]
+    return True
 
 
 def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
@@ -27,17 +90,69 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> Non
         assert [one for one in loaded if one.startswith(("http", "//"))] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@every_page
 def test_files_that_are_named_are_there(page: Path) -> None:
+    """By their path in the repository or in src/coevolve; a bare name of a module may be anywhere."""
     text = page.read_text(encoding="utf-8")
-    missing = [name for name in NAMED.findall(text) if not (ROOT / name).exists()]
-    missing += [
-        name
-        for name in MODULE.findall(text)
-        if not any((base / name).exists() for base in (ROOT, ROOT / "src/coevolve"))
-        and not list(ROOT.glob(f"tests/**/{name}"))
+    bases = (ROOT, ROOT / "src/coevolve")
+    modules = {
+        file.name for base in ("src", "tests", "pipelines", "benchmarks") for file in (ROOT / base).rglob("*.py")
+    }
+    names = {name for name in (*NAMED.findall(text), *MODULE.findall(text)) if "NAME" not in name}
+    missing = [name for name in names if name not in modules and not any((base / name).exists() for base in bases)]
+    assert sorted(missing) == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for path, heading in LINK.findall(page.read_text(encoding="utf-8")):
+        target = page.parent / path if path else page
+        if not target.exists():
+            broken.append(path)
+        elif heading:
+            titles = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            broken += [f"{path}#{heading}"] if heading not in {slugify(title, "-") for title in titles} else []
+    assert broken == []
+
+
+@every_page
+def test_commands_that_are_named_are_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    flaws = [flaw for words in commands(text, "coevolve") for flaw in unknown(words, parser())]
+    flaws += {one for one in snippets(text) if re.fullmatch(r"--[a-z-]+", one)} - all_flags(parser())
+    assert flaws == []
+
+
+@every_page
+def test_make_targets_that_are_named_are_there(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    known = {*re.findall(r"^([a-z]+):", makefile, re.MULTILINE), *re.findall(r"\b([A-Z_]+)\b", makefile)}
+    named = [word.partition("=")[0] for words in commands(page.read_text(encoding="utf-8"), "make") for word in words]
+    assert [name for name in named if name not in known] == []
+
+
+@every_page
+def test_keys_that_are_named_are_in_params(page: Path) -> None:
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    named = [match[1] for one in INLINE.findall(text) if (match := KEY.fullmatch(one))]
+    named = [
+        key for key in named if key.split(".")[0] in params and not key.endswith((".py", ".jsonl", ".json", ".md"))
     ]
-    assert missing == []
+    words = [word for line in commands(text, "dvc") for flag, word in pairwise(line) if flag == "-S"]
+    keys = [*named, *(word.partition("=")[0] for word in words if not word.isupper())]
+    assert [key for key in keys if not is_key(key, params)] == []
+
+
+def test_where_is_what_is_where_it_says() -> None:
+    entries = ENTRY.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert len(entries) >= 15
+    sources = {file: (ROOT / "src/coevolve" / file).read_text(encoding="utf-8") for file, _ in entries}
+    defined = [
+        re.search(rf"(def |class |^|\s){name}\b(\(|:| =)", sources[file], re.MULTILINE) for file, name in entries
+    ]
+    assert [entry for entry, there in zip(entries, defined, strict=True) if not there] == []
 
 
 def test_every_arm_that_a_page_names_is_in_the_study() -> None:

@@ -23,6 +23,7 @@ from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import verify
+from coevolve.stages.verify.library import Library
 
 CONFIG = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=128, max_calls=8, tries=12)
 SIGNALS = Signals(window=5, rare_threshold=2.0, kinds=list(KINDS))
@@ -54,7 +55,7 @@ def test_trajectories_become_signals_and_signals_accepted_tasks(name: str, tmp_p
     assert {one for exploration in found for one in exploration.signal_ids} <= {one.signal_id for one in signals}
     candidates = synthesize(ScriptedSynthesizer(environment, tasks, 0), found, 64, lambda count: None)
     panels = {panel: environment.tasks(panel) for panel in environment.panels}
-    judged = verify(name, [json.dumps(asdict(one)) for one in candidates], tasks, panels, 0.9, 2)
+    judged = verify(name, [json.dumps(asdict(one)) for one in candidates], Library(tasks, panels, 0.9), processes=2)
     accepted = [task for verdict, task in judged if verdict.accepted and task]
     assert len(accepted) >= 30
     assert all(task.provenance and task.provenance.signal_ids for task in accepted)

@@ -1,4 +1,4 @@
-"""Chains of calls, replayed: what each call did, where its values came from, and which calls are only how, not what."""
+"""Chains of calls, replayed: what each call did, where its values came from, and which calls are only means to an end."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,10 +11,10 @@ from coevolve.environments.environment import Session
 def replay(
     session: Session, task: Task, reference: Sequence[Sequence[ToolCall]] | None = None, watch: bool = True
 ) -> tuple[list[CallOutcome], list[bool], bool]:
-    """The calls of ``reference`` (the task's own, if None) in a fresh world of ``task``.
+    """Make the calls of ``reference`` (the task's own, if None) in a fresh world of ``task``.
 
-    As made, whether each changed the state (False throughout without ``watch``, which costs a digest a call), and
-    whether a call ended the episode (then the rest is not made).
+    Returns the calls as made; for each of them, whether it changed the state; and whether a call ended the episode, after
+    which no more are made. Without ``watch``, which costs a digest a call, none is said to have changed the state.
     """
     session.reset(task)
     chain: list[CallOutcome] = []
@@ -36,10 +36,10 @@ def replay(
 
 
 def precondition(session: Session, task: Task, chain: Sequence[CallOutcome], position: int) -> bool:
-    """Whether a later call of ``chain`` (of one turn) is refused without this one, and nothing else comes of it.
+    """Whether the call at ``position`` only makes a later call of ``chain`` (of one turn) possible: unlock, top up.
 
-    Such a call (unlock, top up) is how, not what: an instruction need not ask for it. One whose result is used, or
-    that makes something which a later lookup finds, is not of this kind.
+    An instruction need not ask for such a call. Without it a later call is refused. No later call takes a value from its
+    observation, or from a lookup that finds the value only because this call was made.
     """
     calls = [ToolCall(call.name, call.arguments) for call in chain]
     without, _, _ = replay(session, task, [calls[:position] + calls[position + 1 :]], watch=False)
@@ -89,8 +89,8 @@ def is_identifier(key: str) -> bool:
 def source_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int, single: bool = True) -> int | None:
     """Position of the last call before ``before`` that revealed ``value``; None if a person must have given it.
 
-    Numbers coincide easily: they count only where the names agree or the argument is an identifier. A name among
-    several that a lookup found (``single``) cannot be described by that lookup, and so is given as well.
+    Numbers coincide easily: they count only where the names agree or the argument is an identifier. With ``single`` a
+    value that is no identifier counts only if its observation holds no other of that name: words could not tell them apart.
     """
     if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and len(value) < 2):
         return None
@@ -114,7 +114,7 @@ def _alone(name: str, found: Sequence[tuple[str, Any]]) -> bool:
 
 
 def ambiguous(chain: Sequence[CallOutcome]) -> bool:
-    """Whether some identifier is one of several that its lookup found: words cannot say which is meant."""
+    """Whether an identifier is one of several values that its lookup found: words cannot say which one is meant."""
     for position, call in enumerate(chain):
         for key, value in call.arguments.items():
             source = source_of(key, value, chain, position)

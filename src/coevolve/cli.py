@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 
 from coevolve import __version__
@@ -24,24 +24,28 @@ COMMANDS = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Parse ``arguments`` (of the process, if None), run the subcommand and exit with its code."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
-    parser = argparse.ArgumentParser(
+def parser(configured: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+    """The command's arguments; of the subcommands those of ``configured`` alone, since their modules must be loaded."""
+    made = argparse.ArgumentParser(
         prog="coevolve",
         description="Train tool-using agents in a closed loop; `make repro` runs all of it.",
         epilog="`coevolve COMMAND --help` explains a command.",
     )
-    parser.add_argument("--version", action="version", version=f"coevolve {__version__}")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    chosen = arguments[0] if arguments else None
+    made.add_argument("--version", action="version", version=f"coevolve {__version__}")
+    subparsers = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
         subparser = subparsers.add_parser(
             name, help=summary, description=summary, formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        if name == chosen:
+        if name in configured:
             import_module(f"coevolve.commands.{name}").configure(subparser)
-    parsed = parser.parse_args(arguments)
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse ``arguments`` (of the process, if None), run the subcommand and exit with its code."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    parsed = parser(arguments[:1]).parse_args(arguments)
     guard(lambda: import_module(f"coevolve.commands.{parsed.command}").run(parsed))
 
 

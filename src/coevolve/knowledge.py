@@ -1,7 +1,7 @@
 """What is known about an environment's tools: values that fit, where values come from, how tasks end.
 
-Learnt from references, replayed in the environment itself, and from the calls that it accepted of the agent; nothing is
-assumed about it but tool schemas.
+It is learnt from references, replayed in the environment itself, and from the agent's calls that the environment accepted.
+Of the environment only its tools' schemas are assumed.
 """
 
 from collections import Counter, defaultdict
@@ -20,11 +20,12 @@ REPLAYED = 400  # known tasks that are replayed, at most
 
 @dataclass
 class Knowledge:
-    """``values``: arguments that were right; ``sources``: the tools whose observations held them.
+    """What was learnt, by tool and argument.
 
-    ``uses`` are those of the known tasks. ``changing`` tools were seen to change the state, ``reading`` ones never.
-    ``terminal`` is the tool that ends every known task, if there is one, and ``answer`` its argument that gives what a
-    lookup found.
+    ``values``: arguments that were right. ``sources``: the tools whose observations held them. ``uses``: how many known
+    tasks use a tool. ``changing``: tools that changed the state at least once; ``reading``: tools that never did.
+    ``terminal``: the tool that ends every known task, if there is one; ``answer``: its argument that takes what a lookup
+    found.
     """
 
     values: dict[Place, list[Any]] = field(default_factory=lambda: defaultdict(list))
@@ -53,7 +54,7 @@ class Knowledge:
 
 
 def uses(tasks: Iterable[Task]) -> Counter[str]:
-    """How many of ``tasks`` use a tool."""
+    """By tool: how many of ``tasks`` use it."""
     return Counter(name for task in tasks for name in task.tools)
 
 
@@ -96,7 +97,7 @@ def fruitless(observation: str) -> bool:
 
 
 def grounded(key: str, value: Any, trajectory: Trajectory, made: Sequence[CallOutcome], position: int) -> bool:
-    """Whether the agent had a value from somewhere: the user's words, or an observation."""
+    """Whether the agent took a value from the user's words or from an observation, and did not make it up."""
     words = {
         word for message in trajectory.messages if message["role"] == "user" for word in message["content"].split()
     }

@@ -1,38 +1,48 @@
 """The only loop that plays policies in environments: training, evaluation and verification all use it.
 
-Episodes advance together, a turn at a time: the policy replies to all of them in one batch, then their environments
-step concurrently. Every episode ends with an explicit reason.
+The episodes of a batch advance together, a turn at a time: the policy replies to all of them at once, then their
+environments step concurrently. Batches are cut by the requests alone, so that no bit of an episode depends on how many
+processes play. Every episode ends with an explicit reason.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from contextlib import suppress
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 
+from coevolve.core.concurrency import in_order
 from coevolve.core.hashing import content_hash
 from coevolve.core.params import PolicySection
 from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.task import CallOutcome, Score, Task
 from coevolve.environments.environment import Environment, Session
 from coevolve.policies.policy import Conversation, Policy, Reply
+from coevolve.policies.replicas import Replicas
 
+BATCH = 64  # episodes that advance together, unless params say otherwise
 MISREAD_LIMIT = 3  # unreadable replies in a row that end an episode
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one episode: the agent's replies, tokens (prompt and observations included), tokens of one reply, seconds."""
+    """Of one episode: the agent's replies, tokens (prompt and observations included), tokens of one reply, seconds.
+
+    ``batch``: of episodes that advance together, which is what their cache takes of memory.
+    """
 
     max_turns: int
     episode_tokens: int
     reply_tokens: int
     max_seconds: float
+    batch: int = BATCH
 
     @staticmethod
     def of(config: PolicySection) -> "Limits":
-        return Limits(config.max_turns, config.episode_tokens, config.reply_tokens, config.max_seconds)
+        return Limits(config.max_turns, config.episode_tokens, config.reply_tokens, config.max_seconds, config.batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +59,7 @@ class RolloutRequest:
 
 @dataclass(slots=True)
 class Episode:
-    """What came of an assignment; ``replies`` hold the sampled tokens, ``seconds`` is wall time."""
+    """What came of a request; ``replies`` hold the sampled tokens, ``seconds`` is wall time."""
 
     trajectory: Trajectory
     replies: list[Reply]
@@ -57,40 +67,77 @@ class Episode:
 
 
 def rollout(
-    policy: Policy,
+    policy: Policy | Replicas,
     environment: Environment,
-    assignments: Sequence[RolloutRequest],
+    requests: Sequence[RolloutRequest],
     limits: Limits,
-    batch: int = 256,
     workers: int = 32,
     progress: Callable[[int], object] | None = None,
 ) -> list[Episode]:
-    """An episode for each assignment, in order. ``batch`` episodes advance together, ``workers`` step at a time.
+    """An episode for each request, in order. Replicas play a batch each at a time; ``workers`` sessions step at a time.
 
     No more episodes run at once than the environment has sessions (its ``capacity``).
     ``progress`` is called with the number of episodes that have just ended. An environment that breaks ends its
     episode with ``ENVIRONMENT_FAILED``: leave those out of statistics, they say nothing about the agent.
     """
-    batch = min(batch, environment.capacity or batch)
-    episodes: list[Episode] = []
+    capacity = environment.capacity or len(requests)
+    size = max(min(limits.batch, capacity), 1)
+    batches = [requests[start : start + size] for start in range(0, len(requests), size)]
+    lock = threading.Lock()
+
+    def ended(count: int) -> None:
+        if progress and count:
+            with lock:
+                progress(count)
+
     pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="environment")
+
+    def play(policy: Policy, batch: Sequence[RolloutRequest]) -> list[Episode]:
+        running = [_Running(one, environment, limits) for one in batch]
+        _play_batch(policy, running, pool, ended)
+        return [one.episode() for one in running]
+
     try:
-        for start in range(0, len(assignments), batch):
-            running = [_Running(one, environment, limits) for one in assignments[start : start + batch]]
-            _play_batch(policy, running, pool, progress)
-            episodes.extend(one.episode() for one in running)
+        if isinstance(policy, Replicas):
+            played = list(_shared(policy, play, batches, max(capacity // size, 1)))
+        else:
+            played = [play(policy, batch) for batch in batches]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-    return episodes
+    return [episode for batch in played for episode in batch]
+
+
+def _shared(
+    replicas: Replicas,
+    play: Callable[[Policy, Sequence[RolloutRequest]], list[Episode]],
+    batches: Sequence[Sequence[RolloutRequest]],
+    most: int,
+) -> Iterator[list[Episode]]:
+    """Each batch by whichever replica is free, at most ``most`` of them at once."""
+    free: SimpleQueue[Policy] = SimpleQueue()
+    for one in replicas.members:
+        free.put(one)
+
+    def play_free(batch: Sequence[RolloutRequest]) -> list[Episode]:
+        replica = free.get()
+        try:
+            return play(replica, batch)
+        finally:
+            free.put(replica)
+
+    try:
+        yield from in_order(play_free, batches, min(len(replicas.members), most))
+    except BaseException:
+        replicas.close()  # or the other batches would be played to their ends first
+        raise
 
 
 def _play_batch(
-    policy: Policy, running: Sequence["_Running"], pool: ThreadPoolExecutor, progress: Callable[[int], object] | None
+    policy: Policy, running: Sequence["_Running"], pool: ThreadPoolExecutor, ended: Callable[[int], None]
 ) -> None:
     _concurrently(pool, [(one, one.start) for one in running])
     alive = [one for one in running if one.stop is None]
-    if progress and len(alive) < len(running):
-        progress(len(running) - len(alive))
+    ended(len(running) - len(alive))
     for number, one in enumerate(alive):
         one.conversation.key = number
     policy.begin([one.conversation for one in alive])
@@ -99,8 +146,7 @@ def _play_batch(
         jobs = [(one, _taking(one, reply)) for one, reply in zip(alive, replies, strict=True)]
         _concurrently(pool, jobs)
         left = [one for one in alive if one.stop is None]
-        if progress and len(left) < len(alive):
-            progress(len(alive) - len(left))
+        ended(len(alive) - len(left))
         alive = left
 
 
@@ -122,7 +168,7 @@ def _concurrently(pool: ThreadPoolExecutor, jobs: Sequence[tuple["_Running", Cal
 class _Running:
     """An episode on its way. Its methods never raise: what the environment breaks becomes a stop reason."""
 
-    assignment: RolloutRequest
+    request: RolloutRequest
     environment: Environment
     limits: Limits
     session: Session | None = None
@@ -138,9 +184,9 @@ class _Running:
     _abandoned: bool = False
 
     def __post_init__(self) -> None:
-        task = self.assignment.task
+        task = self.request.task
         self.conversation = Conversation(
-            0, [], [], task, self.assignment.seed, self.limits.episode_tokens, self.limits.reply_tokens
+            0, [], [], task, self.request.seed, self.limits.episode_tokens, self.limits.reply_tokens
         )
 
     def seconds_left(self) -> float:
@@ -149,7 +195,7 @@ class _Running:
     def start(self) -> None:
         try:
             self.session = self.environment.open()
-            turn = self.session.reset(self.assignment.task)
+            turn = self.session.reset(self.request.task)
         except Exception as error:
             self._broken(error)
             return
@@ -236,7 +282,7 @@ class _Running:
 
     def episode(self) -> Episode:
         assert self.stop is not None
-        one = self.assignment
+        one = self.request
         place = [one.task.task_id, one.iteration, one.step, one.group, one.sample, one.seed]
         trajectory = Trajectory(
             trajectory_id=content_hash(place),

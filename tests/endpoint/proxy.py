@@ -14,6 +14,8 @@ from typing import Any
 
 import httpx
 
+from tests.waiting import PATIENCE
+
 FAULTS = ("429", "500", "reset", "stall", "truncated", "schema")
 STALL = 60.0  # seconds
 
@@ -22,25 +24,34 @@ class Proxy(ThreadingHTTPServer):
     """Forwards to ``upstream``. The first ``script`` replies are as it says: (status, headers, body).
 
     Then ``share`` of the requests meet a fault, of all kinds in turn. ``delivered`` counts whole replies that were
-    sent on, ``faults`` the others by kind.
+    sent on, ``faults`` the others by kind. ``replies`` keeps upstream's by request; what is ``known`` is not asked of it,
+    so that however busy the machine is, no reply but a stalled one comes late.
     """
 
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, upstream: str, share: float, script: list[tuple[int, dict[str, str], str]]) -> None:
+    def __init__(
+        self,
+        upstream: str,
+        share: float,
+        script: list[tuple[int, dict[str, str], str]],
+        known: dict[bytes, httpx.Response],
+    ) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.upstream = upstream.removesuffix("/v1")
         self.share = share
         self.script = list(script)
         self.delivered = 0
+        self.known = known
+        self.replies: dict[bytes, httpx.Response] = {}
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.faults: dict[str, int] = dict.fromkeys(FAULTS, 0)
         self.lock = threading.Lock()
         self._rng = random.Random(1)
         self._kinds = itertools.cycle(FAULTS)
-        self.client = httpx.Client(timeout=120)
+        self.client = httpx.Client(timeout=PATIENCE)
 
     @property
     def url(self) -> str:
@@ -92,9 +103,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(reply.status_code, reply.content)
 
     def _upstream(self, body: bytes) -> httpx.Response:
-        return self.server.client.post(
+        reply = self.server.known.get(body) or self.server.client.post(
             self.server.upstream + self.path, content=body, headers={"Content-Type": "application/json"}
         )
+        self.server.replies[body] = reply
+        return reply
 
     def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         try:
@@ -110,9 +123,12 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def proxy(
-    upstream: str = "", share: float = 0.0, script: list[tuple[int, dict[str, str], str]] | None = None
+    upstream: str = "",
+    share: float = 0.0,
+    script: list[tuple[int, dict[str, str], str]] | None = None,
+    known: dict[bytes, httpx.Response] | None = None,
 ) -> Iterator[Proxy]:
-    running = Proxy(upstream, share, script or [])
+    running = Proxy(upstream, share, script or [], known or {})
     threading.Thread(target=running.serve_forever, daemon=True).start()
     try:
         yield running

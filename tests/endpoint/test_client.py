@@ -18,6 +18,7 @@ from coevolve.endpoint.log import RequestLog
 from coevolve.endpoint.structured import Broken, ask_json
 from tests import ROOT
 from tests.endpoint.proxy import proxy
+from tests.waiting import PATIENCE
 
 SECRET = "sk-this-is-the-key-0123456789"
 GOOD = json.dumps(
@@ -31,7 +32,7 @@ OK = (200, {}, GOOD)
 
 def config(url: str, model: str = "m", **changes: object) -> EndpointSection:
     section = load_params(ROOT / "params.yaml").endpoint
-    return section.model_copy(update={"url": url, "model": model, "timeout": 2.0, **changes})
+    return section.model_copy(update={"url": url, "model": model, "timeout": PATIENCE, **changes})
 
 
 def ask(text: str = "hello", **changes: object) -> Ask:
@@ -225,7 +226,7 @@ def test_a_broken_reply_is_asked_again_with_the_error_then_dropped(tmp_path: Pat
 
 def test_a_real_model_that_does_not_keep_the_contract_is_counted(tmp_path: Path, tiny_server: tuple[str, str]) -> None:
     one, counts = (
-        endpoint(tiny_server[0], tmp_path, model=tiny_server[1], timeout=60.0, reply_tokens=32),
+        endpoint(tiny_server[0], tmp_path, model=tiny_server[1], reply_tokens=32),
         Counter[str](),
     )
     with pytest.raises(Broken):
@@ -236,7 +237,7 @@ def test_a_real_model_that_does_not_keep_the_contract_is_counted(tmp_path: Path,
 
 def test_the_log_may_be_written_by_many_threads(tmp_path: Path) -> None:
     with proxy(script=[OK] * 64) as server, ThreadPoolExecutor(16) as pool:
-        one = endpoint(server.url, tmp_path, timeout=60.0)  # of a busy machine: nothing is asked twice
+        one = endpoint(server.url, tmp_path)
         list(pool.map(lambda number: one.chat(ask(str(number))), range(64)))
     assert len(RequestLog(tmp_path / "log.jsonl")) == 64
     assert threading.active_count() < 100

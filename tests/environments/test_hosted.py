@@ -22,8 +22,9 @@ from coevolve.environments.registry import make
 from coevolve.environments.worker import WorkerEnvironment
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
+from tests.waiting import PATIENCE
 
-LIMITS = Limits(60, 10**6, 64, 120.0)
+LIMITS = Limits(60, 10**6, 64, PATIENCE)
 
 
 def needs(name: str) -> pytest.MarkDecorator:
@@ -34,6 +35,7 @@ def test_requirements_are_pinned() -> None:
     for name in HOSTED:
         lines = requirements(name).read_text().splitlines()
         assert all("==" in line for line in lines), name
+        assert not any(line.startswith("coevolve") for line in lines), f"{name}: workers find us by their path"
 
 
 def test_what_is_not_installed_says_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +221,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[WorkerEnvironment]:
     server = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
     os.environ["OPENENV_URL"] = f"http://127.0.0.1:{port}"
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 made = make("openenv")
@@ -234,7 +236,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[WorkerEnvironment]:
     finally:
         del os.environ["OPENENV_URL"]
         os.killpg(server.pid, signal.SIGINT)
-        server.wait(timeout=20)
+        server.wait(timeout=PATIENCE)
 
 
 @needs("openenv")

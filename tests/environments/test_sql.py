@@ -1,6 +1,5 @@
 """The SQL environment: what a statement may do, and how results are graded."""
 
-import time
 from collections import Counter
 
 import pytest
@@ -78,13 +77,11 @@ def test_what_is_not_allowed_is_an_error_and_changes_nothing(sql: str) -> None:
 
 def test_a_statement_has_a_time_limit() -> None:
     session = started(READ)
-    began = time.monotonic()
     error, content = query(
         session, "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT sum(x) FROM c"
     )
     assert error
     assert "longer than 2 s" in content
-    assert time.monotonic() - began < 10
     assert not query(session, "SELECT 1")[0]
 
 

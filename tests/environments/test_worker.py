@@ -26,12 +26,23 @@ from coevolve.environments.worker import EnvironmentDied, WorkerEnvironment
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 from tests import ROOT
+from tests.waiting import PATIENCE, until
 
+LIMITS = Limits(16, 10**6, 64, PATIENCE)
 NAUGHTY = "tests.environments.naughty:Naughty"
 
 
-def hosted(place: str = NAUGHTY, size: int = 1, each: int = 4, seconds: float = 1.0) -> WorkerEnvironment:
-    return WorkerEnvironment("miniworld", place, sys.executable, size, each, seconds)
+HANGING = {"hang", "hang_holding_the_lock"}
+
+
+def hosted(place: str = NAUGHTY, size: int = 1, each: int = 4) -> WorkerEnvironment:
+    return WorkerEnvironment("miniworld", place, sys.executable, size, each, PATIENCE)
+
+
+def hurry(world: WorkerEnvironment) -> None:
+    """Shorten the limit of the process that runs now, for a call that hangs; one that takes its place has its own."""
+    for worker in world.pool.workers:
+        worker.seconds = 1.0
 
 
 @pytest.fixture
@@ -44,7 +55,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerEnvironment]:
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[WorkerEnvironment]:
-    made = hosted("coevolve.environments.miniworld.miniworld_environment:Miniworld", size=2, each=4, seconds=30.0)
+    made = hosted("coevolve.environments.miniworld.miniworld_environment:Miniworld", size=2, each=4)
     yield made
     made.close()
 
@@ -67,6 +78,8 @@ def test_what_it_breaks_is_said_and_replaced(world: WorkerEnvironment, tool: str
     task = world.tasks("seed")[0]
     session = world.open()
     session.reset(task)
+    if tool in HANGING:
+        hurry(world)
     with pytest.raises(EnvironmentDied, match=reason):
         session.step(ToolCall(tool))
     session.close()
@@ -147,7 +160,7 @@ class Saboteur(ReferencePolicy):
 def test_episodes_of_a_crashed_worker_fail_with_that_reason_and_are_not_scored(world: WorkerEnvironment) -> None:
     tasks = world.tasks("seed")[:12]
     assignments = [RolloutRequest(task, seed) for seed, task in enumerate(tasks)]
-    episodes = rollout(Saboteur(world), world, assignments, Limits(16, 10**6, 64, 30.0))
+    episodes = rollout(Saboteur(world), world, assignments, LIMITS)
     reasons = [one.trajectory.stop_reason for one in episodes]
     assert reasons[0] is StopReason.ENVIRONMENT_FAILED
     assert "last words" in episodes[0].trajectory.messages[-1]["content"]
@@ -168,14 +181,14 @@ def test_who_comes_too_many_waits(plain: WorkerEnvironment) -> None:
     assert not opened.wait(0.3)
     assert plain.tasks("test")  # questions outside of sessions do not wait
     held.pop().close()
-    assert opened.wait(5)
+    assert opened.wait(PATIENCE)
     for session in held:
         session.close()
 
 
 def test_play_takes_no_more_sessions_than_there_are(plain: WorkerEnvironment) -> None:
     assignments = [RolloutRequest(task, 0) for task in plain.tasks("seed")[:20]]
-    episodes = rollout(ReferencePolicy(plain), plain, assignments, Limits(16, 10**6, 64, 30.0))
+    episodes = rollout(ReferencePolicy(plain), plain, assignments, LIMITS)
     assert all(is_success(one.trajectory.score) for one in episodes)
     assert sum(worker.sessions for worker in plain.pool.workers) == 0
 
@@ -186,14 +199,12 @@ def test_episodes_that_time_out_give_their_sessions_back(world: WorkerEnvironmen
             replies = ReferencePolicy.act(self, conversations)
             for reply in replies:
                 reply.calls = [ToolCall("hang")]
+            hurry(world)
             return replies
 
     (episode,) = rollout(Stuck(world), world, [RolloutRequest(world.tasks("seed")[0], 0)], Limits(16, 10**6, 64, 0.3))
     assert episode.trajectory.stop_reason is StopReason.TIMEOUT
-    deadline = time.monotonic() + 10
-    while any(worker.sessions for worker in world.pool.workers if not worker.dead) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(worker.sessions for worker in world.pool.workers if not worker.dead)
+    until(lambda: not any(one.sessions for one in world.pool.workers if not one.dead), "a session was not given back")
 
 
 @pytest.mark.parametrize("tool", ["", "hang", "hang_holding_the_lock"])
@@ -223,11 +234,8 @@ def test_no_orphan_outlives_its_parent(tool: str, death: signal.Signals) -> None
     worker = int(parent.stdout.readline())
     time.sleep(0.3)
     parent.send_signal(death)
-    parent.wait(timeout=10)
-    deadline = time.monotonic() + 5
-    while alive(worker) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not alive(worker)
+    parent.wait(timeout=PATIENCE)
+    until(lambda: not alive(worker), "the worker outlived its parent")
 
 
 def alive(pid: int) -> bool:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests import ROOT
+from tests.waiting import PATIENCE
 
 SMALL: dict[str, dict[str, object]] = {
     "tasks": {"seed_tasks": 8},
@@ -54,9 +55,9 @@ class Project:
             place[key] = value
         file.write_text(yaml.safe_dump(raw, sort_keys=False))
 
-    def run(self, *command: str, check: bool = True, timeout: int = 600) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=timeout
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=PATIENCE
         )
         if check and done.returncode != 0:
             raise AssertionError(f"{' '.join(command)} failed:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
@@ -78,7 +79,8 @@ class Project:
         )
 
 
-def clone(folder: Path) -> Project:
+def clone(folder: Path, cache: Path | None = None) -> Project:
+    """A clone in ``folder``. With ``cache``, a DVC cache that others share: what they ran is not run again."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,
@@ -98,14 +100,23 @@ def clone(folder: Path) -> Project:
     project.run("git", "init", "-q")
     project.run("git", "add", "-A")
     project.run("git", "commit", "-q", "-m", "clone")
+    if cache:
+        project.dvc("cache", "dir", "--local", str(cache))
     status = project.dvc("status", "base").stdout
     assert "up to date" in status, f"a clone would build the tiny policy: run `dvc commit -f base`\n{status}"
     return project
 
 
 @pytest.fixture(scope="session")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A DVC cache of this session, all its processes'."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Project:
     """A clone in which `dvc repro` has run once."""
-    made = clone(tmp_path_factory.mktemp("project"))
+    made = clone(tmp_path_factory.mktemp("project"), cache)
     made.dvc("repro")
     return made

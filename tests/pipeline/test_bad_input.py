@@ -1,7 +1,9 @@
 """A user's mistakes: one line that names file, key or line, exit code 1, no traceback, nothing half-written."""
 
 import json
+import runpy
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.core.io import write_jsonl
+from coevolve.core.io import write_json, write_jsonl
+from coevolve.core.paths import Paths
 from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.trajectories import write_trajectories
+from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from tests import ROOT
+from tests.waiting import PATIENCE
 
 TASKS = make("miniworld").tasks("seed")[:20]
 
@@ -23,6 +28,7 @@ TASKS = make("miniworld").tasks("seed")[:20]
 def folder(tmp_path: Path) -> Path:
     """A workspace as `tasks` and `train` leave it."""
     shutil.copy(ROOT / "params.yaml", tmp_path)
+    write_json(tmp_path / Paths.environment, identity(make("miniworld")))
     write_jsonl(tmp_path / "data/0/tasks.jsonl", TASKS)
     write_jsonl(tmp_path / "data/0/attempts.jsonl", [])
     write_jsonl(tmp_path / "data/0/signals.jsonl", [])
@@ -76,15 +82,48 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("stage", "mistake", "says"), MISTAKES, ids=[f"{s}: {t[:40]}" for s, _, t in MISTAKES])
-def test_a_mistake_is_one_line(folder: Path, stage: str, mistake: Callable[[Path], None], says: str) -> None:
+SPAWNED = {"tasks: params.yaml: unknown key tasks.seeds", "signals: data/0/trajectories.parquet: not a whole"}
+NAMES = [f"{stage}: {says[:40]}" for stage, _, says in MISTAKES]
+
+
+@pytest.mark.parametrize(("stage", "mistake", "says"), MISTAKES, ids=NAMES)
+def test_a_mistake_is_one_line(
+    folder: Path,
+    stage: str,
+    mistake: Callable[[Path], None],
+    says: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     mistake(folder)
     before = sorted(str(file) for file in (folder / "data").rglob("*"))
-    command = [sys.executable, str(ROOT / f"pipelines/{stage}.py"), *([] if stage == "tasks" else ["0"])]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
-    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert done.returncode == 1, done.stderr
+    command = [str(ROOT / f"pipelines/{stage}.py"), *([] if stage == "tasks" else ["0"])]
+    monkeypatch.chdir(folder)
+    if request.node.callspec.id in SPAWNED:
+        code = subprocess.run([sys.executable, *command], timeout=PATIENCE).returncode
+    else:  # the same door without the price of a new process
+        code = ended(command, monkeypatch)
+    out, err = capfd.readouterr()
+    errors = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert code == 1, err
     assert len(errors) == 1
     assert says in errors[0]
-    assert "Traceback" not in done.stderr + done.stdout
+    assert "Traceback" not in err + out
     assert sorted(str(file) for file in (folder / "data").rglob("*")) == before
+
+
+def test_some_of_them_are_processes() -> None:
+    assert set(NAMES) >= SPAWNED
+
+
+def ended(command: list[str], monkeypatch: pytest.MonkeyPatch) -> object:
+    """The exit code of the script that ``command`` runs, in this process."""
+    monkeypatch.setattr(sys, "argv", command)
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as left:
+            runpy.run_path(command[0], run_name="__main__")
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    return left.value.code

@@ -14,9 +14,9 @@ SECRET = "-".join(["sk", "not", "to", "be", "found", "anywhere", "42"])  # in on
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory, explorer_server: tuple[str, str]) -> Project:
+def asked(tmp_path_factory: pytest.TempPathFactory, explorer_server: tuple[str, str], cache: Path) -> Project:
     """A clone in which `dvc repro` has run once with an endpoint."""
-    project = clone(tmp_path_factory.mktemp("asked"))
+    project = clone(tmp_path_factory.mktemp("asked"), cache)
     project.environment["OPENAI_API_KEY"] = SECRET
     project.set(
         explore__explorer="endpoint",

@@ -8,8 +8,8 @@ from coevolve.core.trajectories import read_trajectories
 from tests.pipeline.conftest import clone
 
 
-def test_the_stage_starts_its_processes_and_writes_once(tmp_path: Path) -> None:
-    project = clone(tmp_path)
+def test_the_stage_starts_its_processes_and_writes_once(tmp_path: Path, cache: Path) -> None:
+    project = clone(tmp_path, cache)
     project.set(launch__processes=2)
     project.environment["MLFLOW_TRACKING_URI"] = f"sqlite:///{tmp_path}/mlflow.db"
     project.dvc("repro", "train@0")

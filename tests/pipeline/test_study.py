@@ -4,7 +4,6 @@ import contextlib
 import csv
 import re
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import psutil
 import pytest
 
 from tests.pipeline.conftest import clone
+from tests.waiting import PATIENCE, until
 
 STUDY = """\
 question: Does it run?
@@ -30,10 +30,7 @@ WORKER = "queue-worker|exec-run|pipelines/"  # a worker of DVC's queue, and what
 
 def pull_the_plug(folder: Path, what: str = "") -> None:
     """Kill what runs in ``folder`` with ``what`` in its command, once a run of the queue has got to its stages."""
-    deadline = time.monotonic() + 120
-    while not any("pipelines/" in command(one) for one in within(folder)):
-        assert time.monotonic() < deadline, "no run has started"
-        time.sleep(0.2)
+    until(lambda: any("pipelines/" in command(one) for one in within(folder)), "no run has started")
     for one in within(folder):
         if re.search(what, command(one)):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -61,7 +58,7 @@ def test_arms_run_from_the_queue(tmp_path: Path) -> None:
     wrong = project.run(*study, "--arms", "statics", check=False)
     assert "--arms: no arm statics; expected some of: static, signals" in wrong.stderr
     project.dvc("exp", "run", "--queue", "-n", "small-static-0", "-S", "explore.explorations=0", "-S", "seed=0")
-    assert project.start("queue", "start").wait(timeout=120) == 0
+    assert project.start("queue", "start").wait(timeout=PATIENCE) == 0
     pull_the_plug(tmp_path)
     first = project.run(*study, "--arms", "static", check=False)
     assert "1 of 2 runs" in first.stdout

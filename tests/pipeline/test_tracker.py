@@ -1,13 +1,13 @@
 """`dvc repro` with a real MLflow server on Postgres that dies in the middle of training and comes back."""
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.pipeline.conftest import clone
-from tests.servers import free_port, serve, stop, store
+from tests.servers import serve, stop, store
+from tests.waiting import PATIENCE, free_port, until
 
 STEPS = 24
 
@@ -37,12 +37,10 @@ def test_training_goes_on_and_the_curve_is_whole_afterwards(tmp_path: Path, monk
         server = serve(folder, port, backend)
         try:
             training = project.start("repro", "train@0")
-            deadline = time.monotonic() + 240
-            while not history() and time.monotonic() < deadline:
-                time.sleep(0.1)
+            until(lambda: history() or training.poll() is not None, "no point of the curve has arrived")
             stop(server)
             assert training.poll() is None, "the server must die while training runs"
-            assert training.wait(240) == 0
+            assert training.wait(PATIENCE) == 0
             assert list((project.folder / "scratch/tracking").glob("*.jsonl"))
             server = serve(folder, port, backend)
             assert 0 < len(history()) < STEPS

@@ -1,5 +1,6 @@
 """One KV cache through ragged, shrinking batches gives what a plain forward pass over each episode gives."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,16 +12,18 @@ from coevolve.environments.registry import make
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
 from tests import ROOT
+from tests.waiting import PATIENCE
 
 WORLD = make("miniworld")
-LIMITS = Limits(max_turns=8, episode_tokens=300, reply_tokens=64, max_seconds=60.0)
+LIMITS = Limits(max_turns=8, episode_tokens=300, reply_tokens=64, max_seconds=PATIENCE)
 MODEL, TOKENIZER = load(ROOT / "policies/0")
 
 
 def played(temperature: float, count: int = 24, batch: int = 256, limits: Limits = LIMITS) -> list[Episode]:
     policy = TransformersPolicy(MODEL, TOKENIZER, temperature)
     tasks = [*WORLD.tasks("validation")[: count // 2], *WORLD.tasks("hard")[: count // 2]]
-    return rollout(policy, WORLD, [RolloutRequest(task, seed) for seed, task in enumerate(tasks)], limits, batch=batch)
+    requests = [RolloutRequest(task, seed) for seed, task in enumerate(tasks)]
+    return rollout(policy, WORLD, requests, replace(limits, batch=batch))
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

@@ -9,8 +9,9 @@ import time
 
 from coevolve.core.errors import CoevolveError
 
-# Their dependencies would downgrade ours, and what we use of them needs none.
-WITHOUT_DEPENDENCIES = {"bfcl": "bfcl-eval==2026.3.23", "bfcl_single": "bfcl-eval==2026.3.23"}
+# Their packages live in ours, pinned by this file of `requirements`: their own dependencies would downgrade ours, and what
+# we use of them needs none.
+WITHOUT_DEPENDENCIES = {"bfcl": "bfcl.txt", "bfcl_single": "bfcl.txt"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +50,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _install(args: argparse.Namespace) -> int:
-    from coevolve.environments.hosted import HOSTED, install
+    from coevolve.environments.hosted import HOSTED, REQUIREMENTS, install
     from coevolve.environments.registry import make, names
 
     if args.name in HOSTED:
@@ -57,7 +58,8 @@ def _install(args: argparse.Namespace) -> int:
         print(f"{args.name} is installed; `coevolve env doctor {args.name}` tries it")
         return 0
     if args.name in WITHOUT_DEPENDENCIES:
-        command = [sys.executable, "-m", "pip", "install", "--no-deps", WITHOUT_DEPENDENCIES[args.name]]
+        pinned = str(REQUIREMENTS / WITHOUT_DEPENDENCIES[args.name])
+        command = [sys.executable, "-m", "pip", "install", "--no-deps", "-r", pinned]
         print(" ".join(command), flush=True)
         if failed := subprocess.run(command, check=False).returncode:
             return failed

@@ -21,21 +21,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--panel", type=Path, action="append", default=[], metavar="FILE", help="evaluation tasks")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     parser.add_argument("--near-duplicate", type=float, default=0.9, help="similarity of near-duplicates (0.9)")
-    parser.add_argument("--processes", type=int, default=2)
 
 
 def run(args: argparse.Namespace) -> int:
     from coevolve.core.io import read_tasks, write_jsonl
+    from coevolve.core.processes import available
     from coevolve.core.progress import bar
     from coevolve.environments.registry import make
     from coevolve.stages.verify.judge import read_lines, verify
+    from coevolve.stages.verify.library import Library
 
     make(args.environment)  # an unknown name is one clear error, not a rejection of everything
     known = [task for file in args.known for task in read_tasks(file, args.environment)]
     panels = {file.stem: read_tasks(file, args.environment) for file in args.panel}
     lines = read_lines(args.candidates)
     with bar(len(lines), "verify", "candidates") as progress:
-        judged = verify(args.environment, lines, known, panels, args.near_duplicate, args.processes, progress.update)
+        library = Library(known, panels, args.near_duplicate)
+        judged = verify(args.environment, lines, library, processes=available(), progress=progress.update)
     write_jsonl(args.out / "verdicts.jsonl", (verdict for verdict, _ in judged))
     write_jsonl(args.out / "accepted.jsonl", (task for verdict, task in judged if verdict.accepted))
     reasons = Counter(gate.name for verdict, _ in judged for gate in verdict.gates if gate.passed is False)

@@ -25,6 +25,7 @@ CARRIERS = frozenset(
         "core/launch",
         "core/params",
         "core/paths",
+        "core/processes",
         "core/progress",
         "core/scratch",
         "core/stage",

@@ -3,6 +3,9 @@
 Every process runs the same script; what belongs to one is the environment variable RANK. On the CPU they talk by gloo, on
 GPUs by NCCL. Machine 0 runs the pipeline; each other machine r runs the same script on the same files (a shared file
 system) with COEVOLVE_MACHINE=r.
+
+It is called here and not by `torchrun` or `accelerate launch` in dvc.yaml: those end an error of one line, and Ctrl-C, with thirty
+lines of traceback and exit code 1; and accelerate's launcher for CPUs needs mpirun, or starts one process and says nothing.
 """
 
 import os
@@ -35,7 +38,7 @@ def wanted(config: Launch) -> bool:
 
 
 def machine() -> int:
-    """Of a launch on several, the number of this one."""
+    """The number of this machine in a launch on several."""
     return int(os.environ.get(MACHINE, "0"))
 
 

@@ -89,6 +89,7 @@ class Tasks(Section):
 
 class PolicySection(Section):
     threads: Count
+    batch: Count
     max_turns: Count
     episode_tokens: Count
     reply_tokens: Count
@@ -186,7 +187,6 @@ class EndpointSection(Section):
 
 class Verify(Section):
     enabled: bool
-    processes: Count
     near_duplicate: Share
     pass_rate_samples: Whole
 

@@ -1,4 +1,4 @@
-"""Where iteration t keeps what."""
+"""Where the files of a run are, by iteration."""
 
 from pathlib import Path
 
@@ -68,7 +68,7 @@ class Paths:
 
     @staticmethod
     def watch(t: int) -> Path:
-        """What the watchdogs say of iteration t."""
+        """The watchdogs' indicators of iteration t."""
         return Paths.data(t) / "watch.json"
 
     @staticmethod

@@ -1,4 +1,8 @@
-"""One request over HTTP, and what its failure means: passing, final for this request, or final for all."""
+"""One request over HTTP, and what its failure means: passing, final for this request, or final for all.
+
+By httpx and not by the `openai` client: each attempt is paid for from the budget and has a seed of its own, so retries cannot be
+the client's; what a failure means would be sorted out here all the same, and the environment could add headers to a request.
+"""
 
 import email.utils
 import json

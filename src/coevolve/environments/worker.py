@@ -41,14 +41,15 @@ def _spawner(process: int) -> ThreadPoolExecutor:
 
 
 class Worker:
-    """One process. ``seconds`` limits the wall time of a call, ``start_seconds`` that of the first."""
+    """One process. ``seconds`` limits the wall time of a call within a session, ``prepare_seconds`` that of any other: to
+    start, to make tasks or to look for a reference may take long. Both are there for what hangs."""
 
-    def __init__(self, place: str, python: str, seconds: float, start_seconds: float) -> None:
+    def __init__(self, place: str, python: str, seconds: float, prepare_seconds: float) -> None:
         self.place = place
         self.dead = ""
         self.sessions = 0
-        self._seconds = seconds
-        self._patience = start_seconds
+        self.seconds = seconds
+        self._prepare_seconds = prepare_seconds
         self._lock = threading.Lock()
         self._rest = b""
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
@@ -76,7 +77,8 @@ class Worker:
             if self.dead:
                 raise EnvironmentDied(self.dead)
             try:
-                reply = json.loads(self._exchange(do, line))
+                limit = self.seconds if "session" in fields else self._prepare_seconds
+                reply = json.loads(self._exchange(do, line, limit))
             except BaseException as error:
                 # whatever it was, the next line on the pipe would answer another question
                 self._bury(
@@ -85,17 +87,16 @@ class Worker:
                 if isinstance(error, Exception) and not isinstance(error, CoevolveError):
                     raise EnvironmentDied(self.dead) from None
                 raise
-            self._patience = self._seconds
         if "refused" in reply:
             raise CoevolveError(reply["refused"])
         if "failed" in reply:
             raise EnvironmentDied(f"{self.place}: {do} failed: {reply['failed']}")
         return reply["value"]
 
-    def _exchange(self, do: str, line: bytes) -> bytes:
+    def _exchange(self, do: str, line: bytes, seconds: float) -> bytes:
         assert self._process.stdin is not None and self._process.stdout is not None
         out, back = self._process.stdin.fileno(), self._process.stdout.fileno()
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + seconds
         poll = select.poll()
         poll.register(back, select.POLLIN | select.POLLHUP)
         poll.register(out, select.POLLOUT)
@@ -103,7 +104,7 @@ class Worker:
             left = deadline - time.monotonic()
             ready = dict(poll.poll(1000 * left)) if left > 0 else {}
             if not ready:
-                raise EnvironmentDied(f"{do} took longer than {self._patience:g} s")
+                raise EnvironmentDied(f"{do} took longer than {seconds:g} s")
             if back in ready:
                 if not (chunk := os.read(back, 1 << 20)):
                     raise EnvironmentDied(f"the worker ended in {do} (exit code {self._process.wait()}){self._said()}")
@@ -147,8 +148,8 @@ class Worker:
 class Pool:
     """Up to ``size`` workers with up to ``each`` sessions; who wants more waits until one is closed."""
 
-    def __init__(self, place: str, python: str, size: int, each: int, seconds: float, start_seconds: float) -> None:
-        self._arguments = (place, python, seconds, start_seconds)
+    def __init__(self, place: str, python: str, size: int, each: int, seconds: float, prepare_seconds: float) -> None:
+        self._arguments = (place, python, seconds, prepare_seconds)
         self._size = size
         self._each = each
         self._free = threading.Condition()
@@ -207,12 +208,12 @@ class WorkerEnvironment(Environment):
         size: int = 2,
         each: int = 64,
         seconds: float = 60.0,
-        start_seconds: float = 300.0,
+        prepare_seconds: float = 600.0,
     ) -> None:
         self.name = name
         self.place = place
         self.capacity = size * each
-        self._arguments = (place, python, size, each, seconds, start_seconds)
+        self._arguments = (place, python, size, each, seconds, prepare_seconds)
         self._pools: dict[int, Pool] = {}
         self._tasks: dict[str, tuple[Task, ...]] = {}
         about = self._ask("describe")

@@ -235,3 +235,10 @@ class TransformersPolicy:
         self._last[one.key] = ids[-1:]
         ended = bool(ids) and ids[-1] in self._ends.tolist()
         return read_reply(self.tokenizer, prompt, ids, logprobs, ended)
+
+
+def open_transformers(
+    path: Path, threads: int, dtype: str, temperature: float, template: Mapping[str, Any]
+) -> TransformersPolicy:
+    """The model directory ``path`` as a policy."""
+    return TransformersPolicy(*load(path, threads, dtype), temperature, template)

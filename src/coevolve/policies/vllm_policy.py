@@ -81,12 +81,10 @@ class VllmPolicy:
         return replies
 
 
-def require_vllm(knob: str) -> None:
+def require_vllm(key: str) -> None:
     """A CoevolveError if vLLM is not installed."""
     if find_spec("vllm") is None:
-        raise CoevolveError(
-            f"{knob} needs vLLM, which is not installed; `pip install -e '.[gpu]'`, or use transformers"
-        )
+        raise CoevolveError(f"{key} needs vLLM, which is not installed; `pip install -e '.[gpu]'`, or use transformers")
 
 
 def engine(llm: Any, temperature: float) -> Complete:

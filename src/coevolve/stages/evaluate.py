@@ -11,11 +11,12 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
+from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 
 
 def evaluate(
-    policy: Policy,
+    policy: Policy | Replicas,
     environment: Environment,
     panels: Mapping[str, Sequence[Task]],
     limits: Limits,
@@ -27,10 +28,10 @@ def evaluate(
     for name, tasks in panels.items():
         chosen = tasks[: config.tasks]
         # the same numbers for every policy, so that two evaluations differ by the policies alone
-        assignments = [RolloutRequest(task, derive_seed(seed, "evaluate", name, task.task_id)) for task in chosen]
+        requests = [RolloutRequest(task, derive_seed(seed, "evaluate", name, task.task_id)) for task in chosen]
         by_id = {task.task_id: task for task in chosen}
         with bar(len(chosen), f"evaluate {name}", "tasks") as progress:
-            episodes = rollout(policy, environment, assignments, limits, progress=progress.update)
+            episodes = rollout(policy, environment, requests, limits, progress=progress.update)
         for episode in scored(episodes):
             one = episode.trajectory
             outcomes.append(

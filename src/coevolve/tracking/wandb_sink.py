@@ -1,7 +1,13 @@
-"""Events as W&B runs: parameters, metrics and dataset hashes. Off by default; needs the extra ``wandb``."""
+"""Events as W&B runs. Off by default; needs the extra ``wandb``.
 
+The stages of a DVC experiment are runs of one group, which stands for MLflow's parent run. A policy is an artifact of type
+`model` that points to its DVC path and hash. Who is champion is decided in MLflow's registry alone: W&B gets no challenges.
+"""
+
+import json
 import os
 import uuid
+from pathlib import Path
 from typing import Any
 
 from coevolve.core import dvc
@@ -9,6 +15,8 @@ from coevolve.core.errors import CoevolveError
 
 Event = dict[str, Any]
 State = dict[str, Any]
+
+COLUMNS = ("task_id", "trajectory_id", "iteration", "step", "group", "score", "stop_reason")
 
 
 class Wandb:
@@ -29,22 +37,54 @@ class Wandb:
     def apply(self, event: Event, state: State) -> None:
         kind = event["kind"]
         if kind == "start":
-            state["id"], state["name"] = uuid.uuid4().hex[:8], event["name"]
+            state["id"], state["name"], state["traces"] = uuid.uuid4().hex[:8], event["name"], []
+            state["group"], state["stage"] = event["tags"]["coevolve.experiment"], event["key"].split("/")[0]
         run = self._open(state)
-        if kind == "params":
+        if kind == "start":
+            run.config.update(event["tags"])
+        elif kind == "params":
             run.config.update(event["values"], allow_val_change=True)
         elif kind == "metrics":
             run.log({**event["values"], "step": event["step"]})
         elif kind == "dataset":
             run.config.update({f"dataset/{event['path']}": event["digest"]}, allow_val_change=True)
+        elif kind == "artifact":
+            self._artifact(Path(event["path"]), run, state)
+        elif kind == "model":
+            self._model(event, run)
+        elif kind == "trace":  # a table is logged whole: at the end
+            one = event["trajectory"]
+            state["traces"].append([*(one[column] for column in COLUMNS), json.dumps(one["messages"])])
         elif kind == "end":
+            if state["traces"]:
+                run.log({"trajectories": self._wandb.Table(columns=[*COLUMNS, "messages"], data=state["traces"])})
             run.finish(exit_code=0 if event["status"] == "FINISHED" else 1)
             self._run = None
 
+    def _artifact(self, file: Path, run: Any, state: State) -> None:
+        if file.exists():
+            artifact = self._wandb.Artifact(f"{state['stage']}-{file.name}", type="file")
+            artifact.add_file(str(file))
+            run.log_artifact(artifact)
+
+    def _model(self, event: Event, run: Any) -> None:
+        place = {"iteration": event["iteration"], "dvc.path": event["path"], "dvc.hash": event["digest"]}
+        artifact = self._wandb.Artifact("coevolve-policy", type="model", metadata={**place, **event["values"]})
+        run.log_artifact(artifact, aliases=[f"policy-{event['iteration']}"])
+
     def _open(self, state: State) -> Any:
         """The run of ``state``, resumed if another process began it."""
+        if self._run is not None and self._run.id != state["id"]:  # of a process that was killed, so it has no end
+            self._run.finish(exit_code=1)
+            self._run = None
         if self._run is None:
             self._run = self._wandb.init(
-                project=self._project, id=state["id"], name=state["name"], mode=self._mode, resume="allow"
+                project=self._project,
+                id=state["id"],
+                name=state["name"],
+                group=state["group"],
+                job_type=state["stage"],
+                mode=self._mode,
+                resume="allow",
             )
         return self._run

@@ -24,8 +24,10 @@ from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.endpoint_synthesizer import EndpointSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import verify
+from coevolve.stages.verify.library import Library
 from tests import ROOT
 from tests.endpoint.proxy import proxy
+from tests.waiting import PATIENCE
 
 PARAMS = load_params(ROOT / "params.yaml")
 WORLD = make("miniworld")
@@ -42,7 +44,7 @@ def weak(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Trajectory], li
         for group, task in enumerate(TASKS)
         for sample in range(4)
     ]
-    episodes = rollout(ReferencePolicy(WORLD, 0.3), WORLD, assignments, Limits(60, 10**6, 64, 60.0))
+    episodes = rollout(ReferencePolicy(WORLD, 0.3), WORLD, assignments, Limits(60, 10**6, 64, PATIENCE))
     trajectories = [episode.trajectory for episode in episodes]
     write_trajectories(file, trajectories)
     with open_table(file) as table:
@@ -55,13 +57,13 @@ def wanted(weak: tuple[list[Trajectory], list[Signal]], count: int, guidance: st
 
 
 def endpoint(url: str, model: str, log: Path, **changes: object) -> Endpoint:
-    updates = {"url": url, "model": model, "temperature": 0.0, "concurrency": 4, **changes}
+    updates = {"url": url, "model": model, "temperature": 0.0, "concurrency": 4, "timeout": PATIENCE, **changes}
     return open_endpoint(PARAMS.endpoint.model_copy(update=updates), log)
 
 
 def explored(one: Endpoint, asked: list[Request], counts: Counter[str] | None = None) -> list[Exploration]:
     counts = Counter() if counts is None else counts
-    explorer = EndpointExplorer(WORLD, one, learn(WORLD, TASKS), PARAMS.explore, 600.0, counts)
+    explorer = EndpointExplorer(WORLD, one, learn(WORLD, TASKS), PARAMS.explore, PATIENCE, counts)
     return explore(explorer, asked, lambda count: None)
 
 
@@ -84,7 +86,7 @@ def test_reflection_guides_real_calls_that_become_verified_tasks(
     assert all(one.what_failed and one.where and one.why and one.ideas for one in reflections)
     candidates = written(one, found, 64)
     assert all(one.task.provenance and one.task.provenance.prompt_version for one in candidates)
-    judged = verify("miniworld", [json.dumps(asdict(one)) for one in candidates], TASKS, {}, 0.9, 1)
+    judged = verify("miniworld", [json.dumps(asdict(one)) for one in candidates], Library(TASKS, {}, 0.9))
     accepted = [task for verdict, task in judged if verdict.accepted and task]
     assert len(accepted) >= 5
     assert all(task.turns[0].startswith("please plan a ") for task in accepted)
@@ -111,9 +113,10 @@ def test_with_every_third_request_broken_nothing_is_lost_and_nothing_paid_twice(
     weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
 ) -> None:
     asked = wanted(weak, 16)
-    whole = explored(endpoint(*explorer_server, tmp_path / "whole.jsonl"), asked)
-    with proxy(explorer_server[0], share=0.3) as broken:
-        careful = {"timeout": 2.0, "retries": 8, "budget_requests": 400}
+    with proxy(explorer_server[0]) as sound:
+        whole = explored(endpoint(sound.url, explorer_server[1], tmp_path / "whole.jsonl"), asked)
+    with proxy(explorer_server[0], share=0.3, known=sound.replies) as broken:
+        careful = {"timeout": 5.0, "retries": 8, "budget_requests": 400}
         one = endpoint(broken.url, explorer_server[1], tmp_path / "log.jsonl", **careful)
         assert explored(one, asked) == whole
         assert all(broken.faults.values()), broken.faults
@@ -134,7 +137,7 @@ def test_interrupted_and_started_again_it_pays_for_the_rest_alone(
     asked = wanted(weak, 8)
     with proxy(explorer_server[0]) as counting:
         one = endpoint(counting.url, explorer_server[1], tmp_path / "log.jsonl")
-        explorer = EndpointExplorer(WORLD, one, learn(WORLD, TASKS), PARAMS.explore, 600.0, Counter())
+        explorer = EndpointExplorer(WORLD, one, learn(WORLD, TASKS), PARAMS.explore, PATIENCE, Counter())
 
         def interrupt(count: int) -> None:
             raise KeyboardInterrupt
@@ -162,7 +165,9 @@ def test_a_budget_that_ends_keeps_what_was_found_and_can_be_replayed(
     def run(section: object, folder: Path) -> list[Exploration]:
         with bar(12, "explore", "explorations") as progress, metered(section, True, folder, progress) as meter:  # type: ignore[arg-type]
             assert meter.endpoint
-            explorer = EndpointExplorer(WORLD, meter.endpoint, learn(WORLD, TASKS), PARAMS.explore, 600.0, meter.counts)
+            explorer = EndpointExplorer(
+                WORLD, meter.endpoint, learn(WORLD, TASKS), PARAMS.explore, PATIENCE, meter.counts
+            )
             return explore(explorer, asked, lambda count: None)
 
     found = run(config, tmp_path / "paid")

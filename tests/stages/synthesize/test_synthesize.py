@@ -135,6 +135,7 @@ def _state(task: Task) -> dict[str, Any]:
 def test_errors_are_what_verification_is_for() -> None:
     from coevolve.stages.synthesize.corrupt import corrupt
     from coevolve.stages.verify.judge import verify
+    from coevolve.stages.verify.library import Library
 
     environment = make("miniworld")
     good, spoilt = [], []
@@ -148,6 +149,6 @@ def test_errors_are_what_verification_is_for() -> None:
         spoilt.append(corrupt(old, random.Random(number)))
     assert all(new.task.turns == old.task.turns and new.task.task_id != old.task.task_id for old, new in zip(good, spoilt, strict=True))  # fmt: skip
     lines = [[json.dumps(asdict(one)) for one in many] for many in (good, spoilt)]
-    kept = [sum(v.accepted for v, _ in verify("miniworld", many, [], {}, 0.99, 1)) for many in lines]
+    kept = [sum(v.accepted for v, _ in verify("miniworld", many, Library([], {}, 0.99))) for many in lines]
     assert kept[0] > 0.8 * len(good)
     assert kept[1] < 0.3 * len(good)

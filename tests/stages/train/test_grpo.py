@@ -1,64 +1,27 @@
 """GRPO on the committed tiny policy: what TRL is given, what it leaves, and a run that was killed."""
 
 import itertools
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import textwrap
-import time
 from pathlib import Path
 
 import pytest
 import torch
 
 from coevolve.core.io import read_jsonl_objects
-from coevolve.core.params import Launch, Train
-from coevolve.core.params import load as load_params
 from coevolve.core.records import StopReason
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.environments.registry import make
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
 from coevolve.stages.train import grpo
 from coevolve.stages.train.batch import row as row_of
-from coevolve.stages.train.learner import Job, Settings
 from coevolve.stages.train.steps import COMPLETE
 from tests import ROOT
+from tests.stages.train.small import ACTING, CONFIG, WORLD, changed, job, outputs, settings
 
-WORLD = make("miniworld")
-PARAMS = load_params(ROOT / "params.yaml")
-CONFIG = PARAMS.train.model_copy(update={"steps": 3, "tasks_per_step": 4, "group_size": 4, "save_steps": 1})
-ACTING = PARAMS.policy.model_copy(
-    update={"max_turns": 8, "episode_tokens": 256, "reply_tokens": 64, "max_seconds": 60.0}
-)
 LIMITS = Limits.of(ACTING)
-
-
-def settings(config: Train = CONFIG, launch: Launch = PARAMS.launch) -> Settings:
-    return Settings(config, ACTING, launch, PARAMS.grpo)
-
-
-def job(folder: Path) -> Job:
-    return Job(
-        0, 0, ROOT / "policies/0", WORLD.tasks("seed")[:16], folder / "policy", folder / "trajectories.parquet",
-        folder / "metrics.jsonl", folder / "scratch",
-    )  # fmt: skip
-
-
-def outputs(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("whole")
-    grpo.learn(settings(), WORLD, job(folder))
-    return folder
 
 
 def test_every_trajectory_is_kept_with_iteration_step_and_group(whole: Path) -> None:
@@ -103,33 +66,25 @@ def test_the_policy_changes_and_is_a_model_directory(whole: Path) -> None:
     assert any(not torch.equal(a, b) for a, b in zip(before.parameters(), after.parameters(), strict=True))
 
 
-def test_killed_and_started_again_it_ends_in_the_same_bytes(whole: Path, tmp_path: Path) -> None:
-    code = textwrap.dedent(f"""
-        import sys
-        from pathlib import Path
-        sys.path.insert(0, {str(ROOT)!r})
-        from tests.stages.train import test_grpo as here
-        place = here.job(Path({str(tmp_path)!r}))
-        here.grpo.learn(here.settings(), here.WORLD, place)
-    """)
-    command = [sys.executable, "-c", code]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while not list(tmp_path.glob(f"scratch/checkpoint-1/{COMPLETE}")):
-        assert time.monotonic() < deadline and process.poll() is None, "no checkpoint to kill it after"
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+def test_interrupted_and_started_again_it_ends_in_the_same_bytes(whole: Path, tmp_path: Path) -> None:
+    """tests/pipeline/test_repro.py shows the same of a process that was killed."""
+
+    def interrupt(step: int, figures: dict[str, float]) -> None:
+        if step == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        grpo.learn(settings(), WORLD, job(tmp_path), interrupt)
+    assert (tmp_path / f"scratch/checkpoint-1/{COMPLETE}").exists()
     assert not (tmp_path / "policy").exists()
-    subprocess.run(command, env=environment, check=True, capture_output=True)
+    steps: list[int] = []
+    grpo.learn(settings(), WORLD, job(tmp_path), lambda step, figures: steps.append(step))
+    assert steps == [1, 2], "what a checkpoint holds is not trained again"
     assert outputs(tmp_path) == outputs(whole)
 
 
 def test_lora_is_a_switch_and_is_merged(tmp_path: Path) -> None:
-    config = CONFIG.model_copy(
-        update={"steps": 1, "lora": CONFIG.lora.model_copy(update={"enabled": True}), "learning_rate": 0.01}
-    )
+    config = changed(steps=1, learning_rate=0.01, lora={"enabled": True})
     grpo.learn(settings(config), WORLD, job(tmp_path))
     names = {name for name, _ in load(tmp_path / "policy")[0].named_parameters()}
     assert names == {name for name, _ in load(ROOT / "policies/0")[0].named_parameters()}

@@ -24,7 +24,7 @@ from coevolve.stages.train.setup import adapters, common
 from coevolve.stages.train.steps import COMPLETE
 from tests import ROOT
 from tests.policies.qwen import make_qwen3
-from tests.stages.train.test_grpo import CONFIG, PARAMS, WORLD, outputs
+from tests.stages.train.small import CONFIG, PARAMS, WORLD, outputs
 
 ACTING = PARAMS.policy.model_copy(
     update={"max_turns": 3, "episode_tokens": 8192, "reply_tokens": 200, "template": {"enable_thinking": False}}
@@ -137,6 +137,14 @@ def test_deepspeed_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "deepspeed" else found(name))
     with pytest.raises(CoevolveError, match=r"launch.sharding: zero2 needs DeepSpeed, which is not installed"):
         common(CONFIG, ACTING, PARAMS.launch.model_copy(update={"sharding": "zero2"}), tmp_path, 0, 16)
+
+
+def test_rows_that_the_processes_cannot_share(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    config = CONFIG.model_copy(update={"micro_batch": 3})
+    words = r"train.tasks_per_step × train.group_size is 16, which 2 processes with train.micro_batch 3 cannot"
+    with pytest.raises(CoevolveError, match=words):
+        common(config, ACTING, PARAMS.launch, tmp_path, 0, 16)
 
 
 def test_a_machine_that_is_not_in_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What a launched process of the tests runs: GRPO on the tiny policy with a few config of its own."""
+"""What a launched process of the tests runs: the small run of GRPO with a few settings of its own."""
 
 import json
 import sys
@@ -6,15 +6,13 @@ from pathlib import Path
 
 from coevolve.core.stage import guard
 from coevolve.stages.train import grpo
-from tests.stages.train import test_grpo as here
+from tests.stages.train import small
 
 
 def main() -> None:
     folder, settings = Path(sys.argv[1]), json.loads(sys.argv[2])
-    lora = here.CONFIG.lora.model_copy(update=settings.get("lora", {}))
-    config = here.CONFIG.model_copy(update={**settings.get("train", {}), "lora": lora})
-    launch = here.PARAMS.launch.model_copy(update=settings.get("launch", {}))
-    grpo.learn(here.settings(config, launch), here.WORLD, here.job(folder))
+    launch = small.PARAMS.launch.model_copy(update=settings.get("launch", {}))
+    grpo.learn(small.settings(small.changed(**settings.get("train", {})), launch), small.WORLD, small.job(folder))
 
 
 if __name__ == "__main__":

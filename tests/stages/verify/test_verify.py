@@ -11,7 +11,9 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.records import Candidate, Verdict
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.registry import make
-from coevolve.stages.verify.judge import GATES, judge, verify
+from coevolve.stages.verify.gates import GATES
+from coevolve.stages.verify.judge import Judge, verify
+from coevolve.stages.verify.library import Library
 
 WORLD = make("miniworld")
 PANELS = {name: WORLD.tasks(name) for name in WORLD.panels}
@@ -42,7 +44,7 @@ GOOD = candidate("put a yoga party on monday into my calendar", [ADD, DONE], [[0
 
 
 def verdict(lines: list[str], known: list[Task] | None = None) -> list[Verdict]:
-    return [one for one, _ in verify("miniworld", lines, known or [], PANELS, 0.9, 1)]
+    return [one for one, _ in verify("miniworld", lines, Library(known or [], PANELS, 0.9))]
 
 
 def failed(one: Verdict) -> list[tuple[str, str]]:
@@ -152,7 +154,7 @@ GARBAGE = [
 
 @pytest.mark.parametrize("bad", range(len(GARBAGE)))
 def test_garbage_is_rejected_and_never_raises(bad: int) -> None:
-    found, _ = judge("miniworld", GARBAGE[bad])
+    found, _ = Judge("miniworld").judge(GARBAGE[bad])
     assert not found.accepted
     assert failed(found)[0][1]
 
@@ -170,8 +172,8 @@ def test_order_is_kept_and_processes_agree_with_one() -> None:
         for n in range(12)
     ]
     mixed = [*many[:6], *GARBAGE[:5], *many[6:]]
-    one = verify("miniworld", mixed, [], PANELS, 0.95, 1)
-    two = verify("miniworld", mixed, [], PANELS, 0.95, 2)
+    one = verify("miniworld", mixed, Library([], PANELS, 0.95))
+    two = verify("miniworld", mixed, Library([], PANELS, 0.95), processes=2)
     assert one == two
     assert [found.accepted for found, _ in one] == [True] * 6 + [False] * 5 + [True] * 6
 
@@ -183,14 +185,14 @@ def test_a_reference_that_takes_too_long_is_rejected(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("coevolve.stages.verify.judge.MAX_SECONDS", 0.1)
     monkeypatch.setattr(MiniworldSession, "step", lambda self, call: time.sleep(5))
-    found, _ = judge("miniworld", line(GOOD))
+    found, _ = Judge("miniworld").judge(line(GOOD))
     assert "longer than" in failed(found)[0][1]
 
 
 def test_the_ablation_of_verification_asks_the_environment_nothing() -> None:
     broken = candidate("do what nobody can", [ToolCall("no_such_tool")], [[0, 0]])
     lines = [line(GOOD), line(broken), "not JSON", line(GOOD)]
-    found = [one for one, _ in verify("miniworld", lines, [], PANELS, 0.9, 2, enabled=False)]
+    found = [one for one, _ in verify("miniworld", lines, Library([], PANELS, 0.9), processes=2, enabled=False)]
     assert [one.accepted for one in found] == [True, True, False, False]  # the last is the first again
     assert [one.accepted for one in verdict(lines)] == [True, False, False, False]
     asked = {gate.name: gate.passed for gate in found[0].gates}

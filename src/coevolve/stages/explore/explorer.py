@@ -14,6 +14,7 @@ from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import Knowledge, fruitless, learn
 from coevolve.policies.policy import Policy
+from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
 from coevolve.stages.explore.requests import Request
 
@@ -73,7 +74,7 @@ def make_explorer(
     environment: Environment,
     tasks: Sequence[Task],
     trajectories: Sequence[Trajectory],
-    policy: Callable[[], Policy],
+    policy: Callable[[], Policy | Replicas],
     meter: Meter,
 ) -> Explorer:
     """The explorer that ``explore.explorer`` names; ``policy`` opens the one that `policy` acts with."""

@@ -14,12 +14,13 @@ from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import Knowledge
 from coevolve.policies.policy import Policy
+from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.explorer import accepted, record
 from coevolve.stages.explore.guidance import draw_task
 from coevolve.stages.explore.requests import Request
 
-BATCH = 64  # requests that are acted on together
+AT_ONCE = 256  # requests that are played together
 
 
 class PolicyExplorer:
@@ -28,7 +29,7 @@ class PolicyExplorer:
     def __init__(
         self,
         environment: Environment,
-        policy: Policy,
+        policy: Policy | Replicas,
         known: Knowledge,
         tasks: Sequence[Task],
         limits: Limits,
@@ -42,8 +43,8 @@ class PolicyExplorer:
         self._max_calls = max_calls
 
     def explore(self, wanted: Sequence[Request]) -> Iterator[Exploration]:
-        for start in range(0, len(wanted), BATCH):
-            batch = [self._led(request) for request in wanted[start : start + BATCH]]
+        for start in range(0, len(wanted), AT_ONCE):
+            batch = [self._led(request) for request in wanted[start : start + AT_ONCE]]
             rollouts = [
                 RolloutRequest(
                     Task.create(request.task.environment, "exploration", request.task.turns, request.world, [[]]),

@@ -27,18 +27,21 @@ from trl.models.utils import unwrap_model_for_generation
 from coevolve.core.io import write_jsonl
 from coevolve.core.launch import is_main
 from coevolve.core.params import PolicySection, Train
+from coevolve.core.processes import available
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
 from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
-from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens, load
+from coevolve.policies.replicas import Replicas
+from coevolve.policies.transformers_policy import TransformersPolicy, device, end_tokens, load
 from coevolve.policies.vllm_policy import VllmPolicy, engine, require_vllm, server
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.train import curriculum
 from coevolve.stages.train.batch import columns, deal, shared
 from coevolve.stages.train.groups import Gathered, Group, gather
 from coevolve.stages.train.learner import Job, Log, Settings
+from coevolve.stages.train.passes import Learner, Part, Team, make_learner
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.saving import save
 from coevolve.stages.train.setup import adapters, common, weights_dtype
@@ -68,7 +71,10 @@ def learn(settings: Settings, environment: Environment, job: Job, log: Log | Non
         callbacks=[*([ProgressBar(f"train {job.iteration}")] if is_main() else []), Keeper(steps, log)],
     )
     trainer.remove_callback(PrinterCallback)
-    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    try:
+        trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    finally:
+        trainer.close()
     save(trainer, tokenizer, job.parent, job.policy, job.scratch, acting.dtype, settings.launch.sharding == "zero3")
     if is_main():
         write_trajectories(job.trajectories, steps.trajectories(config.steps))
@@ -125,10 +131,24 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         self._job = job
         self._steps = steps
         self._rows: dict[str, Any] = {}
-        self._last_loaded_step = -1  # of vLLM's weights; TRL's own, and before its loop
+        self._last_loaded_step = -1  # of the weights of whoever samples elsewhere; TRL's own, and before its loop
         self._gathers = settings.launch.sharding == "zero3" and self._config.vllm.mode == "off"
+        shared = _is_shared(settings)
+        replicas = _replicas(settings, job) if shared else None
         super().__init__(reward_funcs=_reward, rollout_func=_rollout, **others)
-        self._policy = self._make_policy(settings.policy)
+        self._policy = replicas or self._make_policy(settings.policy)
+        self._replicas = replicas
+        self._team: Team | None = None
+        if shared:
+            model = self.accelerator.unwrap_model(self.model)
+            self._parameters = list(model.parameters())
+            own = Learner(model, self.ref_model, TransformersPolicy(model, self.processing_class, 0.0))
+            self._team = Team(own, replicas)
+
+    def close(self) -> None:
+        """End the processes that helped."""
+        if self._replicas:
+            self._replicas.close()
 
     def _make_policy(self, acting: PolicySection) -> Policy:
         temperature, tokenizer = self._config.temperature, self.processing_class
@@ -150,6 +170,9 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         torch.manual_seed(derive_seed(self._job.seed, "train", self._job.iteration, step, "batch") % 2**63)
         if self.use_vllm and step != self._last_loaded_step:
             self.vllm_generation.sync_weights()
+            self._last_loaded_step = step
+        if self._team and step != self._last_loaded_step:
+            self._team.load(self._parameters)
             self._last_loaded_step = step
         with self._whole_model():
             gathered = self._gather(step)
@@ -183,18 +206,35 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         prompt = input_ids.shape[1] - logits_to_keep
         before, after = attention_mask[:, :prompt].sum(1), attention_mask[:, prompt:].sum(1)
         order = torch.argsort(before + after, stable=True)
-        parts: list[tuple[Any, ...]] = []
-        auxiliary = []
         # every process makes as many passes: with sharded parameters each pass is a meeting of all
-        for rows in order.chunk(1 if self._config.micro_batch else BUCKETS):
-            first, last = prompt - int(before[rows].max()), int(after[rows].max())
-            span = slice(first, prompt + last)
-            found = super()._get_per_token_logps_and_entropies(
-                model, input_ids[rows, span], attention_mask[rows, span], last, **arguments
-            )
-            missing = (0, logits_to_keep - last)
-            parts.append(tuple(None if one is None else torch.nn.functional.pad(one, missing) for one in found[:2]))
-            auxiliary.append(found[2])
+        chunks = order.chunk(1 if self._config.micro_batch else BUCKETS)
+        spans = [(prompt - int(before[rows].max()), int(after[rows].max())) for rows in chunks]
+        found: list[tuple[Any, ...]]
+        if self._team:
+            seed = _seed(self._job, self.state.global_step, -1, -1)
+            cut = [
+                Part(input_ids[rows, first : prompt + last], attention_mask[rows, first : prompt + last], last, seed)
+                for rows, (first, last) in zip(chunks, spans, strict=True)
+            ]
+            passed = self._team.log_probabilities(cut, self._parameters, model is self.ref_model)
+            found = [(*pair, None) for pair in passed]
+        else:
+            whole = super()._get_per_token_logps_and_entropies
+            found = [
+                whole(
+                    model,
+                    input_ids[rows, first : prompt + last],
+                    attention_mask[rows, first : prompt + last],
+                    last,
+                    **arguments,
+                )
+                for rows, (first, last) in zip(chunks, spans, strict=True)
+            ]
+        parts = [
+            tuple(None if one is None else torch.nn.functional.pad(one, (0, logits_to_keep - last)) for one in part[:2])
+            for part, (_, last) in zip(found, spans, strict=True)
+        ]
+        auxiliary = [part[2] for part in found]
         back = torch.argsort(order)
         logps, entropies = (
             None if parts[0][place] is None else torch.cat([part[place] for part in parts])[back] for place in (0, 1)
@@ -217,6 +257,21 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         play_all = shared(play_groups, self.accelerator.process_index, self.accelerator.num_processes)
         tasks = curriculum.stream(job.tasks, config.tasks_per_step, job.seed, job.iteration, step)
         return gather(play_all, tasks, config.tasks_per_step, self._refills)
+
+
+def _is_shared(settings: Settings) -> bool:
+    """Whether the work of a step is cut so that several processes of this machine can share it: on a CPU, all weights trained."""
+    config, launch = settings.train, settings.launch
+    whole = not config.lora.enabled and not config.gradient_checkpointing and config.vllm.mode == "off"
+    return whole and device() == "cpu" and launch.processes * launch.machines == 1 and launch.sharding == "none"
+
+
+def _replicas(settings: Settings, job: Job) -> Replicas | None:
+    count = available()
+    acting = settings.policy
+    dtype = weights_dtype(settings.train, acting)
+    arguments = (job.parent, acting.threads, settings.train.temperature, acting.template, dtype, settings.grpo.beta > 0)
+    return Replicas(count, make_learner, *arguments) if count > 1 else None
 
 
 def _seed(job: Job, step: int, group: int, sample: int) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from coevolve.core.params import Grpo, Launch, PolicySection, Train
+from coevolve.core.processes import available, prepare
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 
@@ -54,5 +55,7 @@ class Learner(Protocol):
 
 def learner(name: str) -> Learner:
     """The learner that ``train.learner`` names; its module, with all that it needs, is loaded now."""
+    if available() > 1:
+        prepare("coevolve.stages.train.passes")  # they import for as long as we do
     learn: Learner = import_module(LEARNERS[name]).learn
     return learn

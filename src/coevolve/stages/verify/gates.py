@@ -1,16 +1,25 @@
-"""The gates that an environment alone decides: what a candidate's calls and their variants do in it."""
+"""The gates that a candidate must pass, in order; each is a named outcome with its reason.
 
+`readable` is decided by the line alone. The environment decides the next seven: what the candidate's calls and their variants
+do in it. The last three are decided by the tasks that are there already.
+"""
+
+import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from coevolve.chains import precondition, replay
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.io import parse
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
-from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.core.task import CallOutcome, Task, ToolCall, task_id_of
 from coevolve.environments.environment import Environment, Session
+from coevolve.stages.verify.library import Library
 
-ENVIRONMENT_GATES = (
+GATES = (
     "readable",
     "executable",
     "reference_passes",
@@ -19,12 +28,49 @@ ENVIRONMENT_GATES = (
     "wrong_variant_fails",
     "needed",
     "collateral",
+    "duplicate",
+    "near_duplicate",
+    "panel_overlap",
 )
+ENVIRONMENT_GATES = GATES[1:8]
+MAX_LINE = 1_000_000  # characters of a candidate
+MAX_CALLS = 64  # of a reference
 VARIANTS = 4  # wrong variants that are tried until one fails
 
 
+def read(environment: str, line: str) -> Candidate:
+    """The candidate in ``line`` (JSON of a Candidate or a Task); a CoevolveError says why it is not `readable`."""
+    if len(line) > MAX_LINE:
+        raise CoevolveError(f"longer than {MAX_LINE} characters")
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        raise CoevolveError("not JSON") from None
+    if not isinstance(value, dict):
+        raise CoevolveError("not a JSON object")
+    if "task" in value:
+        parse(Task, value["task"], "candidate.task")  # names the version of the task, if that is the trouble
+        candidate = parse(Candidate, value, "candidate")
+    else:
+        task = parse(Task, value, "task")
+        candidate = Candidate(content_hash(["task", task.task_id]), task, [])
+    task = candidate.task
+    if task.environment != environment:
+        raise CoevolveError(f"belongs to environment {task.environment!r}, expected {environment!r}")
+    if task.task_id != task_id_of(task.environment, task.world, task.turns, task.reference):
+        raise CoevolveError("task_id is not the hash of the content")
+    if not task.turns or not all(turn.strip() for turn in task.turns):
+        raise CoevolveError("an instruction is empty")
+    if len(task.turns) != len(task.reference):
+        raise CoevolveError(f"{len(task.turns)} turns, but a reference of {len(task.reference)}")
+    calls = sum(len(turn) for turn in task.reference)
+    if not 0 < calls <= MAX_CALLS:
+        raise CoevolveError(f"the reference has {calls} calls, expected 1 to {MAX_CALLS}")
+    return candidate
+
+
 def environment_gates(environment: Environment, candidate: Candidate) -> Iterator[Gate]:
-    """Those after ``readable``, in order; who asks stops at the first that fails."""
+    """Those of ENVIRONMENT_GATES, in order; who asks stops at the first that fails."""
     task = candidate.task
     session = environment.open()
     try:
@@ -154,3 +200,13 @@ def _collateral(session: Session, candidate: Candidate, changed: Sequence[bool])
         if len(task.turns) > 1 or not precondition(session, task, chain, row):
             return Gate("collateral", False, f"call {row} ({call.name}) changes the state and is not asked for")
     return Gate("collateral", True)
+
+
+def library_gates(library: Library, task: Task) -> Iterator[Gate]:
+    """The last three, in order."""
+    kind = library.duplicate(task)
+    yield Gate("duplicate", kind is None, f"the same as an {kind} task" if kind else "")
+    near = library.nearest(task)
+    yield Gate("near_duplicate", near is None, f"{near[1]:.2f} like task {near[0]}" if near else "")
+    panel = library.panel(task)
+    yield Gate("panel_overlap", panel is None, f"overlaps panel {panel}" if panel else "")

@@ -1,0 +1,157 @@
+"""Work in several processes: each holds an object of its own, which is called by the names of its methods.
+
+How many there are is a matter of the machine, never of the results: whoever shares work out cuts it into pieces that do not
+depend on their number, and puts the results together in order.
+"""
+
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import current_process, forkserver, get_context, parent_process, set_forkserver_preload
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
+
+from coevolve.core import launch
+from coevolve.core.concurrency import in_order
+from coevolve.core.errors import CoevolveError
+
+VARIABLE = "COEVOLVE_PROCESSES"
+MOST = 8  # processes without being told: a step of training has no more pieces to share
+
+
+class WorkerDied(RuntimeError):
+    """A process ended in the middle of a call, or before it."""
+
+
+def available() -> int:
+    """How many processes share the work of this one: COEVOLVE_PROCESSES, or a process for each core that it may use.
+
+    One in a process that is itself one of several.
+    """
+    text = os.environ.get(VARIABLE)
+    if text is not None and (not text.isdigit() or int(text) < 1):
+        raise CoevolveError(f"{VARIABLE} is {text!r}, expected a number of processes, such as 2; or unset it")
+    if launch.inside() or current_process().daemon:
+        return 1
+    return int(text) if text else min(len(os.sched_getaffinity(0)), MOST)
+
+
+def prepare(*modules: str) -> None:
+    """Begin to import ``modules`` where workers come from, once for all of them, while this process does something else."""
+    set_forkserver_preload(["__main__", *modules])
+    forkserver.ensure_running()
+
+
+class Worker:
+    """A process that holds what ``make(*arguments)`` returns, and ends with this one; ``make`` is begun at once.
+
+    A call waits for its result. What it raises there is raised here: a CoevolveError as it is, another error as a
+    RuntimeError with its traceback.
+    """
+
+    def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
+        context = get_context("forkserver")
+        self._pipe, theirs = context.Pipe()
+        # daemons, so that multiprocessing ends them with us; the terminal's Ctrl-C is for us alone
+        self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        try:
+            self._pipe.send((method, arguments))
+            result, error = self._pipe.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            code = self._process.exitcode or 0
+            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            raise WorkerDied(f"process {self.pid} ended in {method!r} ({how})") from None
+        if error is not None:
+            raise error
+        return result
+
+    def close(self) -> None:
+        """End the process, whatever it is at."""
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
+
+
+def _serve(pipe: "Connection[Any, Any]", make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    held, failure = None, None
+    try:
+        held = make(*arguments)
+    except Exception as error:
+        failure = _portable(error)
+    while True:
+        try:
+            method, given = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send((None, failure) if failure else (getattr(held, method)(*given), None))
+        except Exception as error:
+            pipe.send((None, _portable(error)))
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed closes no pipe for whoever is busy."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _portable(error: Exception) -> Exception:
+    if isinstance(error, CoevolveError):
+        return CoevolveError(str(error))
+    if isinstance(error, MemoryError):
+        return MemoryError(str(error))
+    return RuntimeError("".join(traceback.format_exception(error)))
+
+
+class Workers:
+    """``count`` processes that hold the same; one that dies is replaced."""
+
+    def __init__(self, count: int, make: Callable[..., Any], *arguments: Any) -> None:
+        self._make, self._arguments = make, arguments
+        self._workers = [Worker(make, *arguments) for _ in range(count)]
+        self._free: SimpleQueue[int] = SimpleQueue()
+        for place in range(count):
+            self._free.put(place)
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """The result from whichever process is free next. WorkerDied: the call may be made again, by another one."""
+        place = self._free.get()
+        try:
+            return self._workers[place].call(method, *arguments)
+        except WorkerDied:
+            self._workers[place].close()
+            self._workers[place] = Worker(self._make, *self._arguments)
+            raise
+        finally:
+            self._free.put(place)
+
+    def map(self, action: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+        """``action`` of every item, in order, as many at once as there are processes: it makes the calls."""
+        yield from in_order(action, items, len(self._workers))
+
+    def close(self) -> None:
+        for one in self._workers:
+            one.close()

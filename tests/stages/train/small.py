@@ -1,0 +1,38 @@
+"""A small run of GRPO on the committed tiny policy, which several tests look at."""
+
+from pathlib import Path
+
+from coevolve.core.params import Launch, Train
+from coevolve.core.params import load as load_params
+from coevolve.environments.registry import make
+from coevolve.stages.train.learner import Job, Settings
+from tests import ROOT
+from tests.waiting import PATIENCE
+
+WORLD = make("miniworld")
+PARAMS = load_params(ROOT / "params.yaml")
+CONFIG = PARAMS.train.model_copy(update={"steps": 3, "tasks_per_step": 4, "group_size": 4, "save_steps": 1})
+ACTING = PARAMS.policy.model_copy(
+    update={"max_turns": 8, "episode_tokens": 256, "reply_tokens": 64, "max_seconds": PATIENCE}
+)
+
+
+def settings(config: Train = CONFIG, launch: Launch = PARAMS.launch) -> Settings:
+    return Settings(config, ACTING, launch, PARAMS.grpo)
+
+
+def changed(**updates: object) -> Train:
+    """CONFIG with changes; those of the section ``lora`` as a dictionary."""
+    lora = CONFIG.lora.model_copy(update=updates.pop("lora", {}))  # type: ignore[arg-type]
+    return CONFIG.model_copy(update={**updates, "lora": lora})
+
+
+def job(folder: Path) -> Job:
+    return Job(
+        0, 0, ROOT / "policies/0", WORLD.tasks("seed")[:16], folder / "policy", folder / "trajectories.parquet",
+        folder / "metrics.jsonl", folder / "scratch",
+    )  # fmt: skip
+
+
+def outputs(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
