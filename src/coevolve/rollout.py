@@ -80,8 +80,8 @@ def rollout(
     ``progress`` is called with the number of episodes that have just ended. An environment that breaks ends its
     episode with ``ENVIRONMENT_FAILED``: leave those out of statistics, they say nothing about the agent.
     """
-    capacity = environment.capacity or len(requests)
-    size = max(min(limits.batch, capacity), 1)
+    capacity = environment.capacity or max(len(requests), 1)
+    size = min(limits.batch, capacity)
     batches = [requests[start : start + size] for start in range(0, len(requests), size)]
     lock = threading.Lock()
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from coevolve.core.params import Evaluate
     from coevolve.environments.environment import Environment
     from coevolve.policies.policy import Policy
+    from coevolve.policies.replicas import Replicas
 
 HELP = """
 POLICY is a transformers model directory with a chat template, such as policies/0; `endpoint`, a model that an
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _policy(args: argparse.Namespace, environment: "Environment") -> tuple["Policy", Callable[[], None]]:
+def _policy(args: argparse.Namespace, environment: "Environment") -> tuple["Policy | Replicas", Callable[[], None]]:
     """The policy, and what to call when it is done."""
     if args.policy == "reference":
         from coevolve.policies.scripted_policy import ReferencePolicy
@@ -106,9 +107,11 @@ def _policy(args: argparse.Namespace, environment: "Environment") -> tuple["Poli
         raise CoevolveError(
             f"--policy {args.policy}: no such directory; expected a model directory, `endpoint`, or `reference`"
         )
-    from coevolve.policies.transformers_policy import TransformersPolicy, load
+    from coevolve.policies.loading import open_model
+    from coevolve.policies.replicas import Replicas
 
-    return TransformersPolicy(*load(args.policy, args.threads, args.dtype), args.temperature), lambda: None
+    policy = open_model(Path(args.policy), args.threads, args.dtype, args.temperature, {})
+    return policy, policy.close if isinstance(policy, Replicas) else lambda: None
 
 
 def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], None]]:

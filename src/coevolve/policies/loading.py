@@ -1,6 +1,8 @@
 """Model directories as policies, by the back end and in as many processes as the machine has for them."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from coevolve.core.params import PolicySection
 from coevolve.core.processes import available
@@ -9,16 +11,20 @@ from coevolve.policies.replicas import Replicas
 
 
 def open_policy(path: Path, config: PolicySection, temperature: float) -> Policy | Replicas:
-    """The model directory ``path`` as a policy, by the back end that ``policy.backend`` names.
-
-    On a GPU, and by vLLM, one process has it to itself.
-    """
+    """The model directory ``path`` as a policy, by the back end that ``policy.backend`` names."""
     if config.backend == "vllm":
         from coevolve.policies.vllm_policy import engine_policy
 
         return engine_policy(path, config, temperature)
+    return open_model(path, config.threads, config.dtype, temperature, config.template)
+
+
+def open_model(
+    path: Path, threads: int, dtype: str, temperature: float, template: Mapping[str, Any]
+) -> Policy | Replicas:
+    """The model directory ``path`` by transformers: one process on a GPU, as many as there are for us on a CPU."""
     from coevolve.policies.transformers_policy import device, open_transformers
 
-    arguments = (path, config.threads, config.dtype, temperature, config.template)
     count = available() if device() == "cpu" else 1
+    arguments = (path, threads, dtype, temperature, template)
     return Replicas(count, open_transformers, *arguments) if count > 1 else open_transformers(*arguments)

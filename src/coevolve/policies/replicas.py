@@ -16,6 +16,10 @@ class Replica:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
 
+    @property
+    def pid(self) -> int | None:
+        return self._worker.pid
+
     def call(self, method: str, *arguments: Any) -> Any:
         try:
             return self._worker.call(method, *arguments)

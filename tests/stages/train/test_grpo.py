@@ -24,6 +24,14 @@ from tests.stages.train.small import ACTING, CONFIG, WORLD, changed, job, output
 LIMITS = Limits.of(ACTING)
 
 
+def test_any_number_of_processes_gives_the_same_bytes(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COEVOLVE_PROCESSES", "3")
+    grpo.learn(settings(), WORLD, job(tmp_path))
+    assert outputs(tmp_path) == outputs(whole)
+
+
 def test_every_trajectory_is_kept_with_iteration_step_and_group(whole: Path) -> None:
     trajectories = read_trajectories(whole / "trajectories.parquet")
     metrics = [value for _, value in read_jsonl_objects(whole / "metrics.jsonl")]

@@ -1,6 +1,8 @@
 """Every gate, by a candidate that fails it and it alone; and candidates that nobody should have written."""
 
 import json
+import os
+import signal
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
@@ -197,3 +199,20 @@ def test_the_ablation_of_verification_asks_the_environment_nothing() -> None:
     assert [one.accepted for one in verdict(lines)] == [True, False, False, False]
     asked = {gate.name: gate.passed for gate in found[0].gates}
     assert asked["readable"] is True and asked["reference_passes"] is None and asked["duplicate"] is True
+
+
+def test_a_candidate_that_ends_the_process_is_rejected_and_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coevolve.stages.verify.judge.Judge", Fragile)
+    lines = [line(candidate(f"plan event {n} for monday please", [ADD, DONE], [[0, 0]], n)) for n in range(18)]
+    found = [one for one, _ in verify("miniworld", lines, Library([], {}, 0.99), processes=2)]
+    assert [row for row, one in enumerate(found) if ("readable", "kills the process") in failed(one)] == [11]
+    assert all(one.accepted for row, one in enumerate(found) if row != 11), [failed(one) for one in found]
+
+
+class Fragile(Judge):
+    """Its process ends at one of the candidates."""
+
+    def judge(self, line: str) -> tuple[Verdict, Task | None]:
+        if "plan event 11 " in line:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().judge(line)

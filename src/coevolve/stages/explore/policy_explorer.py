@@ -20,7 +20,7 @@ from coevolve.stages.explore.explorer import accepted, record
 from coevolve.stages.explore.guidance import draw_task
 from coevolve.stages.explore.requests import Request
 
-AT_ONCE = 256  # requests that are played together
+AT_ONCE = 256  # requests that are acted on together
 
 
 class PolicyExplorer:

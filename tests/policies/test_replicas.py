@@ -1,0 +1,36 @@
+"""A rollout by several processes is, to the bit, that of one; a process that dies is one line."""
+
+import os
+import signal
+
+import pytest
+
+from coevolve.core.errors import CoevolveError
+from coevolve.environments.registry import make
+from coevolve.policies.replicas import Replicas
+from coevolve.policies.transformers_policy import open_transformers
+from coevolve.rollout import Limits, RolloutRequest, rollout
+from tests import ROOT
+
+WORLD = make("miniworld")
+REQUESTS = [RolloutRequest(task, seed) for seed, task in enumerate(WORLD.tasks("validation")[:20])]
+LIMITS = Limits(max_turns=6, episode_tokens=300, reply_tokens=64, max_seconds=120.0, batch=6)
+ARGUMENTS = (ROOT / "policies/0", 1, "float32", 1.0, {})
+
+
+def test_any_number_of_processes_gives_the_same_bits_and_one_that_dies_is_named() -> None:
+    counted: list[int] = []
+    alone = rollout(open_transformers(*ARGUMENTS), WORLD, REQUESTS, LIMITS)
+    replicas = Replicas(3, open_transformers, *ARGUMENTS)
+    try:
+        shared = rollout(replicas, WORLD, REQUESTS, LIMITS, progress=counted.append)
+        assert sum(counted) == len(REQUESTS)
+        assert [one.trajectory for one in shared] == [one.trajectory for one in alone]
+        assert [one.replies for one in shared] == [one.replies for one in alone]  # log-probabilities as well
+        pid = replicas.members[0].pid
+        assert pid
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(CoevolveError, match=rf"process {pid} ended in .* \(signal SIGKILL\); if memory ran out"):
+            rollout(replicas, WORLD, REQUESTS, LIMITS)
+    finally:
+        replicas.close()
