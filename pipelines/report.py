@@ -6,8 +6,8 @@ challenges for the alias `champion`.
 
 from dataclasses import asdict
 
-from coevolve.core.hashing import content_hash, policy_hash
-from coevolve.core.params import Params
+from coevolve.core.hashing import content_hash, file_hash, policy_hash
+from coevolve.core.params import Params, plain
 from coevolve.core.paths import Paths
 from coevolve.core.stage import run, seconds
 from coevolve.stages.report.champion import gate
@@ -18,12 +18,13 @@ from coevolve.tracking.journal import start
 
 
 def main(params: Params) -> None:
-    policies = [policy_hash(Paths.policy(t)) for t in range(params.iterations[-1].next + 1)]
-    name = content_hash([params.model_dump(by_alias=True), policies])
+    last = params.iterations[-1].next
+    policies = [policy_hash(Paths.policy(t)) for t in range(last + 1)]
+    name = content_hash([[file_hash(Paths.tasks(t)) for t in range(last + 1)], policies])
     summary = summarize(name, params.environment, params.seed, params.iterations, params.report, params.evaluate)
     files, weak = write(summary, params.report.traces)
     with start(params.tracking, "pipeline", {"coevolve.run": summary.run}) as pipeline:
-        pipeline.params(params.model_dump(by_alias=True))
+        pipeline.params(plain(params))
         pipeline.dataset(Paths.tasks(summary.last), "result")
         pipeline.metrics(metrics(summary))
         for t, figures in enumerate(by_iteration(summary, seconds())):

@@ -40,13 +40,13 @@ def test_the_report_says_what_was_spent_and_lineage_holds(asked: Project) -> Non
         assert task.provenance and task.provenance.prompt_version
         assert task.provenance.prompt_version.startswith("synthesize-")
         assert explorations[task.provenance.exploration_id].prompts
-    spent = json.loads((folder / "report/summary.json").read_text())["spent"]
+    spent = json.loads((folder / "report/summary.json").read_text())["budget"]
     lines = [
         (folder / f"data/0/requests/{stage}/requests.jsonl").read_text().count("\n")
         for stage in ("explore", "synthesize")
     ]
-    assert spent["replies"] == sum(lines) > 16
-    assert spent["cost"] == pytest.approx(spent["prompt_tokens"] * 1e-6)
+    assert spent["endpoint replies"] == sum(lines) > 16
+    assert spent["endpoint dollars"] == pytest.approx(spent["endpoint prompt tokens"] * 1e-6)
     table = asked.run("coevolve", "summary").stdout
     assert "Asked of endpoints:" in table and "for each accepted task" in table
 

@@ -291,6 +291,11 @@ def parse(raw: Any, where: str) -> Params:
         raise CoevolveError(f"{where}: {_explain(error)}") from None
 
 
+def plain(params: Params) -> dict[str, Any]:
+    """All of them as params.yaml has them, for a tracker: a stage depends on the sections that shape its outputs."""
+    return params.model_dump(by_alias=True)
+
+
 def validated(section: type[Checked], values: dict[str, Any], name: str) -> Checked:
     """A section that was not read from params.yaml; mistakes are named as if it were section ``name``."""
     try:

@@ -44,7 +44,7 @@ class Result:
     """A finished run: success on each panel of policies 0 to the last, and what its stages counted.
 
     ``figures`` are those of the summary's table and budget, over all iterations; ``costs`` are the budget's names.
-    ``code`` is the commit that it ran, ``run`` the hash of its parameters and policies (``run`` of its summary).
+    ``code`` is the commit that it ran, ``run`` the hash of its datasets and policies (``run`` of its summary).
     """
 
     arm: str
