@@ -22,6 +22,7 @@ LONG = ("tests/pipeline/test_repro", "tests/pipeline", "tests/stages/train")
 SHARED = ("project", "explorer_server", "tiny_server", "whole")  # fixtures that are dear and made once a session
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What runs in one process under `-n 2 --dist loadgroup`, in order: tests of one of SHARED, else of one module.
 
