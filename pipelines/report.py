@@ -6,12 +6,12 @@ challenges for the alias `champion`.
 
 from dataclasses import asdict
 
-from coevolve.core.hashing import content_hash, file_hash, policy_hash
+from coevolve.core.hashing import policy_hash
 from coevolve.core.params import Params, plain
 from coevolve.core.paths import Paths
 from coevolve.core.stage import run, seconds
 from coevolve.stages.report.champion import gate
-from coevolve.stages.report.summary import summarize
+from coevolve.stages.report.summary import run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, metrics
 from coevolve.stages.report.write import write
 from coevolve.tracking.journal import start
@@ -19,8 +19,7 @@ from coevolve.tracking.journal import start
 
 def main(params: Params) -> None:
     last = params.iterations[-1].next
-    policies = [policy_hash(Paths.policy(t)) for t in range(last + 1)]
-    name = content_hash([[file_hash(Paths.tasks(t)) for t in range(last + 1)], policies])
+    name = run_hash(last)
     summary = summarize(name, params.environment, params.seed, params.iterations, params.report, params.evaluate)
     files, weak = write(summary, params.report.traces)
     with start(
@@ -38,7 +37,9 @@ def main(params: Params) -> None:
         for trajectory in weak:
             pipeline.trace(asdict(trajectory))
         holder = summary.champion.policy
-        pipeline.challenge(gate(holder, policies[holder], params.report, params.evaluate, params.seed).as_dict())
+        pipeline.challenge(
+            gate(holder, policy_hash(Paths.policy(holder)), params.report, params.evaluate, params.seed).as_dict()
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 """Stage `validate`: Great Expectations over the dataset of the next iteration, the old one plus what was accepted.
 
-Writes data/next/tasks.jsonl, and data/next/validation with report.md, quarantine.jsonl, metrics.json and Data Docs.
-A critical failure stops the pipeline; the report is written all the same.
+Writes data/next/tasks.jsonl, and data/next/validation with report.md, quarantine.jsonl and metrics.json. A critical failure
+stops the pipeline; the report is written all the same. Data Docs go to data/next/data_docs, which is no output: their
+pages hold the time.
 """
+
+import shutil
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects, read_tasks, write_jsonl
@@ -19,8 +22,9 @@ def main(params: Params, t: int) -> None:
     sources = [Paths.tasks(t), Paths.verified(t) / "accepted.jsonl"]
     rows = [value for source in sources for _, value in read_jsonl_objects(source)]
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
-    folder = Paths.validation(t + 1)
-    found = validate(rows, environment, panels, params.validate_, params.verify.near_duplicate, folder / "data_docs")
+    folder, docs = Paths.validation(t + 1), Paths.data(t + 1) / "data_docs"
+    shutil.rmtree(docs, ignore_errors=True)
+    found = validate(rows, environment, panels, params.validate_, params.verify.near_duplicate, docs)
     write(folder, found, f"Dataset {t + 1} of {params.environment}")
     if (broken := found.critical) is not None:
         raise CoevolveError(

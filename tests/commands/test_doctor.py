@@ -3,12 +3,15 @@
 import argparse
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from coevolve.commands.doctor import run
 from coevolve.commands.profile import apply
+from coevolve.core.arithmetic import CHOICE, able, in_effect
 from tests import ROOT
 from tests.endpoint.proxy import proxy
 
@@ -62,3 +65,15 @@ def test_a_tracking_server_that_is_down(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     code, lines = said(params, capsys)
     assert code == 1 and "does not answer" in lines["mlflow"]
+
+
+@pytest.mark.skipif(not able(), reason="this machine has no part in the shared arithmetic")
+def test_whether_this_machine_computes_as_others_do(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, lines = said(params, capsys)
+    assert lines["arithmetic"].split()[1] == ("ok" if in_effect().shared else "-")
+    command = [sys.executable, "-c", "from coevolve.cli import main; main()", "doctor", "--params", str(params)]
+    environment = {**os.environ, CHOICE: "native"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    line, remedy = done.stdout[done.stdout.index("\narithmetic") :].splitlines()[1:3]
+    assert line.split()[1:3] == ["-", "native"] and "other bytes than elsewhere" in line
+    assert remedy.strip() == f"unset {CHOICE}"

@@ -73,5 +73,5 @@ class Paths:
 
     @staticmethod
     def validation(t: int) -> Path:
-        """Folder with report.md, quarantine.jsonl, metrics.json and Data Docs of the dataset of t."""
+        """Folder with report.md, quarantine.jsonl and metrics.json of the dataset of t."""
         return Paths.data(t) / "validation"

@@ -22,7 +22,7 @@ from coevolve.stages.evaluate import summary as evaluated
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.view import gather
-from coevolve.stages.report.summary import Summary, summarize
+from coevolve.stages.report.summary import Summary, run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, curve, table
 from coevolve.stages.report.tables import metrics as metrics_of
 from coevolve.stages.report.write import weakest
@@ -98,6 +98,28 @@ def test_a_summary_is_read_back_as_it_was(params: Params, run: Path) -> None:
     assert parse(Summary, read_json(run / "summary.json"), "summary.json") == made
     with pytest.raises(CoevolveError, match=r"old.json: run: Field required; expected a Summary record"):
         parse(Summary, {"environment": "miniworld", "policies": []}, "old.json")
+
+
+def test_a_run_says_by_which_arithmetic_it_was_computed(params: Params, run: Path) -> None:
+    assert "Run 0123, computed by unknown" in table(summed(params))
+    for t, name in enumerate(("shared", "native 12: other", "shared")):
+        write_summary(StageSummary("train", t, {}, arithmetic=name))
+    assert "Run 0123, computed by shared; native 12: other\n" in table(summed(params))
+
+
+def test_a_runs_hash_is_of_its_datasets_and_policies_alone(run: Path) -> None:
+    for t in range(2):
+        write_json(Paths.policy(t) / "config.json", {"t": t})
+    found = run_hash(1)
+    write_json(Path("scratch/seconds.jsonl"), {"stage": "train/0", "seconds": 1.0})
+    write_summary(StageSummary("train", 0, {"seconds": 2.0}))
+    assert run_hash(1) == found
+    for file in (Paths.tasks(0), Paths.tasks(1), Paths.policy(0) / "config.json", Paths.policy(1) / "config.json"):
+        before = file.read_bytes()
+        file.write_bytes(before + b"\n")
+        assert run_hash(1) != found
+        file.write_bytes(before)
+    assert run_hash(1) == found
 
 
 def test_the_curve_has_a_line_for_every_policy_and_panel(params: Params, run: Path) -> None:

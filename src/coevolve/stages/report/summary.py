@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import parse, read_json
 from coevolve.core.outcomes import PanelMetrics
 from coevolve.core.params import Evaluate, Iteration, Report
@@ -71,6 +72,12 @@ class Summary:
     def tasks(self) -> list[Number]:
         """How many there are in each dataset."""
         return [self.figure(TASKS, t) or 0 for t in range(self.last + 1)]
+
+
+def run_hash(last: int) -> str:
+    """Of all datasets and policies, up to ``last``: two runs that made the same have the same."""
+    made = [[file_hash(Paths.tasks(t)), policy_hash(Paths.policy(t))] for t in range(last + 1)]
+    return content_hash(made)
 
 
 def summarize(
