@@ -3,8 +3,9 @@
 Logs a run to MLflow and registers the policy as a version of `coevolve-policy`.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
+from coevolve.core.arithmetic import in_effect
 from coevolve.core.io import read_tasks, write_json, write_jsonl
 from coevolve.core.outcomes import OUTCOMES, metrics
 from coevolve.core.params import Params
@@ -32,7 +33,7 @@ def main(params: Params, t: int) -> None:
         found = metrics(outcomes, config, params.seed)
         write_jsonl(folder / OUTCOMES, outcomes)
         write_json(folder / "metrics.json", {panel: asdict(one) for panel, one in found.items()})
-        write_summary(summary(t, found))
+        write_summary(replace(summary(t, found), arithmetic=in_effect().name))
         figures = {
             f"{panel}/{key}": getattr(one, key) for panel, one in found.items() for key in ("success", "score", "turns")
         }

@@ -23,7 +23,9 @@ def main(params: Params) -> None:
     name = content_hash([[file_hash(Paths.tasks(t)) for t in range(last + 1)], policies])
     summary = summarize(name, params.environment, params.seed, params.iterations, params.report, params.evaluate)
     files, weak = write(summary, params.report.traces)
-    with start(params.tracking, "pipeline", {"coevolve.run": summary.run}) as pipeline:
+    with start(
+        params.tracking, "pipeline", {"coevolve.run": summary.run, "coevolve.arithmetic": summary.arithmetic}
+    ) as pipeline:
         pipeline.params(plain(params))
         pipeline.dataset(Paths.tasks(summary.last), "result")
         pipeline.metrics(metrics(summary))

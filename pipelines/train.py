@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from coevolve.core import launch
+from coevolve.core.arithmetic import in_effect
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.imports import digest
 from coevolve.core.io import read_jsonl_objects, read_tasks
@@ -29,9 +30,11 @@ def main(params: Params, t: int) -> int:
     tasks = read_tasks(Paths.tasks(t), params.environment)
     settings = Settings(params.train, params.policy, params.launch, params.grpo)
     inputs = [params.seed, t, *(section.model_dump() for section in vars(settings).values())]
-    # what another code, environment, dataset or parent left half-done is not gone on with
+    # what another code, arithmetic, environment, dataset or parent left half-done is not gone on with
     files = map(file_hash, (Paths.environment, Paths.tasks(t)))
-    fingerprint = content_hash([*inputs, digest(Path(__file__).resolve()), *files, policy_hash(Paths.policy(t))])
+    fingerprint = content_hash(
+        [*inputs, in_effect().name, digest(Path(__file__).resolve()), *files, policy_hash(Paths.policy(t))]
+    )
     place = scratch() / "train" / fingerprint
     job = Job(
         iteration=t,
@@ -66,7 +69,8 @@ def _learn(settings: Settings, environment: Environment, job: Job, tracking: Tra
         learn(settings, environment, job, lambda step, figures: tracked.metrics(figures, step) if tracked else None)
     if launch.is_main():
         steps = [row for _, row in read_jsonl_objects(job.metrics)]
-        write_summary(summary(job.iteration, steps, settings.train.group_size))
+        took = summary(job.iteration, steps, settings.train.group_size)
+        write_summary(replace(took, arithmetic=in_effect().name))
     return 0
 
 

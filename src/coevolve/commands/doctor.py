@@ -41,7 +41,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     params = load(args.params)
     broken = 0
-    for check in (_python, _torch, _packages, _disk, _environments, _policy, _endpoint, _mlflow, _wandb, _dvc):
+    for check in (
+        _python,
+        _torch,
+        _arithmetic,
+        _packages,
+        _disk,
+        _environments,
+        _policy,
+        _endpoint,
+        _mlflow,
+        _wandb,
+        _dvc,
+    ):
         for finding in _found(check, params):
             broken += finding.state == BROKEN
             print(f"{finding.name:14s} {finding.state:7s} {finding.text}", flush=True)
@@ -94,6 +106,22 @@ def _torch(params: Params) -> Iterator[Finding]:
     if torch.cuda.device_count() < params.launch.processes:
         remedy = f"set launch.processes to {torch.cuda.device_count()}"
         yield Finding("launch", BROKEN, f"{params.launch.processes} processes, a GPU each, are asked for", remedy)
+
+
+def _arithmetic(params: Params) -> Iterator[Finding]:
+    from coevolve.core.arithmetic import CHOICE, NATIVE, VARIABLES, able, in_effect
+
+    found = in_effect()
+    if found.shared:
+        yield Finding("arithmetic", WORKS, f"{found.name}: the same bytes as on every machine that says so")
+        return
+    text = f"{found.name}: other bytes than elsewhere"
+    theirs = [CHOICE] if os.environ.get(CHOICE) == NATIVE else []
+    theirs += [name for name, value in VARIABLES.items() if os.environ.get(name, value) != value]
+    remedy = (
+        f"unset {' '.join(theirs)}" if able() and theirs else "docs/experiments/reproducibility.md says how far apart"
+    )
+    yield Finding("arithmetic", ABSENT, text, remedy)
 
 
 def _packages(params: Params) -> Iterator[Finding]:

@@ -47,7 +47,7 @@ def closure(start: Path, source: Path = SOURCE, without: Collection[str] = CARRI
     Files of ``without`` are left out, with what only they import; ``start`` itself is left out as well.
     """
     found: set[str] = set()
-    left = [start]
+    left = [start, source / PACKAGE / "__init__.py"]  # which runs before anything else of the package
     while left:
         for name in _needed(left.pop(), source):
             if name not in found and name not in without:

@@ -19,6 +19,7 @@ class StageSummary:
     ``figures`` are None where there is nothing to measure them on. Whole numbers are counts, which add up over
     iterations. ``columns`` of them stand in the table that ends a run, ``costs`` add up to the run's budget, and
     ``plots`` are curves over the iterations, those under one title in one chart. ``notes`` are what needs a look.
+    ``arithmetic`` is by which a model computed (``coevolve.core.arithmetic``), where one did.
     """
 
     stage: str
@@ -28,6 +29,7 @@ class StageSummary:
     costs: list[str] = field(default_factory=list)
     plots: Mapping[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    arithmetic: str = ""
     schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:

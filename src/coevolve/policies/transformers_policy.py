@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from coevolve.core.arithmetic import settle
 from coevolve.core.errors import CoevolveError
 from coevolve.policies.cache import growing_cache
 from coevolve.policies.policy import Conversation, Reply
@@ -35,7 +36,7 @@ def load(
     from coevolve.policies.pretrained import resolve
 
     logging.disable_progress_bar()
-    torch.set_num_threads(threads)
+    settle(threads)
     source = resolve(Path(path))
     more = {"quantization_config": _four_bits()} if quantize == "4bit" else {}
     try:

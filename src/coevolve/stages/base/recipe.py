@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from coevolve.core.arithmetic import settle
 from coevolve.core.params import Base
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
@@ -25,7 +26,7 @@ def make(config: Base, folder: Path) -> None:
     """Train the tiny policy by ``config`` and save it to ``folder`` as a transformers model directory."""
     import torch
 
-    torch.set_num_threads(1)
+    settle(threads=1)
     tokenizer = build(*Miniworld.lexicon())
     torch.manual_seed(config.seed)
     model = _model(config, tokenizer)

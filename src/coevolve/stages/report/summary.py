@@ -15,14 +15,16 @@ from coevolve.stages.report.graph import summaries
 ALMOST_NOTHING = 0.05  # success below which a policy is said to solve almost nothing
 
 SUMMARY = Paths.report / "summary.json"
+UNKNOWN = "unknown"
 
 Number = int | float
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What SUMMARY holds. ``run`` names the run, ``policies`` are, by policy, what each does on the panels, ``stages``
-    what the stages say, in the order of the graph, ``budget`` what they took together, ``notes`` what needs a look."""
+    """What SUMMARY holds. ``run`` is a hash of its datasets and policies, ``policies`` are, by policy, what each does on the
+    panels, ``stages`` what the stages say, in the order of the graph, ``budget`` what they took together, ``arithmetic`` by
+    which they computed, ``notes`` what needs a look."""
 
     run: str
     environment: str
@@ -30,6 +32,7 @@ class Summary:
     confidence: float
     champion: Champion
     budget: dict[str, Number]
+    arithmetic: str = UNKNOWN
     notes: list[str] = field(default_factory=list)
     policies: list[dict[str, PanelMetrics]] = field(default_factory=list)
     stages: list[StageSummary] = field(default_factory=list)
@@ -87,6 +90,7 @@ def summarize(
         confidence=evaluate.confidence,
         champion=champion(report, evaluate, seed, last),
         budget=_budget(stages),
+        arithmetic="; ".join(dict.fromkeys(one.arithmetic for one in stages if one.arithmetic)) or UNKNOWN,
         notes=[*_weak(policies), *(f"Iteration {one.iteration}: {note}." for one in stages for note in one.notes)],
         policies=policies,
         stages=stages,

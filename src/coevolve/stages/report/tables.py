@@ -36,6 +36,7 @@ def table(summary: Summary) -> str:
     lines.append("Budget: " + ", ".join(f"{number(value)} {name}" for name, value in summary.budget.items()))
     lines.extend(_bill(summary))
     lines.extend(summary.notes)
+    lines.append(f"Run {summary.run}, computed by {summary.arithmetic}")
     lines.append("Look on: `make ui` (MLflow), report/index.html, data/*/validation/report.md, `dvc exp show`")
     return "\n".join(lines)
 
