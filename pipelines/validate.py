@@ -20,7 +20,7 @@ def main(params: Params, t: int) -> None:
     rows = [value for source in sources for _, value in read_jsonl_objects(source)]
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
     folder = Paths.validation(t + 1)
-    found = validate(rows, environment, panels, params.validate_, params.verify.near_duplicate, folder / "data_docs")
+    found = validate(rows, environment, panels, params.validate_, params.verify.near_duplicate, Paths.data_docs(t + 1))
     write(folder, found, f"Dataset {t + 1} of {params.environment}")
     if (broken := found.critical) is not None:
         raise CoevolveError(
