@@ -1,6 +1,6 @@
 """Stage `validate`: Great Expectations over the dataset of the next iteration, the old one plus what was accepted.
 
-Writes data/next/tasks.jsonl, and data/next/validation with report.md, quarantine.jsonl, metrics.json and Data Docs.
+Writes data/next/tasks.jsonl, and data/next/validation with report.md, quarantine.jsonl, metrics.json; Data Docs go to data/next/data_docs.
 A critical failure stops the pipeline; the report is written all the same.
 """
 
