@@ -54,7 +54,7 @@ repro: install
 	@$(BIN)/coevolve summary
 
 test: develop environments
-	COEVOLVE_REQUIRE_BFCL=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations 25
+	COEVOLVE_REQUIRE_BFCL=1 $(BIN)/python -m pytest -n $(JOBS) --no-loadscope-reorder --durations 25
 
 # environments with virtual environments of their own, in scratch/environments
 environments: install

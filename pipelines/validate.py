@@ -1,8 +1,7 @@
 """Stage `validate`: Great Expectations over the dataset of the next iteration, the old one plus what was accepted.
 
-Writes data/next/tasks.jsonl, and data/next/validation with report.md, quarantine.jsonl and metrics.json. A critical failure
-stops the pipeline; the report is written all the same. Data Docs go to data/next/data_docs, which is no output: their
-pages hold the time.
+Writes data/next/tasks.jsonl, and data/next/validation with report.md, quarantine.jsonl, metrics.json; Data Docs go to data/next/data_docs.
+A critical failure stops the pipeline; the report is written all the same.
 """
 
 import shutil
@@ -22,8 +21,8 @@ def main(params: Params, t: int) -> None:
     sources = [Paths.tasks(t), Paths.verified(t) / "accepted.jsonl"]
     rows = [value for source in sources for _, value in read_jsonl_objects(source)]
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
-    folder, docs = Paths.validation(t + 1), Paths.data(t + 1) / "data_docs"
-    shutil.rmtree(docs, ignore_errors=True)
+    folder, docs = Paths.validation(t + 1), Paths.data_docs(t + 1)
+    shutil.rmtree(docs, ignore_errors=True)  # it keeps a page of every run
     found = validate(rows, environment, panels, params.validate_, params.verify.near_duplicate, docs)
     write(folder, found, f"Dataset {t + 1} of {params.environment}")
     if (broken := found.critical) is not None:

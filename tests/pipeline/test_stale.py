@@ -32,7 +32,7 @@ def test_another_line_of_success_is_seen_by_all_that_count_successes(project: Pr
     with changed(project, "src/coevolve/core/success.py", "SUCCESS_THRESHOLD = 0.5", "SUCCESS_THRESHOLD = 0.9"):
         found = stale(project)
     assert found >= {"train", "signals", "explore", "verify", "watch", "evaluate_base", "evaluate", "report"}
-    assert not found & {"tasks", "synthesize", "validate"}
+    assert not found & {"tasks", "validate"}
 
 
 def test_another_reward_is_seen_by_all_that_play(project: Project) -> None:

@@ -75,3 +75,8 @@ class Paths:
     def validation(t: int) -> Path:
         """Folder with report.md, quarantine.jsonl and metrics.json of the dataset of t."""
         return Paths.data(t) / "validation"
+
+    @staticmethod
+    def data_docs(t: int) -> Path:
+        """Great Expectations' own pages of the dataset of t: for people alone and no output, since they hold the time of day."""
+        return Paths.data(t) / "data_docs"

@@ -1,6 +1,7 @@
 """DVC's queue of experiments, kept going until each of them has ended."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.processes import VARIABLE, available
 
 POLL = 10.0  # seconds between looks at the queue
 PATIENCE = 3  # looks in a row at too few workers, before others are started: a worker may be slow to answer
@@ -78,7 +80,10 @@ def _start(wanted: Mapping[str, Mapping[str, Any]], jobs: int) -> set[str]:
             _dvc("exp", "run", "--queue", "-n", name, *settings)
     # not captured: the workers would hold the pipe open until the last task has ended
     command = [sys.executable, "-m", "dvc", "queue", "start", "-j", str(jobs)]
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    shared = {VARIABLE: str(max(available() // jobs, 1))}  # the cores, among the experiments at once
+    subprocess.run(
+        command, env={**os.environ, **shared}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True
+    )
     return {row.id for row in rows if row.name in wanted and (row.id in dead or row.status not in WAITING)}
 
 
