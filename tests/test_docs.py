@@ -26,7 +26,7 @@ INLINE = re.compile(r"`([^`\n]+)`")
 COMMAND = re.compile(r"(?:^|[;|&(] *)(?:[A-Z_]+=\S+ )*(coevolve|make|dvc) (.*)")
 KEY = re.compile(r"([a-z_]+(?:\.[a-z_]+)+)(?:: .*)?")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
-ENTRY = re.compile(r"^\| .+ \| `([\w/.]+)` \| `(\w+)` \|$", re.MULTILINE)  # of "where is what"
+ENTRY = re.compile(r"^\| .+ \| `([\w/]+\.\w+)` \| `(\w+)` \|$", re.MULTILINE)  # of "where is what"
 DEFINED = re.compile(
     r"`([\w/]+/\w+\.py)`\s+\(`(?:\w+\.)?(\w+)`\)|`(?:\w+\.)?(\w+)`\s+\(`([\w/]+/\w+\.py)`\)"
 )  # FILE (NAME), and the reverse
