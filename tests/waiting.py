@@ -4,7 +4,7 @@ import socket
 import time
 from collections.abc import Callable
 
-PATIENCE = 1800.0  # seconds
+PATIENCE = 900.0  # seconds
 
 
 def until(reached: Callable[[], object], what: str) -> None:

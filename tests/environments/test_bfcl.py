@@ -217,6 +217,6 @@ def test_schemas_are_json_schemas() -> None:
 
 
 def test_missing_installation_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coevolve.environments.bfcl.bfcl_environment.data.find_spec", lambda name: None)
+    monkeypatch.setattr("coevolve.environments.bfcl.data.find_spec", lambda name: None)
     with pytest.raises(CoevolveError, match="coevolve env install bfcl"):
         make("bfcl")

@@ -8,15 +8,20 @@ It is called here and not by `torchrun` or `accelerate launch` in dvc.yaml: thos
 lines of traceback and exit code 1; and accelerate's launcher for CPUs needs mpirun, or starts one process and says nothing.
 """
 
+import fcntl
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.params import Launch
+from coevolve.core.scratch import scratch
 
 MACHINE = "COEVOLVE_MACHINE"
 FOLDER = "COEVOLVE_SCRATCH_FOLDER"  # from a launcher to the processes that it starts
+EXTENSIONS = "TORCH_EXTENSIONS_DIR"
 
 
 def world_size() -> int:
@@ -75,10 +80,40 @@ def spawn(config: Launch, *command: str, folder: Path | None = None) -> int:
     os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")  # torch's and DeepSpeed's, from every process
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     try:
-        elastic_launch(layout, sys.executable)("-u", *command)
+        with _compiled():
+            elastic_launch(layout, sys.executable)("-u", *command)
     except ChildFailedError as failed:
         codes = [failure.exitcode for failure in failed.failures.values()]
         return next((code for code in codes if code > 0), 1)
     except SignalException:
         raise KeyboardInterrupt from None
     return 0
+
+
+@contextmanager
+def _compiled() -> Iterator[None]:
+    """Where processes keep what PyTorch compiles for them (DeepSpeed's operators).
+
+    A build that was killed leaves a lock for which PyTorch waits without end. Every launch holds the folder's flock,
+    shared; who gets it alone knows that nobody builds, and takes such locks away. A folder that was set already is
+    another's, and left as it is.
+    """
+    if EXTENSIONS in os.environ:
+        yield
+        return
+    folder = scratch() / "extensions"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".launches").open("w") as launches:
+        try:
+            fcntl.flock(launches, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass
+        else:
+            for left in folder.glob("*/lock"):
+                left.unlink()
+        fcntl.flock(launches, fcntl.LOCK_SH)
+        os.environ[EXTENSIONS] = str(folder)
+        try:
+            yield
+        finally:
+            del os.environ[EXTENSIONS]

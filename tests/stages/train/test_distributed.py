@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from tests.waiting import PATIENCE, free_port, until
 # DeepSpeed's CPU back end compiles an operator when it is first used
 DEEPSPEED = find_spec("deepspeed") is not None and shutil.which("g++") is not None
 
+STARTED: list["subprocess.Popen[str]"] = []
+
 
 def launching(launch: dict[str, object], *command: str, machine: int = 0) -> "subprocess.Popen[str]":
     """A process that launches ``command`` as stages are launched, with this in the section `launch`."""
@@ -37,7 +40,7 @@ def launching(launch: dict[str, object], *command: str, machine: int = 0) -> "su
         config = load(Path({str(ROOT / "params.yaml")!r})).launch.model_copy(update={launch!r})
         guard(lambda: launch.spawn(config, *sys.argv[1:]))
     """)
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", code, *command],
         cwd=ROOT,
         env={**os.environ, "COEVOLVE_MACHINE": str(machine)},
@@ -45,6 +48,16 @@ def launching(launch: dict[str, object], *command: str, machine: int = 0) -> "su
         stderr=subprocess.PIPE,
         text=True,
     )
+    STARTED.append(process)
+    return process
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    """Whatever a test makes of what it started, nothing of it runs on."""
+    yield
+    while STARTED:
+        STARTED.pop().terminate()
 
 
 def training(folder: Path, machine: int = 0, **settings: dict[str, object]) -> "subprocess.Popen[str]":
@@ -147,6 +160,36 @@ def test_an_error_in_a_process_is_one_line_and_ends_all(tmp_path: Path) -> None:
     assert [line for line in err.splitlines() if "error:" in line] == ["error: rank 1 does not like it"]
     assert "Traceback" not in err
     assert left(tmp_path) == []
+
+
+COMPILING = """
+import os, pathlib, sys
+(pathlib.Path(os.environ["TORCH_EXTENSIONS_DIR"]) / sys.argv[1] / "lock").exists() and sys.exit(3)
+"""
+HOLDING = """
+import pathlib, sys, threading
+here = pathlib.Path(sys.argv[1])
+(here / "begun").touch()
+while not (here / "end").exists():
+    threading.Event().wait(0.05)
+"""
+
+
+def test_the_lock_of_a_build_that_was_killed_is_taken_away_and_that_of_one_under_way_is_not(tmp_path: Path) -> None:
+    build = ROOT / "scratch/extensions" / f"test_{os.getpid()}"
+    build.mkdir(parents=True)
+    try:
+        (build / "lock").touch()
+        code, err = finished(launching({}, "-c", COMPILING, build.name))
+        assert code == 0, err[-3000:]
+        other = launching({}, "-c", HOLDING, str(tmp_path))
+        until((tmp_path / "begun").exists, "the other launch has not begun")
+        (build / "lock").touch()
+        assert finished(launching({}, "-c", COMPILING, build.name))[0] == 3, "it may be the other's"
+        (tmp_path / "end").touch()
+        assert finished(other)[0] == 0
+    finally:
+        shutil.rmtree(build)
 
 
 def left(folder: Path) -> list[str]:
