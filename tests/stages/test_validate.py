@@ -92,3 +92,16 @@ def test_an_expectation_that_breaks_fails_the_whole_file(monkeypatch: pytest.Mon
     assert critical is not None
     assert critical.expectation.name == "breaks"
     assert critical.error
+
+
+def test_data_docs_show_what_a_file_says_and_run_none_of_it(tmp_path: Path) -> None:
+    payload = "<script>alert('{}')</script><img src=x onerror=alert(1)>"
+    rows = [
+        *GOOD,
+        *(changed(**{key: payload.format(key)}) for key in GOOD[0]),
+        changed(tags=[payload], turns=[payload], reference=[[{"name": payload, "arguments": {payload: payload}}]]),
+    ]
+    judged(rows, tmp_path / "docs")
+    pages = [file.read_text(encoding="utf-8") for file in (tmp_path / "docs").rglob("*.html")]
+    assert any("alert(" in page for page in pages), "they show it"
+    assert not any("<script>alert(" in page or "<img src=x" in page for page in pages)
