@@ -6,6 +6,7 @@ from typing import Any
 
 from coevolve.core.concurrency import in_order
 from coevolve.core.errors import CoevolveError
+from coevolve.core.foreign import loads
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import ToolCall
 from coevolve.endpoint.client import Answer, Ask, Endpoint, Exhausted, Failed
@@ -96,8 +97,8 @@ def _message(answer: Answer, calls: Sequence[RawCall], turn: int) -> dict[str, A
 def _object(arguments: str) -> dict[str, Any] | None:
     """The JSON object of a call's arguments; None if it is none."""
     try:
-        value = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
+        value = loads(arguments or "{}")
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 
