@@ -48,8 +48,8 @@ def quoted_lines(texts: Iterable[str]) -> str:
 
 def quoted_call(name: str, arguments: Mapping[str, Any]) -> str:
     """A call as `name({...})`; what is no name, or too long, is a JSON string."""
-    told = _inert(json.dumps(arguments, ensure_ascii=False))
-    return f"{quoted_name(name)}({told if len(told) <= ARGUMENTS else quoted(told, ARGUMENTS)})"
+    told = json.dumps(arguments, ensure_ascii=False)
+    return f"{quoted_name(name)}({_inert(told) if len(told) <= ARGUMENTS else quoted(told, ARGUMENTS)})"
 
 
 def quoted_name(name: str) -> str:
