@@ -213,6 +213,7 @@ class Watch(Section):
     drift: Limit
     zero_variance: Limit
     regressions: Limit
+    environment_failed: Limit
 
 
 class Evaluate(Section):
