@@ -7,12 +7,13 @@ import json
 from typing import Any
 from urllib.parse import urlsplit
 
-DEPTH = 64  # levels of JSON; deeper than any call or schema, and far from where Python's own recursion ends
+from coevolve.core.calls import DEPTH, writable
+
 URL = "expected http://HOST/PATH or https://HOST/PATH, without a user, a key, a query or white space in it"
 
 
 def loads(text: str | bytes) -> Any:
-    """The JSON value, its text made ``whole``; whatever is none, or nested too deep, is a ValueError of one line."""
+    """The JSON value, its text made ``writable``; whatever is none, or nested too deep, is a ValueError of one line."""
     if isinstance(text, bytes):
         text = text.decode("utf-8-sig", "replace")
     try:
@@ -22,30 +23,21 @@ def loads(text: str | bytes) -> Any:
 
 
 def sound(value: Any, left: int = DEPTH) -> Any:
-    """A JSON value with its text made ``whole``; a ValueError if it is nested too deep."""
+    """A JSON value with its text made ``writable``; a ValueError if it is nested too deep."""
     if isinstance(value, str):
-        return whole(value)
+        return writable(value)
     if isinstance(value, list | dict) and left == 0:
         raise ValueError(f"nested deeper than {DEPTH} levels")
     if isinstance(value, list):
         return [sound(one, left - 1) for one in value]
     if isinstance(value, dict):
-        return {whole(key): sound(one, left - 1) for key, one in value.items()}
+        return {writable(key): sound(one, left - 1) for key, one in value.items()}
     return value
-
-
-def whole(text: str) -> str:
-    """``text`` as UTF-8 can hold it: half of a surrogate pair, which JSON can spell and no file can hold, becomes U+FFFD."""
-    try:
-        text.encode()
-        return text
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def one_line(text: str, limit: int = 200) -> str:
     """``text`` for an error: one line of at most ``limit`` characters, without what would steer a terminal."""
-    line = " ".join(whole(text[: 8 * limit]).split())
+    line = " ".join(writable(text[: 8 * limit]).split())
     return "".join(sign if sign.isprintable() else "?" for sign in line)[:limit]
 
 

@@ -221,6 +221,7 @@ class Watch(Section):
     drift: Limit
     zero_variance: Limit
     regressions: Limit
+    environment_failed: Limit
 
 
 class Evaluate(Section):

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from coevolve.core.calls import DEPTH
 from coevolve.core.errors import CoevolveError
-from coevolve.core.foreign import DEPTH, one_line, sound
+from coevolve.core.foreign import one_line, sound
 from coevolve.core.hashing import content_hash
 from coevolve.core.params import EndpointSection
 from coevolve.core.scratch import scratch

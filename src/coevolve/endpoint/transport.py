@@ -14,8 +14,9 @@ from typing import Any
 
 import httpx
 
+from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
-from coevolve.core.foreign import URL, base_url, loads, one_line, whole
+from coevolve.core.foreign import URL, base_url, loads, one_line
 from coevolve.endpoint.exchange import Exchange, Lost, Response
 from coevolve.endpoint.messages import Answer, Ask, RawCall
 from coevolve.endpoint.secret import Secret
@@ -179,7 +180,7 @@ class Transport:
 
     def _words(self, text: str, limit: int = 200) -> str:
         """The server's words for an error: one line, without the key."""
-        return one_line(self.clean(whole(text[:LOOKED_AT])), limit)
+        return one_line(self.clean(writable(text[:LOOKED_AT])), limit)
 
 
 def _unsupported(text: str) -> bool:
