@@ -179,7 +179,8 @@ def _policy(params: Params) -> Iterator[Finding]:
 
 
 def _endpoint(params: Params) -> Iterator[Finding]:
-    from coevolve.endpoint.transport import Transport, key_of
+    from coevolve.endpoint.secret import key_of
+    from coevolve.endpoint.transport import Transport
 
     config = params.endpoint
     asked = "endpoint" in (params.explore.explorer, params.synthesize.synthesizer) and config.replay is None

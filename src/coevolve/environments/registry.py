@@ -13,6 +13,9 @@ BUILT_IN = {
     "miniworld": "coevolve.environments.miniworld.miniworld_environment:Miniworld",
     "sql": "coevolve.environments.sql.sql_environment:SQL",
 }
+# Run in workers of this Python, since a call can hold the interpreter's lock: a process can be killed. Each call is limited
+# in seconds (they take microseconds), and the process in memory.
+GUARDED = {"bfcl": (10.0, 4 << 30)}
 BASE = f"{Environment.__module__}.{Environment.__name__}"
 
 
@@ -25,6 +28,11 @@ def names() -> list[str]:
 
 def make(name: str) -> Environment:
     """The environment called ``name``; an unknown one is a CoevolveError that lists the known."""
+    if name in GUARDED:
+        from coevolve.environments.worker import WorkerEnvironment
+
+        seconds, memory = GUARDED[name]
+        return WorkerEnvironment(name, BUILT_IN[name], seconds=seconds, memory=memory)
     if name in BUILT_IN:
         return make_from(BUILT_IN[name])
     from coevolve.environments.hosted import HOSTED, make_hosted
