@@ -67,4 +67,4 @@ class Index:
 
 def _order(shingle: str) -> bytes:
     """Spreads shingles evenly; any fixed order is right."""
-    return hashlib.blake2b(shingle.encode(), digest_size=8).digest()
+    return hashlib.blake2b(shingle.encode("utf-8", "surrogatepass"), digest_size=8).digest()

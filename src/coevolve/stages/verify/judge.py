@@ -13,7 +13,7 @@ from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
-from coevolve.core.io import missing
+from coevolve.core.io import missing, storable
 from coevolve.core.processes import WorkerDied, Workers
 from coevolve.core.records import Candidate, Gate, Verdict
 from coevolve.core.stage_summary import ACCEPTED, StageSummary
@@ -130,9 +130,9 @@ class Judge:
                 gates.append(Gate("readable", True))
                 _extend(gates, environment_gates(self._environment, candidate) if self._enabled else _unasked())
         except CoevolveError as error:
-            gates.append(Gate(GATES[len(gates)], False, str(error)[:300]))
+            gates.append(Gate(GATES[len(gates)], False, storable(str(error)[:300])))
         except (Exception, RecursionError) as error:  # an environment that breaks on a candidate rejects it
-            gates.append(Gate(GATES[len(gates)], False, f"{type(error).__name__}: {error}"[:300]))
+            gates.append(Gate(GATES[len(gates)], False, storable(f"{type(error).__name__}: {error}"[:300])))
         if candidate is None:
             return Verdict(_name(line), None, False, gates), None
         return Verdict(candidate.candidate_id, candidate.task.task_id, _passed(gates), gates), candidate.task
@@ -163,10 +163,13 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a candidates file, readable or not; blank ones are skipped."""
+    """The lines of a candidates file, readable or not; blank ones are skipped.
+
+    Bytes that are no UTF-8 become what is no text either, so that the gate `readable` sees them.
+    """
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return [line.rstrip("\n") for line in file if line.strip()]
+        with path.open("rb") as file:
+            return [line.rstrip(b"\r\n").decode(errors="surrogateescape") for line in file if line.strip()]
     except FileNotFoundError:
         raise missing(path) from None
 
