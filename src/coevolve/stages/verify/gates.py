@@ -16,7 +16,7 @@ from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall, task_id_of
 from coevolve.environments.environment import Environment, Session
-from coevolve.stages.verify.library import Library
+from coevolve.stages.verify.library import Effect, Library
 
 GATES = (
     "readable",
@@ -203,11 +203,13 @@ def _collateral(session: Session, candidate: Candidate, changed: Sequence[bool])
     return Gate("collateral", True)
 
 
-def library_gates(library: Library, task: Task) -> Iterator[Gate]:
-    """The last three, in order."""
+def library_gates(
+    library: Library, task: Task, effect: Effect | None = None, environment: Environment | None = None
+) -> Iterator[Gate]:
+    """The last three, in order; ``effect`` is what ``environment`` says that the task is, if it was asked."""
     kind = library.duplicate(task)
     yield Gate("duplicate", kind is None, f"the same as an {kind} task" if kind else "")
     near = library.nearest(task)
     yield Gate("near_duplicate", near is None, f"{near[1]:.2f} like task {near[0]}" if near else "")
-    panel = library.panel(task)
+    panel = library.panel(task, effect, environment)
     yield Gate("panel_overlap", panel is None, f"overlaps panel {panel}" if panel else "")
