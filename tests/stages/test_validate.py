@@ -120,3 +120,16 @@ def test_any_json_value_is_quarantined_and_none_ends_it(rows: list[Any]) -> None
         assert len((Path(folder) / "quarantine.jsonl").read_bytes().splitlines()) == len(strange)
     assert [task.task_id for task in found.tasks] == [row["task_id"] for row in GOOD]
     assert [row["row"] for row in found.quarantine] == list(range(40, 40 + len(strange)))
+
+
+def test_data_docs_show_what_a_file_says_and_run_none_of_it(tmp_path: Path) -> None:
+    payload = "<script>alert('{}')</script><img src=x onerror=alert(1)>"
+    rows = [
+        *GOOD,
+        *(changed(**{key: payload.format(key)}) for key in GOOD[0]),
+        changed(tags=[payload], turns=[payload], reference=[[{"name": payload, "arguments": {payload: payload}}]]),
+    ]
+    judged(rows, tmp_path / "docs")
+    pages = [file.read_text(encoding="utf-8") for file in (tmp_path / "docs").rglob("*.html")]
+    assert any("alert(" in page for page in pages), "they show it"
+    assert not any("<script>alert(" in page or "<img src=x" in page for page in pages)

@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,7 +169,10 @@ def validate(
 def describe(
     rows: Sequence[Any], environment: Environment, panels: Mapping[str, Sequence[Task]], near_duplicate: float
 ) -> "pd.DataFrame":
-    """A row of plain facts for each row of the file; this is what expectations look at."""
+    """A row of plain facts for each row of the file; this is what expectations look at.
+
+    Texts of the file's own are escaped, since Data Docs put values into their HTML as they are.
+    """
     import pandas as pd
 
     known = {schema["function"]["name"] for schema in environment.tools()}
@@ -187,9 +191,9 @@ def describe(
         described.append(
             {
                 "follows_schema": task is not None,
-                "task_id": name if isinstance(name, str) else None,
-                "environment": str(record.get("environment")),
-                "schema_version": version if isinstance(version, int) else None,
+                "task_id": escape(name) if isinstance(name, str) else None,
+                "environment": escape(str(record.get("environment"))),
+                "schema_version": version if isinstance(version, int) else escape(str(version)),
                 "characters": max((len(turn) for turn in task.turns), default=0) if task else 0,
                 "calls": len(calls),
                 "unknown_tools": sum(call.name not in known for call in calls),
