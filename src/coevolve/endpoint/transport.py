@@ -10,7 +10,7 @@ import math
 import re
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import httpx
 
@@ -223,7 +223,7 @@ def _usage(usage: Any, ask: Ask, said: bool) -> tuple[int, int]:
     )
 
 
-def _counts(value: Any, least: int) -> bool:
+def _counts(value: Any, least: int) -> TypeGuard[float]:
     """Whether it can be a number of tokens. NaN is at least nothing."""
     return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= MOST
 

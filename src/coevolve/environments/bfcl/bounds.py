@@ -8,7 +8,7 @@ import decimal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 PRECISION = (
     10_000  # digits that a logarithm or a root may be asked for; the answers of the benchmark ask for 10 at most
@@ -27,7 +27,7 @@ def bounded(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _whole(value: Any) -> bool:
+def _whole(value: Any) -> TypeGuard[int]:
     return isinstance(value, int)
 
 
