@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from contextlib import suppress
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, ToolCall
@@ -31,6 +32,10 @@ class NaughtySession(MiniworldSession):
             raise EnvironmentFailed("the server is gone")
         if call.name == "process":
             return Observation("tool", str(os.getpid()))
+        if call.name == "garble":
+            for file in range(3, 16):
+                with suppress(OSError):
+                    os.write(file, b"garbage\n")
         if call.name == "unspeakable":
             return Observation("tool", {"a set": {1}})  # type: ignore[arg-type]
         return super().step(call)

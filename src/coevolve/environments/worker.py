@@ -159,7 +159,11 @@ class WorkerSession(Session):
                 raise
         if do not in PURE:
             self._asked.append((do, fields, _gist(reply)))
-        return worker.value(do, reply)
+        try:
+            return worker.value(do, reply)
+        except CallBroke as error:
+            self._over = str(error) if worker.dead else ""
+            raise
 
     def _move(self) -> None:
         """Into another worker."""

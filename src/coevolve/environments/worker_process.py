@@ -79,8 +79,11 @@ class Worker:
         try:
             reply: dict[str, Any] = json.loads(line)
         except (ValueError, RecursionError):
-            self.stop()  # something else writes to the pipe: the next line may answer another question
-            raise CallBroke(f"{self.place}: {do} was answered by what is no JSON") from None
+            reason = f"{self.place}: {do} was answered by what is no JSON"
+            with self._lock:
+                if not self.dead:
+                    self._bury(reason)  # something else writes to the pipe: the next line may answer another question
+            raise CallBroke(reason) from None
         if "refused" in reply:
             raise CoevolveError(reply["refused"])
         if "environment" in reply:

@@ -20,20 +20,18 @@ def bounded(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a call, or others with the same answer. A ValueError is the answer of a call that has no end."""
     if name == "power":
         _check_power(arguments.get("base"), arguments.get("exponent"))
-    elif name == "round_number" and _whole(places := arguments.get("decimal_places")) and places < -2 * DIGITS:
-        return {**arguments, "decimal_places": -2 * DIGITS}  # both round to 0
+    elif name == "round_number":
+        places = arguments.get("decimal_places")
+        if isinstance(places, int) and places < -2 * DIGITS:
+            return {**arguments, "decimal_places": -2 * DIGITS}  # both round to 0
     elif name in PRECISE:
         _check_precision(arguments.get("precision"))
     return arguments
 
 
-def _whole(value: Any) -> bool:
-    return isinstance(value, int)
-
-
 def _check_power(base: Any, exponent: Any) -> None:
     """A power of whole numbers that is too long to be written down is an error in the package too, after all its work."""
-    if _whole(base) and _whole(exponent) and exponent > 0:
+    if isinstance(base, int) and isinstance(exponent, int) and exponent > 0:
         bits = (abs(base).bit_length() - 1) * exponent  # at least
         if bits > 4 * DIGITS:
             limit = sys.get_int_max_str_digits() or DIGITS
