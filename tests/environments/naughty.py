@@ -26,6 +26,8 @@ class NaughtySession(MiniworldSession):
             os.system("echo more noise")
         if call.name == "raise":
             raise KeyError("a bug of the environment")
+        if call.name == "devour":
+            bytearray(1 << 33)
         if call.name == "refuse":
             raise CoevolveError("the environment says no")
         if call.name == "no_server":
