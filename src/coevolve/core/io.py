@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -24,14 +24,21 @@ MAX_DEPTH = 64  # of a value that a stranger wrote
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its name if the block succeeds, and goes if not."""
+    """A temporary path beside ``path`` that takes its name if the block succeeds, and goes if not.
+
+    An OSError says which file it was to be: a full disk does not.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
         os.replace(temporary, path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # what went wrong before is worth more
+            temporary.unlink(missing_ok=True)
 
 
 def storable(text: str) -> str:
@@ -111,11 +118,16 @@ def read_text(path: Path) -> str:
         raise CoevolveError(f"{path}: expected UTF-8 text ({error})") from None
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> dict[str, Any]:
     try:
-        return decode(read_text(path))
+        value = decode(read_text(path))
     except ValueError as error:
         raise CoevolveError(f"{path}: expected JSON ({error}); run the stage that writes it again") from None
+    if not isinstance(value, dict):
+        raise CoevolveError(
+            f"{path}: expected a JSON object, found {type(value).__name__}; run the stage that writes it again"
+        )
+    return value
 
 
 def write_jsonl(path: Path, records: Iterable[Any]) -> None:
@@ -153,7 +165,7 @@ def missing(path: Path) -> CoevolveError:
     return CoevolveError(f"{path}: no such file; run `dvc repro`, or name the file that you have")
 
 
-def read_jsonl_objects(path: Path) -> Iterator[tuple[int, Any]]:
+def read_jsonl_values(path: Path) -> Iterator[tuple[int, Any]]:
     """Line numbers and JSON values; blank lines are skipped."""
     try:
         with path.open(encoding="utf-8") as file:
@@ -167,6 +179,16 @@ def read_jsonl_objects(path: Path) -> Iterator[tuple[int, Any]]:
         raise missing(path) from None
     except UnicodeDecodeError as error:
         raise CoevolveError(f"{path}: expected UTF-8 text ({error})") from None
+
+
+def read_jsonl_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers and JSON objects; a line that holds another value is a CoevolveError."""
+    for number, value in read_jsonl_values(path):
+        if not isinstance(value, dict):
+            raise CoevolveError(
+                f"{path}:{number}: expected a JSON object, found {type(value).__name__}; write one a line"
+            )
+        yield number, value
 
 
 def parse_jsonl(text: str, kind: type[Record], where: str) -> list[Record]:

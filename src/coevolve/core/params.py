@@ -276,8 +276,8 @@ def load(path: Path = Path("params.yaml")) -> Params:
         raw = read_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CoevolveError(f"{path}: no such file; run from the repository's root") from None
-    except YAMLError as error:
-        raise CoevolveError(f"{path}: expected YAML ({' '.join(str(error).split())})") from None
+    except (YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise CoevolveError(f"{path}: expected YAML ({' '.join(str(error).split())[:300]})") from None
     return parse(raw, str(path))
 
 
