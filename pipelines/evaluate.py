@@ -33,7 +33,8 @@ def main(params: Params, t: int) -> None:
         found = metrics(outcomes, config, params.seed)
         write_jsonl(folder / OUTCOMES, outcomes)
         write_json(folder / "metrics.json", {panel: asdict(one) for panel, one in found.items()})
-        write_summary(replace(summary(t, found), arithmetic=in_effect().name))
+        wanted = sum(len(tasks[: config.tasks]) for tasks in panels.values())
+        write_summary(replace(summary(t, found, wanted), arithmetic=in_effect().name))
         figures = {
             f"{panel}/{key}": getattr(one, key) for panel, one in found.items() for key in ("success", "score", "turns")
         }

@@ -22,6 +22,7 @@ def main(params: Params, t: int) -> None:
     groups = groupby(trajectories, key=lambda one: (one.step, one.group))
     values = measure(
         ([one.calls for one in group] for _, group in groups),
+        [one.stop_reason for one in trajectories],
         len(open_environment(params.environment).tools()),
         [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl")],
         read_jsonl(Paths.attempts(t + 1), Attempt),

@@ -1,21 +1,28 @@
 """Episodes through the one loop: every end has its reason, and environments step concurrently."""
 
+import errno
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coevolve.core.calls import CHARACTERS, DEPTH
+from coevolve.core.errors import CoevolveError
 from coevolve.core.records import StopReason
 from coevolve.core.success import is_success
 from coevolve.core.task import Observation, ToolCall
+from coevolve.core.trajectories import read_trajectories, write_trajectories
+from coevolve.environments.environment import EnvironmentFailed
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
+from tests.core.test_calls import nested
 from tests.waiting import PATIENCE
 
 WORLD = make("miniworld")
@@ -105,15 +112,71 @@ def test_tokens_are_counted_against_the_budget() -> None:
     assert seen[:3] == [512, 504, 496]
 
 
-def test_an_environment_that_breaks_is_not_the_agents_failure() -> None:
-    class Breaks(MiniworldSession):
-        def step(self, call: ToolCall) -> Observation:
-            raise OSError("gone")
+def breaks(method: str, error: Exception) -> type[MiniworldSession]:
+    """A session of which ``method`` raises ``error``."""
 
-    episodes = rollout(ReferencePolicy(WORLD), Around(Breaks), [RolloutRequest(task, 0) for task in TASKS[:2]], LIMITS)
+    def broken(self: MiniworldSession, *_: object) -> None:
+        raise error
+
+    return type("Breaks", (MiniworldSession,), {method: broken})
+
+
+@pytest.mark.parametrize("method", ["step", "say", "score", "begin_reply"])
+@pytest.mark.parametrize("error", [KeyError("gone"), RecursionError("gone"), OSError("gone"), CoevolveError("gone")])
+def test_what_follows_from_a_call_is_the_agents_failure_and_scores_0(method: str, error: Exception) -> None:
+    policy = ReferencePolicy(WORLD) if method != "say" else Says(Reply("just words"))
+    requests = [RolloutRequest(task, 0) for task in TASKS[:2]]
+    episodes = rollout(policy, Around(breaks(method, error)), requests, LIMITS)
+    assert {one.trajectory.stop_reason for one in episodes} == {StopReason.BROKEN}
+    assert f"broken: {type(error).__name__}: " in episodes[0].trajectory.messages[-1]["content"]
+    assert [(one.trajectory.score, one.trajectory.checks) for one in scored(episodes)] == [(0.0, {})] * 2
+
+
+@pytest.mark.parametrize(
+    ("method", "error"),
+    [
+        ("__init__", KeyError("gone")),
+        ("reset", KeyError("gone")),
+        ("step", EnvironmentFailed("gone")),
+        ("step", OSError(errno.ENOSPC, "gone")),
+        ("score", OSError(errno.EMFILE, "gone")),
+    ],
+)
+def test_what_fails_without_its_doing_is_not_scored(method: str, error: Exception) -> None:
+    requests = [RolloutRequest(task, 0) for task in TASKS[:2]]
+    episodes = rollout(ReferencePolicy(WORLD), Around(breaks(method, error)), requests, LIMITS)
     assert {one.trajectory.stop_reason for one in episodes} == {StopReason.ENVIRONMENT_FAILED}
-    assert "OSError: gone" in episodes[0].trajectory.messages[-1]["content"]
+    assert "environment failed: " in episodes[0].trajectory.messages[-1]["content"]
     assert list(scored(episodes)) == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [nested(990), nested(DEPTH), "x" * CHARACTERS, float("nan"), "\ud800", 10**5000],
+    ids=["depth 990", "deep", "long", "nan", "surrogate", "digits"],
+)
+def test_what_is_no_call_is_an_error_turn_and_reaches_no_session(value: object) -> None:
+    class Hears(MiniworldSession):
+        def step(self, call: ToolCall) -> Observation:
+            raise AssertionError("it was reached")
+
+    reply = Reply("x", [ToolCall("balance", {"value": value})])
+    (episode,) = rollout(Says(reply), Around(Hears), [RolloutRequest(TASKS[0], 0)], LIMITS)
+    assert episode.trajectory.stop_reason is StopReason.INVALID
+    assert episode.trajectory.calls == []
+    assert "not readable: " in episode.trajectory.messages[2]["content"]
+
+
+def test_what_is_heard_can_be_written_to_a_file(tmp_path: Path) -> None:
+    class Halves(MiniworldSession):
+        def step(self, call: ToolCall) -> Observation:
+            return Observation("tool", "half \ud800 of a character")
+
+    played = rollout(ReferencePolicy(WORLD), Around(Halves), [RolloutRequest(TASKS[0], 0)], LIMITS)
+    trajectories = [one.trajectory for one in played]
+    write_trajectories(tmp_path / "t.parquet", trajectories)
+    assert read_trajectories(tmp_path / "t.parquet") == trajectories
+    assert trajectories[0].calls[0].observation == r"half \ud800 of a character"
 
 
 def test_an_environment_that_hangs_times_out() -> None:

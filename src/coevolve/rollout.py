@@ -14,17 +14,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
+from coevolve.core.calls import misfit, writable
 from coevolve.core.concurrency import in_order
 from coevolve.core.hashing import content_hash
 from coevolve.core.params import PolicySection
 from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.task import CallOutcome, Score, Task
-from coevolve.environments.environment import Environment, Session
+from coevolve.environments.environment import Environment, Session, blameless
 from coevolve.policies.policy import Conversation, Policy, Reply
 from coevolve.policies.replicas import Replicas
 
 BATCH = 64  # episodes that advance together, unless params say otherwise
 MISREAD_LIMIT = 3  # unreadable replies in a row that end an episode
+SAID = 1000  # characters of an error that an episode keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,9 @@ def rollout(
     """An episode for each request, in order. Replicas play a batch each at a time; ``workers`` sessions step at a time.
 
     No more episodes run at once than the environment has sessions (its ``capacity``).
-    ``progress`` is called with the number of episodes that have just ended. An environment that breaks ends its
-    episode with ``ENVIRONMENT_FAILED``: leave those out of statistics, they say nothing about the agent.
+    ``progress`` is called with the number of episodes that have just ended. What a call of the agent's breaks ends its
+    episode as ``BROKEN``, which scores 0. What breaks without its doing ends it as ``ENVIRONMENT_FAILED``: leave those
+    out of statistics (``scored``), they say nothing about the agent.
     """
     capacity = environment.capacity or max(len(requests), 1)
     size = min(limits.batch, capacity)
@@ -166,7 +169,7 @@ def _concurrently(pool: ThreadPoolExecutor, jobs: Sequence[tuple["_Running", Cal
 
 @dataclass(slots=True)
 class _Running:
-    """An episode on its way. Its methods never raise: what the environment breaks becomes a stop reason."""
+    """An episode on its way. Its methods never raise: what breaks becomes a stop reason, which says whose fault it is."""
 
     request: RolloutRequest
     environment: Environment
@@ -197,7 +200,7 @@ class _Running:
             self.session = self.environment.open()
             turn = self.session.reset(self.request.task)
         except Exception as error:
-            self._broken(error)
+            self._broken(error, StopReason.ENVIRONMENT_FAILED)  # no call was made yet
             return
         self.conversation.tools = turn.tools or []
         self._hear(turn.role, turn.content)
@@ -215,8 +218,8 @@ class _Running:
         try:
             if reply.truncated:
                 self._end(StopReason.MAX_TOKENS)
-            elif reply.invalid:
-                self._hear("tool", f"not readable: {reply.error}")
+            elif wrong := reply.error if reply.invalid else _misfit(reply):
+                self._hear("tool", f"not readable: {wrong}")
                 self._misread += 1
                 if self._misread >= MISREAD_LIMIT:
                     self._end(StopReason.INVALID)
@@ -227,7 +230,7 @@ class _Running:
             if self.stop is None and self.seconds_left() <= 0:
                 self._end(StopReason.TIMEOUT)
         except Exception as error:
-            self._broken(error)
+            self._broken(error, StopReason.ENVIRONMENT_FAILED if blameless(error) else StopReason.BROKEN)
         if self._abandoned:
             self._close()
 
@@ -251,14 +254,16 @@ class _Running:
             turn = self.session.step(call)
             if self._abandoned:
                 return False
-            self.calls.append(CallOutcome(call.name, call.arguments, not turn.error, turn.content, self._user_turn))
-            self._hear(turn.role, turn.content)
+            content = self._hear(turn.role, turn.content)
+            self.calls.append(CallOutcome(call.name, call.arguments, not turn.error, content, self._user_turn))
             if turn.done:
                 return True
         return False
 
-    def _hear(self, role: str, content: str) -> None:
+    def _hear(self, role: str, content: str) -> str:
+        content = writable(content)
         self.conversation.messages.append({"role": role, "content": content})
+        return content
 
     def _end(self, reason: StopReason) -> None:
         assert self.session is not None
@@ -267,11 +272,11 @@ class _Running:
             self._close()
             self.stop, self.ended = reason, time.monotonic()
 
-    def _broken(self, error: Exception) -> None:
+    def _broken(self, error: Exception, fault: StopReason) -> None:
         if not self._abandoned:
-            self._hear("tool", f"environment failed: {type(error).__name__}: {error}")
+            self._hear("tool", f"{fault.replace('_', ' ')}: {type(error).__name__}: {str(error)[:SAID]}")
             self._close()
-            self.stop, self.ended = StopReason.ENVIRONMENT_FAILED, time.monotonic()
+            self.stop, self.ended = fault, time.monotonic()
 
     def _close(self) -> None:
         """What goes wrong in closing changes nothing about the episode."""
@@ -299,6 +304,11 @@ class _Running:
             checks=self.score.checks,
         )
         return Episode(trajectory, list(self.replies), self.ended - self.began)
+
+
+def _misfit(reply: Reply) -> str:
+    """What is wrong with the first call of a reply that is none; empty if all are calls."""
+    return next(filter(None, (misfit(call.name, call.arguments) for call in reply.calls)), "")
 
 
 def scored(episodes: Sequence[Episode]) -> Iterator[Episode]:

@@ -6,6 +6,7 @@ import time
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, ToolCall
+from coevolve.environments.environment import EnvironmentFailed
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 
@@ -26,6 +27,12 @@ class NaughtySession(MiniworldSession):
             raise KeyError("a bug of the environment")
         if call.name == "refuse":
             raise CoevolveError("the environment says no")
+        if call.name == "no_server":
+            raise EnvironmentFailed("the server is gone")
+        if call.name == "process":
+            return Observation("tool", str(os.getpid()))
+        if call.name == "unspeakable":
+            return Observation("tool", {"a set": {1}})  # type: ignore[arg-type]
         return super().step(call)
 
 

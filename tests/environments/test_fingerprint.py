@@ -120,7 +120,7 @@ ROOMS = ("mine/rooms.py", "hall", "cellar")
             [
                 REWARD,
                 ("coevolve/environments/worker_main.py", "os._exit(0)", "os._exit(1)"),
-                ("coevolve/environments/worker.py", "TAIL = 300", "TAIL = 200"),
+                ("coevolve/environments/worker_process.py", "TAIL = 300", "TAIL = 200"),
             ],
         ),
         ("make('mine')", [ROOMS, HEARD, ("mine/house.py", '"done"', '"well"'), ("mine/words.json", "{}", "[]")]),

@@ -15,17 +15,20 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.core.calls import CHARACTERS
 from coevolve.core.errors import CoevolveError
 from coevolve.core.records import StopReason
 from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
 from coevolve.environments.contract import CHECKS
-from coevolve.environments.environment import Phrasebook
+from coevolve.environments.environment import EnvironmentFailed, Phrasebook
 from coevolve.environments.registry import make
-from coevolve.environments.worker import EnvironmentDied, WorkerEnvironment
+from coevolve.environments.worker import WorkerEnvironment
+from coevolve.environments.worker_process import CallBroke
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 from tests import ROOT
+from tests.core.test_calls import nested
 from tests.waiting import PATIENCE, until
 
 LIMITS = Limits(16, 10**6, 64, PATIENCE)
@@ -80,8 +83,11 @@ def test_what_it_breaks_is_said_and_replaced(world: WorkerEnvironment, tool: str
     session.reset(task)
     if tool in HANGING:
         hurry(world)
-    with pytest.raises(EnvironmentDied, match=reason):
+    with pytest.raises(CallBroke, match=reason):
         session.step(ToolCall(tool))
+    if tool != "raise":
+        with pytest.raises(CallBroke, match=reason):
+            session.score()  # nor does a new process make up for it
     session.close()
     fresh = world.open()
     for call in fresh.reset(task) and task.reference[0]:
@@ -102,11 +108,91 @@ def test_a_refusal_and_noise_break_nothing(world: WorkerEnvironment) -> None:
     assert is_success(session.score().reward)
 
 
-def test_an_argument_larger_than_a_pipe_passes(plain: WorkerEnvironment) -> None:
+def test_a_message_larger_than_a_pipe_passes(plain: WorkerEnvironment) -> None:
     session = plain.open()
     session.reset(plain.tasks("seed")[0])
-    assert session.step(ToolCall("find_contact", {"name": "x" * 10**7})).error
+    assert session.step(ToolCall("find_contact", {"name": "x" * (CHARACTERS - 100)})).error
+    assert session.say("x" * 10**7).done
     session.close()
+
+
+@pytest.mark.parametrize(
+    "value", [nested(990), nested(100_000), "x" * 10**7, "\ud800", {1}], ids=["990", "deep", "long", "half", "set"]
+)
+def test_what_is_no_call_is_an_error_turn_and_costs_no_worker(plain: WorkerEnvironment, value: object) -> None:
+    task = plain.tasks("seed")[0]
+    session = plain.open()
+    session.reset(task)
+    workers = list(plain.pool.workers)
+    assert session.step(ToolCall("find_contact", {"name": value})).error
+    for call in task.reference[0]:
+        session.step(call)
+    assert is_success(session.score().reward)
+    session.close()
+    assert plain.pool.workers == workers and not any(one.dead for one in workers)
+
+
+def test_an_answer_that_cannot_be_written_down_costs_no_worker(world: WorkerEnvironment) -> None:
+    session = world.open()
+    session.reset(world.tasks("seed")[0])
+    with pytest.raises(CallBroke, match="TypeError"):
+        session.step(ToolCall("unspeakable"))
+    assert not world.pool.workers[0].dead
+
+
+def test_what_failed_without_the_agents_doing_is_known_out_here(world: WorkerEnvironment) -> None:
+    session = world.open()
+    session.reset(world.tasks("seed")[0])
+    with pytest.raises(EnvironmentFailed, match="the server is gone"):
+        session.step(ToolCall("no_server"))
+
+
+def lose(world: WorkerEnvironment) -> None:
+    """End the process from outside."""
+    (worker,) = world.pool.workers
+    os.kill(worker.pid, signal.SIGKILL)
+    tasks = Path(f"/proc/{worker.pid}/task")
+    until(lambda: not alive(worker.pid) and len(list(tasks.glob("*"))) <= 1, "the worker's threads do not end")
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_a_session_outlives_its_worker(world: WorkerEnvironment, after: int) -> None:
+    task = next(task for task in world.tasks("seed") if len(task.reference[0]) > 2)
+    session = world.open()
+    session.reset(task)
+    for number, call in enumerate(task.reference[0]):
+        if number == after:
+            with pytest.raises(CoevolveError, match="the environment says no"):
+                session.step(ToolCall("refuse"))
+            lose(world)
+        session.begin_reply()
+        assert not session.step(call).error
+    lose(world)
+    assert is_success(session.score().reward)
+    session.close()
+    assert sum(worker.sessions for worker in world.pool.workers) == 0
+
+
+def test_a_session_that_cannot_be_made_again_is_the_environments_failure(world: WorkerEnvironment) -> None:
+    session = world.open()
+    session.reset(world.tasks("seed")[0])
+    session.step(ToolCall("process"))  # another one has another number
+    lose(world)
+    with pytest.raises(EnvironmentFailed, match="step was not answered as it had been"):
+        session.score()
+
+
+def test_a_session_starts_anew_after_a_call_that_ended_it(world: WorkerEnvironment) -> None:
+    task = world.tasks("seed")[0]
+    session = world.open()
+    for _ in range(2):
+        session.reset(task)
+        with pytest.raises(CallBroke):
+            session.step(ToolCall("crash"))
+    session.reset(task)
+    for call in task.reference[0]:
+        session.step(call)
+    assert is_success(session.score().reward)
 
 
 def test_a_worker_needs_the_standard_library_alone(tmp_path: Path) -> None:
@@ -147,26 +233,28 @@ def test_a_broken_environment_does_not_start(monkeypatch: pytest.MonkeyPatch) ->
 
 
 class Saboteur(ReferencePolicy):
-    """Plays the reference, but makes the first episode of the batch crash the environment."""
+    """Plays the reference, but makes the first episode of the batch call ``tool``."""
+
+    def __init__(self, world: WorkerEnvironment, tool: str = "crash") -> None:
+        super().__init__(world)
+        self._tool = tool
 
     def act(self, conversations):  # type: ignore[no-untyped-def]
         replies = super().act(conversations)
         for one, reply in zip(conversations, replies, strict=True):
             if one.seed == 0 and reply.calls:
-                reply.calls[0] = ToolCall("crash")
+                reply.calls[0] = ToolCall(self._tool)
         return replies
 
 
-def test_episodes_of_a_crashed_worker_fail_with_that_reason_and_are_not_scored(world: WorkerEnvironment) -> None:
+@pytest.mark.parametrize("tool", ["crash", "hang_holding_the_lock"])
+def test_a_workers_death_costs_the_episode_alone_that_caused_it(world: WorkerEnvironment, tool: str) -> None:
     tasks = world.tasks("seed")[:12]
     assignments = [RolloutRequest(task, seed) for seed, task in enumerate(tasks)]
-    episodes = rollout(Saboteur(world), world, assignments, LIMITS)
-    reasons = [one.trajectory.stop_reason for one in episodes]
-    assert reasons[0] is StopReason.ENVIRONMENT_FAILED
-    assert "last words" in episodes[0].trajectory.messages[-1]["content"]
-    # at most those that shared its process; capacity is 4, so that later batches have a new one
-    assert all(reason is StopReason.DONE for reason in reasons[4:])
-    assert all(is_success(one.trajectory.score) for one in scored(episodes))
+    hurry(world)
+    episodes = rollout(Saboteur(world, tool), world, assignments, LIMITS)
+    assert [one.trajectory.stop_reason for one in episodes] == [StopReason.BROKEN] + [StopReason.DONE] * 11
+    assert [is_success(one.trajectory.score) for one in scored(episodes)] == [False] + [True] * 11
 
 
 def test_who_comes_too_many_waits(plain: WorkerEnvironment) -> None:

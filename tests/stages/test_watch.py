@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.params import load
-from coevolve.core.records import Attempt, Gate, Verdict
+from coevolve.core.records import Attempt, Gate, StopReason, Verdict
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.stages.watch import action_entropy, drift, indicators, measure, regressions
 from tests import ROOT
@@ -68,13 +68,23 @@ def test_all_of_an_iteration() -> None:
     ]
     steps = [{"groups": 3.0, "groups_without_variance": 1.0}, {"groups": 5.0, "groups_without_variance": 3.0}]
     repeat = Verdict("c", "t", False, [Gate("duplicate", True), Gate("near_duplicate", False)])
+    ends = [StopReason.DONE] * 4 + [StopReason.BROKEN, StopReason.ENVIRONMENT_FAILED]
     found = measure(
-        groups, 4, steps, [], 0, [task(1, "a")], [task(2, "b")], [repeat, Verdict("d", "u", True, [Gate("x", True)])]
+        groups,
+        ends,
+        4,
+        steps,
+        [],
+        0,
+        [task(1, "a")],
+        [task(2, "b")],
+        [repeat, Verdict("d", "u", True, [Gate("x", True)])],
     )
     assert found["duplicate_trajectories"] == 0.25  # of four attempts after the first of their group, one
     assert found["duplicate_tasks"] == 0.5
     assert found["zero_variance"] == 0.5
     assert found["regressions"] is None
+    assert found["environment_failed"] == pytest.approx(1 / 6)
     assert found["drift"] == pytest.approx(drift({"a": 1}, {"a": 1, "b": 1}))
     assert found["action_entropy"] == pytest.approx(action_entropy({"a": 3, "b": 1}, 4))
 

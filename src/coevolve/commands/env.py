@@ -124,7 +124,7 @@ def _doctor(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace) -> int:
     from coevolve.environments.hosted import cache, installed, python
     from coevolve.environments.registry import make
-    from coevolve.environments.worker import SOURCE
+    from coevolve.environments.worker_process import SOURCE
 
     make(args.name)
     if not installed("openenv"):

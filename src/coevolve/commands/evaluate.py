@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         if len(set(groups.values())) < len(groups):
             print(f"scenarios of which every task succeeds: {_scenarios(ours, groups):.3f}")
     if len(outcomes) < played:
-        print(f"{played - len(outcomes)} episodes are left out: the environment broke in them")
+        print(f"{played - len(outcomes)} episodes are left out: the environment failed in them")
     if failures := getattr(policy, "failures", []):
         print(
             f"{len(failures)} replies never came, and count as failures of the policy; the first: {plain(str(failures[0]))}"

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from coevolve.core.calls import DEPTH, writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import SCHEMA_VERSION, Task
 
 Record = TypeVar("Record")
-MAX_DEPTH = 64  # of a value that a stranger wrote
 
 
 @contextmanager
@@ -41,14 +41,9 @@ def atomic(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def storable(text: str) -> str:
-    """``text`` as files can hold it: half of a surrogate pair, which is no character, as its escape."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
 def write_text(path: Path, text: str) -> None:
     with atomic(path) as temporary:
-        temporary.write_text(storable(text), encoding="utf-8")
+        temporary.write_text(writable(text), encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -93,7 +88,7 @@ def flaw(value: Any) -> str:
         if isinstance(one, str):
             if "\0" in one:
                 return "a text holds a NUL"
-            if storable(one) != one:
+            if writable(one) != one:
                 return "a text holds half of a surrogate pair"
         elif isinstance(one, float):
             if not math.isfinite(one):
@@ -102,8 +97,8 @@ def flaw(value: Any) -> str:
             if not -(2**63) <= one < 2**63:
                 return "a number has more than 64 bits"
         elif isinstance(one, dict | list):
-            if depth > MAX_DEPTH:
-                return f"nested more than {MAX_DEPTH} deep"
+            if depth > DEPTH:
+                return f"nested more than {DEPTH} deep"
             inner = [*one, *one.values()] if isinstance(one, dict) else one
             left.extend((each, depth + 1) for each in inner)
     return ""

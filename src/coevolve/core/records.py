@@ -15,7 +15,8 @@ class StopReason(StrEnum):
     MAX_TOKENS = "max_tokens"  # the limit on tokens of the episode or of one reply, or the model's context
     TIMEOUT = "timeout"  # the limit on wall time
     INVALID = "invalid"  # too many replies in a row that no parser could read
-    ENVIRONMENT_FAILED = "environment_failed"  # the environment itself broke; not the agent's failure
+    BROKEN = "broken"  # a call of the agent's broke its session: scores 0, as any failure of the agent's does
+    ENVIRONMENT_FAILED = "environment_failed"  # something broke without the agent's doing: not scored
 
 
 @dataclass(frozen=True, slots=True)

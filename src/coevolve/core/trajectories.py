@@ -6,8 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import atomic, decode, missing, storable
+from coevolve.core.io import atomic, decode, missing
 from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.task import SCHEMA_VERSION, CallOutcome
 
@@ -60,7 +61,7 @@ def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
         row["checks"] = json.dumps(row["checks"])
         for call in row["calls"]:  # a model may name a tool, and a tool may echo, what is no text
             call["arguments"] = json.dumps(call["arguments"])
-            call["name"], call["observation"] = storable(call["name"]), storable(call["observation"])
+            call["name"], call["observation"] = writable(call["name"]), writable(call["observation"])
         rows.append(row)
     with atomic(path) as temporary:
         pq.write_table(pa.Table.from_pylist(rows, schema=trajectory_schema()), temporary, compression="zstd")

@@ -1,5 +1,6 @@
 """What the loop asks of a world: an environment, which knows its tasks, and sessions, the episodes in it."""
 
+import errno
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,21 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.sources import sources
+
+# of the machine: no space, no quota, a broken disk, no more files to open
+MACHINE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE})
+
+
+class EnvironmentFailed(RuntimeError):
+    """Raised by a session for what failed without the agent's doing, such as a server that is gone.
+
+    The episode then counts nowhere. Whatever else a session raises follows from the agent's call, and scores 0.
+    """
+
+
+def blameless(error: Exception) -> bool:
+    """Whether what a session raised says nothing about the agent."""
+    return isinstance(error, EnvironmentFailed) or (isinstance(error, OSError) and error.errno in MACHINE)
 
 
 @dataclass(frozen=True)
@@ -35,7 +51,10 @@ class Session(ABC):
 
     @abstractmethod
     def step(self, call: ToolCall) -> Observation:
-        """Execute one call. The agent's mistakes come back as ``Observation.error``, never as exceptions."""
+        """Execute one call. The agent's mistakes come back as ``Observation.error``, never as exceptions.
+
+        An exception ends the episode: see ``EnvironmentFailed`` for whose fault it is.
+        """
 
     @abstractmethod
     def say(self, text: str) -> Observation:

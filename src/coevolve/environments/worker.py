@@ -1,194 +1,26 @@
-"""Environments whose packages clash with ours: each in a process of its own, with its own virtual environment.
+"""Environments in processes of their own: those whose packages clash with ours, each with its own virtual environment, and
+those where a call can hold the interpreter's lock for ever, since a process can be killed.
 
-A process holds many sessions and answers one call at a time; a pool of them steps sessions at once. A process that
-dies or does not answer in time is replaced; its sessions raise ``EnvironmentDied``, which a rollout turns into the stop
-reason ``environment_failed``: an episode that the environment broke is never scored.
+A call that ends its process, or outlasts the limit, ends its own session alone. The others go on in another process, where
+what they were asked is asked again.
 """
 
-import json
 import os
-import select
-import subprocess
 import sys
-import tempfile
-import threading
-import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from pathlib import Path
-from typing import IO, Any
+from contextlib import suppress
+from typing import Any
 
+from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
-from coevolve.environments.environment import Environment, Phrasebook, Session
+from coevolve.environments.environment import Environment, EnvironmentFailed, Phrasebook, Session
 from coevolve.environments.sources import sources
+from coevolve.environments.worker_process import MAIN, CallBroke, Pool, Reply, Worker, WorkerLost
 
-SOURCE = Path(__file__).parents[2]
-MAIN = "coevolve.environments.worker_main"  # the worker's side
-TAIL = 300  # characters of what a dead worker last wrote to its standard error
-
-
-class EnvironmentDied(RuntimeError):
-    """A worker crashed, hung or broke; says nothing about the agent."""
-
-
-@cache
-def _spawner(process: int) -> ThreadPoolExecutor:
-    """A thread that lives as long as the process: the kernel ends a worker with the thread that started it."""
-    return ThreadPoolExecutor(1, thread_name_prefix="spawner")
-
-
-class Worker:
-    """One process. ``seconds`` limits the wall time of a call within a session, ``prepare_seconds`` that of any other: to
-    start, to make tasks or to look for a reference may take long. Both are there for what hangs."""
-
-    def __init__(self, place: str, python: str, seconds: float, prepare_seconds: float) -> None:
-        self.place = place
-        self.dead = ""
-        self.sessions = 0
-        self.seconds = seconds
-        self._prepare_seconds = prepare_seconds
-        self._lock = threading.Lock()
-        self._rest = b""
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
-        try:
-            self._process = _spawner(os.getpid()).submit(self._start, python).result()
-        except OSError as error:
-            raise EnvironmentDied(f"{place}: {python} does not start ({error})") from None
-
-    def _start(self, python: str) -> "subprocess.Popen[bytes]":
-        path = os.pathsep.join([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])])
-        return subprocess.Popen(
-            [python, "-m", MAIN, str(os.getpid()), self.place],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            bufsize=0,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
-            start_new_session=True,  # Ctrl-C in the terminal is for us
-        )
-
-    def ask(self, do: str, **fields: Any) -> Any:
-        """The value of a reply. A refusal is a CoevolveError; whatever else goes wrong is EnvironmentDied."""
-        line = json.dumps({"do": do, **fields}).encode() + b"\n"
-        with self._lock:
-            if self.dead:
-                raise EnvironmentDied(self.dead)
-            try:
-                limit = self.seconds if "session" in fields else self._prepare_seconds
-                reply = json.loads(self._exchange(do, line, limit))
-            except BaseException as error:
-                # whatever it was, the next line on the pipe would answer another question
-                self._bury(
-                    f"{self.place}: {error}" if isinstance(error, EnvironmentDied) else f"{self.place}: {error!r}"
-                )
-                if isinstance(error, Exception) and not isinstance(error, CoevolveError):
-                    raise EnvironmentDied(self.dead) from None
-                raise
-        if "refused" in reply:
-            raise CoevolveError(reply["refused"])
-        if "failed" in reply:
-            raise EnvironmentDied(f"{self.place}: {do} failed: {reply['failed']}")
-        return reply["value"]
-
-    def _exchange(self, do: str, line: bytes, seconds: float) -> bytes:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        out, back = self._process.stdin.fileno(), self._process.stdout.fileno()
-        deadline = time.monotonic() + seconds
-        poll = select.poll()
-        poll.register(back, select.POLLIN | select.POLLHUP)
-        poll.register(out, select.POLLOUT)
-        while b"\n" not in self._rest:
-            left = deadline - time.monotonic()
-            ready = dict(poll.poll(1000 * left)) if left > 0 else {}
-            if not ready:
-                raise EnvironmentDied(f"{do} took longer than {seconds:g} s")
-            if back in ready:
-                if not (chunk := os.read(back, 1 << 20)):
-                    raise EnvironmentDied(f"the worker ended in {do} (exit code {self._process.wait()}){self._said()}")
-                self._rest += chunk
-            elif line:
-                # no more than a pipe takes at once, or a worker that does not read would block us
-                line = line[os.write(out, line[: select.PIPE_BUF]) :]
-                if not line:
-                    poll.unregister(out)
-        reply, _, self._rest = self._rest.partition(b"\n")
-        return reply
-
-    def _said(self) -> str:
-        size = self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(size - TAIL, 0))
-        text = self._errors.read().decode(errors="replace").strip()
-        return f": {text.splitlines()[-1]}" if text else ""
-
-    def _bury(self, reason: str) -> None:
-        self.dead = reason
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
-            try:
-                if stream:
-                    stream.close()
-            except OSError:
-                pass
-
-    def stop(self) -> None:
-        """End the process; its sessions raise from now on."""
-        with self._lock:
-            if not self.dead:
-                self._bury(f"{self.place}: the worker was stopped")
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-
-class Pool:
-    """Up to ``size`` workers with up to ``each`` sessions; who wants more waits until one is closed."""
-
-    def __init__(self, place: str, python: str, size: int, each: int, seconds: float, prepare_seconds: float) -> None:
-        self._arguments = (place, python, seconds, prepare_seconds)
-        self._size = size
-        self._each = each
-        self._free = threading.Condition()
-        self.workers: list[Worker] = []
-
-    def take(self) -> Worker:
-        """The worker with the fewest sessions, with one more; blocks while all are full."""
-        with self._free:
-            while True:
-                self.workers = [one for one in self.workers if not one.dead]
-                best = min(self.workers, key=lambda one: one.sessions, default=None)
-                if len(self.workers) < self._size and (best is None or best.sessions):
-                    best = Worker(*self._arguments)
-                    self.workers.append(best)
-                if best is not None and best.sessions < self._each:
-                    best.sessions += 1
-                    return best
-                self._free.wait(timeout=1.0)  # a worker may also die without a word
-
-    def any(self) -> Worker:
-        """A worker for a question outside of sessions: never waits for one to be closed."""
-        with self._free:
-            alive = [one for one in self.workers if not one.dead]
-            if not alive:
-                alive = [Worker(*self._arguments)]
-            self.workers = alive
-            return min(alive, key=lambda one: one.sessions)
-
-    def give(self, worker: Worker) -> None:
-        with self._free:
-            worker.sessions -= 1
-            self._free.notify()
-
-    def stop(self) -> None:
-        with self._free:
-            for worker in self.workers:
-                worker.stop()
-            self.workers = []
-            self._free.notify_all()
+PURE = ("score", "digest")  # leave no trace in a session
 
 
 class WorkerEnvironment(Environment):
@@ -209,11 +41,12 @@ class WorkerEnvironment(Environment):
         each: int = 64,
         seconds: float = 60.0,
         prepare_seconds: float = 600.0,
+        memory: int = 0,
     ) -> None:
         self.name = name
         self.place = place
         self.capacity = size * each
-        self._arguments = (place, python, size, each, seconds, prepare_seconds)
+        self._arguments = (place, python, size, each, seconds, prepare_seconds, memory)
         self._pools: dict[int, Pool] = {}
         self._tasks: dict[str, tuple[Task, ...]] = {}
         about = self._ask("describe")
@@ -235,7 +68,9 @@ class WorkerEnvironment(Environment):
     def _ask(self, do: str, **fields: Any) -> Any:
         try:
             return self.pool.any().ask(do, **fields)
-        except EnvironmentDied as error:
+        except WorkerLost:  # by the call of a session, while this waited for its answer
+            return self._ask(do, **fields)
+        except (EnvironmentFailed, CallBroke) as error:
             raise CoevolveError(f"{self.name}: {' '.join(str(error).split())}") from None
 
     def load_tasks(self, split: str) -> Sequence[Task]:
@@ -274,29 +109,89 @@ class WorkerEnvironment(Environment):
 
 
 class WorkerSession(Session):
-    """A session in a worker."""
+    """A session in a worker.
+
+    What it was asked since its reset is kept. If the worker is lost by another's doing, all of it is asked again in
+    another worker, and must be answered as it was. If it is lost by what this session asked, the session is over.
+    """
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._worker: Worker | None = pool.take()
-        try:
-            self._number = self._worker.ask("open")
-        except BaseException:
-            pool.give(self._worker)
-            raise
+        self._worker: Worker | None = None
+        self._number = 0
+        self._asked: list[tuple[str, dict[str, Any], str]] = []  # what, and the gist of the reply
+        self._over = ""  # by what this session asked
+        self._enter()
+
+    def _enter(self) -> None:
+        while self._worker is None:
+            worker = self._pool.take()
+            try:
+                self._number = worker.ask("open")
+                self._worker = worker
+            except WorkerLost:
+                self._pool.give(worker)
+            except BaseException:
+                self._pool.give(worker)
+                raise
+
+    def _leave(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            self._pool.give(worker)
 
     def _ask(self, do: str, **fields: Any) -> Any:
-        if self._worker is None:
-            raise EnvironmentDied("the session is closed")
-        return self._worker.ask(do, session=self._number, **fields)
+        if self._over:
+            raise CallBroke(self._over)
+        while True:
+            if self._worker is None:
+                raise EnvironmentFailed("the session is closed")
+            worker = self._worker
+            try:
+                reply = worker.answer(do, session=self._number, **fields)
+                break
+            except WorkerLost:
+                if worker.stopped:
+                    raise
+                self._move()
+            except CallBroke as error:
+                self._over = str(error)
+                raise
+        if do not in PURE:
+            self._asked.append((do, fields, _gist(reply)))
+        return worker.value(do, reply)
+
+    def _move(self) -> None:
+        """Into another worker."""
+        self._leave()
+        try:
+            self._enter()
+        except Exception as error:
+            raise EnvironmentFailed(f"no session in place of one that was lost: {error}") from None
+        asked, self._asked = self._asked, []
+        for do, fields, gist in asked:
+            with suppress(CallBroke, CoevolveError):
+                self._ask(do, **fields)
+            if self._over:
+                raise CallBroke(self._over)
+            if self._asked[-1][2] != gist:
+                raise EnvironmentFailed(f"after its worker was lost, {do} was not answered as it had been")
 
     def reset(self, task: Task) -> Observation:
+        if self._over:
+            self._over = ""
+            if self._worker is not None and self._worker.dead:
+                self._leave()
+                self._enter()
+        self._asked = []
         return wire.to_turn(self._ask("reset", task=wire.of_task(task)))
 
     def begin_reply(self) -> None:
         self._ask("begin_reply")
 
     def step(self, call: ToolCall) -> Observation:
+        if wrong := misfit(call.name, call.arguments):
+            return Observation("tool", wrong, error=True)
         return wire.to_turn(self._ask("step", name=call.name, arguments=call.arguments))
 
     def say(self, text: str) -> Observation:
@@ -310,13 +205,18 @@ class WorkerSession(Session):
 
     def close(self) -> None:
         """Also of a session whose worker died; a second time does nothing."""
-        worker, self._worker = self._worker, None
+        worker = self._worker
         if worker is None:
             return
         try:
             if not worker.dead:
                 worker.ask("close", session=self._number)
-        except EnvironmentDied:
+        except (EnvironmentFailed, CallBroke):
             pass
         finally:
-            self._pool.give(worker)
+            self._leave()
+
+
+def _gist(reply: Reply) -> str:
+    """What must be the same when it is asked again; the words of a failure may name an address in memory."""
+    return content_hash(reply) if "value" in reply or "refused" in reply else next(iter(reply))

@@ -1,6 +1,7 @@
 """The worker's side: an environment in a process of its own, asked by JSON lines on standard input.
 
-`python -m coevolve.environments.worker_main PARENT PLACE`; PLACE is MODULE:CLASS, or =NAME for ``make``.
+`python -m coevolve.environments.worker_main PARENT PLACE MEMORY`; PLACE is MODULE:CLASS, or =NAME for ``make``, and
+MEMORY how many bytes of address space it may take (0: no limit).
 
 Standard library only, beside what the environment itself imports. It ends with its parent, however that ends: at the
 end of its input, or by the kernel's signal.
@@ -20,7 +21,7 @@ from typing import Any, TextIO
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import ToolCall
 from coevolve.environments import wire
-from coevolve.environments.environment import Environment, Session
+from coevolve.environments.environment import Environment, Session, blameless
 from coevolve.environments.registry import make, make_from
 
 PR_SET_PDEATHSIG = 1
@@ -119,21 +120,30 @@ def _serve(place: str, replies: TextIO) -> None:
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     server: Server | None = None
     while True:
-        request = json.loads(requests.get())
+        line = requests.get()
         try:
             if server is None:
                 server = Server(make(place[1:]) if place.startswith("=") else make_from(place))
-            reply = {"value": server.answer(request)}
+            reply = json.dumps({"value": server.answer(json.loads(line))})
         except CoevolveError as error:
-            reply = {"refused": str(error)}
+            reply = json.dumps({"refused": str(error)})
         except Exception as error:
-            reply = {"failed": f"{type(error).__name__}: {error}"}
-        replies.write(json.dumps(reply) + "\n")
+            fault = "environment" if blameless(error) else "failed"
+            reply = json.dumps({fault: f"{type(error).__name__}: {error}"})
+        replies.write(reply + "\n")
         replies.flush()
+
+
+def _limit(memory: int) -> None:
+    if memory:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 
 def main() -> None:
     _end_with(int(sys.argv[1]))
+    _limit(int(sys.argv[3]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the environment prints must not get between the replies

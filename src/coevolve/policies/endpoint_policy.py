@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from coevolve.core.calls import misfit
 from coevolve.core.concurrency import in_order
 from coevolve.core.errors import CoevolveError
 from coevolve.core.seeding import derive_seed
@@ -94,12 +95,12 @@ def _message(answer: Answer, calls: Sequence[RawCall], turn: int) -> dict[str, A
 
 
 def _object(arguments: str) -> dict[str, Any] | None:
-    """The JSON object of a call's arguments; None if it is none."""
+    """The JSON object of a call's arguments; None if it is none, or none that a call may have."""
     try:
         value = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return value if isinstance(value, dict) and not misfit("", value) else None
 
 
 def _calls(answer: Answer) -> tuple[list[RawCall], str]:
@@ -108,7 +109,10 @@ def _calls(answer: Answer) -> tuple[list[RawCall], str]:
         calls, error = parse_reply(answer.content)
         return [RawCall(call.name, json.dumps(call.arguments)) for call in calls], error
     wrong = next((call.name for call in answer.calls if _object(call.arguments) is None), None)
-    return answer.calls, "" if wrong is None else f"the arguments of {wrong} must be a JSON object"
+    return (
+        answer.calls,
+        "" if wrong is None else f"the arguments of {wrong} must be a JSON object, not too deep or long",
+    )
 
 
 def _reply(answer: Answer, calls: Sequence[RawCall], error: str) -> Reply:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import ToolCall
 from coevolve.policies.policy import Conversation, Reply
@@ -53,6 +54,8 @@ def parse_reply(text: str) -> tuple[list[ToolCall], str]:
         arguments = value.get("arguments", {})
         if not isinstance(arguments, dict):
             return [], "arguments must be an object"
+        if wrong := misfit(value["name"], arguments):
+            return [], wrong
         calls.append(ToolCall(value["name"], arguments))
     return calls, ""
 

@@ -50,10 +50,15 @@ def evaluate(
     return outcomes
 
 
-def summary(t: int, panels: Mapping[str, PanelMetrics]) -> StageSummary:
-    """Of the evaluation of policies/t: what it took. What came of it is in metrics.json, by panel."""
+def summary(t: int, panels: Mapping[str, PanelMetrics], wanted: int) -> StageSummary:
+    """Of the evaluation of policies/t: what it took. What came of it is in metrics.json, by panel.
+
+    Fewer episodes than ``wanted`` are a note.
+    """
     figures = {
         "evaluation episodes": sum(one.tasks for one in panels.values()),
         "evaluation tokens": round(sum(one.tokens * one.tasks for one in panels.values())),
     }
-    return StageSummary("evaluate", t, figures, costs=list(figures))
+    lost = wanted - figures["evaluation episodes"]
+    notes = [f"{lost} of {wanted} evaluation episodes are left out: the environment failed in them"] if lost else []
+    return StageSummary("evaluate", t, figures, costs=list(figures), notes=notes)

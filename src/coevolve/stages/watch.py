@@ -1,8 +1,9 @@
 """Watchdogs: numbers of an iteration that say when co-evolution goes wrong, before the next iteration trains on it.
 
 Diversity collapse shows in ``action_entropy`` and the two shares of duplicates, a runaway curriculum in ``drift``,
-wasted rollouts in ``zero_variance``, and what training took away in ``regressions``. Limits are the section ``watch`` of
-params.yaml: past the first the report says so, past the critical one the pipeline stops.
+wasted rollouts in ``zero_variance``, what training took away in ``regressions``, and episodes that no statistics count in
+``environment_failed``. Limits are the section ``watch`` of params.yaml: past the first the report says so, past the
+critical one the pipeline stops.
 """
 
 import json
@@ -14,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from coevolve.core.params import Limit, Watch
-from coevolve.core.records import Attempt, Verdict
+from coevolve.core.records import Attempt, StopReason, Verdict
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task
@@ -28,6 +29,7 @@ MEANING = {
     "drift": "Jensen-Shannon divergence, in bits, of the tools that references use, from this dataset to the next",
     "zero_variance": "share of groups whose attempts all had one reward, from which nothing is learned",
     "regressions": "of the tasks visited that were once solved, the share that failed on their last visit",
+    "environment_failed": "share of attempts that ended without the agent's doing, which no statistics count",
 }
 LOW_IS_BAD = frozenset({"action_entropy"})
 
@@ -83,6 +85,7 @@ def summary(t: int, found: Sequence[Indicator]) -> StageSummary:
 
 def measure(
     groups: Iterable[Sequence[Sequence[CallOutcome]]],
+    ends: Sequence[StopReason],
     tools: int,
     steps: Sequence[Mapping[str, float]],
     attempts: Sequence[Attempt],
@@ -93,8 +96,8 @@ def measure(
 ) -> dict[str, float | None]:
     """All indicators of iteration ``t``.
 
-    ``groups`` holds, for each group of attempts, the calls of each attempt; ``tools`` is how many the environment has;
-    ``steps`` are the lines of train_metrics.jsonl; ``attempts`` all made until now.
+    ``groups`` holds, for each group of attempts, the calls of each attempt, and ``ends`` how each attempt ended; ``tools``
+    is how many the environment has; ``steps`` are the lines of train_metrics.jsonl; ``attempts`` all made until now.
     """
     used: Counter[str] = Counter()
     later = repeated = 0
@@ -111,6 +114,7 @@ def measure(
             sum(step["groups_without_variance"] for step in steps), sum(step["groups"] for step in steps)
         ),
         "regressions": regressions(attempts, t),
+        "environment_failed": _share(sum(one is StopReason.ENVIRONMENT_FAILED for one in ends), len(ends)),
     }
 
 

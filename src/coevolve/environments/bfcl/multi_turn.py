@@ -16,14 +16,15 @@ from datetime import datetime
 from functools import cache, lru_cache
 from typing import Any
 
+from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.environments.bfcl.bounds import bounded, contained
 from coevolve.environments.bfcl.data import api_class, documented
 from coevolve.environments.environment import Session, check_owner
 
 MAX_STEPS = 20  # replies with calls in a turn; the benchmark ends an episode that needs more
-MAX_ARGUMENTS = 20_000  # characters of JSON
 PARTIAL = 0.49  # what a run without success can reach
 
 Instances = dict[str, Any]
@@ -66,6 +67,9 @@ class BFCLSession(Session):
     def step(self, call: ToolCall) -> Observation:
         if self._over or self._task is None:
             return Observation("tool", "the episode is over", error=True, done=True)
+        if wrong := misfit(call.name, call.arguments):
+            self._heard[-1].append(content := f"Error during execution: {wrong}")
+            return Observation("tool", content, error=True)
         repeated = self._made[key := content_hash([call.name, call.arguments])]
         self._made[key] += 1
         self._strict = self._strict and self._allowed(call)
@@ -147,19 +151,16 @@ def execute(instance: Any, call: ToolCall) -> str:
 
     The name must come from the table of documented functions.
     """
-    if len(json.dumps(call.arguments)) > MAX_ARGUMENTS:
-        return f"Error during execution: arguments are longer than {MAX_ARGUMENTS} characters"
     try:
-        arguments = {**_defaults(instance.__class__, call.name), **call.arguments}
-        result = getattr(instance, call.name)(**copy.deepcopy(arguments))
-        if isinstance(result, str):
-            return result
-        if isinstance(result, dict):
-            try:
-                return json.dumps(result)
-            except (TypeError, ValueError):
-                return str(result)
-        return str(result)
+        arguments = bounded(call.name, {**_defaults(instance.__class__, call.name), **call.arguments})
+        with contained():  # until the result is written down: its digits depend on the precision
+            result = getattr(instance, call.name)(**copy.deepcopy(arguments))
+            if isinstance(result, dict):
+                try:
+                    return json.dumps(result)
+                except (TypeError, ValueError):
+                    pass
+            return str(result)
     except Exception as error:
         return f"Error during execution: {error}"
 
@@ -214,6 +215,8 @@ def _instances(task: Task) -> Instances:
         instance = api_class(name)()
         if name != "MathAPI":
             instance._load_scenario(config.get(name, {}), long_context=long)
+        if name == "TravelAPI":  # the cards that it adds to a long context are the same objects in every instance
+            instance.credit_card_list = copy.deepcopy(instance.credit_card_list)
         found[name] = instance
     return found
 

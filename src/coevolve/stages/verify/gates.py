@@ -9,9 +9,10 @@ from itertools import islice
 from typing import Any
 
 from coevolve.chains import precondition, replay
+from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
-from coevolve.core.io import parse, storable, strict
+from coevolve.core.io import parse, strict
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall, task_id_of
@@ -41,7 +42,7 @@ def read(environment: str, line: str) -> Candidate:
     """The candidate in ``line`` (JSON of a Candidate or a Task); a CoevolveError says why it is not `readable`."""
     if len(line) > MAX_LINE:
         raise CoevolveError(f"longer than {MAX_LINE} characters")
-    if storable(line) != line:
+    if writable(line) != line:
         raise CoevolveError("not UTF-8")
     try:
         value = strict(line)

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
-from coevolve.core.io import missing, storable
+from coevolve.core.io import missing
 from coevolve.core.processes import WorkerDied, Workers
 from coevolve.core.records import Candidate, Gate, Verdict
 from coevolve.core.stage_summary import ACCEPTED, StageSummary
@@ -146,9 +147,9 @@ class Judge:
                 if self._enabled and _passed(gates):
                     effect = self._effect(candidate.task)
         except CoevolveError as error:
-            gates.append(Gate(GATES[len(gates)], False, storable(str(error)[:300])))
+            gates.append(Gate(GATES[len(gates)], False, writable(str(error)[:300])))
         except (Exception, RecursionError) as error:  # an environment that breaks on a candidate rejects it
-            gates.append(Gate(GATES[len(gates)], False, storable(f"{type(error).__name__}: {error}"[:300])))
+            gates.append(Gate(GATES[len(gates)], False, writable(f"{type(error).__name__}: {error}"[:300])))
         if candidate is None:
             return Judgement(Verdict(_name(line), None, False, gates))
         verdict = Verdict(candidate.candidate_id, candidate.task.task_id, _passed(gates), gates)
