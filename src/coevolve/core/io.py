@@ -6,7 +6,7 @@ Writing is atomic (a temporary name, then a rename); reading names file and line
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cache
@@ -176,13 +176,15 @@ def read_jsonl_values(path: Path) -> Iterator[tuple[int, Any]]:
         raise CoevolveError(f"{path}: expected UTF-8 text ({error})") from None
 
 
-def read_jsonl_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers and JSON objects; a line that holds another value is a CoevolveError."""
+def read_jsonl_objects(path: Path, keys: Collection[str] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers and JSON objects; a line that holds another value, or not all of ``keys``, is a CoevolveError."""
     for number, value in read_jsonl_values(path):
         if not isinstance(value, dict):
             raise CoevolveError(
                 f"{path}:{number}: expected a JSON object, found {type(value).__name__}; write one a line"
             )
+        if absent := [key for key in keys if key not in value]:
+            raise CoevolveError(f"{path}:{number}: missing key {absent[0]}; run the stage that writes it again")
         yield number, value
 
 
@@ -202,8 +204,8 @@ def read_jsonl(path: Path, kind: type[Record]) -> list[Record]:
     return [parse(kind, value, f"{path}:{number}") for number, value in read_jsonl_objects(path)]
 
 
-def read_tasks(path: Path, environment: str | None = None) -> list[Task]:
-    """Tasks of one environment with unique ids; anything else is a CoevolveError naming the line."""
+def read_tasks(path: Path, environment: str | None = None, least: int = 0) -> list[Task]:
+    """``least`` tasks or more of one environment with unique ids; anything else is a CoevolveError naming the line."""
     tasks: list[Task] = []
     lines: dict[str, int] = {}
     for number, value in read_jsonl_objects(path):
@@ -220,4 +222,8 @@ def read_tasks(path: Path, environment: str | None = None) -> list[Task]:
             )
         lines[task.task_id] = number
         tasks.append(task)
+    if len(tasks) < least:
+        raise CoevolveError(
+            f"{path}: expected at least {least} task, found {len(tasks)}; run the stage that writes it again"
+        )
     return tasks

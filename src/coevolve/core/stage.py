@@ -21,8 +21,7 @@ from coevolve.core.scratch import scratch
 from coevolve.core.terminal import plain
 
 SECONDS = "seconds.jsonl"  # in the scratch folder
-
-
+# how libraries say that nothing more can be written, in errors of their own
 FULL = "No space left", "os error 28", "disk is full", "File too large", "PytorchStreamWriter failed writing"
 
 OUT_OF_MEMORY = (
