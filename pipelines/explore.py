@@ -24,7 +24,7 @@ from coevolve.stages.explore.requests import requests
 
 def main(params: Params, t: int) -> None:
     environment = open_environment(params.environment)
-    tasks = read_tasks(Paths.tasks(t), params.environment)
+    tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     signals = read_jsonl(Paths.signals(t), Signal)
     trajectories = read_trajectories(Paths.trajectories(t))
     wanted = requests(environment, tasks, trajectories, signals, params.explore, t, params.seed)

@@ -27,7 +27,7 @@ from coevolve.tracking.journal import start
 
 def main(params: Params, t: int) -> int:
     environment = open_environment(params.environment)
-    tasks = read_tasks(Paths.tasks(t), params.environment)
+    tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     settings = Settings(params.train, params.policy, params.launch, params.grpo)
     inputs = [params.seed, t, *(section.model_dump() for section in vars(settings).values())]
     # what another code, arithmetic, environment, dataset or parent left half-done is not gone on with

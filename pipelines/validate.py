@@ -7,7 +7,7 @@ A critical failure stops the pipeline; the report is written all the same.
 import shutil
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import read_jsonl_objects, read_tasks, write_jsonl
+from coevolve.core.io import read_jsonl_values, read_tasks, write_jsonl
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.stage import run_iteration
@@ -19,7 +19,7 @@ from coevolve.stages.validate import validate, write
 def main(params: Params, t: int) -> None:
     environment = open_environment(params.environment)
     sources = [Paths.tasks(t), Paths.verified(t) / "accepted.jsonl"]
-    rows = [value for source in sources for _, value in read_jsonl_objects(source)]
+    rows = [value for source in sources for _, value in read_jsonl_values(source)]
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
     folder, docs = Paths.validation(t + 1), Paths.data_docs(t + 1)
     shutil.rmtree(docs, ignore_errors=True)  # it keeps a page of every run

@@ -14,7 +14,7 @@ from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.fingerprint import open_environment
-from coevolve.stages.watch import indicators, measure, summary
+from coevolve.stages.watch import STEP, indicators, measure, summary
 
 
 def main(params: Params, t: int) -> None:
@@ -24,7 +24,7 @@ def main(params: Params, t: int) -> None:
         ([one.calls for one in group] for _, group in groups),
         [one.stop_reason for one in trajectories],
         len(open_environment(params.environment).tools()),
-        [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl")],
+        [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl", STEP)],
         read_jsonl(Paths.attempts(t + 1), Attempt),
         t,
         read_tasks(Paths.tasks(t)),

@@ -6,8 +6,8 @@ Writing is atomic (a temporary name, then a rename); reading names file and line
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -24,14 +24,21 @@ Record = TypeVar("Record")
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its name if the block succeeds, and goes if not."""
+    """A temporary path beside ``path`` that takes its name if the block succeeds, and goes if not.
+
+    An OSError says which file it was to be: a full disk does not.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
         os.replace(temporary, path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # what went wrong before is worth more
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -106,11 +113,16 @@ def read_text(path: Path) -> str:
         raise CoevolveError(f"{path}: expected UTF-8 text ({error})") from None
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> dict[str, Any]:
     try:
-        return decode(read_text(path))
+        value = decode(read_text(path))
     except ValueError as error:
         raise CoevolveError(f"{path}: expected JSON ({error}); run the stage that writes it again") from None
+    if not isinstance(value, dict):
+        raise CoevolveError(
+            f"{path}: expected a JSON object, found {type(value).__name__}; run the stage that writes it again"
+        )
+    return value
 
 
 def write_jsonl(path: Path, records: Iterable[Any]) -> None:
@@ -148,7 +160,7 @@ def missing(path: Path) -> CoevolveError:
     return CoevolveError(f"{path}: no such file; run `dvc repro`, or name the file that you have")
 
 
-def read_jsonl_objects(path: Path) -> Iterator[tuple[int, Any]]:
+def read_jsonl_values(path: Path) -> Iterator[tuple[int, Any]]:
     """Line numbers and JSON values; blank lines are skipped."""
     try:
         with path.open(encoding="utf-8") as file:
@@ -162,6 +174,18 @@ def read_jsonl_objects(path: Path) -> Iterator[tuple[int, Any]]:
         raise missing(path) from None
     except UnicodeDecodeError as error:
         raise CoevolveError(f"{path}: expected UTF-8 text ({error})") from None
+
+
+def read_jsonl_objects(path: Path, keys: Collection[str] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers and JSON objects; a line that holds another value, or not all of ``keys``, is a CoevolveError."""
+    for number, value in read_jsonl_values(path):
+        if not isinstance(value, dict):
+            raise CoevolveError(
+                f"{path}:{number}: expected a JSON object, found {type(value).__name__}; write one a line"
+            )
+        if absent := [key for key in keys if key not in value]:
+            raise CoevolveError(f"{path}:{number}: missing key {absent[0]}; run the stage that writes it again")
+        yield number, value
 
 
 def parse_jsonl(text: str, kind: type[Record], where: str) -> list[Record]:
@@ -180,8 +204,8 @@ def read_jsonl(path: Path, kind: type[Record]) -> list[Record]:
     return [parse(kind, value, f"{path}:{number}") for number, value in read_jsonl_objects(path)]
 
 
-def read_tasks(path: Path, environment: str | None = None) -> list[Task]:
-    """Tasks of one environment with unique ids; anything else is a CoevolveError naming the line."""
+def read_tasks(path: Path, environment: str | None = None, least: int = 0) -> list[Task]:
+    """``least`` tasks or more of one environment with unique ids; anything else is a CoevolveError naming the line."""
     tasks: list[Task] = []
     lines: dict[str, int] = {}
     for number, value in read_jsonl_objects(path):
@@ -198,4 +222,8 @@ def read_tasks(path: Path, environment: str | None = None) -> list[Task]:
             )
         lines[task.task_id] = number
         tasks.append(task)
+    if len(tasks) < least:
+        raise CoevolveError(
+            f"{path}: expected at least {least} task, found {len(tasks)}; run the stage that writes it again"
+        )
     return tasks

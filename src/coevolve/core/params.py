@@ -279,15 +279,22 @@ def read_yaml(text: str) -> Any:
     return YAML(typ="safe", pure=True).load(text)
 
 
-def load(path: Path = Path("params.yaml")) -> Params:
-    """The validated parameters of ``path``; every mistake is one line that names the key."""
+def load_yaml(path: Path, missing: str) -> dict[str, Any]:
+    """The sections of a YAML file; ``missing`` says what to do where there is none."""
     try:
         raw = read_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CoevolveError(f"{path}: no such file; run from the repository's root") from None
-    except YAMLError as error:
-        raise CoevolveError(f"{path}: expected YAML ({' '.join(str(error).split())})") from None
-    return parse(raw, str(path))
+        raise CoevolveError(f"{path}: no such file; {missing}") from None
+    except (YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise CoevolveError(f"{path}: expected YAML ({' '.join(str(error).split())[:300]})") from None
+    if not isinstance(raw, dict):
+        raise CoevolveError(f"{path}: expected sections with keys, found {type(raw).__name__}")
+    return raw
+
+
+def load(path: Path = Path("params.yaml")) -> Params:
+    """The validated parameters of ``path``; every mistake is one line that names the key."""
+    return parse(load_yaml(path, "run from the repository's root"), str(path))
 
 
 def parse(raw: Any, where: str) -> Params:

@@ -48,8 +48,8 @@ def prepare(*modules: str) -> None:
 class Worker:
     """A process that holds what ``make(*arguments)`` returns, and ends with this one; ``make`` is begun at once.
 
-    A call waits for its result. What it raises there is raised here: a CoevolveError as it is, another error as a
-    RuntimeError with its traceback.
+    A call waits for its result. What it raises there is raised here: a CoevolveError or an OSError as it is, another error as
+    a RuntimeError with its traceback.
     """
 
     def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
@@ -117,6 +117,8 @@ def _portable(error: Exception) -> Exception:
         return CoevolveError(str(error))
     if isinstance(error, MemoryError):
         return MemoryError(str(error))
+    if isinstance(error, OSError):  # of a file, which is said in one line
+        return OSError(error.errno, error.strerror or str(error), error.filename)
     return RuntimeError("".join(traceback.format_exception(error)))
 
 

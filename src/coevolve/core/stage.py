@@ -1,22 +1,28 @@
 """What every script in pipelines/ shares: arguments, one-line errors, and a clean end on Ctrl-C and SIGTERM."""
 
 import argparse
+import errno
 import json
 import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from coevolve.core import launch
 from coevolve.core.dvc import experiment_name
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import read_jsonl_objects
+from coevolve.core.io import decode, parse
 from coevolve.core.params import Params, load
 from coevolve.core.scratch import scratch
+from coevolve.core.terminal import plain
 
 SECONDS = "seconds.jsonl"  # in the scratch folder
+# how libraries say that nothing more can be written, in errors of their own
+FULL = "No space left", "os error 28", "disk is full", "File too large", "PytorchStreamWriter failed writing"
 
 OUT_OF_MEMORY = (
     "out of memory; in params.yaml lower train.micro_batch, policy.episode_tokens or train.vllm.memory, set "
@@ -39,42 +45,75 @@ def run_iteration(main: Callable[[Params, int], int | None], doc: str | None) ->
     guard(lambda: timed(f"/{t}", lambda: main(load(), t)))
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A line of SECONDS."""
+
+    experiment: str
+    stage: str
+    seconds: float
+
+
 def timed(place: str, action: Callable[[], int | None]) -> int | None:
     """``action``; the seconds it took are noted in the scratch folder for the trackers, never in a stage's output."""
     began = time.monotonic()
     code = action()
     if not launch.inside():
-        line = {"experiment": experiment_name(), "stage": f"{Path(sys.argv[0]).stem}{place}"}
-        scratch().mkdir(parents=True, exist_ok=True)
-        with (scratch() / SECONDS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**line, "seconds": round(time.monotonic() - began, 2)}) + "\n")
+        note = Note(experiment_name(), f"{Path(sys.argv[0]).stem}{place}", round(time.monotonic() - began, 2))
+        with suppress(OSError):  # a note, for which no stage that has done its work fails
+            scratch().mkdir(parents=True, exist_ok=True)
+            with (scratch() / SECONDS).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(note)) + "\n")
     return code
 
 
 def seconds() -> dict[str, float]:
-    """What the stages of this DVC experiment took when they last ran here, by ``stage/t``."""
-    file = scratch() / SECONDS
-    rows = [row for _, row in read_jsonl_objects(file)] if file.exists() else []
-    return {row["stage"]: row["seconds"] for row in rows if row["experiment"] == experiment_name()}
+    """What the stages of this DVC experiment took when they last ran here, by ``stage/t``; torn lines are no notes."""
+    found: dict[str, float] = {}
+    with suppress(OSError):
+        for line in (scratch() / SECONDS).read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError, CoevolveError):
+                note = parse(Note, decode(line), SECONDS)
+                if note.experiment == experiment_name():
+                    found[note.stage] = note.seconds
+    return found
 
 
 def guard(action: Callable[[], int | None]) -> NoReturn:
-    """Run ``action`` and exit: 0, what it returns, 1 for a CoevolveError (one line), 130 for an interrupt."""
+    """Run ``action`` and exit: 0, what it returns, 130 for an interrupt, 1 for a mistake or a lack that a user can mend.
+
+    Those are one line: a CoevolveError, a file or folder that cannot be read or written, a disk or a memory that is full.
+    """
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = action() or 0
     except CoevolveError as error:
         print(f"error: {error}", file=sys.stderr)
         code = 1
-    except (MemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
+    except Exception as error:
+        if not (said := _lack(error)):
             raise
-        print(f"error: {OUT_OF_MEMORY} ({(str(error) or type(error).__name__).splitlines()[0][:200]})", file=sys.stderr)
+        print(f"error: {said}", file=sys.stderr)
         code = 1
     except KeyboardInterrupt:
         print("interrupted; run the same command again to go on", file=sys.stderr)
         code = 130
     sys.exit(code)
+
+
+def _lack(error: Exception) -> str:
+    """What this machine lacks, and what to do, if that is what ``error`` says; else nothing."""
+    reason = plain((str(error) or type(error).__name__).splitlines()[0][:200])
+    if _out_of_memory(error):
+        return f"{OUT_OF_MEMORY} ({reason})"
+    code = error.errno if isinstance(error, OSError) else None
+    if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or any(words in str(error) for words in FULL):
+        place = error.filename if isinstance(error, OSError) and error.filename else "a file"
+        return f"{place} cannot be written: the disk is full ({reason}); make room, and run the same command again"
+    if isinstance(error, OSError):
+        what = f"{error.filename}: {error.strerror}" if error.filename else reason
+        return f"{what}; mend it or its permissions, and run the same command again"
+    return ""
 
 
 def _out_of_memory(error: Exception) -> bool:

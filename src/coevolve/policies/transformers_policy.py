@@ -42,9 +42,14 @@ def load(
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(source))
         model = AutoModelForCausalLM.from_pretrained(str(source), dtype=getattr(torch, dtype), **more)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise CoevolveError(f"{path}: expected a transformers model directory with a tokenizer ({reason})") from None
+    except Exception as error:  # damaged files have many words, and a tokenizer's is a bare Exception
+        if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
+            raise
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise CoevolveError(
+            f"{path}: expected a transformers model directory with a tokenizer ({type(error).__name__}: {reason}); bring it "
+            "back with `dvc checkout`, or run the stage that writes it again"
+        ) from None
     check_template(tokenizer, str(path))
     return (model if more else model.to(place or device())).eval(), tokenizer
 

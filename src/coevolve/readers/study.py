@@ -14,7 +14,7 @@ from pydantic import Field
 
 from coevolve.core.charts import highlighted, intervals, svg
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Section, Whole, read_yaml, validated
+from coevolve.core.params import Section, Whole, load_yaml, validated
 from coevolve.core.stage_summary import TASKS
 from coevolve.core.task import Task
 from coevolve.stages.report.summary import Number, Summary
@@ -74,10 +74,7 @@ class Estimate:
 
 def load(path: Path) -> Study:
     """The study that ``path`` describes; mistakes are one line that names the key."""
-    try:
-        study = validated(Study, read_yaml(path.read_text(encoding="utf-8")), "study")
-    except FileNotFoundError:
-        raise CoevolveError(f"{path}: no such file; name a folder with a study.yaml") from None
+    study = validated(Study, load_yaml(path, "name a folder with a study.yaml"), "study")
     unknown = [name for name in study.against if name not in study.arms]
     if unknown:
         raise CoevolveError(

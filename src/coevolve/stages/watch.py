@@ -83,6 +83,9 @@ def summary(t: int, found: Sequence[Indicator]) -> StageSummary:
     )
 
 
+STEP = ("groups", "groups_without_variance")  # what is read of each step's figures
+
+
 def measure(
     groups: Iterable[Sequence[Sequence[CallOutcome]]],
     ends: Sequence[StopReason],

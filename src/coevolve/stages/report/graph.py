@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.io import parse, read_json
-from coevolve.core.params import Iteration, read_yaml
+from coevolve.core.params import Iteration, load_yaml
 from coevolve.core.stage_summary import StageSummary
 
 PIPELINE = Path("dvc.yaml")
@@ -13,7 +14,10 @@ PIPELINE = Path("dvc.yaml")
 def outputs(iterations: Sequence[Iteration]) -> list[Path]:
     """Where the graph keeps summaries. What lies there besides is of a graph that is no more."""
     found = []
-    for stage in read_yaml(PIPELINE.read_text(encoding="utf-8"))["stages"].values():
+    stages = load_yaml(PIPELINE, "run from the repository's root").get("stages")
+    if not isinstance(stages, dict):
+        raise CoevolveError(f"{PIPELINE}: expected a section `stages`; bring it back with git")
+    for stage in stages.values():
         for out in stage.get("do", stage).get("outs", ()):
             path = str(out if isinstance(out, str) else next(iter(out)))
             if Path(path).parent.name == "summary":

@@ -266,8 +266,6 @@ def find_bad_line(path: Path, columns: dict[str, str], required: Sequence[str]) 
     """Raise the CoevolveError that names the first wrong line and key of a JSONL file; return if all are right."""
     for number, value in read_jsonl_objects(path):
         where = f"{path}:{number}"
-        if not isinstance(value, dict):
-            raise CoevolveError(f"{where}: expected a JSON object, found {type(value).__name__}; write one a line")
         version = value.get("schema_version", SCHEMA_VERSION)
         if version != SCHEMA_VERSION:
             raise CoevolveError(f"{where}: schema_version {version!r} is unknown, expected {SCHEMA_VERSION}")
@@ -297,5 +295,5 @@ def _fits(item: Any, kind: str) -> bool:
 def _unreadable(path: Path, error: Exception) -> CoevolveError:
     return CoevolveError(
         f"{path}: not a whole {'Parquet' if path.suffix == '.parquet' else 'JSONL'} file "
-        f"({str(error).splitlines()[0][:200]}); make it again"
+        f"({(str(error).splitlines() or [type(error).__name__])[0][:200]}); make it again"
     )

@@ -147,7 +147,7 @@ def outcomes(t: int) -> list[dict[str, Any]]:
 def quarantine(t: int) -> list[dict[str, Any]]:
     """By expectation: how many rows of dataset ``t`` broke it."""
     file = Paths.validation(t) / "quarantine.jsonl"
-    rows = [value for _, value in read_jsonl_objects(file)] if file.exists() else []
+    rows = [value for _, value in read_jsonl_objects(file, ["expectations"])] if file.exists() else []
     found = Counter(name for row in rows for name in row["expectations"])
     return [{"dataset": t, "expectation": name, "rows": count} for name, count in sorted(found.items())]
 
