@@ -15,7 +15,7 @@ from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.registry import make
 from coevolve.policies.text import RESPONSE_TEMPLATE, render_call
 from coevolve.policies.transformers_policy import load
-from coevolve.prompts.prompt import prompt
+from coevolve.prompts.prompt import prompt, quoted, quoted_call
 from coevolve.stages.base.recipe import example, supervise
 from coevolve.stages.base.tokenizer import build
 from coevolve.stages.signals.kinds import KINDS
@@ -34,7 +34,7 @@ POLICY = ROOT / "policies" / "0"
 
 
 def _instruction(rng: random.Random, tasks: list[Any]) -> str:
-    return str(rng.choice(tasks).turns[0])
+    return quoted(rng.choice(tasks).turns[0])
 
 
 def _conversations(count: int) -> Iterator[list[dict[str, str]]]:
@@ -51,7 +51,7 @@ def _conversations(count: int) -> Iterator[list[dict[str, str]]]:
         kind = rng.choice(list(KINDS.values()))
         if number % 3 == 0:
             calls = rng.choice(tasks).reference[0]
-            trajectory = "\n".join(f"{call.name}({json.dumps(call.arguments)}) -> []" for call in calls)
+            trajectory = "\n".join(f'{quoted_call(call.name, call.arguments)} -> "[]"' for call in calls)
             text = prompt("reflect").fill(
                 kind=kind.name, meaning=kind.meaning, instruction=_instruction(rng, tasks),
                 trajectory=trajectory, score="0", tools=tools,
@@ -63,8 +63,8 @@ def _conversations(count: int) -> Iterator[list[dict[str, str]]]:
                 names = rng.sample([tool["function"]["name"] for tool in world.tools()], 3)
                 text = prompt("explore_tools").fill(ideas=f"- use {', '.join(names)}", **told)
             else:
-                why = rng.choice([f"{REFLECTION['what_failed']} {REFLECTION['why']}", kind.meaning])
-                ideas = "\n".join(f"- {idea}" for idea in REFLECTION["try"])
+                why = rng.choice([quoted(f"{REFLECTION['what_failed']} {REFLECTION['why']}"), kind.meaning])
+                ideas = "\n".join(f"- {quoted(idea)}" for idea in REFLECTION["try"])
                 text = prompt("explore").fill(why=why, ideas=ideas, **told)
             yield [
                 {"role": "user", "content": text},
@@ -78,10 +78,10 @@ def _conversations(count: int) -> Iterator[list[dict[str, str]]]:
             chain = [(plan, event), (fill, "ok")][: rng.randint(1, 2)]
             text = prompt("synthesize").fill(
                 chain="\n".join(
-                    f"{row}. {call.name}({json.dumps(call.arguments)}) -> {seen}"
+                    f"{row}. {quoted_call(call.name, call.arguments)} -> {quoted(seen)}"
                     for row, (call, seen) in enumerate(chain, 1)
                 ),
-                why=REFLECTION["why"],
+                why=quoted(REFLECTION["why"]),
                 ending="",
                 example="\n".join(_instruction(rng, tasks) for _ in range(3)),
             )

@@ -129,7 +129,7 @@ def proxy(
     known: dict[bytes, httpx.Response] | None = None,
 ) -> Iterator[Proxy]:
     running = Proxy(upstream, share, script or [], known or {})
-    threading.Thread(target=running.serve_forever, daemon=True).start()
+    threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
     try:
         yield running
     finally:

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from ruamel.yaml import YAML, YAMLError
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.foreign import URL, base_url
 
 Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0)]
@@ -51,7 +52,7 @@ def _schedules() -> Collection[str]:
 
 SECRET = {
     "endpoint.key": "expected the name of an environment variable, such as OPENAI_API_KEY, never the key itself",
-    "endpoint.url": "expected http://HOST/v1 or https://HOST/v1, without a key in it",
+    "endpoint.url": URL,
 }
 
 
@@ -169,8 +170,15 @@ class Synthesize(Section):
     withhold: list[str]
 
 
+def _url(text: str) -> str:
+    base_url(text)
+    return text
+
+
 class EndpointSection(Section):
-    url: Annotated[str, Field(pattern=r"^https?://[^/@\s]+(/\S*)?$")]
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    url: Annotated[str, AfterValidator(_url)]
     model: str
     key: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
     concurrency: Count

@@ -10,17 +10,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from coevolve.core.calls import DEPTH
 from coevolve.core.errors import CoevolveError
+from coevolve.core.foreign import one_line, sound
 from coevolve.core.hashing import content_hash
 from coevolve.core.params import EndpointSection
 from coevolve.core.scratch import scratch
 from coevolve.core.seeding import generator
 from coevolve.endpoint.budget import Budget, Exhausted, Spend
-from coevolve.endpoint.log import RequestLog
+from coevolve.endpoint.log import RequestLog, answer_of
 from coevolve.endpoint.messages import Answer, Ask
-from coevolve.endpoint.transport import Passing, Rejected, Transport, key_of
+from coevolve.endpoint.secret import key_of
+from coevolve.endpoint.transport import Passing, Rejected, Transport
 
 __all__ = ["Answer", "Ask", "Endpoint", "Exhausted", "Failed", "Spend", "open_endpoint"]
 
@@ -28,6 +32,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between attempts, doubled each
 LONGEST_WAIT = 600.0  # seconds that a server may ask us to wait
 # Requests in a row that get no answer end the stage: three that found no server, or twelve that it failed on.
 LOST, UNHEARD, FAILED_ON = 12, 4, 1
+LEVELS = DEPTH - 4  # of JSON in a request, so that a line of the log has no more than can be read
 
 
 class Failed(Exception):
@@ -47,7 +52,8 @@ class Endpoint:
         self.missing = 0  # requests that a replay did not find
         self._log = log
         self._replay = replay
-        self._transport = Transport(config.url, key_of(config.key), config.timeout, config.concurrency)
+        key = None if replay else key_of(config.key)
+        self._transport = Transport(config.url, key, config.timeout, config.concurrency)
         self._budget = Budget(config.budget_requests, config.budget_tokens, config.input_price, config.output_price)
         self._used: dict[str, None] = {}
         self._asking: dict[str, threading.Lock] = {}
@@ -56,7 +62,7 @@ class Endpoint:
         self._lost = 0  # weight of the requests in a row that got no answer
         self._idle = threading.Condition()
         self._on_their_way = 0
-        self._closed = False
+        self._closed = threading.Event()
         self._watch: Callable[[Spend], object] = lambda spend: None
 
     def watch(self, callback: Callable[[Spend], object]) -> None:
@@ -77,11 +83,15 @@ class Endpoint:
         Raises Exhausted where the budget ends, Failed where this request gets no answer, and CoevolveError where no
         request would (unreachable, unknown model, refused key).
         """
-        key = self.key(ask)
+        try:
+            ask = self._clean(ask)
+            key = self.key(ask)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise Failed(f"the request cannot be written as JSON ({one_line(str(error))})") from None
         with self._lock:
             turn = self._asking.setdefault(key, threading.Lock())
         with turn:  # two askers of the same thing pay once
-            known = self._log.get(key)
+            known = self._known(key)
             if known is not None:
                 if key not in self._used:
                     self._budget.remember(known)
@@ -97,17 +107,31 @@ class Endpoint:
         self._watch(self.spend)
         return known
 
+    def _clean(self, ask: Ask) -> Ask:
+        """What an environment answered may be no text that a log can hold, and may hold the key as well."""
+        told = {"messages": sound(ask.messages, LEVELS), "tools": sound(ask.tools, LEVELS)}
+        return replace(ask, **self._transport.clean(told))
+
+    def _known(self, key: str) -> Answer | None:
+        """An answer in the log, which another version of us may have written with the key in it."""
+        known = self._log.get(key)
+        return None if known is None else answer_of(self._transport.clean(asdict(known)))
+
     def used(self) -> list[dict[str, object]]:
         """The log's lines that were used, in a fixed order: enough to replay what was done."""
-        return [self._log.line(key) for key in sorted(self._used)]
+        return [self._transport.clean(self._log.line(key)) for key in sorted(self._used)]
 
     def close(self) -> None:
-        """Send nothing more, wait for the replies that are on their way (they are paid for), and keep them."""
+        """Send nothing more, wait for the replies that are on their way (they are paid for), and keep them.
+
+        None of them is waited for longer than a reply may take.
+        """
+        self._closed.set()
         with self._idle:
-            self._closed = True
             if self._on_their_way:
                 print(f"waiting for {self._on_their_way} replies that are on their way", file=sys.stderr)
-            self._idle.wait_for(lambda: not self._on_their_way, timeout=self.config.timeout)
+            seconds = min(self.config.timeout, threading.TIMEOUT_MAX)
+            self._idle.wait_for(lambda: not self._on_their_way, timeout=seconds)
         self._transport.close()
 
     @contextmanager
@@ -124,11 +148,11 @@ class Endpoint:
 
     def _send(self, key: str, ask: Ask) -> Answer:
         for attempt in range(self.config.retries + 1):
-            if self._closed:
+            self._wait()
+            if self._closed.is_set():
                 raise Exhausted("the endpoint is closed")
             ticket = self._budget.reserve(ask)
             self._watch(self.spend)
-            self._wait()
             try:
                 # another seed: some servers fail on what they sampled, and would sample it again
                 answer = self._transport.send(self.model, ask, ask.seed + attempt)
@@ -173,11 +197,12 @@ class Endpoint:
                 self._not_before = max(self._not_before, time.monotonic() + asked)
             return
         pause = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
-        time.sleep(pause * generator("pause", key, attempt).uniform(0.5, 1.0))
+        self._closed.wait(pause * generator("pause", key, attempt).uniform(0.5, 1.0))
 
     def _wait(self) -> None:
-        while (left := self._not_before - time.monotonic()) > 0:
-            time.sleep(min(left, 1.0))
+        """As long as the server asked for, or until we are closed."""
+        while (left := self._not_before - time.monotonic()) > 0 and not self._closed.wait(left):
+            pass
 
 
 def open_endpoint(config: EndpointSection, log: Path | None = None) -> Endpoint:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.endpoint.messages import Answer, RawCall
+from coevolve.core.foreign import loads
+from coevolve.core.io import parse
+from coevolve.endpoint.messages import Answer
 
 
 class RequestLog:
@@ -22,27 +24,35 @@ class RequestLog:
         self._writable = writable
         self._lines: dict[str, dict[str, Any]] = {}
         self._lock = threading.Lock()
-        if path.exists():
-            self._read()
-        elif writable:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            if path.exists():
+                self._read()
+            elif writable:
+                path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CoevolveError(f"{path}: cannot be read ({error.strerror}); expected a request log") from None
 
     def _read(self) -> None:
-        for text in self._path.read_text(encoding="utf-8").splitlines():
+        for number, text in enumerate(self._path.read_bytes().split(b"\n"), 1):
+            if not text.strip():
+                continue
             try:
-                line = json.loads(text)
-                _answer(line)
-                self._lines.setdefault(line["key"], {name: line[name] for name in ("key", "request", "reply")})
-            except (ValueError, KeyError, TypeError):
+                line = loads(text)
+                reply = asdict(answer_of(line["reply"]))
+                key, request = line["key"], line["request"]
+                self._lines.setdefault(key, {"key": key, "request": request, "reply": reply})
+            except (ValueError, KeyError, TypeError, CoevolveError):
                 if not self._writable:
-                    raise CoevolveError(f"{self._path}: expected lines of a request log; get the whole file") from None
+                    raise CoevolveError(
+                        f"{self._path}:{number}: expected a line of a request log; get the whole file"
+                    ) from None
 
     def __len__(self) -> int:
         return len(self._lines)
 
     def get(self, key: str) -> Answer | None:
         line = self._lines.get(key)
-        return None if line is None else _answer(line)
+        return None if line is None else answer_of(line["reply"])
 
     def line(self, key: str) -> dict[str, Any]:
         return self._lines[key]
@@ -51,17 +61,26 @@ class RequestLog:
         line = {"key": key, "request": request, "reply": asdict(answer)}
         with self._lock:
             self._lines[key] = line
-            with self._path.open("ab+") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
-                size = file.seek(0, 2)
-                if size:  # a crash may have cut the last line short
-                    file.seek(size - 1)
-                    torn = file.read(1) != b"\n"
-                else:
-                    torn = False
-                file.write((b"\n" if torn else b"") + json.dumps(line, ensure_ascii=True).encode() + b"\n")
+            try:
+                self._append(json.dumps(line, ensure_ascii=True).encode() + b"\n")
+            except OSError as error:
+                raise CoevolveError(
+                    f"{self._path}: cannot be written ({error.strerror}); make room, then run the same command again: "
+                    "what was answered before is in the log"
+                ) from None
+
+    def _append(self, text: bytes) -> None:
+        with self._path.open("ab+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            size = file.seek(0, 2)
+            if size:  # a crash may have cut the last line short
+                file.seek(size - 1)
+                torn = file.read(1) != b"\n"
+            else:
+                torn = False
+            file.write((b"\n" if torn else b"") + text)
 
 
-def _answer(line: dict[str, Any]) -> Answer:
-    reply = line["reply"]
-    return Answer(**{**reply, "calls": [RawCall(**call) for call in reply["calls"]]})
+def answer_of(reply: Any) -> Answer:
+    """The answer that a line of a log holds; a CoevolveError if it holds none."""
+    return parse(Answer, reply, "reply")

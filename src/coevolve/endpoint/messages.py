@@ -1,7 +1,9 @@
 """What is asked of an endpoint, and what it answered: the part of the chat completions format that is used here."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 CHARACTERS_PER_TOKEN = 3.0  # for a cautious guess of a prompt's tokens before the server has counted them
 
@@ -31,10 +33,14 @@ class Ask:
             "seed": self.seed,
         }
 
+    def prompt_tokens(self) -> int:
+        """A guess of how many tokens the prompt takes at most; letters beyond ASCII are tokens of their own."""
+        size = sum(len(str(value).encode(errors="replace")) for value in (self.messages, self.tools, self.schema or ""))
+        return int(size / CHARACTERS_PER_TOKEN)
+
     def tokens(self) -> int:
         """A guess of how many tokens it takes at most, reply included."""
-        size = sum(len(str(value)) for value in (self.messages, self.tools, self.schema or ""))
-        return int(size / CHARACTERS_PER_TOKEN) + self.max_tokens
+        return self.prompt_tokens() + self.max_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,5 +56,5 @@ class Answer:
     content: str
     calls: list[RawCall]
     finish_reason: str
-    prompt_tokens: int
-    completion_tokens: int
+    prompt_tokens: Annotated[int, Field(ge=0)]
+    completion_tokens: Annotated[int, Field(ge=0)]

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from coevolve.core.foreign import sound
 from coevolve.endpoint.client import Endpoint
 from coevolve.endpoint.messages import Ask
 
@@ -58,7 +59,7 @@ def _json(text: str) -> Any:
     if start < 0:
         raise ValueError("there is no JSON object")
     try:
-        return json.JSONDecoder().raw_decode(text, start)[0]
+        return sound(json.JSONDecoder().raw_decode(text, start)[0])
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not JSON ({error})") from None
 

@@ -6,16 +6,20 @@ the client's; what a failure means would be sorted out here all the same, and th
 
 import email.utils
 import json
-import os
+import math
 import re
 import time
-from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from collections.abc import Callable
+from typing import Any, TypeGuard
 
 import httpx
 
+from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
+from coevolve.core.foreign import URL, base_url, loads, one_line
+from coevolve.endpoint.exchange import Exchange, Lost, Response
 from coevolve.endpoint.messages import Answer, Ask, RawCall
+from coevolve.endpoint.secret import Secret
 
 PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
 # fields that some servers do not take, and what they are called there (None: leave them out)
@@ -25,6 +29,10 @@ OPTIONAL: dict[str, str | None] = {
     "temperature": None,
     "max_tokens": "max_completion_tokens",
 }
+FINISHED = {"stop", "length", "tool_calls", "function_call", "content_filter"}
+MOST = 10**9  # tokens of a prompt or of a reply: what a server counts above is no count
+MODELS = 50  # names of models that an error lists
+LOOKED_AT, DETAIL = 100_000, 2000  # characters of a server's words that are cleaned, and of those that are looked at
 UNKNOWN_MODEL = ("server is pinned to", "does not exist", "model not found", "model_not_found", "no such model")
 
 
@@ -41,39 +49,36 @@ class Rejected(Exception):
     """The server will not answer this request, however often it is sent."""
 
 
-def key_of(variable: str) -> str | None:
-    """The key that the environment variable holds, if it is set."""
-    return os.environ.get(variable) or None
-
-
 class Transport:
-    """Sends requests to ``url``. The key is in the header that is sent, and nowhere else: errors are cleaned of it."""
+    """Sends requests to ``url``. The key is in the header that is sent, and nowhere else: ``clean`` takes it out of values."""
 
     def __init__(self, url: str, key: str | None, timeout: float, connections: int) -> None:
-        self._url = url.rstrip("/")
-        parts = urlsplit(self._url)
-        self.shown = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-        self._key = key
+        try:
+            self.shown = base_url(url)
+            httpx.URL(self.shown)
+        except (ValueError, httpx.InvalidURL):
+            raise CoevolveError(f"endpoint.url: {URL}; change it") from None
+        secret = Secret(key)
+        self.clean: Callable[[Any], Any] = secret.clean
         self._without: set[str] = set()  # optional fields that this server does not take
-        self._client = httpx.Client(
-            timeout=httpx.Timeout(timeout, connect=min(timeout, 10.0)),
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
-        )
+        self._exchange = Exchange(timeout, connections, secret.headers())
 
     def close(self) -> None:
-        self._client.close()
+        """End what is on its way."""
+        self._exchange.close()
 
     def models(self) -> list[str]:
         """Names of the models that the server offers; empty if it does not say."""
         try:
-            response = self._client.get(f"{self._url}/models")
-            return [str(one["id"]) for one in response.json()["data"]]
-        except httpx.ConnectError as error:
+            response = self._exchange.send("GET", f"{self.shown}/models")
+            return [self._words(str(one["id"]), 100) for one in loads(response.body)["data"][:MODELS]]
+        except Lost as error:
+            if not str(error).startswith("ConnectError"):
+                return []
             raise CoevolveError(
-                f"endpoint {self.shown}: unreachable ({self._clean(str(error))}); start the server, or mend endpoint.url"
+                f"endpoint {self.shown}: unreachable ({self._words(str(error))}); start the server, or mend endpoint.url"
             ) from None
-        except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             return []
 
     def send(self, model: str, ask: Ask, seed: int) -> Answer:
@@ -81,13 +86,14 @@ class Transport:
         while True:
             body = self._body(model, ask, seed)
             try:
-                response = self._client.post(f"{self._url}/chat/completions", json=body)
-            except httpx.TimeoutException:
-                raise Passing(f"no reply within {self._client.timeout.read:g} s") from None
-            except httpx.HTTPError as error:
-                raise Passing(f"{type(error).__name__}: {self._clean(str(error))}") from None
-            if response.status_code == 200:
-                return self._answer(response)
+                sent = json.dumps(body, allow_nan=False).encode()
+                response = self._exchange.send("POST", f"{self.shown}/chat/completions", sent)
+            except Lost as error:
+                raise Passing(self._words(str(error)), heard=error.heard) from None
+            except (ValueError, TypeError, RecursionError) as error:
+                raise Rejected(f"the request cannot be written as JSON ({one_line(str(error))})") from None
+            if response.status == 200:
+                return self._answer(response, ask)
             if not self._adapt(response, body):
                 raise self._failure(response, model, ask)
 
@@ -110,9 +116,9 @@ class Transport:
                 body[other] = value
         return body
 
-    def _adapt(self, response: httpx.Response, body: dict[str, Any]) -> bool:
+    def _adapt(self, response: Response, body: dict[str, Any]) -> bool:
         """Whether the server complains of an optional field, which the next attempt does without."""
-        if response.status_code not in (400, 422):
+        if response.status not in (400, 422):
             return False
         text = response.text.lower()
         named = {
@@ -121,31 +127,34 @@ class Transport:
         self._without |= named
         return bool(named)
 
-    def _answer(self, response: httpx.Response) -> Answer:
-        text = response.text.replace(self._key, "***") if self._key else response.text
+    def _answer(self, response: Response, ask: Ask) -> Answer:
         try:
-            value = json.loads(text)
+            value = loads(response.body)
             choice = value["choices"][0]
             message = choice["message"]
-            usage = value.get("usage") or {}
-            return Answer(
-                content=_text(message.get("content")),
-                calls=[
-                    RawCall(str(call["function"]["name"]), _arguments(call["function"].get("arguments")))
-                    for call in message.get("tool_calls") or []
-                ],
-                finish_reason=str(choice.get("finish_reason") or "stop"),
-                prompt_tokens=int(usage.get("prompt_tokens") or 0),
-                completion_tokens=int(usage.get("completion_tokens") or 0),
-            )
+            calls = [
+                {"name": _text(call["function"]["name"]), "arguments": _arguments(call["function"].get("arguments"))}
+                for call in message.get("tool_calls") or []
+            ]
+            said = self.clean({"content": _text(message.get("content")), "calls": calls})
+            finish = choice.get("finish_reason")
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-            raise Passing(f"a reply that is no chat completion: {self._clean(text)[:80]!r}", heard=True) from None
+            words = self._words(response.text, 80)
+            raise Passing(f"a reply that is no chat completion: {words!r}", heard=True) from None
+        prompt, completion = _usage(value.get("usage"), ask, bool(said["content"] or calls))
+        return Answer(
+            content=said["content"],
+            calls=[RawCall(**call) for call in said["calls"]],
+            finish_reason=finish if isinstance(finish, str) and finish in FINISHED else "stop",
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+        )
 
-    def _failure(self, response: httpx.Response, model: str, ask: Ask) -> Exception:
+    def _failure(self, response: Response, model: str, ask: Ask) -> Exception:
         """What the status and the server's words mean."""
-        status, words = response.status_code, self._clean(_detail(response))
+        status, words = response.status, self._words(_detail(response), DETAIL)
         if status in PASSING:
-            return Passing(f"HTTP {status}: {words}"[:200], _retry_after(response), heard=True)
+            return Passing(f"HTTP {status}: {words}"[:200], _retry_after(response.retry_after), heard=True)
         if status in (401, 403):
             return CoevolveError(
                 f"endpoint {self.shown}: the key is refused (HTTP {status}); set the environment variable that "
@@ -169,10 +178,9 @@ class Transport:
             return CoevolveError(f"endpoint {self.shown}: no model {model!r}; {offered}; mend endpoint.model")
         return Rejected(f"HTTP {status}: {words}"[:300])
 
-    def _clean(self, text: str) -> str:
-        """One line, without the key."""
-        line = " ".join(text.split())
-        return line.replace(self._key, "***") if self._key else line
+    def _words(self, text: str, limit: int = 200) -> str:
+        """The server's words for an error: one line, without the key."""
+        return one_line(self.clean(writable(text[:LOOKED_AT])), limit)
 
 
 def _unsupported(text: str) -> bool:
@@ -193,10 +201,10 @@ def _arguments(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value or {})
 
 
-def _detail(response: httpx.Response) -> str:
+def _detail(response: Response) -> str:
     """The server's own words."""
     try:
-        value = response.json()
+        value = loads(response.body)
     except ValueError:
         return response.text
     for name in ("error", "detail", "message"):
@@ -205,28 +213,42 @@ def _detail(response: httpx.Response) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _retry_after(response: httpx.Response) -> float | None:
+def _usage(usage: Any, ask: Ask, said: bool) -> tuple[int, int]:
+    """Tokens of prompt and reply as the server counts them; what it does not say, or cannot be, is what was reserved."""
+    named = usage if isinstance(usage, dict) else {}
+    prompt, completion = named.get("prompt_tokens"), named.get("completion_tokens")
+    return (
+        int(prompt) if _counts(prompt, 1) else ask.prompt_tokens(),
+        int(completion) if _counts(completion, int(said)) else ask.max_tokens,
+    )
+
+
+def _counts(value: Any, least: int) -> TypeGuard[float]:
+    """Whether it can be a number of tokens. NaN is at least nothing."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= MOST
+
+
+def _retry_after(header: str | None) -> float | None:
     """Seconds of a Retry-After header (RFC 9110: a number, or a date)."""
-    header = response.headers.get("retry-after")
     if header is None:
         return None
     try:
-        return max(float(header), 0.0)
+        seconds = float(header)
     except ValueError:
-        pass
-    try:
-        return max(email.utils.parsedate_to_datetime(header).timestamp() - time.time(), 0.0)
-    except (ValueError, TypeError):
-        return None
+        try:
+            seconds = email.utils.parsedate_to_datetime(header).timestamp() - time.time()
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return None
+    return None if math.isnan(seconds) else max(seconds, 0.0)
 
 
 def _overflow(words: str, reply: int) -> tuple[int, int] | None:
     """(context, wanted tokens) of a refusal such as vLLM's and OpenAI's, "maximum context length is 4096 tokens ..."."""
-    found = re.search(r"context length (?:is|of) (\d+)", words)
+    found = re.search(r"context length (?:is|of) (\d{1,9})\b", words)
     if not found:
         return None
     held = int(found[1])
-    if prompt := re.search(r"(\d+) input tokens", words):
+    if prompt := re.search(r"\b(\d{1,9}) input tokens", words):
         return held, int(prompt[1]) + reply
-    larger = [int(number) for number in re.findall(r"\d+", words) if int(number) > held]
+    larger = [int(number) for number in re.findall(r"\b\d{1,9}\b", words) if int(number) > held]
     return held, max(larger, default=held + 1)

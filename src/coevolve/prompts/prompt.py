@@ -1,10 +1,22 @@
-"""What models are told, a file each. A prompt's version is its name and a hash of its text, and goes into provenance."""
+"""What models are told, a file each. A prompt's version is its name and a hash of its text, and goes into provenance.
+
+What others have written (an environment, a user, a model) stands in a prompt as JSON strings alone: in one line, between quotation
+marks that it cannot close, without `<`, by which the marks of roles begin. The prompts say that such text is data.
+"""
 
 import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from string import Template
+from typing import Any
+
+WORDS = 4000  # characters of an instruction, or of what a model said, that a prompt shows
+ARGUMENTS = 1000  # characters of a call's arguments
+_NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +34,33 @@ def prompt(name: str) -> Prompt:
     """``prompts/name.md``."""
     text = files("coevolve.prompts").joinpath(f"{name}.md").read_text(encoding="utf-8").strip()
     return Prompt(text, f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}")
+
+
+def quoted(text: str, limit: int = WORDS) -> str:
+    """``text``, cut after ``limit`` characters, as one JSON string that holds no sign but letters, marks and spaces."""
+    return _inert(json.dumps(text if len(text) <= limit else f"{text[:limit]} [...]", ensure_ascii=False))
+
+
+def quoted_lines(texts: Iterable[str]) -> str:
+    """A JSON string a line."""
+    return "\n".join(quoted(text) for text in texts)
+
+
+def quoted_call(name: str, arguments: Mapping[str, Any]) -> str:
+    """A call as `name({...})`; what is no name, or too long, is a JSON string."""
+    told = json.dumps(arguments, ensure_ascii=False)
+    return f"{quoted_name(name)}({_inert(told) if len(told) <= ARGUMENTS else quoted(told, ARGUMENTS)})"
+
+
+def quoted_name(name: str) -> str:
+    """A tool's name; a JSON string if it is none."""
+    return name if _NAME.fullmatch(name) else quoted(name, 64)
+
+
+def _inert(text: str) -> str:
+    """JSON in which every sign that cannot be printed, and `<`, is escaped."""
+    return "".join(sign if sign.isprintable() and sign != "<" else _escape(sign) for sign in text)
+
+
+def _escape(sign: str) -> str:
+    return "\\u003c" if sign == "<" else json.dumps(sign)[1:-1]

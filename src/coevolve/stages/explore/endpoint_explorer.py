@@ -4,7 +4,6 @@ CoEvolve (arXiv 2604.15840): a signal and its failed trajectory become a structu
 explores is conditioned on it. What the environment accepted is kept, also when the budget ends in the middle.
 """
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from coevolve.endpoint.structured import Broken, ask_json
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import Knowledge
 from coevolve.policies.endpoint_policy import ContextTooShort, EndpointPolicy
-from coevolve.prompts.prompt import Prompt, prompt
+from coevolve.prompts.prompt import Prompt, prompt, quoted, quoted_call, quoted_lines, quoted_name
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.explorer import accepted, record
 from coevolve.stages.explore.guidance import draw_tools
@@ -76,7 +75,9 @@ class EndpointExplorer:
         goals = list(dict.fromkeys(draw_tools(names, request.tools, NAMED, random.Random(request.seed))))
         words = prompt("explore_tools")
         text = words.fill(
-            instruction="\n".join(request.task.turns), ideas=f"- use {', '.join(goals)}", calls=str(self._calls)
+            instruction=quoted_lines(request.task.turns),
+            ideas=f"- use {', '.join(map(quoted_name, goals))}",
+            calls=str(self._calls),
         )
         return record(request, "endpoint", self._act(request, text), goals, prompts=[words.version])
 
@@ -88,10 +89,12 @@ class EndpointExplorer:
         except Exhausted:
             self.counts["out of budget"] += 1
             return record(request, "endpoint", [], prompts=[reflect.version])
-        ideas = reflection.ideas if reflection else [f"use {', '.join(request.focus)}"]
+        # what the model made of hostile text may be hostile as well
+        ideas = map(quoted, reflection.ideas) if reflection else [f"use {', '.join(map(quoted_name, request.focus))}"]
+        why = quoted(f"{reflection.what_failed} {reflection.why}") if reflection else KINDS[signal.kind].meaning
         text = words.fill(
-            instruction="\n".join(request.task.turns),
-            why=f"{reflection.what_failed} {reflection.why}" if reflection else KINDS[signal.kind].meaning,
+            instruction=quoted_lines(request.task.turns),
+            why=why,
             ideas="\n".join(f"- {idea}" for idea in ideas),
             calls=str(self._calls),
         )
@@ -103,10 +106,10 @@ class EndpointExplorer:
         text = words.fill(
             kind=signal.kind,
             meaning=KINDS[signal.kind].meaning,
-            instruction="\n".join(request.task.turns),
+            instruction=quoted_lines(request.task.turns),
             trajectory=_trajectory(request),
             score="unknown" if request.failed is None else f"{request.failed.score:g}",
-            tools=", ".join(self._tools),
+            tools=", ".join(map(quoted_name, self._tools)),
         )
         try:
             reply = ask_json(
@@ -137,6 +140,6 @@ def _trajectory(request: Request) -> str:
     if request.failed is None or not request.failed.calls:
         return "(no calls)"
     return "\n".join(
-        f"{call.name}({json.dumps(call.arguments)}) -> {'' if call.ok else 'refused: '}{call.observation[:OBSERVATION]}"
+        f"{quoted_call(call.name, call.arguments)} -> {'' if call.ok else 'refused: '}{quoted(call.observation, OBSERVATION)}"
         for call in request.failed.calls[:SHOWN]
     )

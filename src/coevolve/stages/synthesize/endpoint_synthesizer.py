@@ -3,7 +3,6 @@
 It chooses among real calls and puts them into words. It cannot make a call up: a reference holds calls by number.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -19,7 +18,7 @@ from coevolve.endpoint.client import Endpoint, Exhausted, Failed
 from coevolve.endpoint.structured import Broken, ask_json
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import learn
-from coevolve.prompts.prompt import prompt
+from coevolve.prompts.prompt import prompt, quoted, quoted_call, quoted_lines
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.synthesize.synthesizer import candidate
 
@@ -75,12 +74,12 @@ class EndpointSynthesizer:
         reflection, kind = exploration.reflection, exploration.kind
         text = words.fill(
             chain="\n".join(
-                f"{number}. {call.name}({json.dumps(call.arguments)}) -> {call.observation[:OBSERVATION]}"
+                f"{number}. {quoted_call(call.name, call.arguments)} -> {quoted(call.observation, OBSERVATION)}"
                 for number, call in enumerate(calls, 1)
             ),
-            why=reflection.why if reflection else KINDS[kind].meaning if kind else "unknown",
+            why=quoted(reflection.why) if reflection else KINDS[kind].meaning if kind else "unknown",
             ending=ANSWER if self._known.answer else "",
-            example="\n".join(turn for task in examples for turn in task.turns),
+            example=quoted_lines(turn for task in examples for turn in task.turns),
         )
         try:
             written = ask_json(
