@@ -22,6 +22,13 @@ export HF_HUB_OFFLINE ?= 1
 export DO_NOT_TRACK := 1
 
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q --progress-bar off -c constraints.txt
+# uv installs in a fifth of pip's time; pip does where uv does not reach the registry that pip is set up for
+UV := $(BIN)/python -m uv pip install -q -c constraints.txt
+GET = $(UV) $(1) || $(PIP) $(1)
+export UV_SYSTEM_CERTS ?= 1
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
 TORCH_INDEX ?=
 JOBS ?= 2
 
@@ -37,16 +44,17 @@ install: $(VENV)/.installed
 # a stamp is the last thing that an installation writes
 $(VENV)/.installed: pyproject.toml constraints.txt $(BFCL)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
-	$(if $(TORCH_INDEX),$(PIP) --no-deps --index-url '$(TORCH_INDEX)' torch)
-	$(PIP) -e .
-	$(PIP) --no-deps -r $(BFCL)
+	-$(PIP) uv
+	$(if $(TORCH_INDEX),$(call GET,--no-deps --index-url '$(TORCH_INDEX)' torch))
+	$(call GET,-e .)
+	$(call GET,--no-deps -r $(BFCL))
 	touch $@
 
 # what tests, lint and the documentation need on top
 develop: $(VENV)/.developing
 
 $(VENV)/.developing: $(VENV)/.installed
-	$(PIP) -e '.[dev]'
+	$(call GET,-e '.[dev]')
 	touch $@
 
 repro: install

@@ -1,9 +1,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coevolve.core import io, trajectories
 from coevolve.core.errors import CoevolveError
@@ -57,6 +61,44 @@ def test_trajectories_come_back_and_give_the_same_bytes(tmp_path: Path) -> None:
     trajectories.write_trajectories(tmp_path / "b.parquet", wrote)
     assert trajectories.read_trajectories(tmp_path / "a.parquet") == wrote
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+STRANGE = "a\ud800b\x00\u2028\x85\x1b[2J\udfff"
+
+
+def test_whatever_a_model_says_can_be_written_and_read(tmp_path: Path) -> None:
+    """Half of a surrogate pair is no text: it is kept as its escape, in every kind of file."""
+    call = CallOutcome(STRANGE, {STRANGE: [STRANGE]}, False, STRANGE)
+    one = replace(trajectory(), calls=[call], messages=[{"role": "assistant", "content": STRANGE}])
+    trajectories.write_trajectories(tmp_path / "a.parquet", [one])
+    (found,) = trajectories.read_trajectories(tmp_path / "a.parquet")
+    assert found.messages == one.messages and found.calls[0].arguments == call.arguments
+    assert (
+        found.calls[0].name
+        == found.calls[0].observation
+        == STRANGE.replace("\ud800", "\\ud800").replace("\udfff", "\\udfff")
+    )
+    io.write_jsonl(tmp_path / "a.jsonl", [call])
+    assert io.read_jsonl(tmp_path / "a.jsonl", CallOutcome) == [call]
+    io.write_json(tmp_path / "a.json", {STRANGE: STRANGE})
+    assert io.read_json(tmp_path / "a.json") == {STRANGE: STRANGE}
+    io.write_text(tmp_path / "a.txt", STRANGE)
+    assert (tmp_path / "a.txt").read_bytes().decode()
+
+
+@given(st.data())
+def test_a_damaged_parquet_file_is_one_line_or_reads(data: st.DataObject) -> None:
+    """A byte that was flipped anywhere ends in no traceback."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.parquet"
+        trajectories.write_trajectories(path, [trajectory(0), trajectory(1)])
+        content = bytearray(path.read_bytes())
+        content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+        path.write_bytes(content)
+        try:
+            trajectories.read_trajectories(path)
+        except CoevolveError as error:
+            assert "a.parquet: " in str(error) and "\n" not in str(error)
 
 
 def test_a_truncated_parquet_file_is_one_line(tmp_path: Path) -> None:

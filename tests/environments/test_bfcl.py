@@ -1,20 +1,31 @@
 """BFCL: our score equals the official checker's, and sessions touch neither each other nor the package's globals."""
 
+import decimal
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.records import StopReason
 from coevolve.core.seeding import generator
 from coevolve.core.success import is_success
 from coevolve.core.task import Score, Task, ToolCall
-from coevolve.environments.bfcl.bfcl_environment import CATEGORIES
+from coevolve.environments.bfcl.bfcl_environment import BFCL, CATEGORIES
+from coevolve.environments.bfcl.data import api_class
+from coevolve.environments.bfcl.multi_turn import BFCLSession, execute
 from coevolve.environments.bfcl.unsolvable import QUARANTINE
 from coevolve.environments.registry import make
+from coevolve.environments.worker import WorkerEnvironment
+from coevolve.policies.policy import Conversation
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests.environments import make_or_skip
+from tests.waiting import PATIENCE
 
 WORLD = make_or_skip("bfcl")
+HERE = BFCL()  # in this process, where an episode takes a fifth of the time
 
 SPLITS = ("seed", *WORLD.panels)
 TASKS = [task for split in (*SPLITS, "quarantine") for task in WORLD.tasks(split)]
@@ -26,13 +37,15 @@ def ours(task: Task, turns: Turns) -> bool:
 
 
 def judged(task: Task, turns: Turns) -> Score:
-    session = WORLD.open()
+    session = HERE.open()
     session.reset(task)
     for turn in turns:
         for call in turn:
             session.step(call)
         session.say("")
-    return session.score()
+    score = session.score()
+    session.close()
+    return score
 
 
 def spelled(call: ToolCall) -> str:
@@ -177,7 +190,7 @@ def test_a_change_made_twice_is_not_strict() -> None:
 
 def test_model_text_is_never_evaluated(tmp_path: object) -> None:
     task = next(task for task in TASKS if "GorillaFileSystem" in task.world["involved_classes"])
-    session = WORLD.open()
+    session = HERE.open()
     session.reset(task)
     before = session.digest()
     for name in ("__class__", "_load_scenario", "__init__", "eval", "ls.__globals__", "os.system"):
@@ -203,6 +216,122 @@ def test_more_than_twenty_replies_in_a_turn_fail() -> None:
         assert session.score().checks["steps"] == (replies == 20)
 
 
+def involving(group: str, category: str = "multi_turn_base") -> Task:
+    return next(t for t in TASKS if group in t.world["involved_classes"] and WORLD.category(t) == category)
+
+
+ENDLESS = [
+    ToolCall("power", {"base": 7, "exponent": 10**9}),
+    ToolCall("power", {"base": -(10**4000), "exponent": 10**4000}),
+    ToolCall("round_number", {"number": 5, "decimal_places": -(10**9)}),
+    ToolCall("round_number", {"number": 5, "decimal_places": -(10**4000)}),
+    ToolCall("logarithm", {"value": 2, "base": 10, "precision": 10**6}),
+    ToolCall("logarithm", {"value": 2, "base": 10, "precision": "1000000"}),
+    ToolCall("logarithm", {"value": 2, "base": 10, "precision": 1e300}),
+    ToolCall("square_root", {"number": 2, "precision": 10**9}),
+    ToolCall("square_root", {"number": 2, "precision": 10**18}),
+]
+
+
+@pytest.mark.parametrize("call", ENDLESS, ids=lambda one: one.name)
+def test_a_call_without_end_is_answered_at_once(call: ToolCall) -> None:
+    session = WORLD.open()
+    session.reset(involving("MathAPI"))
+    workers = list(WORLD.pool.workers)
+    turn = session.step(call)
+    assert turn.error or turn.content == '{"result": 0}'
+    assert not session.step(ToolCall("add", {"a": 1, "b": 2})).error
+    session.close()
+    assert WORLD.pool.workers == workers and not any(one.dead for one in workers), "no process had to be killed for it"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        *(("power", {"base": base, "exponent": n}) for base, n in [(10, 5000), (-7, 6001), (2, 40), (2.5, 10**6)]),
+        *(
+            ("power", {"base": base, "exponent": n})
+            for base, n in [(1, 10**9), (-1, 10**9 + 1), (0, 10**9), (7, -(10**9))]
+        ),
+        *(("power", {"base": base, "exponent": n}) for base, n in [("7", 10**9), (True, 10**9), (-2, 0.5), (10, 4299)]),
+        *(
+            ("round_number", {"number": n, "decimal_places": p})
+            for n, p in [(12345, -3), (-12345, -9000), (2.7, -(10**9))]
+        ),
+        *(("logarithm", {"value": 2, "base": 10, "precision": p}) for p in (0, 5, 30, 1000, "7", None, float("-inf"))),
+        *(("square_root", {"number": 2, "precision": p}) for p in (0, 5, 30, 1000, 10_000, "7", True)),
+    ],
+)
+def test_a_bounded_call_answers_as_the_package_does(name: str, arguments: dict[str, object]) -> None:
+    from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_utils import execute_multi_turn_func_call
+
+    said = spelled(ToolCall(name, arguments)).replace("-inf", "float('-inf')")  # which the package evaluates
+    (theirs,), _ = execute_multi_turn_func_call([said], {}, ["MathAPI"], "bounded", "x")
+    assert execute(api_class("MathAPI")(), ToolCall(name, arguments)) == theirs
+
+
+def test_a_precision_stays_with_its_call() -> None:
+    import mpmath
+
+    before = decimal.getcontext().prec, mpmath.mp.dps
+    session = HERE.open()
+    session.reset(involving("MathAPI"))
+    for name, value in (("logarithm", {"value": 2, "base": 10}), ("square_root", {"number": 2})):
+        assert len(session.step(ToolCall(name, {**value, "precision": 50})).content) > 50
+        assert (decimal.getcontext().prec, mpmath.mp.dps) == before
+
+
+def test_cards_of_a_long_context_are_a_sessions_own() -> None:
+    task = involving("TravelAPI", "multi_turn_long_context")
+    names = ["client_id", "client_secret", "refresh_token", "grant_type", "user_first_name", "user_last_name"]
+
+    def entered() -> tuple[BFCLSession, dict[str, str]]:
+        session = HERE.open()
+        session.reset(task)
+        token = json.loads(session.step(ToolCall("authenticate_travel", dict.fromkeys(names, "x"))).content)
+        return session, {"access_token": token["access_token"], "card_id": "1234567812345678"}
+
+    def balance(session: BFCLSession, card: dict[str, str]) -> str:
+        return session.step(ToolCall("get_credit_card_balance", card)).content
+
+    before = balance(*entered())
+    session, card = entered()
+    session.step(ToolCall("set_budget_limit", {"access_token": card["access_token"], "budget_limit": 0}))
+    trip = {"travel_date": "2024-11-11", "travel_from": "SFO", "travel_to": "LAX", "travel_class": "economy"}
+    assert not session.step(ToolCall("book_flight", {**card, **trip})).error
+    assert balance(session, card) != before
+    assert balance(*entered()) == before
+
+
+class Doubles(ReferencePolicy):
+    """Plays the reference; in the first episode it first makes directories that hold each other twice, and counts them."""
+
+    def begin(self, conversations: Sequence[Conversation]) -> None:
+        super().begin(conversations)
+        hostile = [ToolCall("mkdir", {"dir_name": "d0"})]
+        for number in range(40):
+            inner, twin, outer = f"d{number}", f"e{number}", f"d{number + 1}"
+            hostile.append(ToolCall("mkdir", {"dir_name": outer}))
+            hostile += [
+                ToolCall("cp", {"source": a, "destination": b})
+                for a, b in ((inner, outer), (inner, twin), (twin, outer))
+            ]
+        self._left[conversations[0].key].insert(0, [*hostile, ToolCall("du", {})])
+
+
+def test_a_call_that_holds_its_process_ends_its_own_episode_alone() -> None:
+    world = make("bfcl")
+    assert isinstance(world, WorkerEnvironment)
+    tasks = [task for task in world.tasks("validation") if "GorillaFileSystem" in task.world["involved_classes"]][:6]
+    for worker in world.pool.workers:
+        worker.seconds = 3.0
+    limits = Limits(100, 10**9, 64, PATIENCE)
+    episodes = rollout(Doubles(world), world, [RolloutRequest(task, 0) for task in tasks], limits)
+    assert [one.trajectory.stop_reason for one in episodes] == [StopReason.BROKEN] + [StopReason.DONE] * 5
+    assert [is_success(one.trajectory.score) for one in episodes] == [False] + [True] * 5
+    world.close()
+
+
 def test_schemas_are_json_schemas() -> None:
     types = set()
 
@@ -216,7 +345,8 @@ def test_schemas_are_json_schemas() -> None:
     assert types <= {"object", "string", "number", "integer", "boolean", "array"}
 
 
-def test_missing_installation_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coevolve.environments.bfcl.data.find_spec", lambda name: None)
+def test_missing_installation_says_what_to_type(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['bfcl_eval'] = None\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # of the worker
     with pytest.raises(CoevolveError, match="coevolve env install bfcl"):
         make("bfcl")

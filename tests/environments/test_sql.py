@@ -1,5 +1,7 @@
 """The SQL environment: what a statement may do, and how results are graded."""
 
+import os
+import signal
 from collections import Counter
 
 import pytest
@@ -9,11 +11,13 @@ from hypothesis import strategies as st
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.sql.databases import DOMAINS, FAMILIES, build
-from coevolve.environments.sql.sql_environment import SIZES, SQL, SQLSession, overlap
+from coevolve.environments.sql.sandbox import _idle, state
+from coevolve.environments.sql.sql_environment import MAX_SHOWN, MAX_WRITES, SIZES, SQL, SQLSession, overlap
 
 WORLD = SQL()
 READ = next(task for task in WORLD.tasks("seed") if task.tags[0] == "customers_of_city")
 WRITE = next(task for task in WORLD.tasks("seed") if task.world.get("writable"))
+COLUMN = {"orders": "status", "products": "name", "loans": "returned"}
 
 
 def started(task: Task) -> SQLSession:
@@ -75,14 +79,168 @@ def test_what_is_not_allowed_is_an_error_and_changes_nothing(sql: str) -> None:
     assert session.digest() == before
 
 
-def test_a_statement_has_a_time_limit() -> None:
+NUMBERS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c{0}) SELECT {1} FROM c"
+LONG = "(hex(zeroblob(4400)) || x)"  # another in every row, or SQLite would compute it once
+HALF = "(hex(zeroblob(2200)) || x)"
+DOUBLED = "SELECT x||x||x||x||x||x||x||x||x||x AS x FROM ({})"
+
+
+def nested(pattern: str, inner: str, depth: int) -> str:
+    for _ in range(depth):
+        inner = pattern.format(inner)
+    return inner
+
+
+GREEDY = [
+    NUMBERS.format("", "sum(x)"),
+    NUMBERS.format(" LIMIT 100000", f"sum(instr({LONG}, {HALF} || 'x'))"),
+    NUMBERS.format(" LIMIT 100000", f"sum(length(trim({LONG}, 'x' || {HALF})))"),
+    NUMBERS.format(" LIMIT 100000", "max(printf('%.*f', 99999999, x / 3.0))"),
+    NUMBERS.format(" LIMIT 1000", "x, hex(zeroblob(4000)), hex(zeroblob(4000)), hex(zeroblob(4000))"),
+    NUMBERS.format(" LIMIT 500", f"x, {', '.join(['hex(zeroblob(4000))'] * 90)}"),
+    NUMBERS.format(" LIMIT 100000", f"count(DISTINCT {LONG})"),
+    NUMBERS.format(" LIMIT 100000", f"group_concat({LONG})"),
+    NUMBERS.format(" LIMIT 100000", f"sum({LONG} LIKE '{'%0' * 90}b' || x)"),
+    NUMBERS.format(" LIMIT 100000", f"sum({LONG} GLOB '{'*0' * 90}b' || x)"),
+    NUMBERS.format(" LIMIT 100000", f"sum(length(replace({LONG}, {HALF} || 'x', '')))"),
+    NUMBERS.format(" LIMIT 100000", "sum(json_array_length(json_patch('{\"a\":1}', '{\"b\":2}')))"),
+    nested(DOUBLED, "SELECT name AS x FROM customers", 12),  # 10**12 terms, if subqueries are flattened
+    "WITH a0 AS (SELECT 1), " + ", ".join(f"a{n + 1} AS (SELECT * FROM {', '.join([f'a{n}'] * 9)})" for n in range(9))
+    + " SELECT 1 FROM a9",
+    "SELECT " + ", ".join(["*"] * 1000) + " FROM orders, orders, orders",
+    "SELECT 1 FROM " + ", ".join(f"orders o{n}" for n in range(60)),
+    "SELECT 1 FROM " + ", ".join(f"orders o{n}" for n in range(60)) + " WHERE "
+    + " AND ".join(f"o{n}.id = o{n + 1}.customer_id" for n in range(59)),
+    "SELECT " + "(" * 2000 + "1" + ")" * 2000,
+    "SELECT " + "-" * 4900 + "1",
+    "SELECT " + "+".join(["1"] * 2000),
+    "SELECT json_extract('" + "[" * 4000 + "', '$')",
+    "VALUES " + ", ".join(["(1)"] * 900),
+    "SELECT zeroblob(2000000000)",
+    "SELECT randomblob(9), random()",
+    "SELECT current_timestamp",
+    "SELECT date('now'), datetime('2026-01-01', 'localtime')",
+    "SELECT date()",
+    "SELECT total_changes()",
+    "SELECT * FROM pragma_database_list",
+    "SELECT * FROM sqlite_dbpage",
+    "SELECT load_extension('x')",
+    "SELECT fts3_tokenizer('simple', x'00')",
+    "SELECT writefile('/tmp/x', 'x')",
+    "SELECT '\x00'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", GREEDY, ids=range(len(GREEDY)))
+def test_no_statement_takes_more_than_its_share(sql: str) -> None:
+    """Whatever it takes of time and memory, it takes in a process that the kernel limits; what comes back is small."""
     session = started(READ)
-    error, content = query(
-        session, "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT sum(x) FROM c"
-    )
+    before = session.digest()
+    _, content = query(session, sql)
+    assert len(content) <= MAX_SHOWN + 100
+    assert session.digest() == before
+    assert query(session, "SELECT 1") == (False, "1\n1")
+
+
+def test_steps_are_limited_before_time_is() -> None:
+    """The limit that is the same on every machine comes first wherever values are small."""
+    error, content = query(started(READ), GREEDY[0])
     assert error
-    assert "longer than 2 s" in content
+    assert content == "error: took more than 500000 steps"
+
+
+def test_a_statement_that_steps_do_not_bound_ends_with_its_process() -> None:
+    error, content = query(started(READ), GREEDY[1])
+    assert (error, content) == (True, "error: took longer than 2 s")
+
+
+def test_the_calendar_is_at_hand_and_the_clock_is_not() -> None:
+    session = started(READ)
+    said = query(session, "SELECT date('2026-01-31', '+1 day'), strftime('%Y', '2026-05-05'), julianday('2026-01-01')")
+    assert said[1].splitlines()[1] == "2026-02-01 | 2026 | 2461041.5"
+    assert query(session, "SELECT date('n' || 'ow')")[0]
+
+
+POISON = [
+    "CAST(x'ff' AS TEXT)",
+    "CAST(x'00' AS TEXT)",
+    "x'ff00'",
+    "zeroblob(9000)",
+    "9e999",
+    "-9e999",
+    "9e999 - 9e999",
+    "9223372036854775807",
+    "char(55296, 1114111, 0)",
+    "''",
+    "hex(zeroblob(4900))",
+]
+
+
+@pytest.mark.parametrize("value", POISON)
+def test_what_an_agent_writes_is_a_state_and_can_be_judged(value: str) -> None:
+    """A poisoned database is a wrong one: it has a digest, and scores nothing for its state."""
+    table = WRITE.reference[0][-1].arguments["sql"].split()[1]
+    column = COLUMN[table]
+    session = started(WRITE)
+    before = session.digest()
+    error, content = query(session, f"UPDATE OR IGNORE {table} SET {column} = {value}")
+    assert not error or "NOT NULL" in content
+    assert (session.digest() == before) == (error or value == "9e999 - 9e999")  # which is NULL, and skipped
+    assert session.score().reward == 0
+    assert not query(session, f"SELECT * FROM {table}")[0]
+    assert not query(session, f"DELETE FROM {table}")[0]
+    assert session.score().checks == {"state": False}
+
+
+def test_text_and_bytes_are_two_things() -> None:
+    """A blob of a text's bytes is not the text: it would look right and compare as wrong."""
+    table = WRITE.reference[0][-1].arguments["sql"].split()[1]
+    session = started(WRITE)
+    query(session, WRITE.reference[0][-1].arguments["sql"])
+    right = session.digest()
+    query(session, f"UPDATE {table} SET {COLUMN[table]} = CAST({COLUMN[table]} AS BLOB)")
+    assert session.digest() != right
+    assert session.score().reward == 0
+
+
+def test_an_error_leaves_the_database_as_it_was() -> None:
+    """Also where a statement says that what it did so far should stay."""
+    table = WRITE.reference[0][-1].arguments["sql"].split()[1]
+    for way in ("FAIL", "ROLLBACK", "ABORT"):
+        session = started(WRITE)
+        before = session.digest()
+        assert query(session, f"UPDATE OR {way} {table} SET id = CASE WHEN id < 9 THEN id - 100 ELSE 1 END")[0]
+        assert session.digest() == before
+        assert not query(session, f"SELECT min(id) FROM {table} WHERE id > 0")[0]
+
+
+def test_writes_of_an_episode_are_counted() -> None:
+    session = started(WRITE)
+    table = WRITE.reference[0][-1].arguments["sql"].split()[1]
+    said = [query(session, f"DELETE FROM {table} WHERE id = {n + 1}")[0] for n in range(5)]
+    assert not any(said)
+    session._journal *= MAX_WRITES // 5
+    assert query(session, "SELECT 1")[0]
+
+
+def test_a_process_that_is_lost_takes_no_state_along() -> None:
+    """What the kernel ends, for whatever reason, is made again from the world and the statements that changed it."""
+    session = started(WRITE)
+    query(session, WRITE.reference[0][-1].arguments["sql"])
+    before = session.digest()
+    lose_processes()
+    state.cache_clear()
+    assert session.digest() == before
+    assert is_success(session.score().reward)
     assert not query(session, "SELECT 1")[0]
+
+
+def lose_processes() -> None:
+    idle = _idle(os.getpid())
+    for one in [idle.get() for _ in range(idle.qsize())]:
+        if one is not None:
+            os.kill(one.pid, signal.SIGKILL)
+        idle.put(one)
 
 
 def test_long_results_are_cut_for_the_eye_only() -> None:

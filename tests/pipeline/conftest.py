@@ -4,13 +4,16 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from functools import cache as once
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests import ROOT
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
+from tests.warm import client
 
 SMALL: dict[str, dict[str, object]] = {
     "tasks": {"seed_tasks": 8},
@@ -25,8 +28,29 @@ SMALL: dict[str, dict[str, object]] = {
 }
 
 
+@once
+def warm() -> Path:
+    """A folder for PATH with a `python` that starts at once; its server ends with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="warm"))  # a socket's path may not be long
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tests.warm", str(folder / "socket")],
+        cwd=ROOT,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+        stdin=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for the tests
+    )
+    until(lambda: (folder / "socket").exists() or server.poll() is not None, "no server of warm processes")
+    assert server.poll() is None
+    client(folder / "bin", folder / "socket")
+    return folder / "bin"
+
+
 class Project:
-    """The clone, and the commands of a user in it."""
+    """The clone, and the commands of a user in it.
+
+    They are processes that start at once (see ``tests.warm``); those of ``start``, and all that DVC then runs, start as a
+    user's do.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -56,15 +80,16 @@ class Project:
         file.write_text(yaml.safe_dump(raw, sort_keys=False))
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        environment = {**self.environment, "PATH": f"{warm()}{os.pathsep}{self.environment['PATH']}"}
         done = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=PATIENCE
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=PATIENCE
         )
         if check and done.returncode != 0:
             raise AssertionError(f"{' '.join(command)} failed:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
         return done
 
     def dvc(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        return self.run(sys.executable, "-m", "dvc", *arguments, check=check)
+        return self.run("python", "-m", "dvc", *arguments, check=check)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """``dvc`` in a process group of its own, so that it can be killed with its stages."""

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -58,7 +57,7 @@ def test_the_loop_closes(project: Project) -> None:
 
 
 def test_the_table_is_printed(project: Project) -> None:
-    done = project.run(sys.executable, "-c", "from coevolve.cli import main; main()", "summary")
+    done = project.run("coevolve", "summary")
     assert "validation" in done.stdout
     assert "make ui" in done.stdout
 
@@ -73,7 +72,7 @@ def test_the_page_is_there_and_experiments_lead_to_mlflow(project: Project) -> N
         "from mlflow import MlflowClient; c = MlflowClient('sqlite:///mlruns/mlflow.db'); "
         "print([r.data.tags['git.commit'] for r in c.search_runs(['1'], \"tags.`coevolve.run` = '%s'\")])"
     )
-    found = project.run(sys.executable, "-c", code % summary["run"]).stdout
+    found = project.run("python", "-c", code % summary["run"]).stdout
     assert project.run("git", "rev-parse", "HEAD").stdout.strip() in found
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import csv
 import re
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,7 +20,7 @@ against: [static]
 subsets: {mail: [find_mail]}
 arms:
   static: {explore.explorations: 0, synthesize.count: 0}
-  signals: {}
+  signals: {explore.explorations: 20}
 """
 
 
@@ -47,14 +46,14 @@ def command(process: psutil.Process) -> str:
 
 
 @pytest.mark.slow
-def test_arms_run_from_the_queue(tmp_path: Path) -> None:
-    project = clone(tmp_path)
+def test_arms_run_from_the_queue(tmp_path: Path, cache: Path) -> None:
+    project = clone(tmp_path, cache)
     folder = tmp_path / "studies/small"
     folder.mkdir()
     (folder / "study.yaml").write_text(STUDY)
     project.run("git", "add", "-A")
     project.run("git", "commit", "-q", "-m", "study")
-    study = [sys.executable, "-c", "from coevolve.cli import main; main()", "study", "studies/small"]
+    study = ["coevolve", "study", "studies/small"]
     wrong = project.run(*study, "--arms", "statics", check=False)
     assert "--arms: no arm statics; expected some of: static, signals" in wrong.stderr
     project.dvc("exp", "run", "--queue", "-n", "small-static-0", "-S", "explore.explorations=0", "-S", "seed=0")
@@ -77,5 +76,5 @@ def test_arms_run_from_the_queue(tmp_path: Path) -> None:
     assert sorted(names) == ["small-signals-0", "small-static-0"]
     again = project.run(*study)
     assert "2 of 2 runs" in again.stdout
-    shown = project.run(*study[:-2], "compare", "small-static-0", "small-signals-0")
+    shown = project.run("coevolve", "compare", "small-static-0", "small-signals-0")
     assert "explore.explorations" in shown.stdout

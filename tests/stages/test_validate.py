@@ -4,9 +4,12 @@ import copy
 import json
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coevolve.core.params import Validate
 from coevolve.core.task import Task, ToolCall
@@ -92,3 +95,41 @@ def test_an_expectation_that_breaks_fails_the_whole_file(monkeypatch: pytest.Mon
     assert critical is not None
     assert critical.expectation.name == "breaks"
     assert critical.error
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.just("\ud800\x00"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*GOOD[0], "x"]), inner, max_size=4),
+    max_leaves=9,
+)
+
+
+@settings(deadline=None, max_examples=8)
+@given(st.lists(ANY, min_size=1, max_size=9))
+def test_any_json_value_is_quarantined_and_none_ends_it(rows: list[Any]) -> None:
+    strange = [
+        *rows,
+        {**GOOD[0], "task_id": []},
+        changed(turns=["\ud800"]),
+        changed(schema_version=10**400),
+        changed(world=[]),
+    ]
+    with TemporaryDirectory() as folder:
+        found = judged([*GOOD, *strange], Path(folder) / "docs")
+        write(Path(folder), found, "Dataset 1")
+        assert len((Path(folder) / "quarantine.jsonl").read_bytes().splitlines()) == len(strange)
+    assert [task.task_id for task in found.tasks] == [row["task_id"] for row in GOOD]
+    assert [row["row"] for row in found.quarantine] == list(range(40, 40 + len(strange)))
+
+
+def test_data_docs_show_what_a_file_says_and_run_none_of_it(tmp_path: Path) -> None:
+    payload = "<script>alert('{}')</script><img src=x onerror=alert(1)>"
+    rows = [
+        *GOOD,
+        *(changed(**{key: payload.format(key)}) for key in GOOD[0]),
+        changed(tags=[payload], turns=[payload], reference=[[{"name": payload, "arguments": {payload: payload}}]]),
+    ]
+    judged(rows, tmp_path / "docs")
+    pages = [file.read_text(encoding="utf-8") for file in (tmp_path / "docs").rglob("*.html")]
+    assert any("alert(" in page for page in pages), "they show it"
+    assert not any("<script>alert(" in page or "<img src=x" in page for page in pages)

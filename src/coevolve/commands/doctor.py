@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.foreign import without_secrets
 from coevolve.core.params import Params, load
 
 HELP = """
@@ -207,7 +208,7 @@ def _endpoint(params: Params) -> Iterator[Finding]:
 def _mlflow(params: Params) -> Iterator[Finding]:
     from coevolve.tracking.mlflow_sink import store
 
-    shown = store().rpartition("@")[2] if "@" in store() else store()
+    shown = without_secrets(store())
     if store().startswith("sqlite"):
         there = Path(store().removeprefix("sqlite:///")).exists()
         yield Finding("mlflow", WORKS, f"{shown}{'' if there else ' (made by the first run)'}", "make ui")
@@ -221,7 +222,7 @@ def _mlflow(params: Params) -> Iterator[Finding]:
         count = len(mlflow.search_experiments())
         yield Finding("mlflow", WORKS, f"{shown}, {count} experiments")
     except Exception as error:
-        reason = str(error).splitlines()[0][:120]
+        reason = without_secrets(str(error).splitlines()[0])[:120]
         remedy = "start the server, or mend MLFLOW_TRACKING_URI; runs go on without it, and it is told later"
         yield Finding("mlflow", BROKEN, f"{shown} does not answer ({reason})", remedy)
 

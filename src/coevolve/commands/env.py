@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
 
@@ -50,7 +51,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _install(args: argparse.Namespace) -> int:
-    from coevolve.environments.hosted import HOSTED, REQUIREMENTS, install
+    from coevolve.environments.hosted import HOSTED, REQUIREMENTS, fetch, install
     from coevolve.environments.registry import make, names
 
     if args.name in HOSTED:
@@ -58,11 +59,10 @@ def _install(args: argparse.Namespace) -> int:
         print(f"{args.name} is installed; `coevolve env doctor {args.name}` tries it")
         return 0
     if args.name in WITHOUT_DEPENDENCIES:
-        pinned = str(REQUIREMENTS / WITHOUT_DEPENDENCIES[args.name])
-        command = [sys.executable, "-m", "pip", "install", "--no-deps", "-r", pinned]
-        print(" ".join(command), flush=True)
-        if failed := subprocess.run(command, check=False).returncode:
-            return failed
+        try:
+            fetch(Path(sys.executable), REQUIREMENTS / WITHOUT_DEPENDENCIES[args.name])
+        except subprocess.CalledProcessError as error:
+            return error.returncode
     elif args.name in names():
         print(f"{args.name} needs nothing to be installed")
     # in a process of its own: this one may have looked for the package before it was there

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.terminal import plain
 
 if TYPE_CHECKING:
     from coevolve.core.outcomes import Outcome
@@ -89,7 +90,9 @@ def run(args: argparse.Namespace) -> int:
     if len(outcomes) < played:
         print(f"{played - len(outcomes)} episodes are left out: the environment failed in them")
     if failures := getattr(policy, "failures", []):
-        print(f"{len(failures)} replies never came, and count as failures of the policy; the first: {failures[0]}")
+        print(
+            f"{len(failures)} replies never came, and count as failures of the policy; the first: {plain(str(failures[0]))}"
+        )
     if left := getattr(policy, "exhausted", 0):
         print(f"{left} episodes ended because the budget did: these figures are too low")
     return 0

@@ -21,6 +21,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.markup import escape
     from rich.tree import Tree
 
+    from coevolve.core.terminal import plain
     from coevolve.readers.lineage import Node, of_policy, of_task
 
     folder, _, t = args.name.rstrip("/").rpartition("/")
@@ -28,9 +29,9 @@ def run(args: argparse.Namespace) -> int:
 
     def grow(tree: Any, node: Node) -> None:
         for child in node.children:
-            grow(tree.add(escape(child.text)), child)
+            grow(tree.add(escape(plain(child.text))), child)
 
-    tree = Tree(escape(top.text))
+    tree = Tree(escape(plain(top.text)))
     grow(tree, top)
     Console(width=1000, highlight=False).print(tree)  # the terminal wraps
     return 0

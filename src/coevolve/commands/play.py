@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
 from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.terminal import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -131,12 +132,12 @@ def _command(
             function = tool["function"]
             shown = f"{function['name']}({', '.join(function['parameters'].get('properties', {}))})"
             if word in shown or word in function["description"]:
-                console.print(f"  {shown}  [dim]{function['description'][:100]!r}[/dim]")
+                console.print(f"  {plain(shown)}  {function['description'][:100]!r}", markup=False)
     elif command == "/reference":
         for turn in environment.reference(task):
             for call in turn:
                 arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
-                console.print(f"  {call.name}({arguments})", markup=False)
+                console.print(plain(f"  {call.name}({arguments})"), markup=False)
             console.print("  then a message", style="dim")
     elif command == "/score":
         _show_score(console, session.score())
@@ -147,7 +148,7 @@ def _command(
 def _show(console: "Console", turn: Observation) -> None:
     if turn.content:
         style = STYLES["error"] if turn.error else STYLES.get(turn.role, "")
-        console.print(f"{turn.role}: {turn.content}", style=style, markup=False)
+        console.print(plain(f"{turn.role}: {turn.content}"), style=style, markup=False)
 
 
 def _show_score(console: "Console", score: Score) -> None:

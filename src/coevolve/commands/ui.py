@@ -19,6 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from coevolve.core.foreign import without_secrets
     from coevolve.tracking.mlflow_sink import view
 
     where = view(args.experiment)
@@ -26,21 +27,10 @@ def run(args: argparse.Namespace) -> int:
         raise CoevolveError(f"no runs of experiment {args.experiment!r} yet; run `dvc repro`")
     store, path = where
     if store.startswith("http"):
-        print(f"MLflow: {store.rstrip('/')}/{path}")
+        print(f"MLflow: {without_secrets(store).rstrip('/')}/{path}")
         return 0
     print(f"MLflow: http://127.0.0.1:{args.port}/{path} (Ctrl-C ends it)", flush=True)
-    os.execv(
-        sys.executable,
-        [
-            sys.executable,
-            "-m",
-            "mlflow",
-            "ui",
-            "--backend-store-uri",
-            store,
-            "--host",
-            "127.0.0.1",
-            "--port",
-            f"{args.port}",
-        ],
-    )
+    # the store may hold a password, which a command line would show to all who list processes
+    environment = {**os.environ, "MLFLOW_BACKEND_STORE_URI": store}
+    command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(args.port)]
+    os.execve(sys.executable, command, environment)

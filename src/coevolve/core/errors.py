@@ -1,8 +1,14 @@
 """The one exception a user is meant to read."""
 
+from coevolve.core.terminal import plain
+
 
 class CoevolveError(Exception):
     """A mistake in the input: one line that names the file, key or line, what was expected and what to do.
 
-    Commands and pipeline stages print it without a traceback and exit with code 1.
+    Commands and pipeline stages print it without a traceback and exit with code 1. What it quotes of files, servers and
+    agents drives no terminal.
     """
+
+    def __str__(self) -> str:
+        return plain(super().__str__())

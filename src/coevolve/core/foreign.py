@@ -4,6 +4,7 @@ Standard library only: workers run in environments without our packages.
 """
 
 import json
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -39,6 +40,18 @@ def one_line(text: str, limit: int = 200) -> str:
     """``text`` for an error: one line of at most ``limit`` characters, without what would steer a terminal."""
     line = " ".join(writable(text[: 8 * limit]).split())
     return "".join(sign if sign.isprintable() else "?" for sign in line)[:limit]
+
+
+def without_secrets(text: str) -> str:
+    """``text`` with the URLs in it cut to what may be shown: no user, no password, no query."""
+    return re.sub(r"(\w+://)(\S+)", _shown, text)
+
+
+def _shown(url: "re.Match[str]") -> str:
+    place = re.split("[?#]", url[2])[0]
+    if "@" in url[2] and "@" not in place:  # of a query, or behind a password that holds a question mark
+        return f"{url[1]}***"
+    return url[1] + place.rpartition("@")[2]
 
 
 def base_url(text: str) -> str:

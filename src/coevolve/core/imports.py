@@ -29,6 +29,7 @@ CARRIERS = frozenset(
         "core/progress",
         "core/scratch",
         "core/stage",
+        "core/terminal",
         "environments/fingerprint",
         "environments/registry",
         "environments/sources",

@@ -4,6 +4,7 @@ Writing is atomic (a temporary name, then a rename); reading names file and line
 """
 
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from coevolve.core.calls import DEPTH, writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import SCHEMA_VERSION, Task
 
@@ -34,18 +36,79 @@ def atomic(path: Path) -> Iterator[Path]:
 
 def write_text(path: Path, text: str) -> None:
     with atomic(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(writable(text), encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> Any:
+def decode(text: str) -> Any:
+    """The JSON value that ``text`` is; a ValueError says why it is none."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def strict(text: str) -> Any:
+    """As ``decode``, of a stranger's text: what not every reader would read the same is a ValueError."""
+    try:
+        value = json.loads(text, parse_constant=_no_number, object_pairs_hook=_unique)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if reason := flaw(value):
+        raise ValueError(reason)
+    return value
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in an object")
+    return found
+
+
+def flaw(value: Any) -> str:
+    """Why a decoded value cannot be carried through every file and table; empty if it can."""
+    left = [(value, 1)]
+    while left:
+        one, depth = left.pop()
+        if isinstance(one, str):
+            if "\0" in one:
+                return "a text holds a NUL"
+            if writable(one) != one:
+                return "a text holds half of a surrogate pair"
+        elif isinstance(one, float):
+            if not math.isfinite(one):
+                return "a number is out of range"
+        elif isinstance(one, int):
+            if not -(2**63) <= one < 2**63:
+                return "a number has more than 64 bits"
+        elif isinstance(one, dict | list):
+            if depth > DEPTH:
+                return f"nested more than {DEPTH} deep"
+            inner = [*one, *one.values()] if isinstance(one, dict) else one
+            left.extend((each, depth + 1) for each in inner)
+    return ""
+
+
+def read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise missing(path) from None
+    except UnicodeDecodeError as error:
+        raise CoevolveError(f"{path}: expected UTF-8 text ({error})") from None
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return decode(read_text(path))
     except ValueError as error:
         raise CoevolveError(f"{path}: expected JSON ({error}); run the stage that writes it again") from None
 
@@ -92,7 +155,7 @@ def read_jsonl_objects(path: Path) -> Iterator[tuple[int, Any]]:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     try:
-                        yield number, json.loads(line)
+                        yield number, decode(line)
                     except ValueError as error:
                         raise CoevolveError(f"{path}:{number}: expected a JSON object ({error})") from None
     except FileNotFoundError:
@@ -103,7 +166,14 @@ def read_jsonl_objects(path: Path) -> Iterator[tuple[int, Any]]:
 
 def parse_jsonl(text: str, kind: type[Record], where: str) -> list[Record]:
     """Records of a text that does not lie in a file here; ``where`` names it in errors."""
-    return [parse(kind, json.loads(line), f"{where}:{number}") for number, line in enumerate(text.splitlines(), 1)]
+    records = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                records.append(parse(kind, decode(line), f"{where}:{number}"))
+            except ValueError as error:
+                raise CoevolveError(f"{where}:{number}: expected a JSON object ({error})") from None
+    return records
 
 
 def read_jsonl(path: Path, kind: type[Record]) -> list[Record]:

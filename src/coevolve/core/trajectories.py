@@ -4,10 +4,11 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import atomic, missing
+from coevolve.core.io import atomic, decode, missing
 from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.task import SCHEMA_VERSION, CallOutcome
 
@@ -58,8 +59,9 @@ def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
         row["stop_reason"] = str(trajectory.stop_reason)
         row["messages"] = json.dumps(row["messages"])
         row["checks"] = json.dumps(row["checks"])
-        for call in row["calls"]:
+        for call in row["calls"]:  # a model may name a tool, and a tool may echo, what is no text
             call["arguments"] = json.dumps(call["arguments"])
+            call["name"], call["observation"] = writable(call["name"]), writable(call["observation"])
         rows.append(row)
     with atomic(path) as temporary:
         pq.write_table(pa.Table.from_pylist(rows, schema=trajectory_schema()), temporary, compression="zstd")
@@ -74,22 +76,24 @@ def read_trajectories(path: Path) -> list[Trajectory]:
         raise missing(path)
     try:
         rows = pq.read_table(path).to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        text = str(error).splitlines()[0]
-        raise CoevolveError(f"{path}: not a whole Parquet file ({text}); run the train stage again") from None
-    expected = set(trajectory_schema().names)
-    if rows and set(rows[0]) != expected:
-        raise CoevolveError(f"{path}: expected the columns {', '.join(sorted(expected))}")
-    trajectories = []
-    for row in rows:
-        if row["schema_version"] != SCHEMA_VERSION:
-            raise CoevolveError(
-                f"{path}: schema_version {row['schema_version']!r} is unknown, expected {SCHEMA_VERSION}; "
-                "make the file again with `dvc repro`"
-            )
-        row["stop_reason"] = StopReason(row["stop_reason"])
-        row["messages"] = json.loads(row["messages"])
-        row["checks"] = json.loads(row["checks"])
-        row["calls"] = [CallOutcome(**{**call, "arguments": json.loads(call["arguments"])}) for call in row["calls"]]
-        trajectories.append(Trajectory(**row))
-    return trajectories
+        expected = set(trajectory_schema().names)
+        if rows and set(rows[0]) != expected:
+            raise CoevolveError(f"{path}: expected the columns {', '.join(sorted(expected))}")
+        return [_trajectory(path, row) for row in rows]
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError) as error:
+        # what a damaged page holds is found out by whoever first looks at it
+        text = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CoevolveError(f"{path}: not a whole Parquet file ({text[:200]}); run the train stage again") from None
+
+
+def _trajectory(path: Path, row: dict[str, Any]) -> Trajectory:
+    if row["schema_version"] != SCHEMA_VERSION:
+        raise CoevolveError(
+            f"{path}: schema_version {row['schema_version']!r} is unknown, expected {SCHEMA_VERSION}; "
+            "make the file again with `dvc repro`"
+        )
+    row["stop_reason"] = StopReason(row["stop_reason"])
+    row["messages"] = decode(row["messages"])
+    row["checks"] = decode(row["checks"])
+    row["calls"] = [CallOutcome(**{**call, "arguments": decode(call["arguments"])}) for call in row["calls"]]
+    return Trajectory(**row)

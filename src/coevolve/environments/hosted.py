@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from coevolve.core import dvc
@@ -80,6 +81,18 @@ def installed(name: str) -> bool:
     return mark.exists() and mark.read_text() == _digest(name)
 
 
+def fetch(interpreter: Path, pinned: Path) -> None:
+    """Install the packages that the file ``pinned`` names, and no others, for ``interpreter``.
+
+    By uv, where it is and reaches the registry: it needs a fraction of pip's time.
+    """
+    packages = ["--no-deps", "-q", "-r", str(pinned)]
+    uv = [sys.executable, "-m", "uv", "pip", "install", "--python", str(interpreter), *packages]
+    if find_spec("uv") is None or subprocess.run(uv, check=False).returncode:
+        pip = [str(interpreter), "-m", "pip", "install", "--disable-pip-version-check", *packages]
+        subprocess.run(pip, check=True)
+
+
 def install(name: str) -> None:
     """Build the virtual environment, unless it is what the requirements pin; a failure leaves none behind."""
     if installed(name):
@@ -89,8 +102,7 @@ def install(name: str) -> None:
     print(f"{folder}: installing {requirements(name).name}; this takes a minute or two", flush=True)
     try:
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        command = [str(python(name)), "-m", "pip", "install", "--disable-pip-version-check", "-q", "--no-deps"]
-        subprocess.run([*command, "-r", str(requirements(name))], check=True)
+        fetch(python(name), requirements(name))
         if one.after:
             settings = {**os.environ, **{key: str(folder / inner) for key, inner in one.within}}
             subprocess.run([str(folder / "bin" / one.after[0]), *one.after[1:]], check=True, cwd=folder, env=settings)

@@ -13,9 +13,10 @@ BUILT_IN = {
     "miniworld": "coevolve.environments.miniworld.miniworld_environment:Miniworld",
     "sql": "coevolve.environments.sql.sql_environment:SQL",
 }
-# Run in workers of this Python, since a call can hold the interpreter's lock: a process can be killed. Each call is limited
-# in seconds (they take microseconds), and the process in memory.
+# Run in workers of this Python, since a call can hold the interpreter's lock: a process can be killed. Limits of a call in
+# seconds (it takes microseconds), and of a process in bytes.
 GUARDED = {"bfcl": (10.0, 4 << 30)}
+EACH = 512  # sessions of a process: they weigh little
 BASE = f"{Environment.__module__}.{Environment.__name__}"
 
 
@@ -32,7 +33,7 @@ def make(name: str) -> Environment:
         from coevolve.environments.worker import WorkerEnvironment
 
         seconds, memory = GUARDED[name]
-        return WorkerEnvironment(name, BUILT_IN[name], seconds=seconds, memory=memory)
+        return WorkerEnvironment(name, BUILT_IN[name], each=EACH, seconds=seconds, memory=memory)
     if name in BUILT_IN:
         return make_from(BUILT_IN[name])
     from coevolve.environments.hosted import HOSTED, make_hosted

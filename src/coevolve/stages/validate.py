@@ -10,11 +10,12 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import parse, write_json, write_jsonl, write_text
+from coevolve.core.io import flaw, parse, write_json, write_jsonl, write_text
 from coevolve.core.params import Validate
 from coevolve.core.similarity import Index
 from coevolve.core.task import SCHEMA_VERSION, Task
@@ -168,7 +169,10 @@ def validate(
 def describe(
     rows: Sequence[Any], environment: Environment, panels: Mapping[str, Sequence[Task]], near_duplicate: float
 ) -> "pd.DataFrame":
-    """A row of plain facts for each row of the file; this is what expectations look at."""
+    """A row of plain facts for each row of the file; this is what expectations look at.
+
+    Texts of the file's own are escaped, since Data Docs put values into their HTML as they are.
+    """
     import pandas as pd
 
     known = {schema["function"]["name"] for schema in environment.tools()}
@@ -176,23 +180,24 @@ def describe(
     near = Index(near_duplicate)
     described = []
     for number, value in enumerate(rows):
+        record = value if isinstance(value, dict) and not flaw(value) else {}
         try:
-            task: Task | None = parse(Task, value, f"row {number}")
+            task: Task | None = parse(Task, record, f"row {number}")
         except CoevolveError:
             task = None
-        record = value if isinstance(value, dict) else {}
+        name, version = record.get("task_id"), record.get("schema_version", SCHEMA_VERSION)
         calls = task.calls if task else []
         text = "\n".join(task.turns) if task else ""
         described.append(
             {
                 "follows_schema": task is not None,
-                "task_id": record.get("task_id") if isinstance(record.get("task_id"), str) else None,
-                "environment": str(record.get("environment")),
-                "schema_version": record.get("schema_version", SCHEMA_VERSION),
+                "task_id": escape(name) if isinstance(name, str) else None,
+                "environment": escape(str(record.get("environment"))),
+                "schema_version": version if isinstance(version, int) else escape(str(version)),
                 "characters": max((len(turn) for turn in task.turns), default=0) if task else 0,
                 "calls": len(calls),
                 "unknown_tools": sum(call.name not in known for call in calls),
-                "in_panel": record.get("task_id") in in_panels,
+                "in_panel": isinstance(name, str) and name in in_panels,
                 "near_duplicate": float(bool(text) and near.nearest(text) is not None),
                 "family": task.family if task else "",
             }

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,6 +85,28 @@ def test_rare_is_present_and_below_theta_percent(calls: list[list[str]], order: 
     assert found == sorted(found, key=lambda p: (every.count(p), p))
 
 
+@given(st.integers(1, 10_000), st.integers(0, 10_000))
+def test_a_tie_is_decided_by_the_decimal_that_was_written(total: int, hundredths: int) -> None:
+    """Against exact arithmetic, for every theta of two digits and every count around a tie."""
+    theta = Fraction(hundredths, 10_000)  # a share
+    tie = int(theta * total)
+    for count in range(max(tie - 1, 1), min(tie + 2, total) + 1):
+        counts = {("a",): count, **({("b",): total - count} if count < total else {})}
+        assert (("a",) in rare(counts, hundredths / 100)) == (Fraction(count, total) < theta)
+
+
+def test_every_tie_in_a_grid_is_a_tie() -> None:
+    fired = [
+        (count, total, hundredths)
+        for total in (100, 250, 400, 625, 1000, 2500, 4000, 10_000)
+        for hundredths in range(1, 1000)
+        if (count := hundredths * total // 10_000) and count * 10_000 == hundredths * total
+        and ("a",) in rare({("a",): count, ("b",): total - count}, hundredths / 100)
+    ]  # fmt: skip
+    assert fired == []
+
+
 def test_a_share_of_exactly_theta_is_not_rare() -> None:
     assert rare({("a",): 2, ("b",): 98}, 2.0) == []
+    assert rare({("a",): 7, ("b",): 2493}, 0.28) == []
     assert rare({("a",): 2, ("b",): 99}, 2.0) == [("a",)]

@@ -14,7 +14,7 @@ from coevolve.core.records import Candidate, Verdict
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.registry import make
 from coevolve.stages.verify.gates import GATES
-from coevolve.stages.verify.judge import Judge, verify
+from coevolve.stages.verify.judge import Judge, Judgement, verify
 from coevolve.stages.verify.library import Library
 
 WORLD = make("miniworld")
@@ -156,7 +156,7 @@ GARBAGE = [
 
 @pytest.mark.parametrize("bad", range(len(GARBAGE)))
 def test_garbage_is_rejected_and_never_raises(bad: int) -> None:
-    found, _ = Judge("miniworld").judge(GARBAGE[bad])
+    found = Judge("miniworld").judge(GARBAGE[bad]).verdict
     assert not found.accepted
     assert failed(found)[0][1]
 
@@ -187,7 +187,7 @@ def test_a_reference_that_takes_too_long_is_rejected(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("coevolve.stages.verify.judge.MAX_SECONDS", 0.1)
     monkeypatch.setattr(MiniworldSession, "step", lambda self, call: time.sleep(5))
-    found, _ = Judge("miniworld").judge(line(GOOD))
+    found = Judge("miniworld").judge(line(GOOD)).verdict
     assert "longer than" in failed(found)[0][1]
 
 
@@ -212,7 +212,7 @@ def test_a_candidate_that_ends_the_process_is_rejected_and_it_alone(monkeypatch:
 class Fragile(Judge):
     """Its process ends at one of the candidates."""
 
-    def judge(self, line: str) -> tuple[Verdict, Task | None]:
+    def judge(self, line: str) -> Judgement:
         if "plan event 11 " in line:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().judge(line)

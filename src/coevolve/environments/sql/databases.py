@@ -8,6 +8,7 @@ import random
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 from coevolve.core.seeding import generator
 
@@ -132,6 +133,20 @@ def build(domain: str, seed: int) -> sqlite3.Connection:
         marks = ", ".join("?" * len(rows[0]))
         connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
     return connection
+
+
+@cache
+def columns_of(domain: str) -> dict[str, list[str]]:
+    """The tables of a domain, and the name and type of each column."""
+    connection = sqlite3.connect(":memory:")
+    connection.executescript(DOMAINS[domain].schema)
+    names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid")]
+    found = {
+        name: [f"{row[1]} {row[2].lower()}" for row in connection.execute(f"PRAGMA table_info({name})")]
+        for name in names
+    }
+    connection.close()
+    return found
 
 
 @dataclass(frozen=True, slots=True)

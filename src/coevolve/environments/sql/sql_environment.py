@@ -4,12 +4,9 @@ feedback from execution, and a graded reward from comparing result sets. Databas
 Read-only to the agent unless the task's world says ``writable``; then the state of the database is judged too.
 """
 
-import hashlib
-import json
 import sqlite3
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -18,20 +15,16 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
-from coevolve.environments.sql.databases import DOMAINS, FAMILIES, Family, ask, build
+from coevolve.environments.sql.databases import DOMAINS, FAMILIES, Family, ask, columns_of
+from coevolve.environments.sql.sandbox import Result, run, state
+from coevolve.environments.sql.sandbox_main import World
 
-VERSION = 1
+VERSION = 2
 SIZES = {"seed": 256, "validation": 128, "test": 128, "hard": 64, "shifted": 64}
-SECONDS = 2.0  # of a statement
-ROWS = 1000  # of a result
 SHOWN = 30  # rows that an observation shows
-MAX_STATEMENT = 5_000  # characters
-MAX_VALUE = 1_000_000  # bytes of a value that a statement may make
+MAX_SHOWN = 20_000  # characters of an observation
+MAX_WRITES = 100  # statements that change the database, in an episode
 PARTIAL = 0.49  # what a result that is not right can reach: its overlap with the right one
-READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION}
-WRITING = READING | {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE}
-
-Result = tuple[tuple[Any, ...], ...]
 
 
 def _tool(name: str, description: str, **properties: str) -> dict[str, Any]:
@@ -70,47 +63,50 @@ class SQL(Environment):
 
 
 class SQLSession(Session):
-    """One database, guarded."""
+    """One database: its world, and what the agent has written to it."""
 
     def __init__(self) -> None:
         self._task: Task | None = None
-        self._database: sqlite3.Connection | None = None
+        self._world: World = ("", 0, False)
+        self._journal: tuple[str, ...] = ()
         self._submitted: Result | None = None
         self._over = False
 
     def reset(self, task: Task) -> Observation:
         check_owner(task, "sql")
-        self.close()
-        self._task, self._submitted, self._over = task, None, False
-        self._database = _opened(task.world)
+        self._world = _world(task)
+        self._task, self._journal, self._submitted, self._over = task, (), None, False
         return Observation("user", task.turns[0] if task.turns else "", tools=TOOLS)
 
     def step(self, call: ToolCall) -> Observation:
-        if self._over or self._database is None:
+        if self._over or self._task is None:
             return Observation("tool", "the episode is over", error=True, done=True)
         if call.name == "tables" and not call.arguments:
-            return Observation("tool", _described(self._database))
-        statement = call.arguments.get("sql")
-        if call.name not in ("query", "submit") or set(call.arguments) != {"sql"} or not isinstance(statement, str):
+            return Observation("tool", _described(self._world[0]))
+        statement = _statement(call)
+        if statement is None:
             return Observation("tool", "expected tables(), query(sql) or submit(sql)", error=True)
-        try:
-            columns, rows = _run(self._database, statement)
-        except (sqlite3.Error, sqlite3.Warning, ValueError, UnicodeEncodeError) as error:
-            return Observation("tool", f"error: {error}", error=True)
+        if len(self._journal) == MAX_WRITES:
+            return Observation("tool", f"error: the database was changed {MAX_WRITES} times already", error=True)
+        found = run(self._world, self._journal, statement)
+        if found.error:
+            return Observation("tool", f"error: {found.error}"[:MAX_SHOWN], error=True)
+        if found.wrote:
+            self._journal = (*self._journal, statement)
         if call.name == "submit":
-            self._submitted, self._over = rows, True
+            self._submitted, self._over = found.rows, True
             return Observation("tool", "submitted", done=True)
-        return Observation("tool", _shown(columns, rows))
+        return Observation("tool", _shown(found.columns, found.rows))
 
     def say(self, text: str) -> Observation:
         self._over = True
         return Observation("user", "", done=True)
 
     def score(self) -> Score:
-        if self._task is None or self._database is None:
+        if self._task is None:
             raise CoevolveError("score() before reset(): no task was started")
-        wanted, state = _truth(json.dumps(self._task.world, sort_keys=True), _statements(self._task))
-        checks = {"state": _state(self._database) == state}
+        wanted, goal = _truth(self._world, _statements(self._task))
+        checks = {"state": state(self._world, self._journal) == goal}
         if wanted is None:
             return Score(float(checks["state"]), checks)
         ordered = "order by" in _statements(self._task)[-1][1].lower()
@@ -121,75 +117,30 @@ class SQLSession(Session):
         return Score(PARTIAL * overlap(self._submitted or (), wanted) * checks["state"], checks)
 
     def digest(self) -> str:
-        return content_hash([_state(self._database) if self._database else "", repr(self._submitted)])
+        return content_hash([state(self._world, self._journal) if self._task else "", repr(self._submitted)])
 
     def close(self) -> None:
-        if self._database is not None:
-            self._database.close()
-        self._task = self._database = None
+        self._task = None
 
 
-def _opened(world: dict[str, Any]) -> sqlite3.Connection:
-    """The world's database, guarded: what a statement may do, how long, and how large its values get."""
-    if world.get("domain") not in DOMAINS:
-        raise CoevolveError(f"sql has no domain {world.get('domain')!r}; expected one of: {', '.join(DOMAINS)}")
-    connection = build(world["domain"], int(world["seed"]))
-    allowed = WRITING if world.get("writable") else READING
-
-    def authorize(action: int, one: str | None, two: str | None, *_: Any) -> int:
-        internal = action in WRITING - READING and str(one).startswith("sqlite_")
-        loads = action == sqlite3.SQLITE_FUNCTION and two in ("load_extension", "randomblob", "random")
-        return sqlite3.SQLITE_OK if action in allowed and not internal and not loads else sqlite3.SQLITE_DENY
-
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
-    connection.set_authorizer(authorize)
-    return connection
+def _world(task: Task) -> World:
+    domain, seed = task.world.get("domain"), task.world.get("seed")
+    if not isinstance(domain, str) or domain not in DOMAINS:
+        raise CoevolveError(f"sql has no domain {domain!r}; expected one of: {', '.join(DOMAINS)}")
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:
+        raise CoevolveError(f"task {task.task_id}: world needs `seed`, a whole number of at most 63 bits")
+    return domain, seed, bool(task.world.get("writable"))
 
 
-def _run(database: sqlite3.Connection, statement: str) -> tuple[list[str], Result]:
-    """Columns and rows of one statement; too long, too slow or too many rows is an error."""
-    if len(statement) > MAX_STATEMENT:
-        raise ValueError(f"the statement is longer than {MAX_STATEMENT} characters")
-    deadline = time.monotonic() + SECONDS
-    database.set_progress_handler(_late(deadline), 10_000)
-    try:
-        cursor = database.execute(statement)
-        rows = tuple(cursor.fetchmany(ROWS + 1))
-    except sqlite3.OperationalError as error:
-        late = f"took longer than {SECONDS:g} s" if "interrupt" in str(error) else str(error)
-        raise ValueError(late) from None
-    finally:
-        database.set_progress_handler(None, 0)
-    if len(rows) > ROWS:
-        raise ValueError(f"more than {ROWS} rows")
-    return [column[0] for column in cursor.description or ()], rows
+def _statement(call: ToolCall) -> str | None:
+    """What ``call`` wants to be run; None if it is no such call."""
+    statement = call.arguments.get("sql")
+    known = call.name in ("query", "submit") and set(call.arguments) == {"sql"}
+    return statement if known and isinstance(statement, str) else None
 
 
-def _late(deadline: float) -> Callable[[], bool]:
-    return lambda: time.monotonic() > deadline
-
-
-def _described(database: sqlite3.Connection) -> str:
-    tables = _tables(database)
-    return "\n".join(f"{name}({', '.join(columns)})" for name, columns in tables.items())
-
-
-@cache
-def _columns(schema: str) -> dict[str, list[str]]:
-    connection = sqlite3.connect(":memory:")
-    connection.executescript(schema)
-    names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid")]
-    found = {
-        name: [f"{row[1]} {row[2].lower()}" for row in connection.execute(f"PRAGMA table_info({name})")]
-        for name in names
-    }
-    connection.close()
-    return found
-
-
-def _tables(database: sqlite3.Connection) -> dict[str, list[str]]:
-    present = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    return next(columns for one in DOMAINS.values() if set(columns := _columns(one.schema)) == present)
+def _described(domain: str) -> str:
+    return "\n".join(f"{name}({', '.join(columns)})" for name, columns in columns_of(domain).items())
 
 
 def _shown(columns: list[str], rows: Result) -> str:
@@ -199,36 +150,28 @@ def _shown(columns: list[str], rows: Result) -> str:
         " | ".join(columns),
         *(" | ".join("NULL" if one is None else str(one) for one in row) for row in rows[:SHOWN]),
     ]
-    return "\n".join([*lines, *([f"... {len(rows)} rows in all"] if len(rows) > SHOWN else [])])
-
-
-def _state(database: sqlite3.Connection) -> str:
-    """Hash of all rows of all tables."""
-    text = repr([database.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in _tables(database)])
-    return hashlib.sha256(text.encode()).hexdigest()
+    text = "\n".join([*lines, *([f"... {len(rows)} rows in all"] if len(rows) > SHOWN else [])])
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}\n... cut: {len(text)} characters in all"
 
 
 def _statements(task: Task) -> tuple[tuple[str, str], ...]:
-    calls = task.calls
-    return tuple((call.name, str(call.arguments.get("sql", ""))) for call in calls if call.name != "tables") or (
-        ("", ""),
-    )
+    """What the reference runs, each with its tool."""
+    found = ((call.name, _statement(call)) for call in task.calls)
+    return tuple((name, statement) for name, statement in found if statement is not None) or (("", ""),)
 
 
 @lru_cache(maxsize=4096)
-def _truth(world: str, statements: tuple[tuple[str, str], ...]) -> tuple[Result | None, str]:
+def _truth(world: World, statements: tuple[tuple[str, str], ...]) -> tuple[Result | None, str]:
     """What the reference submits (None: nothing), and the state that it leaves."""
-    database = _opened(json.loads(world))
+    journal: tuple[str, ...] = ()
     submitted: Result | None = None
     for tool, statement in statements:
-        try:
-            _, rows = _run(database, statement)
-        except (sqlite3.Error, sqlite3.Warning, ValueError):
-            continue
-        submitted = rows if tool == "submit" else submitted
-    state = _state(database)
-    database.close()
-    return submitted, state
+        found = run(world, journal, statement)
+        if found.wrote:
+            journal = (*journal, statement)
+        if tool == "submit" and not found.error:
+            submitted = found.rows
+    return submitted, state(world, journal)
 
 
 def _rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -272,7 +215,7 @@ def _tasks(split: str) -> tuple[Task, ...]:
             world["writable"] = True
         last = ToolCall("query" if family.writes else "submit", {"sql": statement})
         task = Task.create("sql", split, [words], world, [[ToolCall("tables"), last]], [family.name, family.domain])
-        wanted, _ = _truth(json.dumps(world, sort_keys=True), _statements(task))
+        wanted, _ = _truth(_world(task), _statements(task))
         if family.writes or any(any(value is not None for value in row) for row in wanted or ()):
             found[task.task_id] = task
     return tuple(found.values())

@@ -6,6 +6,7 @@ within a trajectory (order 2); each order has its own N.
 """
 
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from coevolve.stages.signals.kind import EXAMPLES, Finding, Kind
@@ -21,8 +22,9 @@ ORDERS = (1, 2)
 def rare(counts: Mapping[Pattern, int], threshold: float) -> list[Pattern]:
     """The patterns of one order that are rarer than ``threshold`` percent, rarest first, then by name."""
     total = sum(counts.values())
-    # multiplied out, so that a share of exactly theta percent does not depend on rounding
-    below = [pattern for pattern, count in counts.items() if 0 < count * 100 < threshold * total]
+    # exactly, by the decimal as it was written: 7 of 2,500 is 0.28 percent, which no float is
+    limit = Fraction(repr(threshold)) * total
+    below = [pattern for pattern, count in counts.items() if 0 < count * 100 < limit]
     return sorted(below, key=lambda pattern: (counts[pattern], pattern))
 
 

@@ -4,20 +4,20 @@
 do in it. The last three are decided by the tasks that are there already.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from coevolve.chains import precondition, replay
+from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
-from coevolve.core.io import parse
+from coevolve.core.io import parse, strict
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall, task_id_of
 from coevolve.environments.environment import Environment, Session
-from coevolve.stages.verify.library import Library
+from coevolve.stages.verify.library import Effect, Library
 
 GATES = (
     "readable",
@@ -42,10 +42,12 @@ def read(environment: str, line: str) -> Candidate:
     """The candidate in ``line`` (JSON of a Candidate or a Task); a CoevolveError says why it is not `readable`."""
     if len(line) > MAX_LINE:
         raise CoevolveError(f"longer than {MAX_LINE} characters")
+    if writable(line) != line:
+        raise CoevolveError("not UTF-8")
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        raise CoevolveError("not JSON") from None
+        value = strict(line)
+    except ValueError as error:
+        raise CoevolveError(f"not JSON that every reader takes: {error}") from None
     if not isinstance(value, dict):
         raise CoevolveError("not a JSON object")
     if "task" in value:
@@ -202,11 +204,13 @@ def _collateral(session: Session, candidate: Candidate, changed: Sequence[bool])
     return Gate("collateral", True)
 
 
-def library_gates(library: Library, task: Task) -> Iterator[Gate]:
-    """The last three, in order."""
+def library_gates(
+    library: Library, task: Task, effect: Effect | None = None, environment: Environment | None = None
+) -> Iterator[Gate]:
+    """The last three, in order; ``effect`` is what ``environment`` says that the task is, if it was asked."""
     kind = library.duplicate(task)
     yield Gate("duplicate", kind is None, f"the same as an {kind} task" if kind else "")
     near = library.nearest(task)
     yield Gate("near_duplicate", near is None, f"{near[1]:.2f} like task {near[0]}" if near else "")
-    panel = library.panel(task)
+    panel = library.panel(task, effect, environment)
     yield Gate("panel_overlap", panel is None, f"overlaps panel {panel}" if panel else "")

@@ -9,8 +9,10 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.io import missing
@@ -20,12 +22,21 @@ from coevolve.core.stage_summary import ACCEPTED, StageSummary
 from coevolve.core.task import Task
 from coevolve.environments.registry import make
 from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, library_gates, read
-from coevolve.stages.verify.library import Library
+from coevolve.stages.verify.library import Effect, Library, effect_of
 
 MAX_SECONDS = 20.0  # for all gates of a candidate
 CHUNK = 8  # candidates a process takes at a time
 
 Judged = tuple[Verdict, Task | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the environment says of a line, and of the task that it holds: ``effect`` if its gates are passed."""
+
+    verdict: Verdict
+    task: Task | None = None
+    effect: Effect | None = None
 
 
 def verify(
@@ -43,10 +54,12 @@ def verify(
     ``library`` gets what is accepted. Without ``enabled`` the environment is not asked: the ablation of verification.
     """
     results = []
-    for verdict, task in _by_environment(environment, lines, processes, enabled):
+    world = make(environment)
+    for one in _by_environment(environment, lines, processes, enabled):
+        verdict, task = one.verdict, one.task
         gates = list(verdict.gates)
         if task is not None and verdict.accepted:
-            _extend(gates, library_gates(library, task))
+            _extend(gates, library_gates(library, task, one.effect, world))
         accepted = task is not None and _passed(gates)
         if task is not None and accepted:
             library.add(task, "accepted")
@@ -68,7 +81,7 @@ def _passed(gates: Sequence[Gate]) -> bool:
     return all(gate.passed is not False for gate in gates)
 
 
-def _by_environment(environment: str, lines: Sequence[str], processes: int, enabled: bool) -> Iterator[Judged]:
+def _by_environment(environment: str, lines: Sequence[str], processes: int, enabled: bool) -> Iterator[Judgement]:
     if processes <= 1 or len(lines) <= CHUNK or not enabled:
         judge = Judge(environment, enabled)
         yield from (judge.judge(line) for line in lines)
@@ -76,9 +89,9 @@ def _by_environment(environment: str, lines: Sequence[str], processes: int, enab
     chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
     with Workers(processes, Judge, environment) as workers:
 
-        def judged(chunk: Sequence[str]) -> list[Judged]:
+        def judged(chunk: Sequence[str]) -> list[Judgement]:
             try:
-                results: list[Judged] = workers.call("judge_all", chunk)
+                results: list[Judgement] = workers.call("judge_all", chunk)
                 return results
             except WorkerDied:
                 return _one_by_one(workers, chunk)
@@ -87,9 +100,9 @@ def _by_environment(environment: str, lines: Sequence[str], processes: int, enab
             yield from results
 
 
-def _one_by_one(workers: Workers, chunk: Sequence[str]) -> list[Judged]:
+def _one_by_one(workers: Workers, chunk: Sequence[str]) -> list[Judgement]:
     """To find out which candidate it is that kills the process."""
-    results: list[Judged] = []
+    results: list[Judgement] = []
     deaths = 0
     for line in chunk:
         try:
@@ -101,7 +114,8 @@ def _one_by_one(workers: Workers, chunk: Sequence[str]) -> list[Judged]:
                     f"{CHUNK} candidates in a row each ended the process that judged them ({error}); check memory, or judge in "
                     "one process by COEVOLVE_PROCESSES=1"
                 ) from None
-            results.append((Verdict(_name(line), None, False, [Gate("readable", False, "kills the process")]), None))
+            killed = [Gate("readable", False, "kills the process")]
+            results.append(Judgement(Verdict(_name(line), None, False, killed)))
     return results
 
 
@@ -117,25 +131,36 @@ class Judge:
         self._environment = make(environment)
         self._enabled = enabled
 
-    def judge_all(self, lines: Sequence[str]) -> list[Judged]:
+    def judge_all(self, lines: Sequence[str]) -> list[Judgement]:
         return [self.judge(line) for line in lines]
 
-    def judge(self, line: str) -> Judged:
+    def judge(self, line: str) -> Judgement:
         """The verdict on one line; stops at the first gate that fails. Never raises on a candidate's account."""
         gates: list[Gate] = []
         candidate: Candidate | None = None
+        effect: Effect | None = None
         try:
             with _limited(MAX_SECONDS):
                 candidate = read(self._name, line)
                 gates.append(Gate("readable", True))
                 _extend(gates, environment_gates(self._environment, candidate) if self._enabled else _unasked())
+                if self._enabled and _passed(gates):
+                    effect = self._effect(candidate.task)
         except CoevolveError as error:
-            gates.append(Gate(GATES[len(gates)], False, str(error)[:300]))
+            gates.append(Gate(GATES[len(gates)], False, writable(str(error)[:300])))
         except (Exception, RecursionError) as error:  # an environment that breaks on a candidate rejects it
-            gates.append(Gate(GATES[len(gates)], False, f"{type(error).__name__}: {error}"[:300]))
+            gates.append(Gate(GATES[len(gates)], False, writable(f"{type(error).__name__}: {error}"[:300])))
         if candidate is None:
-            return Verdict(_name(line), None, False, gates), None
-        return Verdict(candidate.candidate_id, candidate.task.task_id, _passed(gates), gates), candidate.task
+            return Judgement(Verdict(_name(line), None, False, gates))
+        verdict = Verdict(candidate.candidate_id, candidate.task.task_id, _passed(gates), gates)
+        return Judgement(verdict, candidate.task, effect)
+
+    def _effect(self, task: Task) -> Effect:
+        session = self._environment.open()
+        try:
+            return effect_of(session, task)
+        finally:
+            session.close()
 
 
 def _unasked() -> Iterator[Gate]:
@@ -163,10 +188,13 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a candidates file, readable or not; blank ones are skipped."""
+    """The lines of a candidates file, readable or not; blank ones are skipped.
+
+    Bytes that are no UTF-8 become what is no text either, so that the gate `readable` sees them.
+    """
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return [line.rstrip("\n") for line in file if line.strip()]
+        with path.open("rb") as file:
+            return [line.rstrip(b"\r\n").decode(errors="surrogateescape") for line in file if line.strip()]
     except FileNotFoundError:
         raise missing(path) from None
 

@@ -1,10 +1,46 @@
 """What a candidate must not repeat: training tasks, candidates accepted before it, and the tasks of the frozen panels."""
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from coevolve.chains import replay
 from coevolve.core.hashing import content_hash
-from coevolve.core.similarity import Index
+from coevolve.core.similarity import Index, Passages
 from coevolve.core.task import Task
+from coevolve.environments.environment import Environment, Session
+
+HELD = 0.9  # share of a panel's instruction that another one holds, from which on it holds it
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a task is, however its world and its reference are spelled: digests of the world it starts in and of the one
+    that its reference leaves, and hashes of the calls that change it (of all, if none does)."""
+
+    start: str
+    end: str
+    changes: tuple[str, ...]
+
+    def holds(self, other: "Effect") -> bool:
+        """Whether who solves this has solved the other: in one world, the same end, or all of its changes."""
+        if self.start != other.start:
+            return False
+        same_end = self.end == other.end and self.end != self.start
+        return same_end or not Counter(other.changes) - Counter(self.changes)
+
+
+def effect_of(session: Session, task: Task) -> Effect:
+    start = start_of(session, task)
+    chain, changed, _ = replay(session, task)
+    calls = [content_hash([call.name, call.arguments]) for call in chain]
+    changes = [call for call, changes in zip(calls, changed, strict=True) if changes]
+    return Effect(start, session.digest(), tuple(changes or calls))
+
+
+def start_of(session: Session, task: Task) -> str:
+    session.reset(task)
+    return session.digest()
 
 
 class Library:
@@ -16,14 +52,15 @@ class Library:
         self._texts = Index(near_duplicate)
         for task in known:
             self.add(task, "known")
-        self._panel_of: dict[str, str] = {}
-        self._panel_solutions: dict[str, str] = {}
+        self._panels = {task.task_id: (name, task) for name, tasks in panels.items() for task in tasks}
+        self._panel_solutions = {_solution(task): name for name, task in self._panels.values()}
         self._panel_texts = Index(near_duplicate)
-        for name, tasks in panels.items():
-            for task in tasks:
-                self._panel_of[task.task_id] = name
-                self._panel_solutions[_solution(task)] = name
-                self._panel_texts.add(task.task_id, _text(task))
+        self._panel_passages = Passages(HELD)
+        for key, (_, task) in self._panels.items():
+            self._panel_texts.add(key, _text(task))
+            self._panel_passages.add(key, _text(task))
+        self._panel_starts: dict[str, list[str]] | None = None
+        self._panel_effects: dict[str, Effect] = {}
 
     def add(self, task: Task, kind: str) -> None:
         """``kind``: what to call it, should it be repeated."""
@@ -38,10 +75,45 @@ class Library:
         """Id and similarity of the nearest near-duplicate."""
         return self._texts.nearest(_text(task))
 
-    def panel(self, task: Task) -> str | None:
-        """The panel that has a task of the same solution, or a near-duplicate."""
-        near = self._panel_texts.nearest(_text(task))
-        return self._panel_solutions.get(_solution(task)) or (self._panel_of[near[0]] if near else None)
+    def panel(self, task: Task, effect: Effect | None = None, environment: Environment | None = None) -> str | None:
+        """The panel that has a task of the same solution, or whose instruction is a near-duplicate or part of this one.
+
+        ``effect`` is what ``environment`` says that the task is; without them, its solution is compared as it is spelled.
+        """
+        text = _text(task)
+        near = self._panel_texts.nearest(text)
+        found = [near[0]] if near else self._panel_passages.within(text)
+        if not found and effect is not None and environment is not None:
+            found = self._in_one_world(text, effect, environment)
+        return self._panel_solutions.get(_solution(task)) or (self._panels[found[0]][0] if found else None)
+
+    def _in_one_world(self, text: str, effect: Effect, environment: Environment) -> list[str]:
+        """The panels' tasks that start where ``effect`` does and are solved by it, or whose instruction ``text`` holds."""
+        keys = self._starts(environment).get(effect.start, [])
+        held = set(self._panel_passages.within(text, least=1)) if keys else set()
+        return [key for key in keys if key in held or effect.holds(self._effect(key, environment))]
+
+    def _starts(self, environment: Environment) -> dict[str, list[str]]:
+        """The panels' tasks by the world that they start in: asked of the environment once, when it is needed."""
+        if self._panel_starts is None:
+            starts: dict[str, list[str]] = defaultdict(list)
+            session = environment.open()
+            try:
+                for key, (_, task) in self._panels.items():
+                    starts[start_of(session, task)].append(key)
+            finally:
+                session.close()
+            self._panel_starts = dict(starts)
+        return self._panel_starts
+
+    def _effect(self, key: str, environment: Environment) -> Effect:
+        if key not in self._panel_effects:
+            session = environment.open()
+            try:
+                self._panel_effects[key] = effect_of(session, self._panels[key][1])
+            finally:
+                session.close()
+        return self._panel_effects[key]
 
 
 def _text(task: Task) -> str:

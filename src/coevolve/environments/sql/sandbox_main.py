@@ -1,0 +1,231 @@
+"""The side of ``sandbox`` that runs statements: a process that may be lost, and that the kernel limits.
+
+Some of what a statement can cost SQLite does not count: a function on long values, or the planning of nested queries, which
+may take exponential time and memory. The process ends at its limit of processor time, whatever it is at.
+
+A request is a marshalled value after its length, and so is a reply. Standard library and ``databases`` alone.
+"""
+
+import hashlib
+import marshal
+import resource
+import signal
+import sqlite3
+import struct
+import sys
+from collections import OrderedDict
+from collections.abc import Callable
+from itertools import count
+from typing import IO, Any
+
+from coevolve.environments.sql.databases import build
+
+SECONDS = 2.0  # of the processor, that a statement may take
+STEPS = 500_000  # of SQLite's machine, that it may take: the same on every machine, and mostly reached first
+EVERY = 1_000  # steps after which they are counted
+ROWS = 1_000  # of a result
+MAX_RESULT = 1_000_000  # bytes of its values together
+MAX_VALUE = 10_000  # bytes of a value, or of a row that is kept for sorting
+MAX_STATEMENT = 5_000  # characters
+MEMORY = 512 * 2**20  # bytes of address space that the process has
+PAGES = 1_000  # of 4 kB that a database may grow to
+KEPT = 32  # databases that are held at a time
+
+LIMITS = {
+    sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 100,
+    sqlite3.SQLITE_LIMIT_COLUMN: 100,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 200,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION}
+WRITING = READING | {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE}
+# whose results depend on chance, on the clock, or on what the connection did before
+REFUSED = {"load_extension", "random", "randomblob", "current_date", "current_time", "current_timestamp", "changes",
+           "total_changes", "last_insert_rowid"}  # fmt: skip
+CALENDAR = ("date", "time", "datetime", "julianday", "strftime", "unixepoch")
+CLOCK = {"now", "localtime", "utc", "subsec", "subsecond"}  # what makes them depend on the clock and its zone
+
+WORDS = {
+    "interrupted": f"took more than {STEPS} steps",
+    "user-defined function raised exception": "dates take what is written, never the clock or its zone (now, localtime, utc)",
+}
+
+World = tuple[str, int, bool]  # domain, seed, and whether it may be written to
+Key = tuple[World, tuple[str, ...]]  # a world, and the statements that changed it
+
+
+class Database:
+    """The database of a world, guarded: what a statement may do, how long, and how large its values get."""
+
+    def __init__(self, world: World) -> None:
+        domain, seed, self._writable = world
+        self._ours = True  # whether what comes now is our own statement
+        self._connection = build(domain, seed)
+        self._tables = [
+            row[0] for row in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
+        for setting in (f"max_page_count = {PAGES}", "temp_store = 2"):
+            self._connection.execute(f"PRAGMA {setting}")
+        for limit, most in LIMITS.items():
+            self._connection.setlimit(limit, most)
+        self._connection.set_authorizer(self._authorize)
+        plain = sqlite3.connect(":memory:", isolation_level=None)
+        for name in CALENDAR:
+            self._connection.create_function(name, -1, _calendar(plain, name), deterministic=True)
+
+    def _authorize(self, action: int, one: str | None, two: str | None, *_: Any) -> int:
+        if self._ours:
+            return sqlite3.SQLITE_OK
+        allowed = action in (WRITING if self._writable else READING)
+        internal = action in WRITING - READING and str(one).startswith("sqlite_")
+        refused = action == sqlite3.SQLITE_FUNCTION and str(two).lower() in REFUSED
+        return sqlite3.SQLITE_OK if allowed and not internal and not refused else sqlite3.SQLITE_DENY
+
+    def run(self, statement: str) -> tuple[list[str], list[tuple[Any, ...]], bool]:
+        """Columns and rows of one statement, and whether it wrote; an error leaves the database as it was."""
+        if len(statement) > MAX_STATEMENT:
+            raise ValueError(f"the statement is longer than {MAX_STATEMENT} characters")
+        before = self._connection.total_changes
+        self._own("BEGIN")
+        try:
+            columns, rows = self._fetched(statement)
+        except BaseException:
+            if self._connection.in_transaction:  # some errors end it
+                self._own("ROLLBACK")
+            raise
+        self._own("COMMIT")
+        return columns, rows, self._connection.total_changes != before
+
+    def _fetched(self, statement: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        calls = count(1)
+        self._connection.text_factory = _shown
+        self._connection.set_progress_handler(lambda: next(calls) * EVERY > STEPS, EVERY)
+        cursor = self._connection.cursor()
+        rows, size = [], 0
+        try:
+            self._ours = False
+            cursor.execute(statement)
+            for row in cursor:
+                rows.append(row)
+                size += sum(len(one) if isinstance(one, str | bytes) else 8 for one in row)
+                if len(rows) > ROWS:
+                    raise ValueError(f"more than {ROWS} rows")
+                if size > MAX_RESULT:
+                    raise ValueError(f"a result of more than {MAX_RESULT} bytes")
+            return [column[0] for column in cursor.description or ()], rows
+        except sqlite3.OperationalError as error:
+            raise ValueError(WORDS.get(str(error), str(error))) from None
+        finally:
+            cursor.close()
+            self._ours = True
+            self._connection.set_progress_handler(None, 0)
+
+    def _own(self, statement: str) -> None:
+        self._connection.execute(statement)
+
+    def state(self) -> str:
+        """Hash of all rows of all tables, whatever was written: text is taken as its bytes, and told from blobs."""
+        self._connection.text_factory = _raw
+        rows = [self._connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in self._tables]
+        return hashlib.sha256(repr(rows).encode()).hexdigest()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _shown(raw: bytes) -> str:
+    return raw.decode(errors="backslashreplace")
+
+
+def _raw(raw: bytes) -> tuple[str, bytes]:
+    return ("text", raw)
+
+
+def _calendar(plain: sqlite3.Connection, name: str) -> Callable[..., Any]:
+    """SQLite's own function ``name``, but for what asks for the time of day or a zone."""
+
+    def function(*arguments: Any) -> Any:
+        if not arguments or any(isinstance(one, str) and one.strip().lower() in CLOCK for one in arguments):
+            raise ValueError("the clock is not to be asked")
+        marks = ", ".join("?" * len(arguments))
+        return plain.execute(f"SELECT {name}({marks})", arguments).fetchone()[0]
+
+    return function
+
+
+class Server:
+    """The databases that were asked for last, each as its statements left it."""
+
+    def __init__(self) -> None:
+        self._databases: OrderedDict[Key, Database] = OrderedDict()
+
+    def answer(self, world: World, journal: tuple[str, ...], statement: str | None) -> tuple[str, Any]:
+        """``("ran", [columns, rows, wrote])``, ``("state", hash)`` where no statement is given, or ``("error", text)``."""
+        key = world, journal
+        database = self._databases.pop(key, None) or self._replayed(world, journal)
+        try:
+            if statement is None:
+                reply: tuple[str, Any] = ("state", database.state())
+            else:
+                with_limit(SECONDS)
+                columns, rows, wrote = database.run(statement)
+                reply = ("ran", [columns, rows, wrote])
+                key = (world, (*journal, statement)) if wrote else key
+        except MemoryError:
+            self._databases.clear()
+            return "error", "needs more memory than a statement may have"
+        except Exception as error:  # whatever a statement does is its own fault
+            reply = ("error", str(error) or type(error).__name__)
+        finally:
+            with_limit(0.0)
+        self._databases[key] = database
+        while len(self._databases) > KEPT:
+            self._databases.popitem(last=False)[1].close()
+        return reply
+
+    def _replayed(self, world: World, journal: tuple[str, ...]) -> Database:
+        database = Database(world)
+        for statement in journal:
+            database.run(statement)
+        return database
+
+
+def with_limit(seconds: float) -> None:
+    """End the process after so many seconds of the processor from now; 0: never."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def send(stream: IO[bytes], value: Any) -> None:
+    content = marshal.dumps(value)
+    stream.write(struct.pack(">I", len(content)) + content)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> Any:
+    """The next value; EOFError if the other side has gone."""
+    head = stream.read(4)
+    content = stream.read(struct.unpack(">I", head)[0]) if len(head) == 4 else b""
+    if not content:
+        raise EOFError
+    return marshal.loads(content)
+
+
+def main() -> None:
+    """Answer until the other side goes."""
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # the kernel's own end: no Python need run for it
+    for kind, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
+        resource.setrlimit(kind, (most, most))
+    server = Server()
+    send(sys.stdout.buffer, "ready")
+    while True:
+        try:
+            world, journal, statement = receive(sys.stdin.buffer)
+        except EOFError:
+            return
+        send(sys.stdout.buffer, server.answer(world, journal, statement))
+
+
+if __name__ == "__main__":
+    main()

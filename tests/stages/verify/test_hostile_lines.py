@@ -1,0 +1,138 @@
+"""No line of a candidates file ends `coevolve verify`: each gets a verdict, and what is written can be read by anybody."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coevolve.core.io import read_jsonl, read_tasks
+from coevolve.core.records import Verdict
+from coevolve.core.task import Task, ToolCall, task_id_of
+from coevolve.environments.registry import make
+from coevolve.stages.verify.judge import read_lines, verify
+from coevolve.stages.verify.library import Library
+
+PANEL = {"test": make("miniworld").tasks("test")[:5]}
+CALLS = [[ToolCall("add_event", {"title": "yoga", "day": "monday"}), ToolCall("complete_task", {})]]
+GOOD = asdict(Task.create("miniworld", "synthesized", ["put yoga on monday"], {"seed": 5}, CALLS))
+
+TEXT = st.text(st.characters(), max_size=20) | st.sampled_from(
+    ["\ud800", "a\udfff", "\x00", "\u2028", "\x85", "\x1b[2J"]
+)
+NUMBER = st.integers() | st.floats() | st.sampled_from([10**400, -(2**63) - 1, float("nan"), float("inf"), 1e308])
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBER | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def with_id(value: dict[str, Any]) -> dict[str, Any]:
+    """A task whose id is the hash of its content, so that it is not refused for that, where it can have one."""
+    try:
+        calls = [[ToolCall(one["name"], one["arguments"]) for one in turn] for turn in value["reference"]]
+        return {**value, "task_id": task_id_of(value["environment"], value["world"], value["turns"], calls)}
+    except Exception:
+        return value
+
+
+def _put(key: str, value: Any) -> bytes:
+    return json.dumps(with_id({**GOOD, key: value})).encode()
+
+
+def _argument(value: Any) -> bytes:
+    first, last = GOOD["reference"][0]
+    return _put("reference", [[{**first, "arguments": {"title": value, "day": "monday"}}, last]])
+
+
+LINES = st.one_of(
+    st.binary(max_size=60),
+    JSON.map(lambda value: json.dumps(value).encode()),
+    st.tuples(st.sampled_from(sorted(GOOD)), JSON).map(lambda pair: _put(*pair)),
+    TEXT.map(lambda text: _put("turns", [text])),
+    TEXT.map(lambda text: _put("tags", [text])),
+    st.dictionaries(TEXT, JSON, max_size=3).map(lambda world: _put("world", {"seed": 5, **world})),
+    JSON.map(_argument),
+)
+
+
+def strict(path: Path) -> list[Any]:
+    """The values of a file that any JSON reader takes: UTF-8, no NaN, no half of a surrogate pair."""
+
+    def refused(name: str) -> None:
+        raise AssertionError(f"{path} holds {name}")
+
+    values = [json.loads(line, parse_constant=refused) for line in path.read_bytes().decode().splitlines()]
+    json.dumps(values, ensure_ascii=False).encode()
+    return values
+
+
+def judged(lines: list[bytes], run: Callable[[list[str], Path], None]) -> list[Verdict]:
+    """The verdicts that the command writes on a file of ``lines``."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "candidates.jsonl").write_bytes(b"\n".join(lines))
+        arguments = ["--candidates", str(folder / "candidates.jsonl"), "--out", str(folder / "out")]
+        run(["--environment", "miniworld", *arguments], folder)
+        strict(folder / "out/verdicts.jsonl")
+        strict(folder / "out/accepted.jsonl")
+        read_tasks(folder / "out/accepted.jsonl", "miniworld")
+        return read_jsonl(folder / "out/verdicts.jsonl", Verdict)
+
+
+def command(arguments: list[str], folder: Path) -> None:
+    import argparse
+
+    from coevolve.commands.verify import configure, run
+
+    parser = argparse.ArgumentParser()
+    configure(parser)
+    assert run(parser.parse_args(arguments)) == 0
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(LINES, max_size=6))
+def test_every_line_has_a_verdict(lines: list[bytes]) -> None:
+    found = judged([json.dumps(GOOD).encode(), *lines], command)
+    assert len(found) == sum(bool(part.strip()) for line in lines for part in line.split(b"\n")) + 1
+    assert found[0].accepted
+    for one in found:
+        assert one.accepted or any(gate.passed is False and gate.reason for gate in one.gates)
+
+
+DEEP = "[" * 900 + "]" * 900
+UNREADABLE = {
+    "half of a surrogate pair": _put("turns", ["\ud800 put yoga on monday"]),
+    "a NUL": _put("turns", ["put yoga\x00on monday"]),
+    "NaN": _put("world", {"seed": 5, "x": float("nan")}),
+    "Infinity": _put("world", {"seed": 5, "x": float("-inf")}),
+    "out of range": _put("world", {"seed": 5, "x": 0}).replace(b'"x": 0', b'"x": 1e999'),
+    "64 bits": _put("world", {"seed": 5, "x": 10**30}),
+    "nested": _put("world", {"seed": 5, "x": json.loads(DEEP)}),
+    "twice": b'{"split": "a", ' + json.dumps(GOOD).encode()[1:],
+    "not UTF-8": json.dumps(GOOD).encode().replace(b"yoga", b"\xff\xfe"),
+    "not JSON": b"[" * 200_000,
+    "not a JSON object": b"5",
+}
+
+
+@pytest.mark.parametrize("reason", UNREADABLE)
+def test_an_unreadable_line_says_why(reason: str) -> None:
+    (found,) = judged([UNREADABLE[reason]], command)
+    assert not found.accepted
+    assert found.gates[0].name == "readable" and reason.split()[-1] in found.gates[0].reason
+
+
+def test_the_ablation_of_verification_takes_no_such_line_either() -> None:
+    with TemporaryDirectory() as name:
+        path = Path(name) / "candidates.jsonl"
+        path.write_bytes(b"\n".join(UNREADABLE.values()))
+        found = verify("miniworld", read_lines(path), Library([], PANEL, 0.9), enabled=False)
+    assert len(found) == len(UNREADABLE)
+    assert not any(verdict.accepted for verdict, _ in found)

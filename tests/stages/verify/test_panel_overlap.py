@@ -1,0 +1,148 @@
+"""A panel's task is refused however it is spelled: its words, its world or its reference."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from coevolve.core.records import Verdict
+from coevolve.core.task import Task, ToolCall
+from coevolve.environments.registry import make
+from coevolve.stages.verify.gates import ENVIRONMENT_GATES
+from coevolve.stages.verify.judge import verify
+from coevolve.stages.verify.library import Library
+
+WORLD = make("miniworld")
+PANELS = {name: WORLD.tasks(name) for name in WORLD.panels}
+LONG = next(task for task in PANELS["test"] if len(task.turns[0].split()) >= 14)
+CALLS = [ToolCall("add_event", {"title": "yoga", "day": "monday"}), ToolCall("complete_task", {})]
+REWORDED = "do whatever is wanted of you in this matter"
+AROUND = "hello there my dear assistant one two three four five six"
+
+
+def judged(*tasks: Task, environment: str = "miniworld", panels: Any = PANELS) -> list[Verdict]:
+    lines = [json.dumps(asdict(task)) for task in tasks]
+    return [one for one, _ in verify(environment, lines, Library([], panels, 0.9))]
+
+
+def outcome(one: Verdict) -> str:
+    return next((gate.name for gate in one.gates if gate.passed is False), "accepted")
+
+
+def worded(text: str, seed: int = 7) -> Task:
+    return Task.create("miniworld", "synthesized", [text], {"seed": seed}, [CALLS])
+
+
+def spelled(lower: str, like: str) -> Callable[[str], str]:
+    return lambda text: text.translate(str.maketrans(lower, like))
+
+
+def shifted(start: int) -> Callable[[str], str]:
+    return lambda text: "".join(chr(start + ord(c) - 97) if "a" <= c <= "z" else c for c in text)
+
+
+TRICKS: dict[str, Callable[[str], str]] = {
+    "as it is": lambda text: text,
+    "capitals": str.upper,
+    "zero width in words": "\u200b".join,
+    "zero width for spaces": lambda text: text.replace(" ", "\u200b"),
+    "soft hyphens": "\u00ad".join,
+    "word joiners and direction marks": lambda text: "\u2060\u202e" + "\u200d".join(text),
+    "variation selectors and tags": lambda text: "".join(c + "\ufe0f\U000e0041" for c in text),
+    "Cyrillic": spelled("aceopxyi", "асеорхуі"),
+    "Greek": spelled("aeiopvntx", "αειορνητχ"),
+    "small capitals": spelled("abcdegh", "ᴀʙᴄᴅᴇɢʜ"),
+    "fullwidth": shifted(0xFF41),
+    "mathematical": shifted(0x1D41A),
+    "circled": shifted(0x24D0),
+    "squared": shifted(0x1F170),
+    "struck through": "\u0336".join,
+    "accents": lambda text: "".join(c + "\u0301" if c in "aeiou" else c for c in text),
+    "other spaces": lambda text: text.replace(" ", " \u3000\u00a0\n\t "),
+    "dots between": lambda text: ".".join(text),
+    "words before": lambda text: f"{AROUND} {text}",
+    "words after": lambda text: f"{text} {AROUND}",
+    "words around": lambda text: f"{AROUND} {text} {AROUND}",
+    "words around, disguised": lambda text: f"{AROUND} {spelled('aeo', 'аео')(text)} {AROUND}",
+}
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_an_instruction_of_a_panel_is_one_however_it_is_written(trick: str) -> None:
+    (found,) = judged(worded(TRICKS[trick](LONG.turns[0])))
+    assert outcome(found) == "panel_overlap", TRICKS[trick](LONG.turns[0])
+
+
+def test_a_short_instruction_is_part_of_many_and_counts_in_its_own_world_alone() -> None:
+    short = next(task for task in PANELS["test"] if len(task.turns[0]) < 25)
+    longer = f"{AROUND} {short.turns[0]} and put yoga on monday"
+    (elsewhere,), (there,) = judged(worded(longer)), judged(worded(longer, short.world["seed"]))
+    assert outcome(elsewhere) == "accepted"
+    assert outcome(there) == "panel_overlap"
+
+
+def resolved(task: Task, **changes: Any) -> Task:
+    fields = {"world": task.world, "reference": task.reference, **changes}
+    return Task.create("miniworld", "synthesized", [f"{REWORDED} {task.task_id}"], fields["world"], fields["reference"])
+
+
+def bare(task: Task) -> dict[str, Any]:
+    return {key: task.world[key] for key in ("seed", "variant") if task.world[key] != "plain"}
+
+
+SOLUTIONS: dict[str, Callable[[Task], Task]] = {
+    "as it is": resolved,
+    "no intent": lambda task: resolved(task, world=bare(task)),
+    "more in the world": lambda task: resolved(task, world={**bare(task), "note": 1}),
+    "more lookups": lambda task: resolved(
+        task, world=bare(task), reference=[[ToolCall("find_item", {"name": "x"}), *task.reference[0]]]
+    ),
+    "more changes": lambda task: resolved(task, world=bare(task), reference=[[*CALLS[:1], *task.reference[0]]]),
+}
+
+
+@pytest.mark.parametrize("how", SOLUTIONS)
+def test_a_solution_of_a_panel_is_one_however_its_world_and_reference_are_spelled(how: str) -> None:
+    tasks = [SOLUTIONS[how](task) for name in WORLD.panels for task in PANELS[name][::32]]
+    found = judged(*tasks)
+    outcomes = [outcome(one) for one in found]
+    assert "accepted" not in outcomes
+    # the others are refused by the environment for reasons of their own, such as a tool that `shifted` does not have
+    assert outcomes.count("panel_overlap") >= 0.7 * len(outcomes), outcomes
+    assert set(outcomes) <= {"panel_overlap", *ENVIRONMENT_GATES}
+
+
+def test_another_task_in_the_same_world_is_no_overlap() -> None:
+    """A world is a world: only what a panel asks there is taken."""
+    tasks = [
+        Task.create(
+            "miniworld", "synthesized", [f"put yoga number {n} on monday"], {"seed": task.world["seed"]}, [CALLS]
+        )
+        for n, task in enumerate(PANELS["validation"][:20])
+        if task.world["variant"] == "plain"
+    ]
+    assert tasks and {outcome(one) for one in judged(*tasks)} <= {"accepted", "near_duplicate"}
+
+
+def test_a_statement_that_means_the_same_is_the_same() -> None:
+    """Where calls differ, what they leave may not: SQL that gives a panel's rows in a panel's database."""
+    sql = make("sql")
+    panels = {"test": sql.tasks("test")}
+    task = next(task for task in panels["test"] if task.tags[0] == "customers_of_city")
+    statement = task.reference[0][-1].arguments["sql"]
+    other = [ToolCall("submit", {"sql": statement.replace("SELECT name", "SELECT DISTINCT name") + " AND 1 = 1"})]
+    again = Task.create("sql", "synthesized", [REWORDED], {**task.world, "note": "x"}, [other])
+    (found,) = judged(again, environment="sql", panels=panels)
+    assert outcome(found) == "panel_overlap"
+
+
+def test_without_the_environment_words_and_spelled_solutions_are_compared() -> None:
+    """The ablation of verification asks the environment nothing, here neither."""
+    task = resolved(LONG)
+    lines = [
+        json.dumps(asdict(one)) for one in (task, worded(f"{AROUND} {LONG.turns[0]}"), worded("quite another thing"))
+    ]
+    found = [one for one, _ in verify("miniworld", lines, Library([], PANELS, 0.9), enabled=False)]
+    assert [outcome(one) for one in found] == ["panel_overlap", "panel_overlap", "accepted"]
