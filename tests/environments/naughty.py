@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from contextlib import suppress
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, ToolCall
@@ -25,12 +26,18 @@ class NaughtySession(MiniworldSession):
             os.system("echo more noise")
         if call.name == "raise":
             raise KeyError("a bug of the environment")
+        if call.name == "devour":
+            bytearray(1 << 33)
         if call.name == "refuse":
             raise CoevolveError("the environment says no")
         if call.name == "no_server":
             raise EnvironmentFailed("the server is gone")
         if call.name == "process":
             return Observation("tool", str(os.getpid()))
+        if call.name == "garble":
+            for file in range(3, 16):
+                with suppress(OSError):
+                    os.write(file, b"garbage\n")
         if call.name == "unspeakable":
             return Observation("tool", {"a set": {1}})  # type: ignore[arg-type]
         return super().step(call)

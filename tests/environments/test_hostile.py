@@ -97,6 +97,8 @@ def partial(world: Environment, task: Task, left_out: int) -> list[list[ToolCall
 
 @cache
 def some(world: Environment) -> list[Task]:
+    if world.name in HOSTED:  # whose worlds take long to make
+        return list(world.tasks("seed")[:2])
     tasks = [task for split in ("seed", *world.panels) for task in world.tasks(split)[:400]]
     return tasks[:: max(len(tasks) // 6, 1)][:6]
 

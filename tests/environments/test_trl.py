@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.task import Observation, ToolCall
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.environments.trl import dataset_rows, environment_factory
 from tests import ROOT
+from tests.core.test_calls import nested
 
 POLICY = ROOT / "policies/0"
 NAMES = ["miniworld", "sql", *(["bfcl"] if find_spec("bfcl_eval") else [])]
@@ -47,6 +51,29 @@ def test_transformers_reads_the_same_schemas_back(name: str) -> None:
 def test_names_that_cannot_be_methods_are_an_error() -> None:
     with pytest.raises(CoevolveError, match="no Python name"):
         environment_factory("bfcl_single")
+
+
+def test_what_a_call_breaks_scores_0_and_stops_no_trainer() -> None:
+    class Breaks(MiniworldSession):
+        def step(self, call: ToolCall) -> Observation:
+            if call.name == "balance":
+                raise RecursionError("too deep")
+            return super().step(call)
+
+    class World(Miniworld):
+        def open(self) -> MiniworldSession:
+            return Breaks()
+
+    world = World()
+    instance, task = environment_factory(world)(), world.tasks("seed")[0]
+    for broken in (False, True, False):
+        instance.reset(task_id=task.task_id)
+        assert not broken or instance.balance() == "the episode is broken"
+        for call in world.reference(task)[0]:
+            getattr(instance, call.name)(**call.arguments)
+        assert instance.get_reward() == (0.0 if broken else 1.0)
+    instance.reset(task_id=task.task_id)
+    assert "nested" in instance.find_contact(name=nested(990))
 
 
 def test_rows_name_the_tasks() -> None:

@@ -74,6 +74,7 @@ def test_in_a_worker_it_keeps_the_contract(plain: WorkerEnvironment, check: str)
         ("crash", r"ended in step \(exit code 3\): last words"),
         ("hang", "step took longer than 1 s"),
         ("hang_holding_the_lock", "step took longer than 1 s"),
+        ("garble", "step was answered by what is no JSON"),
         ("raise", "KeyError: 'a bug of the environment'"),
     ],
 )
@@ -145,6 +146,18 @@ def test_what_failed_without_the_agents_doing_is_known_out_here(world: WorkerEnv
     session.reset(world.tasks("seed")[0])
     with pytest.raises(EnvironmentFailed, match="the server is gone"):
         session.step(ToolCall("no_server"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to its address space")
+def test_a_call_that_takes_too_much_memory_is_refused_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    world = WorkerEnvironment("miniworld", NAUGHTY, size=1, memory=4 << 30)
+    session = world.open()
+    session.reset(world.tasks("seed")[0])
+    with pytest.raises(CallBroke, match="MemoryError"):
+        session.step(ToolCall("devour"))
+    assert not world.pool.workers[0].dead
+    world.close()
 
 
 def lose(world: WorkerEnvironment) -> None:

@@ -79,12 +79,24 @@ def test_parallel_calls_and_later_user_turns(tmp_path: Path) -> None:
     assert server.bodies[0]["tools"][0]["type"] == "function"
 
 
+DEEP = "[" * 800 + "]" * 800  # which Python's reader of JSON takes, and its writer may not
+
+
 @pytest.mark.parametrize(
     ("broken", "told"),
     [
         (reply(None, ("find_mail", '{"subject": ')), "the arguments of find_mail must be a JSON object"),
         (reply(None, ("find_mail", "[1]")), "the arguments of find_mail must be a JSON object"),
         (reply('<tool_call>{"name": 3}</tool_call>'), "a call must be"),
+        (
+            reply(None, ("find_mail", f'{{"x": {DEEP}}}')),
+            "the arguments of find_mail must be a JSON object, not too deep",
+        ),
+        (
+            reply(f'<tool_call>{{"name": "x", "arguments": {{"x": {DEEP}}}}}</tool_call>'),
+            "nested deeper than 64 levels",
+        ),
+        (reply('<tool_call>{"name": "x", "arguments": {"x": NaN}}</tool_call>'), "finite numbers"),
     ],
 )
 def test_a_call_that_cannot_be_read_is_told_to_the_model(

@@ -1,3 +1,5 @@
+from itertools import count
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,10 +7,12 @@ from hypothesis import strategies as st
 
 from coevolve.core.outcomes import interval, metrics, paired_interval
 from coevolve.core.params import Evaluate
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
-from coevolve.stages.evaluate import evaluate
+from coevolve.stages.evaluate import evaluate, summary
 
 CONFIG = Evaluate(tasks=20, temperature=0.0, bootstrap=500, confidence=0.95)
 
@@ -26,6 +30,23 @@ def test_each_panel_is_played_and_summed_up() -> None:
         assert one.low <= one.success <= one.high
         assert sum(one.stop_reasons.values()) == 20
     assert outcomes == evaluate(ReferencePolicy(world, 0.2), world, panels, Limits(16, 512, 64, 30.0), CONFIG, 0)
+
+
+def test_what_failed_without_the_agents_doing_is_left_out_and_said() -> None:
+    class Fails(Miniworld):
+        def open(self) -> MiniworldSession:
+            if next(opened) % 5 == 0:
+                raise OSError("no session")
+            return MiniworldSession()
+
+    opened, world = count(), Fails()
+    panels = {"test": world.tasks("test")}
+    outcomes = evaluate(ReferencePolicy(world), world, panels, Limits(16, 512, 64, 30.0), CONFIG, 0)
+    found = metrics(outcomes, CONFIG, 0)
+    assert found["test"].tasks == 16 and found["test"].success == 1.0
+    (note,) = summary(0, found, 20).notes
+    assert "4 of 20 evaluation episodes are left out" in note
+    assert summary(0, found, 16).notes == []
 
 
 def test_intervals_are_as_wide_as_theory_says() -> None:

@@ -9,24 +9,28 @@ from typing import Any
 
 DEPTH = 64  # of objects and lists in each other
 CHARACTERS = 100_000  # of name and arguments, as JSON
+DEEP = f"arguments are nested deeper than {DEPTH} levels"
+_written = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def misfit(name: str, arguments: Any) -> str:
     """What keeps the two from being a call, in words for the agent; empty if nothing does."""
-    if _deeper(arguments):
-        return f"arguments are nested deeper than {DEPTH} levels"
     try:
-        text = json.dumps([name, arguments], ensure_ascii=False, allow_nan=False)
+        text = _written([name, arguments])
         text.encode()
+    except RecursionError:
+        return DEEP
     except UnicodeEncodeError:
         return "a text holds half of a character (a lone surrogate)"
     except (TypeError, ValueError):
         return "arguments must be JSON, with finite numbers of not too many digits"
+    if text.count("[") + text.count("{") > DEPTH and _deeper(arguments):
+        return DEEP
     return f"a call is longer than {CHARACTERS} characters" if len(text) > CHARACTERS else ""
 
 
 def _deeper(arguments: Any) -> bool:
-    """Whether it is nested too deep; level by level, since what recurses into it may not come back."""
+    """Whether objects and lists are more than ``DEPTH`` in each other; level by level, for a level takes no stack."""
     level = [arguments]
     for _ in range(DEPTH + 1):
         level = [value for value in level if isinstance(value, dict | list | tuple)]

@@ -10,7 +10,7 @@ import math
 import re
 import time
 from collections.abc import Callable
-from typing import Any, TypeGuard
+from typing import Any
 
 import httpx
 
@@ -216,16 +216,16 @@ def _detail(response: Response) -> str:
 def _usage(usage: Any, ask: Ask, said: bool) -> tuple[int, int]:
     """Tokens of prompt and reply as the server counts them; what it does not say, or cannot be, is what was reserved."""
     named = usage if isinstance(usage, dict) else {}
-    prompt, completion = named.get("prompt_tokens"), named.get("completion_tokens")
     return (
-        int(prompt) if _counts(prompt, 1) else ask.prompt_tokens(),
-        int(completion) if _counts(completion, int(said)) else ask.max_tokens,
+        _counted(named.get("prompt_tokens"), 1, ask.prompt_tokens()),
+        _counted(named.get("completion_tokens"), int(said), ask.max_tokens),
     )
 
 
-def _counts(value: Any, least: int) -> TypeGuard[float]:
-    """Whether it can be a number of tokens. NaN is at least nothing."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= MOST
+def _counted(count: Any, least: int, reserved: int) -> int:
+    """``count`` if it can be a number of tokens, which NaN and what is not between ``least`` and MOST cannot."""
+    right = isinstance(count, int | float) and not isinstance(count, bool) and least <= count <= MOST
+    return int(count) if right else reserved
 
 
 def _retry_after(header: str | None) -> float | None:

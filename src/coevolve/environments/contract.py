@@ -7,6 +7,7 @@ message names the task and says what happened.
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
 from itertools import repeat
 
 from coevolve.core.success import is_success
@@ -15,7 +16,8 @@ from coevolve.environments.environment import Environment, Phrasebook, Session
 
 Check = Callable[[Environment, int], None]
 STRANGE_NAMES = ("no_such_tool", "__class__", "__init__", "", "../../etc/passwd")
-STRANGE_VALUES: tuple[object, ...] = (None, [], {}, [[[[]]]], float("nan"), 10**400, "\ud800", "x" * 10**6, True)
+DEEP: list[object] = reduce(lambda inner, _: [inner], range(990), [])  # which json.dumps does not take everywhere
+STRANGE_VALUES: tuple[object, ...] = (None, [], {}, [[[[]]]], DEEP, float("nan"), 10**400, "\ud800", "x" * 10**6, True)
 
 
 def _some(environment: Environment, count: int) -> Iterator[Task]:
@@ -140,7 +142,7 @@ def bad_argument_is_an_error_turn(environment: Environment, count: int) -> None:
         before = session.digest()
         for schema in turn.tools or []:
             name = schema["function"]["name"]
-            said = f"{name}(no_such_argument={str(value)[:20]})" if not isinstance(value, int) else name
+            said = name if isinstance(value, int) or value is DEEP else f"{name}(no_such_argument={str(value)[:20]})"
             assert session.step(ToolCall(name, {"no_such_argument": value})).error, f"{said} is not refused"
             assert session.digest() == before, f"{said} changed the world"
         session.close()

@@ -26,7 +26,7 @@ class MethodEnvironment(Environment):
     """An environment whose subclass sets ``name``, ``simulator`` and ``questions``.
 
     ``simulator(**world)`` makes a world. A method that raises ValueError refuses the call, with that message; any other
-    exception means that the simulator is broken. Attributes must be JSON values.
+    exception ends the episode, which scores 0. Attributes must be JSON values.
     """
 
     simulator: Callable[..., Any]

@@ -10,43 +10,61 @@ that it does not know, so the loop can train on such an environment, and evaluat
 
 import json
 import os
+import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 from functools import cache
+from http.client import HTTPException
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.foreign import base_url, loads, one_line
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
-from coevolve.environments.environment import Environment, Session, check_owner
+from coevolve.environments.environment import Environment, EnvironmentFailed, Session, check_owner
 
 SPLITS = {"seed": ("seed", "train"), "validation": ("validation", "valid", "dev", "test"), "test": ("test",)}
 SEEDS = {"seed": 256, "validation": 64, "test": 64}  # for a server without tasks
 SESSIONS = 16  # at once, unless OPENENV_SESSIONS says more: a server refuses those above its own limit
-SECONDS = 60.0
+SECONDS = 45.0  # of one call of a session, whatever it asks of the server; less than a worker has for it
+FRAME, ANSWER, SENT = 2**24, 2**26, 2**16  # bytes of the server's message, of its answer over HTTP, and of ours
+SHOWN, TOOLS = 100_000, 2_000_000  # characters of an observation, and of all tools
+LARGEST = 1e9  # reward
 SAY = "say"
 
 
+class Refused(Exception):
+    """The server answered that something is wrong with what it was asked."""
+
+
 def url() -> str:
-    found = os.environ.get("OPENENV_URL", "").rstrip("/")
-    if not found.startswith(("http://", "https://")):
-        raise CoevolveError("openenv needs a server: set OPENENV_URL, as in OPENENV_URL=http://127.0.0.1:8000")
-    return found
+    try:
+        return base_url(os.environ.get("OPENENV_URL", ""))
+    except ValueError as error:
+        raise CoevolveError(
+            f"openenv needs a server: set OPENENV_URL, as in OPENENV_URL=http://127.0.0.1:8000 ({error})"
+        ) from None
 
 
 def _http(path: str, body: Any = None) -> Any:
     """The JSON answer; None where the server has no such thing."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url() + path, data, {"Content-Type": "application/json"})
+    until, text = time.monotonic() + SECONDS, bytearray()
     try:
         with urllib.request.urlopen(request, timeout=SECONDS) as reply:
-            return json.loads(reply.read())
+            while chunk := reply.read1(2**16):
+                text += chunk
+                if len(text) > ANSWER or time.monotonic() > until:
+                    raise ValueError(f"more than {ANSWER // 2**20} MB or {SECONDS:g} s at {path}")
+        return loads(bytes(text))
     except urllib.error.HTTPError:
         return None
-    except (OSError, ValueError) as error:
-        raise CoevolveError(f"{url()}: no OpenEnv server answers ({error})") from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise CoevolveError(f"{url()}: no OpenEnv server answers ({one_line(str(error))})") from None
 
 
 class OpenEnv(Environment):
@@ -56,44 +74,76 @@ class OpenEnv(Environment):
     panels = ("validation", "test")
 
     def __init__(self) -> None:
-        self.capacity = int(os.environ.get("OPENENV_SESSIONS", SESSIONS))
-        about = _http("/metadata") or {}
-        self._server = str(about.get("name") or "environment")
-        self.fingerprint = f"openenv-{self._server}-{about.get('version') or 'unversioned'}"
+        sessions = os.environ.get("OPENENV_SESSIONS", str(SESSIONS))
+        if not sessions.isdecimal() or not 0 < len(sessions) < 6 or int(sessions) == 0:
+            raise CoevolveError(f"OPENENV_SESSIONS is {sessions[:20]!r}, expected how many sessions the server allows")
+        self.capacity = int(sessions)
+        about = _http("/metadata")
+        about = about if isinstance(about, dict) else {}
+        self._server = one_line(str(about.get("name") or "environment"), 80)
+        self.fingerprint = one_line(f"openenv-{self._server}-{about.get('version') or 'unversioned'}")
 
     def load_tasks(self, split: str) -> Sequence[Task]:
         return _tasks(self._server, self.fingerprint, split)
 
     def tools(self) -> Sequence[dict[str, Any]]:
-        with _Socket() as socket:
-            socket.ask("reset", {"seed": 0})
-            return [tool for tool in _offered(socket) if tool["function"]["name"] != SAY]
+        try:
+            with _Socket() as socket:
+                socket.ask("reset", {"seed": 0})
+                return [tool for tool in _offered(socket) if tool["function"]["name"] != SAY]
+        except (EnvironmentFailed, Refused) as error:
+            raise CoevolveError(f"{url()}: {error}") from None
 
     def open(self) -> "OpenEnvSession":
         return OpenEnvSession()
 
 
 class _Socket:
-    """One WebSocket, which is one session of the server."""
+    """One WebSocket, which is one session of the server. What it does against the protocol is EnvironmentFailed, for good."""
 
     def __init__(self) -> None:
+        from websockets.exceptions import WebSocketException
         from websockets.sync.client import connect
 
+        self._broken: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, WebSocketException)
+        self.begin()
         address = url().replace("http", "ws", 1) + "/ws"
         try:
-            self._socket = connect(address, open_timeout=SECONDS, max_size=None)
-        except OSError as error:
-            raise CoevolveError(f"{url()}: no OpenEnv server answers ({error})") from None
+            self._socket = connect(
+                address, open_timeout=SECONDS, close_timeout=1.0, max_size=FRAME, max_queue=2, compression=None
+            )
+        except self._broken as error:
+            raise EnvironmentFailed(f"no OpenEnv server answers at {url()} ({one_line(str(error))})") from None
+
+    def begin(self) -> None:
+        """From now on a call has its seconds."""
+        self._until = time.monotonic() + SECONDS
 
     def ask(self, kind: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The answer's data; an error of the server is a RuntimeError."""
+        """The answer's data. An error that the server answers with is Refused."""
         message: dict[str, Any] = {"type": kind} if data is None else {"type": kind, "data": data}
-        self._socket.send(json.dumps(message))
-        reply = json.loads(self._socket.recv(timeout=SECONDS))
-        if reply["type"] == "error":
-            raise RuntimeError(f"{reply['data'].get('code', 'error')}: {reply['data'].get('message', '')}")
-        found: dict[str, Any] = reply["data"]
-        return found
+        try:
+            self._hear_nothing()
+            self._socket.send(json.dumps(message))
+            reply = self._socket.recv(timeout=max(self._until - time.monotonic(), 0.0))
+            return _data(reply)
+        except TimeoutError:
+            self.close()
+            raise EnvironmentFailed(f"the server did not answer {kind} within {SECONDS:g} s") from None
+        except self._broken as error:
+            self.close()
+            reason = one_line(str(error) or type(error).__name__)
+            raise EnvironmentFailed(f"the server broke off at {kind} ({reason})") from None
+
+    def _hear_nothing(self) -> None:
+        """What comes unasked would be taken for the next answer."""
+        try:
+            told = _data(self._socket.recv(timeout=0))
+        except TimeoutError:
+            return
+        except Refused as error:  # such as too many sessions
+            raise ValueError(str(error)) from None
+        raise ValueError(f"it spoke unasked: {json.dumps(told)[:80]}")
 
     def close(self) -> None:
         self._socket.close()
@@ -103,6 +153,17 @@ class _Socket:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _data(reply: str | bytes) -> dict[str, Any]:
+    """What a message of the server holds; a ValueError if it is none by the protocol."""
+    told = loads(reply)
+    data = told.get("data") if isinstance(told, dict) else None
+    if not isinstance(data, dict):
+        raise ValueError("expected a message with type and data")
+    if told.get("type") == "error":
+        raise Refused(one_line(f"{data.get('code', 'error')}: {data.get('message', '')}"))
+    return data
 
 
 class OpenEnvSession(Session):
@@ -121,24 +182,36 @@ class OpenEnvSession(Session):
         self._socket = _Socket()
         self._accepted, self._reward, self._done = [], None, False
         place: dict[str, Any] = {key: task.world[key] for key in ("seed", "split", "index") if key in task.world}
-        heard = self._hear(self._socket.ask("reset", place))
-        offered = _offered(self._socket)
+        try:
+            heard = self._hear(self._socket.ask("reset", place))
+            offered = _offered(self._socket)
+        except Refused as error:
+            raise EnvironmentFailed(f"the server refuses to start {json.dumps(place)[:80]}: {error}") from None
         self._tools = {tool["function"]["name"]: tool for tool in offered}
         shown = [tool for name, tool in self._tools.items() if name != SAY]
         return Observation("user", task.turns[0] if "index" in task.world else heard or task.turns[0], tools=shown)
 
+    def _ask(self, kind: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Within one call of ours."""
+        if self._socket is None:
+            raise EnvironmentFailed("the session is closed")
+        self._socket.begin()
+        return self._socket.ask(kind, data)
+
     def _hear(self, result: dict[str, Any]) -> str:
         """What an observation says; reward and end are kept."""
-        self._reward = float(result["reward"]) if result.get("reward") is not None else self._reward
-        self._done = bool(result.get("done"))
-        observation = {
-            key: value for key, value in result["observation"].items() if key not in ("metadata", "tool_name")
-        }
-        if "result" in observation:
-            content = observation["result"]
-            content = content.get("data", content) if isinstance(content, dict) else content
-            return content if isinstance(content, str) else json.dumps(content)
-        return json.dumps(observation)
+        observation, done = result.get("observation"), result.get("done")
+        if not isinstance(observation, dict) or not isinstance(done, bool | type(None)):
+            raise EnvironmentFailed("the server's answer is no observation")
+        if result.get("reward") is not None:
+            self._reward = _number(result["reward"])
+        self._done = bool(done)
+        said: Any = {key: value for key, value in observation.items() if key not in ("metadata", "tool_name")}
+        if "result" in said:
+            content = said["result"]
+            said = content.get("data", content) if isinstance(content, dict) else content
+        text = said if isinstance(said, str) else json.dumps(said)
+        return text if len(text) <= SHOWN else f"{text[:SHOWN]} [cut after {SHOWN} characters]"
 
     def step(self, call: ToolCall) -> Observation:
         if self._socket is None or self._done:
@@ -149,14 +222,17 @@ class OpenEnvSession(Session):
         )
         if call.name == SAY or unknown:
             return Observation("tool", f"unknown: {', '.join(sorted(unknown)) or call.name}"[:200], error=True)
+        action = _action(call, tool)
+        if len(json.dumps(action)) > SENT:
+            return Observation("tool", f"the arguments are longer than {SENT} characters", error=True)
         try:
-            result = self._socket.ask("step", _action(call, tool))
-        except RuntimeError as error:
+            result = self._ask("step", action)
+        except Refused as error:
             return Observation("tool", str(error), error=True)
         content = self._hear(result)
         if problem := result["observation"].get("error"):
             said = problem.get("message", problem) if isinstance(problem, dict) else problem
-            return Observation("tool", str(said), error=True, done=self._done)
+            return Observation("tool", str(said)[:SHOWN], error=True, done=self._done)
         self._accepted.append([call.name, call.arguments])
         return Observation("tool", content, done=self._done)
 
@@ -164,20 +240,31 @@ class OpenEnvSession(Session):
         if self._socket is None or self._done or SAY not in self._tools:
             self._done = True
             return Observation("user", "", done=True)
-        content = self._hear(self._socket.ask("step", _action(ToolCall(SAY, {"text": text}), self._tools[SAY])))
+        try:
+            result = self._ask("step", _action(ToolCall(SAY, {"text": text[: SENT // 8]}), self._tools[SAY]))
+        except Refused as error:
+            return Observation("user", str(error))
+        content = self._hear(result)
         self._accepted.append([SAY])
         return Observation("user", content, done=self._done)
 
+    def _state(self) -> dict[str, Any]:
+        """Empty where the server says that it has none: what it was asked before may be why, so that costs no episode."""
+        try:
+            return self._ask("state") if self._socket is not None else {}
+        except Refused:
+            return {}
+
     def score(self) -> Score:
         reward = self._reward
-        if self._socket is not None and reward is None:
-            reward = self._socket.ask("state").get("reward")
-        reward = min(max(float(reward or 0.0), 0.0), 1.0)
+        if reward is None and (told := self._state().get("reward")) is not None:
+            reward = _number(told)
+        reward = min(max(reward or 0.0, 0.0), 1.0)
         return Score(reward, {"rewarded": reward > 0})
 
     def digest(self) -> str:
-        state = self._socket.ask("state") if self._socket is not None else {}
-        return str(state.get("digest") or content_hash(self._accepted))
+        told = self._state().get("digest")
+        return told if isinstance(told, str) and 0 < len(told) <= 200 else content_hash(told or self._accepted)
 
     def close(self) -> None:
         if self._socket is not None:
@@ -185,22 +272,52 @@ class OpenEnvSession(Session):
         self._socket = None
 
 
+def _number(reward: Any) -> float:
+    """A reward: a number, which neither NaN nor an endless one is."""
+    if isinstance(reward, int | float) and -LARGEST <= reward <= LARGEST:
+        return float(reward)
+    raise EnvironmentFailed(f"the server's reward is {str(reward)[:40]!r}, expected a number")
+
+
 def _offered(socket: _Socket) -> list[dict[str, Any]]:
     """OpenAI schemas of the tools of a server, or of its one action."""
     try:
-        listed = socket.ask("step", {"type": "list_tools"})["observation"].get("tools")
-    except RuntimeError:
+        observation = socket.ask("step", {"type": "list_tools"}).get("observation")
+        listed = observation.get("tools") if isinstance(observation, dict) else None
+    except Refused:
         listed = None
-    if listed is not None:
-        return [_function(tool["name"], tool["description"], tool["input_schema"]) for tool in listed]
-    schema = (_http("/schema") or {}).get("action", {})
-    properties = {key: value for key, value in schema.get("properties", {}).items() if key != "metadata"}
-    return [
-        _function("act", schema.get("description") or "Act in the environment", {**schema, "properties": properties})
-    ]
+    if listed is None:
+        return [_act()]
+    try:
+        tools = [_function(tool["name"], tool["description"], tool["input_schema"]) for tool in listed]
+    except (KeyError, TypeError, ValueError):
+        raise EnvironmentFailed(
+            "the server's tools cannot be read: expected name, description and input_schema"
+        ) from None
+    if len(json.dumps(tools)) > TOOLS:
+        raise EnvironmentFailed(f"the server's tools are longer than {TOOLS} characters")
+    return tools
 
 
-def _function(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
+@cache
+def _act() -> dict[str, Any]:
+    """The one action of a server without tools. Asked once: over HTTP it may take its time."""
+    told = _http("/schema")
+    schema = told.get("action") if isinstance(told, dict) else None
+    try:
+        properties = {key: value for key, value in schema.get("properties", {}).items() if key != "metadata"}  # type: ignore[union-attr]
+        words = schema.get("description") or "Act in the environment"  # type: ignore[union-attr]
+        return _function("act", words, {**schema, "properties": properties})  # type: ignore[dict-item]
+    except (AttributeError, TypeError, ValueError):
+        raise CoevolveError(f"{url()}: the server lists no tools, and /schema has no readable action") from None
+
+
+def _function(name: Any, description: Any, parameters: Any) -> dict[str, Any]:
+    """A ValueError if it is no schema of a function."""
+    if not (isinstance(name, str) and isinstance(description, str) and isinstance(parameters, dict)):
+        raise ValueError
+    if not 0 < len(name) <= 128 or not name.isprintable() or not isinstance(parameters.get("properties", {}), dict):
+        raise ValueError
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
@@ -212,16 +329,24 @@ def _action(call: ToolCall, tool: dict[str, Any] | None) -> dict[str, Any]:
 
 @cache
 def _tasks(server: str, fingerprint: str, split: str) -> tuple[Task, ...]:
-    known = [one["name"] for one in _http(f"/{server}/splits") or []]
-    theirs = next((name for name in SPLITS[split] if name in known), None)
-    if theirs is None:
-        first = 100_000 * list(SPLITS).index(split)
-        worlds = [{"server": fingerprint, "seed": first + number} for number in range(SEEDS[split])]
-        return tuple(Task.create("openenv", split, [f"episode {one['seed']}"], one, [[]], ["seeded"]) for one in worlds)
-    specs = (_http(f"/{server}/tasks", {"split": theirs}) or {}).get("tasks", [])
-    return tuple(
-        _task(spec, {"server": fingerprint, "split": theirs, "index": n}, split) for n, spec in enumerate(specs)
-    )
+    place = f"/{urllib.parse.quote(server, safe='')}"
+    try:
+        known = [one["name"] for one in _http(f"{place}/splits") or []]
+        theirs = next((name for name in SPLITS[split] if name in known), None)
+        if theirs is None:
+            first = 100_000 * list(SPLITS).index(split)
+            worlds = [{"server": fingerprint, "seed": first + number} for number in range(SEEDS[split])]
+            return tuple(
+                Task.create("openenv", split, [f"episode {one['seed']}"], one, [[]], ["seeded"]) for one in worlds
+            )
+        specs = (_http(f"{place}/tasks", {"split": theirs}) or {}).get("tasks", [])
+        return tuple(
+            _task(spec, {"server": fingerprint, "split": theirs, "index": n}, split) for n, spec in enumerate(specs)
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CoevolveError(
+            f"{url()}: the server's tasks of {split} cannot be read ({one_line(repr(error))})"
+        ) from None
 
 
 def _task(spec: Any, world: dict[str, Any], split: str) -> Task:
@@ -229,8 +354,13 @@ def _task(spec: Any, world: dict[str, Any], split: str) -> Task:
     fields: dict[str, Any] = spec if isinstance(spec, dict) else {"instruction": str(spec)}
     if "coevolve" in fields:
         ours = wire.to_task(fields["coevolve"])
+        calls = [call for turn in ours.reference for call in turn]
+        right = all(isinstance(call.name, str) and isinstance(call.arguments, dict) for call in calls)
+        lists = isinstance(ours.turns, list) and isinstance(ours.tags, list) and len(ours.turns) == len(ours.reference)
+        if not (right and lists and all(isinstance(text, str) for text in (*ours.turns, *ours.tags)) and ours.turns):
+            raise ValueError(f"task {world['index']} is none of ours")
         return Task.create("openenv", split, ours.turns, world, ours.reference, ours.tags)
     words = next(
         (str(fields[key]) for key in ("instruction", "prompt", "question") if fields.get(key)), json.dumps(fields)
     )
-    return Task.create("openenv", split, [words], world, [[]], ["server"])
+    return Task.create("openenv", split, [words[:SHOWN]], world, [[]], ["server"])

@@ -6,6 +6,7 @@ next turn or ends the episode. The reward comes with the end, and with the state
 """
 
 import sys
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from openenv.core.env_server.http_server import create_fastapi_app
@@ -19,13 +20,18 @@ from openenv.core.env_server.mcp_types import (
     ToolError,
     ToolErrorType,
 )
-from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+from openenv.core.env_server.types import Action, ConcurrencyConfig, EnvironmentMetadata, Observation, State
 
 from coevolve.core.task import Observation as Answer
 from coevolve.core.task import ToolCall
 from coevolve.environments import wire
 from coevolve.environments.openenv import SAY
 from coevolve.environments.worker import WorkerEnvironment
+
+IDLE = 1800.0  # seconds after which a session that nobody asks is another's
+MESSAGE = 2**20  # bytes of a client's message, and of the body of a request
+SPARE = 64  # connections beside the sessions
+Message = MutableMapping[str, Any]
 
 SAY_TOOL = Tool(
     name=SAY,
@@ -51,6 +57,7 @@ class Served(Environment):  # type: ignore[misc]
         self._session: Any = None
         self._tools: list[Tool] = []
         self._steps = 0
+        self._state = State(step_count=0)
 
     def reset(
         self,
@@ -60,14 +67,27 @@ class Served(Environment):  # type: ignore[misc]
         index: int | None = None,
         **_: Any,
     ) -> Observation:
+        # a client may send any JSON, and `%` also fills text in
+        named = isinstance(split, str) and len(split) <= 64
+        if not named or not all(type(one) in (int, type(None)) for one in (seed, index)):
+            raise ValueError("expected a split, and a seed or an index, which are whole numbers")
         tasks = self.world.tasks(split)
-        task = tasks[index if index is not None else (seed or 0) % len(tasks)]
+        place = index if index is not None else (seed or 0) % max(len(tasks), 1)
+        if not 0 <= place < len(tasks):
+            raise ValueError(f"{split} has {len(tasks)} tasks, numbered from 0")
+        task = tasks[place]
         if self._session is not None:
             self._session.close()
         self._session, self._steps = self.world.open(), 0
         turn = self._session.reset(task)
         self._offer(turn)
+        self._note()
         return Text(content=turn.content, metadata={"task_id": task.task_id})
+
+    def _note(self) -> None:
+        """The state, for who asks: the server asks in the thread that serves all clients, where nothing may take long."""
+        score, digest = self._session.score(), self._session.digest()
+        self._state = State(step_count=self._steps, reward=score.reward, digest=digest)
 
     def _offer(self, turn: Answer) -> None:
         if turn.tools is not None:
@@ -89,20 +109,19 @@ class Served(Environment):  # type: ignore[misc]
         else:
             self._session.begin_reply()
             turn = self._session.step(ToolCall(action.tool_name, action.arguments))
+        self._note()
         problem = ToolError(error_type=ToolErrorType.EXECUTION_ERROR, message=turn.content) if turn.error else None
         return CallToolObservation(
             tool_name=action.tool_name,
             result=None if problem else turn.content,
             error=problem,
             done=turn.done,
-            reward=self._session.score().reward if turn.done else None,
+            reward=self._state.reward if turn.done else None,
         )
 
     @property
     def state(self) -> State:
-        if self._session is None:
-            return State(step_count=self._steps)
-        return State(step_count=self._steps, reward=self._session.score().reward, digest=self._session.digest())
+        return self._state
 
     def get_metadata(self) -> EnvironmentMetadata:
         return EnvironmentMetadata(
@@ -130,6 +149,29 @@ class Served(Environment):  # type: ignore[misc]
         return {"id": task.task_id, "instruction": task.turns[0], "coevolve": wire.of_task(task)}
 
 
+class Bounded:
+    """A client's body is of MESSAGE bytes at most: frameworks read it whole before they look at it."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+        self._app = app
+
+    async def __call__(
+        self,
+        scope: Message,
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        left = MESSAGE
+
+        async def bounded() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body") or b"") if message["type"] == "http.request" else 0
+            return message if left >= 0 else {"type": "http.disconnect"}
+
+        await self._app(scope, bounded, send)
+
+
 def main() -> None:
     import uvicorn
 
@@ -139,11 +181,20 @@ def main() -> None:
         type("Served", (Served,), {"world": world}),
         CallToolAction,
         CallToolObservation,
-        max_concurrent_envs=int(sessions),
+        concurrency_config=ConcurrencyConfig(max_concurrent_envs=int(sessions), session_timeout=IDLE),
         env_name=name,
     )
     try:
-        uvicorn.run(app, host=host, port=int(port), log_level="warning", ws_max_size=2**26)
+        uvicorn.run(
+            Bounded(app),
+            host=host,
+            port=int(port),
+            log_level="warning",
+            limit_concurrency=2 * int(sessions) + SPARE,
+            timeout_keep_alive=15,
+            ws_max_size=MESSAGE,
+            ws_max_queue=2,
+        )
     finally:
         world.close()
 

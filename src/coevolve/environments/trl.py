@@ -10,9 +10,10 @@ import keyword
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from coevolve.core.calls import misfit, writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Task, ToolCall
-from coevolve.environments.environment import Environment
+from coevolve.environments.environment import Environment, blameless
 from coevolve.environments.registry import make
 
 PYTHON_TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
@@ -56,18 +57,31 @@ def environment_factory(environment: str | Environment, split: str = "seed") -> 
 def _init(world: Environment, tasks: dict[str, Task]) -> Callable[[Any], None]:
     def init(self: Any) -> None:
         self._session = world.open()
+        self._broken = False
         self._tasks = tasks
 
     return init
 
 
 def _reset(self: Any, task_id: str, **row: Any) -> None:
+    self._broken = False
     self._session.reset(self._tasks[task_id])
 
 
+def _asked(self: Any, ask: Callable[..., Any], *what: Any) -> Any:
+    """What the session answers; None where it breaks by the agent's doing, after which the episode scores 0."""
+    try:
+        return None if self._broken else ask(*what)
+    except Exception as error:
+        if blameless(error):
+            raise
+        self._broken = True
+        return None
+
+
 def _get_reward(self: Any) -> float:
-    score = self._session.score()
-    return float(score.reward)
+    score = _asked(self, self._session.score)
+    return float(score.reward) if score else 0.0
 
 
 def _next_request(self: Any) -> str:
@@ -76,15 +90,17 @@ def _next_request(self: Any) -> str:
     Returns:
         The request, or that there is none.
     """
-    turn = self._session.say("")
-    return "there is nothing more to do" if turn.done else str(turn.content)
+    turn = _asked(self, self._session.say, "")
+    return "there is nothing more to do" if turn is None or turn.done else str(turn.content)
 
 
 def _method(function: dict[str, Any]) -> Callable[..., str]:
     def method(self: Any, **arguments: Any) -> str:
         given = {key: value for key, value in arguments.items() if value is not None}
-        content: str = self._session.step(ToolCall(function["name"], given)).content
-        return content
+        if wrong := misfit(function["name"], given):
+            return wrong
+        turn = _asked(self, self._session.step, ToolCall(function["name"], given))
+        return "the episode is broken" if turn is None else writable(turn.content)
 
     properties: dict[str, Any] = function["parameters"].get("properties", {})
     required: Sequence[str] = function["parameters"].get("required", [])

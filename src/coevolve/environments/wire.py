@@ -1,7 +1,7 @@
 """Records as JSON for the pipe to a worker. Standard library only: workers run in environments without our packages."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from coevolve.core.task import Observation, Provenance, Score, Task, ToolCall
@@ -10,7 +10,14 @@ Message = dict[str, Any]
 
 
 def of_task(task: Task) -> Message:
-    return asdict(task)
+    """Without a copy of what it holds: it is about to be written down."""
+    reference = [[{"name": call.name, "arguments": call.arguments} for call in turn] for turn in task.reference]
+    provenance = asdict(task.provenance) if task.provenance else None
+    return {
+        **{one.name: getattr(task, one.name) for one in fields(task)},
+        "reference": reference,
+        "provenance": provenance,
+    }
 
 
 def to_task(value: Mapping[str, Any]) -> Task:

@@ -5,6 +5,7 @@ A call that ends its process, or outlasts the limit, ends its own session alone.
 what they were asked is asked again.
 """
 
+import hashlib
 import os
 import sys
 from collections.abc import Sequence
@@ -13,12 +14,11 @@ from typing import Any
 
 from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
-from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment, EnvironmentFailed, Phrasebook, Session
 from coevolve.environments.sources import sources
-from coevolve.environments.worker_process import MAIN, CallBroke, Pool, Reply, Worker, WorkerLost
+from coevolve.environments.worker_process import MAIN, CallBroke, Pool, Worker, WorkerLost
 
 PURE = ("score", "digest")  # leave no trace in a session
 
@@ -119,7 +119,7 @@ class WorkerSession(Session):
         self._pool = pool
         self._worker: Worker | None = None
         self._number = 0
-        self._asked: list[tuple[str, dict[str, Any], str]] = []  # what, and the gist of the reply
+        self._asked: list[tuple[str, dict[str, Any], bytes]] = []  # what, and the gist of the reply
         self._over = ""  # by what this session asked
         self._enter()
 
@@ -159,7 +159,11 @@ class WorkerSession(Session):
                 raise
         if do not in PURE:
             self._asked.append((do, fields, _gist(reply)))
-        return worker.value(do, reply)
+        try:
+            return worker.value(do, reply)
+        except CallBroke as error:
+            self._over = str(error) if worker.dead else ""
+            raise
 
     def _move(self) -> None:
         """Into another worker."""
@@ -217,6 +221,7 @@ class WorkerSession(Session):
             self._leave()
 
 
-def _gist(reply: Reply) -> str:
+def _gist(reply: bytes) -> bytes:
     """What must be the same when it is asked again; the words of a failure may name an address in memory."""
-    return content_hash(reply) if "value" in reply or "refused" in reply else next(iter(reply))
+    broke = reply.startswith((b'{"failed"', b'{"environment"'))
+    return reply.partition(b":")[0] if broke else hashlib.sha256(reply).digest()

@@ -23,9 +23,6 @@ SOURCE = Path(__file__).parents[2]
 MAIN = "coevolve.environments.worker_main"  # the worker's side
 TAIL = 300  # characters of what a dead worker last wrote to its standard error
 
-# of one key: "value", "refused", "failed" (by what was asked) or "environment" (without its doing)
-Reply = dict[str, Any]
-
 
 class CallBroke(RuntimeError):
     """What was asked raised in the worker, ended it, or took too long."""
@@ -77,8 +74,16 @@ class Worker:
         """The value of what it answers; see ``value``."""
         return self.value(do, self.answer(do, **fields))
 
-    def value(self, do: str, reply: Reply) -> Any:
-        """Of a reply. A refusal is a CoevolveError, what broke in the worker CallBroke or EnvironmentFailed."""
+    def value(self, do: str, line: bytes) -> Any:
+        """What a reply holds. A refusal is a CoevolveError, what broke in the worker CallBroke or EnvironmentFailed."""
+        try:
+            reply: dict[str, Any] = json.loads(line)
+        except (ValueError, RecursionError):
+            reason = f"{self.place}: {do} was answered by what is no JSON"
+            with self._lock:
+                if not self.dead:
+                    self._bury(reason)  # something else writes to the pipe: the next line may answer another question
+            raise CallBroke(reason) from None
         if "refused" in reply:
             raise CoevolveError(reply["refused"])
         if "environment" in reply:
@@ -87,8 +92,8 @@ class Worker:
             raise CallBroke(f"{self.place}: {do} failed: {reply['failed']}")
         return reply["value"]
 
-    def answer(self, do: str, **fields: Any) -> Reply:
-        """Its reply. None to a worker that had ended before is WorkerLost; none for another reason is CallBroke."""
+    def answer(self, do: str, **fields: Any) -> bytes:
+        """Its reply, a line of JSON. None of a worker that had ended before is WorkerLost, none for another reason CallBroke."""
         line = json.dumps({"do": do, **fields}).encode() + b"\n"  # what cannot be written down does not touch the pipe
         with self._lock:
             if not self.dead and self._process.poll() is not None:
@@ -97,14 +102,13 @@ class Worker:
                 raise WorkerLost(self.dead)
             try:
                 limit = self.seconds if "session" in fields else self._prepare_seconds
-                reply: Reply = json.loads(self._exchange(do, line, limit))
+                return self._exchange(do, line, limit)
             except BaseException as error:
                 # whatever it was, the next line on the pipe would answer another question
                 self._bury(f"{self.place}: {error}" if isinstance(error, CallBroke) else f"{self.place}: {error!r}")
                 if isinstance(error, Exception):
                     raise CallBroke(self.dead) from None
                 raise
-        return reply
 
     def _exchange(self, do: str, line: bytes, seconds: float) -> bytes:
         assert self._process.stdin is not None and self._process.stdout is not None

@@ -23,7 +23,7 @@ def evaluate(
     config: Evaluate,
     seed: int,
 ) -> list[Outcome]:
-    """Play the first ``config.tasks`` of every panel once; episodes that the environment broke are left out."""
+    """Play the first ``config.tasks`` of every panel once; episodes that failed without the agent's doing are left out."""
     outcomes: list[Outcome] = []
     for name, tasks in panels.items():
         chosen = tasks[: config.tasks]

@@ -8,11 +8,11 @@ import decimal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeGuard
+from typing import Any
 
-PRECISION = (
-    10_000  # digits that a logarithm or a root may be asked for; the answers of the benchmark ask for 10 at most
-)
+PRECISE = frozenset({"logarithm", "square_root"})  # set the precision of everything that computes after them
+# digits that either may be asked for; the benchmark's answers ask for 10 at most
+PRECISION = 10_000
 DIGITS = 4300  # of a whole number, beyond which Python writes none down; so none that is read has more
 
 
@@ -20,20 +20,18 @@ def bounded(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a call, or others with the same answer. A ValueError is the answer of a call that has no end."""
     if name == "power":
         _check_power(arguments.get("base"), arguments.get("exponent"))
-    elif name == "round_number" and _whole(places := arguments.get("decimal_places")) and places < -2 * DIGITS:
-        return {**arguments, "decimal_places": -2 * DIGITS}  # both round to 0
-    elif name in ("logarithm", "square_root"):
+    elif name == "round_number":
+        places = arguments.get("decimal_places")
+        if isinstance(places, int) and places < -2 * DIGITS:
+            return {**arguments, "decimal_places": -2 * DIGITS}  # both round to 0
+    elif name in PRECISE:
         _check_precision(arguments.get("precision"))
     return arguments
 
 
-def _whole(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int)
-
-
 def _check_power(base: Any, exponent: Any) -> None:
     """A power of whole numbers that is too long to be written down is an error in the package too, after all its work."""
-    if _whole(base) and _whole(exponent) and exponent > 0:
+    if isinstance(base, int) and isinstance(exponent, int) and exponent > 0:
         bits = (abs(base).bit_length() - 1) * exponent  # at least
         if bits > 4 * DIGITS:
             limit = sys.get_int_max_str_digits() or DIGITS
@@ -53,8 +51,11 @@ def _check_precision(precision: Any) -> None:
 
 
 @contextmanager
-def contained() -> Iterator[None]:
+def contained(name: str) -> Iterator[None]:
     """A call within this starts with the usual precision of decimal and mpmath, and leaves that of others as it was."""
+    if name not in PRECISE:
+        yield
+        return
     with decimal.localcontext(decimal.DefaultContext):
         mpmath = sys.modules.get("mpmath")
         if mpmath is None:

@@ -153,7 +153,7 @@ def execute(instance: Any, call: ToolCall) -> str:
     """
     try:
         arguments = bounded(call.name, {**_defaults(instance.__class__, call.name), **call.arguments})
-        with contained():  # until the result is written down: its digits depend on the precision
+        with contained(call.name):  # until the result is written down: its digits depend on the precision
             result = getattr(instance, call.name)(**copy.deepcopy(arguments))
             if isinstance(result, dict):
                 try:

@@ -5,7 +5,7 @@ A row is an episode, in JSONL or Parquet (by the file's ending):
 - ``task_id`` text, ``step`` integer, ``score`` finite number: required
 - ``iteration`` integer (0 if absent), ``trajectory_id`` text (no examples if absent)
 - ``calls`` list of ``{name, ok}`` (no rare patterns if absent; a call without ``ok`` counts as valid)
-- ``stop_reason``: episodes that ended in ``environment_failed`` are left out
+- ``stop_reason``: episodes that ended in ``environment_failed`` (without the agent's doing) are left out; all others count
 - ``schema_version``: 1 if present
 
 Anything else is ignored. History is a JSONL file of attempts: ``task_id``, ``iteration``, ``step``, ``score``,

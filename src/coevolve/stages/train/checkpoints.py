@@ -37,7 +37,7 @@ class Steps:
     def keep(self, step: int, gathered: Gathered, wanted: int) -> None:
         episodes = [episode for group in gathered.played for episode in group]
         write_trajectories(self._folder / f"{step}.parquet", (episode.trajectory for episode in episodes))
-        # what the environment broke says nothing about the agent
+        # what failed without the agent's doing says nothing about it
         counted = [episode.trajectory for episode in scored(episodes)]
         self._figures[step] = {
             "success": sum(is_success(one.score) for one in counted) / max(len(counted), 1),
