@@ -23,6 +23,10 @@ from coevolve.core.stage import seconds, timed
             "raise RuntimeError('PytorchStreamWriter failed writing file data/0')",
             "error: a file cannot be written: the disk",
         ),
+        (
+            "raise RuntimeError('[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0')",
+            "error: a file cannot",
+        ),
         ("raise BrokenPipeError", "error: BrokenPipeError; mend it"),
         ("raise KeyboardInterrupt", "interrupted; run the same command again to go on"),
     ],

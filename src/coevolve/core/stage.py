@@ -22,7 +22,14 @@ from coevolve.core.terminal import plain
 
 SECONDS = "seconds.jsonl"  # in the scratch folder
 # how libraries say that nothing more can be written, in errors of their own
-FULL = "No space left", "os error 28", "disk is full", "File too large", "PytorchStreamWriter failed writing"
+FULL = (
+    "No space left",
+    "os error 28",
+    "disk is full",
+    "File too large",
+    "PytorchStreamWriter failed",
+    "unexpected pos ",
+)
 
 OUT_OF_MEMORY = (
     "out of memory; in params.yaml lower train.micro_batch, policy.episode_tokens or train.vllm.memory, set "

@@ -66,7 +66,10 @@ class Session(ABC):
 
     @abstractmethod
     def digest(self) -> str:
-        """Content hash of the world's mutable state: equal before and after a call that changed nothing."""
+        """Content hash of the world's mutable state: equal before and after a call that changed nothing.
+
+        After ``reset`` it says which world a task starts in: verification knows a panel's world by it, however it is spelled.
+        """
 
     @abstractmethod
     def close(self) -> None:
