@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests import ROOT
 from tests.waiting import PATIENCE, answers, free_port, until
@@ -18,6 +19,10 @@ os.environ.setdefault("COEVOLVE_PROCESSES", "1")  # tests that want more say so
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
+
+# The same examples everywhere, and none that a busy machine is too slow for
+settings.register_profile("coevolve", deadline=None, derandomize=True)
+settings.load_profile("coevolve")
 
 # Files that share a dear fixture run in one process (by xdist's marks they would not: of pytest 9.2 it does not see them).
 SHARING = {

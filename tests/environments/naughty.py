@@ -34,6 +34,8 @@ class NaughtySession(MiniworldSession):
             raise EnvironmentFailed("the server is gone")
         if call.name == "process":
             return Observation("tool", str(os.getpid()))
+        if call.name == "environment":
+            return Observation("tool", " ".join(f"{name}={value}" for name, value in os.environ.items()))
         if call.name == "garble":
             for file in range(3, 16):
                 with suppress(OSError):

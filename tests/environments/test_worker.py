@@ -208,6 +208,20 @@ def test_a_session_starts_anew_after_a_call_that_ended_it(world: WorkerEnvironme
     assert is_success(session.score().reward)
 
 
+def test_what_carries_out_an_agents_calls_is_told_no_secret(
+    world: WorkerEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "sk-a-key-that-no-agent-reads"
+    for name in ("OPENAI_API_KEY", "HF_TOKEN", "MLFLOW_TRACKING_PASSWORD", "AWS_SECRET_ACCESS_KEY", "MY_OWN"):
+        monkeypatch.setenv(name, secret)
+    monkeypatch.setenv("HTTPS_PROXY", f"http://me:{secret}@proxy.example:3128")
+    session = world.open()
+    session.reset(world.tasks("seed")[0])
+    told = session.step(ToolCall("environment")).content
+    assert secret not in told and "PATH=" in told
+    session.close()
+
+
 def test_a_worker_needs_the_standard_library_alone(tmp_path: Path) -> None:
     venv.create(tmp_path, symlinks=True)
     bare = WorkerEnvironment("sql", "=sql", str(tmp_path / "bin/python"))

@@ -15,7 +15,8 @@ from coevolve.core.errors import CoevolveError
 HIDDEN = "***"
 SHORTEST = 8  # characters; a shorter one is a placeholder (EMPTY, none) for a server that wants no key
 ROUNDS = 6  # of decoding: what is escaped more often is not looked through
-_ESCAPE = re.compile(r"\\+u\{?0*([2-7][0-9a-f])\}?|\\+x([2-7][0-9a-f])|%([2-7][0-9a-f])", re.IGNORECASE)
+_ESCAPE = re.compile(r"(?:\\+u0*|\\+x|%)([2-7][0-9a-f])", re.IGNORECASE)
+_BRACED = re.compile(r"(\\+u)\{([0-9a-f]+)\}", re.IGNORECASE)
 
 
 def key_of(variable: str) -> str | None:
@@ -30,7 +31,7 @@ def key_of(variable: str) -> str | None:
 
 
 def _decoded(text: str) -> str:
-    found = _ESCAPE.sub(lambda escape: chr(int(escape[1] or escape[2] or escape[3], 16)), text)
+    found = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), _BRACED.sub(r"\1\2", text))
     return (html.unescape(found) if "&" in found else found).replace("\\", "")
 
 

@@ -23,6 +23,23 @@ SOURCE = Path(__file__).parents[2]
 MAIN = "coevolve.environments.worker_main"  # the worker's side
 TAIL = 300  # characters of what a dead worker last wrote to its standard error
 
+# What a process that carries out an agent's calls is told of our environment: under these names there are no keys
+INHERITED = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "TERM", "VIRTUAL_ENV"}
+FAMILIES = (
+    "LC_",
+    "LD_",
+    "PYTHON",
+    "COEVOLVE_",
+    "APPWORLD_",
+    "OPENENV_",
+    "OMP_",
+    "MKL_",
+    "ONEDNN_",
+    "ATEN_",
+    "SSL_CERT_",
+)
+PROXIES = {"http_proxy", "https_proxy", "all_proxy", "no_proxy"}  # unless there is a password in it
+
 
 class CallBroke(RuntimeError):
     """What was asked raised in the worker, ended it, or took too long."""
@@ -36,6 +53,15 @@ class WorkerLost(EnvironmentFailed):
 def _spawner(process: int) -> ThreadPoolExecutor:
     """A thread that lives as long as the process: the kernel ends a worker with the thread that started it."""
     return ThreadPoolExecutor(1, thread_name_prefix="spawner")
+
+
+def inherited() -> dict[str, str]:
+    """Of this process's environment what such a process needs; no secret of the user's is among it."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in INHERITED or name.startswith(FAMILIES) or (name.lower() in PROXIES and "@" not in value)
+    }
 
 
 class Worker:
@@ -66,7 +92,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             bufsize=0,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**inherited(), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
             start_new_session=True,  # Ctrl-C in the terminal is for us
         )
 

@@ -11,15 +11,14 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from pathlib import Path
 from queue import LifoQueue
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.environments.sql.sandbox_main import SECONDS, World, receive, send
+from coevolve.environments.worker_process import SOURCE, inherited
 
-SOURCE = Path(__file__).parents[3]
 MAIN = "coevolve.environments.sql.sandbox_main"
 MOST = 4  # processes that run statements for this one
 
@@ -50,7 +49,7 @@ class Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**inherited(), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
             start_new_session=True,  # Ctrl-C in the terminal is for us
         )
         try:
