@@ -150,4 +150,4 @@ def test_the_command(tiny_server: tuple[str, str], tmp_path: Path) -> None:
     assert first == again
     wrong = subprocess.run([*command, "--url", "http://user:pw@host/v1"], capture_output=True, text=True, cwd=ROOT)
     assert wrong.returncode == 1
-    assert "endpoint.url: expected http://HOST/v1" in wrong.stderr and "pw" not in wrong.stderr
+    assert "endpoint.url: expected http://HOST/PATH" in wrong.stderr and "pw" not in wrong.stderr
