@@ -96,7 +96,7 @@ def serve(path: str) -> dict[str, Any]:
                 poll.register(number, select.POLLIN)
                 poll.register(connection, select.POLLIN)
             elif ready in clients:  # a signal for the process; without its client it has nobody to work for
-                text = socket.socket(fileno=os.dup(ready)).recv(1)
+                text = os.read(ready, 1)
                 os.kill(clients[ready], text[0] if text else signal.SIGKILL)
                 if not text:
                     poll.unregister(ready)

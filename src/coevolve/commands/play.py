@@ -126,13 +126,16 @@ def parse_call(line: str, tools: Sequence[Mapping[str, Any]]) -> ToolCall | None
 def _command(
     console: "Console", line: str, environment: "Environment", task: Task, tools: Sequence[Any], session: Any
 ) -> None:
+    from rich.markup import escape
+
     command, _, word = line.partition(" ")
     if command == "/tools":
         for tool in tools:
             function = tool["function"]
             shown = f"{function['name']}({', '.join(function['parameters'].get('properties', {}))})"
             if word in shown or word in function["description"]:
-                console.print(f"  {plain(shown)}  {function['description'][:100]!r}", markup=False)
+                about = escape(repr(function["description"][:100]))
+                console.print(f"  {escape(plain(shown))}  [dim]{about}[/dim]")
     elif command == "/reference":
         for turn in environment.reference(task):
             for call in turn:

@@ -50,20 +50,17 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def decode(text: str) -> Any:
-    """The JSON value that ``text`` is; a ValueError says why it is none."""
+def decode(text: str, **hooks: Any) -> Any:
+    """The JSON value that ``text`` is, by the ``hooks`` of ``json.loads``; a ValueError says why it is none."""
     try:
-        return json.loads(text)
+        return json.loads(text, **hooks)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
 def strict(text: str) -> Any:
     """As ``decode``, of a stranger's text: what not every reader would read the same is a ValueError."""
-    try:
-        value = json.loads(text, parse_constant=_no_number, object_pairs_hook=_unique)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    value = decode(text, parse_constant=_no_number, object_pairs_hook=_unique)
     if reason := flaw(value):
         raise ValueError(reason)
     return value

@@ -303,11 +303,11 @@ def _offered(socket: _Socket) -> list[dict[str, Any]]:
 def _act() -> dict[str, Any]:
     """The one action of a server without tools. Asked once: over HTTP it may take its time."""
     told = _http("/schema")
-    schema = told.get("action") if isinstance(told, dict) else None
+    schema: Any = told.get("action") if isinstance(told, dict) else None
     try:
-        properties = {key: value for key, value in schema.get("properties", {}).items() if key != "metadata"}  # type: ignore[union-attr]
-        words = schema.get("description") or "Act in the environment"  # type: ignore[union-attr]
-        return _function("act", words, {**schema, "properties": properties})  # type: ignore[dict-item]
+        properties = {key: value for key, value in schema.get("properties", {}).items() if key != "metadata"}
+        words = schema.get("description") or "Act in the environment"
+        return _function("act", words, {**schema, "properties": properties})
     except (AttributeError, TypeError, ValueError):
         raise CoevolveError(f"{url()}: the server lists no tools, and /schema has no readable action") from None
 

@@ -56,12 +56,14 @@ def _spawner(process: int) -> ThreadPoolExecutor:
 
 
 def inherited() -> dict[str, str]:
-    """Of this process's environment what such a process needs; no secret of the user's is among it."""
-    return {
+    """Of this process's environment what such a process needs, and our code; no secret of the user's is among it."""
+    found = {
         name: value
         for name, value in os.environ.items()
         if name in INHERITED or name.startswith(FAMILIES) or (name.lower() in PROXIES and "@" not in value)
     }
+    path = os.pathsep.join([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**found, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class Worker:
@@ -85,14 +87,13 @@ class Worker:
             raise EnvironmentFailed(f"{place}: {python} does not start ({error})") from None
 
     def _start(self, python: str, memory: int) -> "subprocess.Popen[bytes]":
-        path = os.pathsep.join([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])])
         return subprocess.Popen(
             [python, "-m", MAIN, str(os.getpid()), self.place, str(memory)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             bufsize=0,
-            env={**inherited(), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            env=inherited(),
             start_new_session=True,  # Ctrl-C in the terminal is for us
         )
 

@@ -17,7 +17,7 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.environments.sql.sandbox_main import SECONDS, World, receive, send
-from coevolve.environments.worker_process import SOURCE, inherited
+from coevolve.environments.worker_process import inherited
 
 MAIN = "coevolve.environments.sql.sandbox_main"
 MOST = 4  # processes that run statements for this one
@@ -43,13 +43,12 @@ class Process:
     """One process that runs statements, one at a time."""
 
     def __init__(self) -> None:
-        path = os.pathsep.join([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", MAIN],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**inherited(), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            env=inherited(),
             start_new_session=True,  # Ctrl-C in the terminal is for us
         )
         try:

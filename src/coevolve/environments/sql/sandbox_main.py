@@ -88,14 +88,14 @@ class Database:
         if len(statement) > MAX_STATEMENT:
             raise ValueError(f"the statement is longer than {MAX_STATEMENT} characters")
         before = self._connection.total_changes
-        self._own("BEGIN")
+        self._connection.execute("BEGIN")
         try:
             columns, rows = self._fetched(statement)
         except BaseException:
             if self._connection.in_transaction:  # some errors end it
-                self._own("ROLLBACK")
+                self._connection.execute("ROLLBACK")
             raise
-        self._own("COMMIT")
+        self._connection.execute("COMMIT")
         return columns, rows, self._connection.total_changes != before
 
     def _fetched(self, statement: str) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -121,9 +121,6 @@ class Database:
             cursor.close()
             self._ours = True
             self._connection.set_progress_handler(None, 0)
-
-    def _own(self, statement: str) -> None:
-        self._connection.execute(statement)
 
     def state(self) -> str:
         """Hash of all rows of all tables, whatever was written: text is taken as its bytes, and told from blobs."""

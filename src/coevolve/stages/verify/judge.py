@@ -20,6 +20,7 @@ from coevolve.core.processes import WorkerDied, Workers
 from coevolve.core.records import Candidate, Gate, Verdict
 from coevolve.core.stage_summary import ACCEPTED, StageSummary
 from coevolve.core.task import Task
+from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, library_gates, read
 from coevolve.stages.verify.library import Effect, Library, effect_of
@@ -55,7 +56,7 @@ def verify(
     """
     results = []
     world = make(environment)
-    for one in _by_environment(environment, lines, processes, enabled):
+    for one in _by_environment(environment, world, lines, processes, enabled):
         verdict, task = one.verdict, one.task
         gates = list(verdict.gates)
         if task is not None and verdict.accepted:
@@ -81,9 +82,11 @@ def _passed(gates: Sequence[Gate]) -> bool:
     return all(gate.passed is not False for gate in gates)
 
 
-def _by_environment(environment: str, lines: Sequence[str], processes: int, enabled: bool) -> Iterator[Judgement]:
+def _by_environment(
+    environment: str, world: Environment, lines: Sequence[str], processes: int, enabled: bool
+) -> Iterator[Judgement]:
     if processes <= 1 or len(lines) <= CHUNK or not enabled:
-        judge = Judge(environment, enabled)
+        judge = Judge(environment, enabled, world)
         yield from (judge.judge(line) for line in lines)
         return
     chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
@@ -126,9 +129,10 @@ def _name(line: str) -> str:
 class Judge:
     """The gates of one environment, up to those that need to know the other tasks."""
 
-    def __init__(self, environment: str, enabled: bool = True) -> None:
+    def __init__(self, environment: str, enabled: bool = True, world: Environment | None = None) -> None:
+        """``world``: the environment, if it was made already."""
         self._name = environment
-        self._environment = make(environment)
+        self._environment = world or make(environment)
         self._enabled = enabled
 
     def judge_all(self, lines: Sequence[str]) -> list[Judgement]:
@@ -145,7 +149,7 @@ class Judge:
                 gates.append(Gate("readable", True))
                 _extend(gates, environment_gates(self._environment, candidate) if self._enabled else _unasked())
                 if self._enabled and _passed(gates):
-                    effect = self._effect(candidate.task)
+                    effect = effect_of(self._environment, candidate.task)
         except CoevolveError as error:
             gates.append(Gate(GATES[len(gates)], False, writable(str(error)[:300])))
         except (Exception, RecursionError) as error:  # an environment that breaks on a candidate rejects it
@@ -154,13 +158,6 @@ class Judge:
             return Judgement(Verdict(_name(line), None, False, gates))
         verdict = Verdict(candidate.candidate_id, candidate.task.task_id, _passed(gates), gates)
         return Judgement(verdict, candidate.task, effect)
-
-    def _effect(self, task: Task) -> Effect:
-        session = self._environment.open()
-        try:
-            return effect_of(session, task)
-        finally:
-            session.close()
 
 
 def _unasked() -> Iterator[Gate]:

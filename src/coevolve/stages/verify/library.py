@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from coevolve.chains import replay
@@ -30,15 +31,16 @@ class Effect:
         return same_end or not Counter(other.changes) - Counter(self.changes)
 
 
-def effect_of(session: Session, task: Task) -> Effect:
-    start = start_of(session, task)
-    chain, changed, _ = replay(session, task)
-    calls = [content_hash([call.name, call.arguments]) for call in chain]
-    changes = [call for call, changes in zip(calls, changed, strict=True) if changes]
-    return Effect(start, session.digest(), tuple(changes or calls))
+def effect_of(environment: Environment, task: Task) -> Effect:
+    with closing(environment.open()) as session:
+        start = _start_of(session, task)
+        chain, changed, _ = replay(session, task)
+        calls = [content_hash([call.name, call.arguments]) for call in chain]
+        changes = [call for call, changes in zip(calls, changed, strict=True) if changes]
+        return Effect(start, session.digest(), tuple(changes or calls))
 
 
-def start_of(session: Session, task: Task) -> str:
+def _start_of(session: Session, task: Task) -> str:
     session.reset(task)
     return session.digest()
 
@@ -97,22 +99,15 @@ class Library:
         """The panels' tasks by the world that they start in: asked of the environment once, when it is needed."""
         if self._panel_starts is None:
             starts: dict[str, list[str]] = defaultdict(list)
-            session = environment.open()
-            try:
+            with closing(environment.open()) as session:
                 for key, (_, task) in self._panels.items():
-                    starts[start_of(session, task)].append(key)
-            finally:
-                session.close()
+                    starts[_start_of(session, task)].append(key)
             self._panel_starts = dict(starts)
         return self._panel_starts
 
     def _effect(self, key: str, environment: Environment) -> Effect:
         if key not in self._panel_effects:
-            session = environment.open()
-            try:
-                self._panel_effects[key] = effect_of(session, self._panels[key][1])
-            finally:
-                session.close()
+            self._panel_effects[key] = effect_of(environment, self._panels[key][1])
         return self._panel_effects[key]
 
 
