@@ -74,6 +74,28 @@ def test_the_ablation_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:
         load(tmp_path / "study.yaml")
 
 
+@pytest.mark.parametrize(
+    ("arm", "changes", "said"),
+    [
+        ("a b", "{}", "'a b' becomes part of an experiment's name"),
+        ("--queue", "{}", "'--queue' becomes part"),
+        ("../a", "{}", "becomes part"),
+        ("a", "{base.model: '${oc.env:HOME}'}", r"arms.a: '\$\{oc.env:HOME\}' is no text of params.yaml"),
+        ("a", "{policy.template: {b: [c, '${seed}']}}", "is no text of params.yaml"),
+        ("a", '{base.model: "a\\nb"}', "is no text of params.yaml"),
+        ("a", "{~seed: 1}", "'~seed' is no key of params.yaml"),
+        ("a", "{seed=1 seed: 1}", "is no key of params.yaml"),
+        ("a", "{train..steps: 1}", "is no key of params.yaml"),
+    ],
+)
+def test_a_study_of_a_stranger_is_no_command(tmp_path: Path, arm: str, changes: str, said: str) -> None:
+    (tmp_path / "study.yaml").write_text(
+        f'question: q\nseeds: [0]\npanel: test\nagainst: []\narms: {{"{arm}": {changes}}}\n'
+    )
+    with pytest.raises(CoevolveError, match=said):
+        load(tmp_path / "study.yaml")
+
+
 def test_a_panel_is_cut_by_tools() -> None:
     def task(number: int, *names: str) -> Task:
         return Task.create("e", "test", [str(number)], {}, [[ToolCall(name) for name in names]])

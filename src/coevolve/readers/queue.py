@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -76,7 +77,7 @@ def _start(wanted: Mapping[str, Mapping[str, Any]], jobs: int) -> set[str]:
     waiting = {row.name for row in rows if row.status in WAITING and row.id not in dead}
     for name, changes in wanted.items():
         if name not in waiting:
-            settings = [part for key, value in changes.items() for part in ("-S", f"{key}={_hydra(value)}")]
+            settings = [part for key, value in changes.items() for part in ("-S", f"{key}={override(value)}")]
             _dvc("exp", "run", "--queue", "-n", name, *settings)
     # not captured: the workers would hold the pipe open until the last task has ended
     command = [sys.executable, "-m", "dvc", "queue", "start", "-j", str(jobs)]
@@ -100,9 +101,16 @@ def _look() -> tuple[list[_Row], int]:
     return rows, workers
 
 
-def _hydra(value: Any) -> str:
-    """A value as `dvc exp run -S` reads it."""
-    return json.dumps(value) if not isinstance(value, str) else value
+def override(value: Any) -> str:
+    """A value of params.yaml, as `dvc exp run -S` reads that very value: in Hydra's grammar, every text in quotes."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {override(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(override, value)) + "]"
+    if isinstance(value, str):
+        # a backslash is one, but before a quote or at the end
+        return '"' + re.sub(r'(\\*)("|\Z)', lambda found: found[1] * 2 + (found[2] and '\\"'), value) + '"'
+    return json.dumps(value)
 
 
 def _dvc(*arguments: str) -> str:

@@ -3,8 +3,9 @@
 import csv
 import io
 import math
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
@@ -20,6 +21,7 @@ from coevolve.core.task import Task
 from coevolve.stages.report.summary import Number, Summary
 
 ADDED = "tasks added"  # to the first dataset, until the last
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # of a study or an arm: DVC and git name experiments by them
 OTHERS = "other tasks"  # of a panel that is cut: those of no subset
 BEFORE = "before training"  # what every arm is compared with: policy 0 of the same run
 
@@ -80,7 +82,30 @@ def load(path: Path) -> Study:
         raise CoevolveError(
             f"{path}: against: {', '.join(unknown)}: no such arm; expected some of: {', '.join(study.arms)}"
         )
+    for name in (path.resolve().parent.name, *study.arms):
+        if not NAME.fullmatch(name):
+            raise CoevolveError(f"{path}: {name!r} becomes part of an experiment's name; use letters, digits, - and _")
+    for arm, changes in study.arms.items():
+        for key, value in changes.items():
+            if not all(map(str.isidentifier, key.split("."))):
+                raise CoevolveError(f"{path}: arms.{arm}: {key!r} is no key of params.yaml, such as train.steps")
+            if odd := next((text for text in _texts([key, value]) if "${" in text or not text.isprintable()), None):
+                raise CoevolveError(
+                    f"{path}: arms.{arm}: {odd!r} is no text of params.yaml: DVC would make another of it"
+                )
     return study
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a value of YAML."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for pair in value.items():
+            yield from _texts(list(pair))
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
 
 
 def result(

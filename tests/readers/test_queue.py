@@ -1,0 +1,40 @@
+"""What a study says of params.yaml is what its experiments get."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dvc.utils.hydra import apply_overrides
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from coevolve.readers.queue import override
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"])).filter(
+    lambda text: "${" not in text
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(0.001, 1000) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b_c"]), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+def received(folder: Path, value: Any) -> Any:
+    """What params.yaml holds after `dvc exp run -S key=value`."""
+    file = folder / "params.yaml"
+    file.write_text("key: 1\n")
+    apply_overrides(file, [f"key={override(value)}"])
+    return YAML(typ="safe").load(file.read_text())["key"]
+
+
+@given(value=values)
+def test_any_value_arrives_as_it_is(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
+    assert received(tmp_path_factory.mktemp("project"), value) == value
+
+
+@pytest.mark.parametrize("text", ["5", "null", "true", "x,y", "a=b", "[1]", "\\", 'a\\"', "\\\\", "#", "é", "~"])
+def test_a_text_stays_a_text(tmp_path: Path, text: str) -> None:
+    assert received(tmp_path, text) == text
+    assert received(tmp_path, [text]) == [text]
