@@ -138,7 +138,7 @@ def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, floa
     clock.watch()
     job = Job(
         0, 0, folder / "model", world.tasks("seed")[:64], folder / "policy", folder / "trajectories.parquet",
-        folder / "metrics.jsonl", folder / "scratch",
+        folder / "metrics.jsonl", folder / "scratch", folder / "model",
     )  # fmt: skip
     if cuda:
         torch.cuda.reset_peak_memory_stats()

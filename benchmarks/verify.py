@@ -17,7 +17,16 @@ from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
 
-CONFIG = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=0, max_calls=8, tries=6)
+CONFIG = Explore(
+    explorer="scripted",
+    guidance="signals",
+    schedule="loop",
+    shape="variance",
+    curiosity=0.5,
+    explorations=0,
+    max_calls=8,
+    tries=6,
+)
 
 
 def main() -> None:

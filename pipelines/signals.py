@@ -22,7 +22,7 @@ def main(params: Params, t: int) -> None:
         signals = extract(table, t, params.signals)
         write_jsonl(Paths.signals(t), signals)
         found = Counter(one.kind for one in read_jsonl(Paths.signals(t), Signal))
-        counts = {kind: found[kind] for kind in KINDS}
+        counts = {kind: found[kind] for kind in KINDS if kind in params.signals.kinds}
         write_summary(StageSummary("signals", t, counts, columns=list(counts)))
         write_jsonl(Paths.attempts(t + 1), (visit.attempt for visit in table.visits()))
 

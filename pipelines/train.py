@@ -12,9 +12,10 @@ from coevolve.core import launch
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.imports import digest
-from coevolve.core.io import read_jsonl_objects, read_tasks
+from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.core.params import Params, Tracking
 from coevolve.core.paths import Paths
+from coevolve.core.records import Attempt
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import write_summary
@@ -31,10 +32,9 @@ def main(params: Params, t: int) -> int:
     settings = Settings(params.train, params.policy, params.launch, params.grpo)
     inputs = [params.seed, t, *(section.model_dump() for section in vars(settings).values())]
     # what another code, arithmetic, environment, dataset or parent left half-done is not gone on with
-    files = map(file_hash, (Paths.environment, Paths.tasks(t)))
-    fingerprint = content_hash(
-        [*inputs, in_effect().name, digest(Path(__file__).resolve()), *files, policy_hash(Paths.policy(t))]
-    )
+    files = map(file_hash, (Paths.environment, Paths.tasks(t), Paths.attempts(t)))
+    policies = map(policy_hash, (Paths.policy(t), Paths.policy(0)))
+    fingerprint = content_hash([*inputs, in_effect().name, digest(Path(__file__).resolve()), *files, *policies])
     place = scratch() / "train" / fingerprint
     job = Job(
         iteration=t,
@@ -45,6 +45,8 @@ def main(params: Params, t: int) -> int:
         trajectories=Paths.trajectories(t),
         metrics=Paths.data(t) / "train_metrics.jsonl",
         scratch=launch.folder(place),
+        base=Paths.policy(0),
+        attempts=sorted(read_jsonl(Paths.attempts(t), Attempt), key=lambda one: (one.iteration, one.step)),
     )
     if launch.inside():
         return _learn(settings, environment, job, params.tracking, fingerprint)

@@ -16,6 +16,7 @@ from coevolve.rollout import Limits
 from coevolve.stages.verify.judge import read_lines, summary, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_rates, with_pass_rate
+from coevolve.stages.verify.select import select
 
 
 def main(params: Params, t: int) -> None:
@@ -44,10 +45,13 @@ def main(params: Params, t: int) -> None:
                 policy, environment, accepted, limits, config.pass_rate_samples, params.seed, progress.update
             )
     judged = [with_pass_rate(verdict, task, rates) for verdict, task in judged]
+    if config.select is not None:
+        judged = select(judged, config.select, config.pass_rate_samples)
     write_jsonl(Paths.verified(t) / "verdicts.jsonl", (verdict for verdict, _ in judged))
     write_jsonl(Paths.verified(t) / "accepted.jsonl", (task for verdict, task in judged if verdict.accepted))
     write_summary(summary(t, [verdict for verdict, _ in judged], config.pass_rate_samples))
-    print(f"{Paths.verified(t)}: {len(accepted)} of {len(lines)} candidates accepted")
+    kept = sum(verdict.accepted for verdict, _ in judged)
+    print(f"{Paths.verified(t)}: {kept} of {len(lines)} candidates accepted")
 
 
 if __name__ == "__main__":

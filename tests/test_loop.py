@@ -25,7 +25,16 @@ from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
 
-CONFIG = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=128, max_calls=8, tries=12)
+CONFIG = Explore(
+    explorer="scripted",
+    guidance="signals",
+    schedule="loop",
+    shape="variance",
+    curiosity=0.5,
+    explorations=128,
+    max_calls=8,
+    tries=12,
+)
 SIGNALS = Signals(window=5, rare_threshold=2.0, kinds=list(KINDS))
 
 

@@ -28,6 +28,14 @@ def played(task: Task, calls: list[ToolCall]) -> MiniworldSession:
     return session
 
 
+def test_broad_seeds_are_of_all_families_evenly_and_in_no_panel() -> None:
+    tasks = WORLD.tasks("broad")[:56]
+    asked = {name for task in tasks for name in task.family.split("+")}
+    assert asked == set(FAMILIES) and set(HEAD) == {n for one in WORLD.tasks("seed") for n in one.family.split("+")}
+    panels = {task.task_id for panel in WORLD.panels for task in WORLD.tasks(panel)}
+    assert not panels & {task.task_id for task in WORLD.tasks("broad")}
+
+
 def test_three_thousand_tasks() -> None:
     """The expert solves all, doing nothing solves none, and no corrupted call goes undetected."""
     undetected = []

@@ -74,7 +74,15 @@ def test_arms_run_from_the_queue(tmp_path: Path, cache: Path) -> None:
     assert (folder / "curves.svg").exists()
     names = project.dvc("exp", "list", "--name-only").stdout.split()
     assert sorted(names) == ["small-signals-0", "small-static-0"]
+    written = {file.name: file.read_bytes() for file in folder.iterdir()}
     again = project.run(*study)
     assert "2 of 2 runs" in again.stdout
     shown = project.run("coevolve", "compare", "small-static-0", "small-signals-0")
     assert "explore.explorations" in shown.stdout
+    project.dvc("exp", "remove", *names)  # as on another machine, which has the files alone
+    elsewhere = project.run(*study)
+    assert "2 of 2 runs" in elsewhere.stdout
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == written
+    changed = STUDY.replace("explore.explorations: 20", "explore.explorations: 21")
+    (folder / "study.yaml").write_text(changed)
+    assert "1 of 2 runs" in project.run(*study, "--report", check=False).stdout, "another arm has other results"

@@ -17,12 +17,15 @@ HELP = """
 FOLDER holds study.yaml: seeds, and arms as changes of params.yaml. Each arm and seed is a DVC experiment
 (`<folder>-<arm>-<seed>`), run from the queue in a temporary copy; what two runs share comes from DVC's run cache. Stopped and
 started again, it goes on with the runs that are missing. Results so far are written after every run:
-results.csv, table.md, curves.svg (success by iteration), arms.svg (of the last policy).
+results.csv, table.md, curves.svg (success by iteration), arms.svg (of the last policy), and results.jsonl, every run whole: with
+that file another machine goes on where this one stopped. Take a line out of it to have its run made again.
 
   coevolve study studies/ablation              # make study
   coevolve study studies/ablation --arms static signals
   coevolve study studies/ablation --report     # only write what is known
 """
+
+RESULTS = "results.jsonl"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,14 +43,15 @@ def run(args: argparse.Namespace) -> int:
     if unknown := sorted(set(args.arms or ()) - set(study.arms)):
         raise CoevolveError(f"--arms: no arm {', '.join(unknown)}; expected some of: {', '.join(study.arms)}")
     runs = [(arm, seed) for seed in study.seeds for arm in study.arms]  # a seed's arms share their first iteration
-    found = _finished(args.folder, study, runs)
+    found = {**_kept(args.folder, study), **_finished(args.folder, study, runs)}
     wanted = [run for run in runs if not args.arms or run[0] in args.arms]
     if not args.report and any(run not in found for run in wanted):
         _run(args.folder, study, wanted, found, args.jobs)
-    _write(args.folder, study, list(found.values()))
+    _write(args.folder, study, found)
     written = "; table.md, results.csv, curves.svg, arms.svg" if found else ""
-    print(f"{args.folder}: {len(found)} of {len(runs)} runs{written}")
-    return 0 if len(found) == len(runs) else 1
+    done = sum(run in found for run in runs)
+    print(f"{args.folder}: {done} of {len(runs)} runs{written}")
+    return 0 if done == len(runs) else 1
 
 
 def _name(folder: Path, arm: str, seed: int) -> str:
@@ -76,8 +80,19 @@ def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict
         except CoevolveError as error:
             raise CoevolveError(f"{error}; if other code made it, run it again: `dvc exp remove {name}`") from None
         subsets = _subsets(files, study, summary.last) if study.subsets else None
-        found[arm, seed] = result(arm, seed, summary, subsets, code.get(name, "unknown"))
+        found[arm, seed] = result(arm, seed, summary, subsets, code.get(name, "unknown"), study.arms[arm])
     return found
+
+
+def _kept(folder: Path, study: "Study") -> dict[tuple[str, int], "Result"]:
+    """Results in RESULTS, of arms that are still what they were: experiments stay on the machine that ran them."""
+    from coevolve.core.io import read_jsonl
+    from coevolve.readers.study import Result
+
+    if not (folder / RESULTS).exists():
+        return {}
+    results = read_jsonl(folder / RESULTS, Result)
+    return {(one.arm, one.seed): one for one in results if study.arms.get(one.arm) == one.changes}
 
 
 def _baselines() -> dict[str, str]:
@@ -119,7 +134,7 @@ def _run(
             progress.update(len(new))
             if new:
                 found.update(new)
-                _write(folder, study, list(found.values()))
+                _write(folder, study, found)
             return [_name(folder, *run) for run in new]
 
         wanted = {name: {"seed": seed, **study.arms[arm]} for name, (arm, seed) in missing.items()}
@@ -128,12 +143,16 @@ def _run(
         print(f"failed: {', '.join(failed)}; `dvc queue logs NAME` says why", file=sys.stderr)
 
 
-def _write(folder: Path, study: "Study", results: list["Result"]) -> None:
-    from coevolve.core.io import write_text
+def _write(folder: Path, study: "Study", found: dict[tuple[str, int], "Result"]) -> None:
+    from coevolve.core.io import write_jsonl, write_text
     from coevolve.readers.study import draw, report, rows
 
+    arms = list(study.arms)
+    ordered = sorted(found.values(), key=lambda one: (one.seed, arms.index(one.arm)))
+    results = [one for one in ordered if one.seed in study.seeds]
     if not results:
         return
+    write_jsonl(folder / RESULTS, ordered)
     write_text(folder / "results.csv", rows(results))
     write_text(folder / "table.md", report(study, results))
     for name, figure in draw(study, results).items():

@@ -38,6 +38,18 @@ def _kinds() -> Collection[str]:
     return KINDS
 
 
+def _curricula() -> Collection[str]:
+    from coevolve.stages.train.curriculum import CURRICULA
+
+    return CURRICULA
+
+
+def _shapes() -> Collection[str]:
+    from coevolve.core.difficulty import SHAPES
+
+    return SHAPES
+
+
 def _guidances() -> Collection[str]:
     from coevolve.stages.explore.guidance import GUIDANCE
 
@@ -85,6 +97,7 @@ class Base(Section):
 
 
 class Tasks(Section):
+    split: str
     seed_tasks: Count
 
 
@@ -133,12 +146,40 @@ class Optimizer(Section):
     lora: Lora
 
 
+class Mixture(Section):
+    """Shares of a step's tasks: of those that were there from the start, that came last, and in between."""
+
+    seed: Share
+    history: Share
+    fresh: Share
+
+    @model_validator(mode="after")
+    def _some(self) -> "Mixture":
+        if self.seed + self.history + self.fresh <= 0.0:
+            raise ValueError("seed, history and fresh are all 0: expected shares, at least one above 0")
+        return self
+
+
 class Train(Optimizer):
     learner: Literal["grpo"]
     tasks_per_step: Count
     group_size: Annotated[int, Field(ge=2)]
     temperature: Positive
+    curriculum: Annotated[str, _one_of(_curricula)]
+    shape: Annotated[str, _one_of(_shapes)]
+    mixture: Mixture | None
+    keep_base: Annotated[float, Field(ge=0.0, lt=1.0)]
+    reference: Literal["parent", "base"]
     vllm: Vllm
+
+    @model_validator(mode="after")
+    def _referred(self) -> "Train":
+        if self.reference == "base" and self.lora.enabled:
+            raise ValueError(
+                "reference: base and lora.enabled: true do not go together: adapters are pulled to the weights that they are "
+                "on, those of the parent"
+            )
+        return self
 
 
 class Grpo(Section):
@@ -146,6 +187,7 @@ class Grpo(Section):
     epsilon: Positive
     epsilon_high: Positive
     refill_rounds: Whole
+    unsolved_groups: Count
 
 
 class Signals(Section):
@@ -158,6 +200,8 @@ class Explore(Section):
     explorer: Literal["scripted", "endpoint", "policy"]
     guidance: Annotated[str, _one_of(_guidances)]
     schedule: Annotated[str, _one_of(_schedules)]
+    shape: Annotated[str, _one_of(_shapes)]
+    curiosity: Annotated[float, Field(ge=0.0)]
     explorations: Whole
     max_calls: Count
     tries: Count
@@ -193,10 +237,25 @@ class EndpointSection(Section):
     replay: str | None
 
 
+class Select(Section):
+    """Of what is accepted, ``keep`` tasks; a share ``variety`` of them is taken family by family."""
+
+    shape: Annotated[str, _one_of(_shapes)]
+    keep: Count
+    variety: Share
+
+
 class Verify(Section):
     enabled: bool
     near_duplicate: Share
     pass_rate_samples: Whole
+    select: Select | None
+
+    @model_validator(mode="after")
+    def _measured(self) -> "Verify":
+        if self.select is not None and self.pass_rate_samples == 0:
+            raise ValueError("select needs pass rates, and pass_rate_samples is 0")
+        return self
 
 
 class Validate(Section):
@@ -334,6 +393,8 @@ def _explain(error: ValidationError, section: str = "") -> str:
     message = str(first["msg"]).removeprefix("Value error, ")
     if not key:
         return message
+    if isinstance(first["input"], dict) and first["type"] == "value_error":  # of keys that do not go together
+        return f"{key}: {message}; change one of them"
     if key in SECRET:
         return f"{key}: {SECRET[key]}; change it"  # what was found may be a key: it is not shown
     return f"{key}: {message}, found {first['input']!r}; change it"

@@ -110,8 +110,8 @@ class Environment(ABC):
 
     def tasks(self, split: str) -> Sequence[Task]:
         """The tasks of ``split`` ("seed", a panel or one of ``more_splits``); an unknown one is a CoevolveError."""
-        known = ("seed", *self.panels)
-        if split not in (*known, *self.more_splits):
+        known = ("seed", *self.panels, *self.more_splits)
+        if split not in known:
             raise CoevolveError(f"{self.name} has no split {split!r}; expected one of: {', '.join(known)}")
         return self.load_tasks(split)
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Annotated, Any
@@ -27,7 +27,9 @@ BEFORE = "before training"  # what every arm is compared with: policy 0 of the s
 
 
 class Study(Section):
-    """A study.yaml: ``arms`` are changes of params.yaml by dotted key; ``against`` are arms that others are compared with.
+    """A study.yaml: ``arms`` are changes of params.yaml by dotted key, beside those that all have in ``common``.
+
+    ``against`` are arms that others are compared with.
 
     ``subsets`` cut ``panel`` by tools: a subset holds the tasks whose reference uses one of its tools, and ``other tasks``
     are those of no subset.
@@ -38,6 +40,7 @@ class Study(Section):
     panel: str
     against: list[str]
     subsets: dict[str, list[str]] = Field(default_factory=dict)
+    common: dict[str, Any] = Field(default_factory=dict)
     arms: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
 
 
@@ -46,7 +49,8 @@ class Result:
     """A finished run: success on each panel of policies 0 to the last, and what its stages counted.
 
     ``figures`` are those of the summary's table and budget, over all iterations; ``costs`` are the budget's names.
-    ``code`` is the commit that it ran, ``run`` the hash of its datasets and policies (``run`` of its summary).
+    ``code`` is the commit that it ran, ``run`` the hash of its datasets and policies (``run`` of its summary), ``changes`` what
+    its arm was.
     """
 
     arm: str
@@ -56,6 +60,7 @@ class Result:
     costs: Sequence[str]
     code: str = ""
     run: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +90,13 @@ def load(path: Path) -> Study:
     for name in (path.resolve().parent.name, *study.arms):
         if not NAME.fullmatch(name):
             raise CoevolveError(f"{path}: {name!r} becomes part of an experiment's name; use letters, digits, - and _")
-    for arm, changes in study.arms.items():
+    for place, changes in {"common": study.common, **{f"arms.{arm}": one for arm, one in study.arms.items()}}.items():
         for key, value in changes.items():
             if not all(map(str.isidentifier, key.split("."))):
-                raise CoevolveError(f"{path}: arms.{arm}: {key!r} is no key of params.yaml, such as train.steps")
+                raise CoevolveError(f"{path}: {place}: {key!r} is no key of params.yaml, such as train.steps")
             if odd := next((text for text in _texts([key, value]) if "${" in text or not text.isprintable()), None):
-                raise CoevolveError(
-                    f"{path}: arms.{arm}: {odd!r} is no text of params.yaml: DVC would make another of it"
-                )
-    return study
+                raise CoevolveError(f"{path}: {place}: {odd!r} is no text of params.yaml: DVC would make another of it")
+    return study.model_copy(update={"arms": {arm: {**study.common, **changes} for arm, changes in study.arms.items()}})
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -114,6 +117,7 @@ def result(
     summary: Summary,
     subsets: Mapping[str, Sequence[float]] | None = None,
     code: str = "",
+    changes: Mapping[str, Any] | None = None,
 ) -> Result:
     """Of a run of ``code``, from its summary and what ``cut`` says of its subsets."""
     whole = {name: [policy[name].success for policy in summary.policies] for name in summary.panels}
@@ -126,6 +130,7 @@ def result(
         costs=list(summary.budget),
         code=code,
         run=summary.run,
+        changes=changes or {},
     )
 
 

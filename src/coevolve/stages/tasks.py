@@ -1,4 +1,4 @@
-"""What a run starts from: the first tasks of the seed split, and the frozen panels of the environment."""
+"""What a run starts from: the first tasks of a training split, and the frozen panels of the environment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,5 +24,10 @@ def start(environment: Environment, config: Tasks, champion_panel: str) -> Start
             f"params.yaml: report.panel: {champion_panel!r} is no panel of {environment.name}; "
             f"expected one of: {', '.join(environment.panels)}"
         )
+    if config.split not in (known := ("seed", *environment.more_splits)):
+        raise CoevolveError(
+            f"params.yaml: tasks.split: {config.split!r} is no training split of {environment.name}; "
+            f"expected one of: {', '.join(known)}"
+        )
     panels = {panel: environment.tasks(panel) for panel in environment.panels}
-    return Start(environment.tasks("seed")[: config.seed_tasks], panels)
+    return Start(environment.tasks(config.split)[: config.seed_tasks], panels)

@@ -22,7 +22,16 @@ from coevolve.stages.explore.policy_explorer import PolicyExplorer
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 
-CONFIG = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=64, max_calls=8, tries=6)
+CONFIG = Explore(
+    explorer="scripted",
+    guidance="signals",
+    schedule="loop",
+    shape="variance",
+    curiosity=0.5,
+    explorations=64,
+    max_calls=8,
+    tries=6,
+)
 NAMES = ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])]
 
 

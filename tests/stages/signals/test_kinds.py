@@ -21,7 +21,7 @@ from coevolve.stages.signals.table import Visit, open_table
 from tests import ROOT
 
 
-class Unsolved:
+class Never:
     """Fires where no attempt at a task ever succeeded."""
 
     def __init__(self, config: Signals) -> None:
@@ -36,14 +36,14 @@ class Unsolved:
         return None if self._solved else Finding({"solved": 0}, 0.25, self._shown)
 
 
-UNSOLVED = Kind("unsolved", "It has never solved this task.", "no episode of a task was a success", of_task=Unsolved)
+NEVER = Kind("never", "It has never solved this task.", "no episode of a task was a success", of_task=Never)
 
 
 @pytest.fixture
-def fourth(monkeypatch: pytest.MonkeyPatch) -> Kind:
-    """A fourth kind, by its line in the table."""
-    monkeypatch.setitem(KINDS, UNSOLVED.name, UNSOLVED)
-    return UNSOLVED
+def another(monkeypatch: pytest.MonkeyPatch) -> Kind:
+    """Another kind, by its line in the table."""
+    monkeypatch.setitem(KINDS, NEVER.name, NEVER)
+    return NEVER
 
 
 @pytest.fixture
@@ -71,49 +71,51 @@ def test_names_are_those_of_the_kinds_and_each_has_one_rule() -> None:
         assert kind.meaning.endswith(".") and kind.condition
 
 
-def test_a_kind_in_the_table_is_extracted(fourth: Kind, trajectories: Path) -> None:
+def test_a_kind_in_the_table_is_extracted(another: Kind, trajectories: Path) -> None:
     signals = extracted(trajectories, list(KINDS))
     assert [(one.kind, one.task_id, one.strength, one.trajectory_ids) for one in signals] == [
-        ("unsolved", "never", 0.25, ["never1"]),
+        ("never", "never", 0.25, ["never1"]),
         ("forgetting", "once", 1.0, ["once1", "once0"]),
     ]
-    assert [one.kind for one in extracted(trajectories, ["unsolved"])] == ["unsolved"]
+    assert [one.kind for one in extracted(trajectories, ["never"])] == ["never"]
 
 
-def test_a_kind_in_the_table_is_a_parameter(fourth: Kind) -> None:
+def test_a_kind_in_the_table_is_a_parameter(another: Kind) -> None:
     raw = read_yaml((ROOT / "params.yaml").read_text())
-    raw["signals"]["kinds"] = ["unsolved", "rare"]
-    assert parse(raw, "params.yaml").signals.kinds == ["unsolved", "rare"]
-    raw["signals"]["kinds"] = ["rare", "unsolvd"]
+    raw["signals"]["kinds"] = ["never", "rare"]
+    assert parse(raw, "params.yaml").signals.kinds == ["never", "rare"]
+    raw["signals"]["kinds"] = ["rare", "nver"]
     with pytest.raises(CoevolveError) as caught:
         parse(raw, "params.yaml")
     assert str(caught.value) == (
-        "params.yaml: signals.kinds.1: expected one of: forgetting, boundary, rare, unsolved "
-        "(did you mean 'unsolved'?), found 'unsolvd'; change it"
+        "params.yaml: signals.kinds.1: expected one of: forgetting, boundary, rare, unsolved, never "
+        "(did you mean 'never'?), found 'nver'; change it"
     )
 
 
 def test_without_its_line_it_is_no_parameter() -> None:
     raw = read_yaml((ROOT / "params.yaml").read_text())
-    raw["signals"]["kinds"] = ["unsolved"]
-    with pytest.raises(CoevolveError, match=r"signals\.kinds\.0: expected one of: forgetting, boundary, rare, found"):
+    raw["signals"]["kinds"] = ["never"]
+    with pytest.raises(
+        CoevolveError, match=r"signals\.kinds\.0: expected one of: forgetting, boundary, rare, unsolved, found"
+    ):
         parse(raw, "params.yaml")
-    assert load(ROOT / "params.yaml").signals.kinds == list(KINDS)
+    assert load(ROOT / "params.yaml").signals.kinds == ["forgetting", "boundary", "rare"], "the paper's"
 
 
 def test_a_kind_in_the_table_is_known_to_the_command(
-    fourth: Kind, trajectories: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    another: Kind, trajectories: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parser = argparse.ArgumentParser()
     command.configure(parser)
-    assert fourth.condition in parser.format_help()
+    assert another.condition in " ".join(parser.format_help().split())
     out = tmp_path / "signals.jsonl"
-    assert command.run(parser.parse_args([str(trajectories), "--out", str(out), "--kinds", "unsolved"])) == 0
-    assert [json.loads(line)["kind"] for line in out.read_text().splitlines()] == ["unsolved"]
-    assert "1 unsolved" in capsys.readouterr().out
+    assert command.run(parser.parse_args([str(trajectories), "--out", str(out), "--kinds", "never"])) == 0
+    assert [json.loads(line)["kind"] for line in out.read_text().splitlines()] == ["never"]
+    assert "1 never" in capsys.readouterr().out
 
 
-def test_a_kind_in_the_table_guides_exploration(fourth: Kind, trajectories: Path) -> None:
+def test_a_kind_in_the_table_guides_exploration(another: Kind, trajectories: Path) -> None:
     signals = extracted(trajectories, list(KINDS))
     world = make("miniworld")
     once, never = (
@@ -121,5 +123,5 @@ def test_a_kind_in_the_table_guides_exploration(fourth: Kind, trajectories: Path
     )
     wanted = requests(world, [once, never], [], signals, load(ROOT / "params.yaml").explore, 0, 0)
     around = Counter((request.signal.kind, request.task.task_id) for request in wanted if request.signal)
-    assert set(around) == {("unsolved", "never"), ("forgetting", "once")}
-    assert around["unsolved", "never"] < around["forgetting", "once"]  # it is weaker, by its own strength
+    assert set(around) == {("never", "never"), ("forgetting", "once")}
+    assert around["never", "never"] < around["forgetting", "once"]  # it is weaker, by its own strength

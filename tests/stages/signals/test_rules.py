@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from coevolve.stages.signals.forgetting import Forgetting
 from coevolve.stages.signals.kind import Finding
 from coevolve.stages.signals.rare import rare
 from coevolve.stages.signals.table import Visit
+from coevolve.stages.signals.unsolved import Unsolved
 
 scores = st.lists(st.sampled_from([0.0, 0.25, 0.4999, 0.5, 0.75, 1.0]), max_size=30)
 names = st.lists(st.lists(st.sampled_from("abcd"), max_size=8), max_size=12)
@@ -54,6 +56,42 @@ def test_forgetting_by_hand() -> None:
     assert forgotten([0.5, 0.49], 2) is not None
     assert forgotten([0, 0], 2) is None
     assert forgotten([1, 0], 2, history=2) is None
+
+
+def unsolved(groups: Sequence[tuple[int, int]], current: int) -> Finding | None:
+    """What unsolved finds in visits of (size, successes), the last ``current`` of them of this iteration."""
+    rule = Unsolved(Signals(window=2, rare_threshold=2.0, kinds=["unsolved"]))
+    for step, (size, successes) in enumerate(groups):
+        attempt = Attempt("task", 0, step, successes / size, size, successes)
+        rule.see(Visit(attempt, step >= len(groups) - current, [f"failed{step}"], [f"passed{step}"]))
+    return rule.finding()
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 1)), max_size=5), st.integers(0, 5))
+def test_unsolved_is_no_success_in_eight_episodes_of_two_visits(groups: list[tuple[int, int]], current: int) -> None:
+    episodes = sum(size for size, _ in groups[-2:])
+    solved = any(successes for _, successes in groups[-2:])
+    finding = unsolved(groups, current)
+    assert (finding is not None) == (bool(groups) and current > 0 and not solved and episodes >= 8)
+    if finding is not None:
+        assert finding.evidence["episodes"] == episodes
+        assert (1 - finding.evidence["bound"]) ** episodes == pytest.approx(0.05)
+        assert finding.strength == 1 - finding.evidence["bound"]
+
+
+def test_unsolved_by_hand() -> None:
+    finding = unsolved([(8, 8), (8, 0), (8, 0)], 1)
+    assert finding is not None and finding.trajectory_ids == ["failed2"]
+    assert finding.evidence == {
+        "episodes": 16, "bound": pytest.approx(0.1707, abs=1e-4), "scores": [0.0, 0.0], "steps": [[0, 1], [0, 2]]
+    }  # fmt: skip
+
+
+def test_a_mean_that_is_a_success_is_one_where_a_history_counts_none() -> None:
+    rule = Unsolved(Signals(window=2, rare_threshold=2.0, kinds=["unsolved"]))
+    rule.see(Visit(Attempt("task", 0, 0, 0.9), False))
+    rule.see(Visit(Attempt("task", 1, 0, 0.0, 8, 0), True))
+    assert rule.finding() is None
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=9))

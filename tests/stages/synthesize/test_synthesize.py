@@ -22,7 +22,16 @@ from coevolve.stages.synthesize.synthesizer import synthesize
 
 WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:64]
-CONFIG = Explore(explorer="scripted", guidance="signals", schedule="loop", explorations=1600, max_calls=8, tries=6)
+CONFIG = Explore(
+    explorer="scripted",
+    guidance="signals",
+    schedule="loop",
+    shape="variance",
+    curiosity=0.5,
+    explorations=1600,
+    max_calls=8,
+    tries=6,
+)
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ def changed(**updates: object) -> Train:
 def job(folder: Path) -> Job:
     return Job(
         0, 0, ROOT / "policies/0", WORLD.tasks("seed")[:16], folder / "policy", folder / "trajectories.parquet",
-        folder / "metrics.jsonl", folder / "scratch",
+        folder / "metrics.jsonl", folder / "scratch", ROOT / "policies/0",
     )  # fmt: skip
 
 

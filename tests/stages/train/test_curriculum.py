@@ -1,29 +1,116 @@
-from itertools import islice
+"""Which tasks a step draws: any curriculum, any mixture."""
 
+from collections import Counter
+from itertools import product
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.task import Task
-from coevolve.stages.train.curriculum import stream
-
-TASKS = [Task.create("miniworld", "seed", [str(number)], {}, []) for number in range(23)]
-
-
-@given(st.integers(1, 30), st.integers(0, 50), st.integers(0, 5))
-def test_a_step_draws_every_task_once(count: int, step: int, seed: int) -> None:
-    drawn = [task.task_id for task in stream(TASKS, count, seed, 0, step)]
-    assert sorted(drawn) == sorted(task.task_id for task in TASKS)
-    assert drawn == [task.task_id for task in stream(TASKS, count, seed, 0, step)]
+from coevolve.core.difficulty import Record
+from coevolve.core.params import Mixture
+from coevolve.core.records import Attempt
+from coevolve.core.task import Provenance, Task
+from coevolve.stages.train.curriculum import CURRICULA, KEPT, Step, recorded, stream, unsolved
+from tests.stages.train.small import CONFIG
 
 
-def test_visits_are_even() -> None:
-    visits = [task.task_id for step in range(23) for task in islice(stream(TASKS, 5, 0, 0, step), 5)]
-    counts = [visits.count(task.task_id) for task in TASKS]
-    assert sum(counts) == 23 * 5
-    assert min(counts) >= 3
-    assert max(counts) <= 7
+def made(iteration: int | None, number: int) -> Task:
+    provenance = None if iteration is None else Provenance(iteration, [], "e")
+    return Task.create("miniworld", "seed", [f"{iteration} {number}"], {}, [], provenance=provenance)
 
 
-def test_iterations_and_seeds_differ() -> None:
-    orders = {tuple(task.task_id for task in stream(TASKS, 5, seed, t, 0)) for seed in range(2) for t in range(2)}
+TASKS = [made(None, number) for number in range(23)]
+NAMES = [task.task_id for task in TASKS]
+
+
+def names(
+    step: Step, records: dict[str, Record] | None = None, tasks: list[Task] = TASKS, **changes: object
+) -> list[str]:
+    config = CONFIG.model_copy(update=changes)
+    return [task.task_id for task in stream(tasks, records or {}, config, step)]
+
+
+attempted = st.dictionaries(
+    st.sampled_from(NAMES),
+    st.tuples(st.integers(0, 8), st.integers(0, 8)).map(lambda pair: Record(min(pair), max(pair))),
+)
+mixtures = st.none() | st.builds(
+    lambda seed, history, fresh: Mixture(seed=seed, history=history, fresh=fresh),
+    *[st.sampled_from([0.0, 0.25, 1.0])] * 2, st.sampled_from([0.25, 1.0]),
+)  # fmt: skip
+
+
+@given(
+    st.sampled_from(sorted(CURRICULA)), mixtures, attempted, st.integers(1, 30), st.integers(0, 50), st.integers(0, 5)
+)
+def test_a_step_draws_every_task_once_and_the_same_again(
+    curriculum: str, mixture: Mixture | None, records: dict[str, Record], count: int, number: int, seed: int
+) -> None:
+    step = Step(seed, 1, number, count)
+    drawn = names(step, records, curriculum=curriculum, mixture=mixture)
+    assert sorted(drawn) == sorted(NAMES)
+    assert drawn == names(step, dict(sorted(records.items())), curriculum=curriculum, mixture=mixture)
+
+
+@pytest.mark.parametrize("curriculum", sorted(CURRICULA))
+def test_iterations_and_seeds_differ(curriculum: str) -> None:
+    orders = {tuple(names(Step(seed, t, 0, 5), curriculum=curriculum)) for seed, t in product(range(2), range(2))}
     assert len(orders) == 4
+
+
+def test_even_visits_are_even() -> None:
+    visits = Counter(name for number in range(23) for name in names(Step(0, 0, number, 5))[:5])
+    assert sum(visits.values()) == 23 * 5
+    assert set(visits) == set(NAMES) and max(visits.values()) - min(visits.values()) <= 4
+
+
+def test_learnable_tries_everything_once_before_anything_twice() -> None:
+    records: dict[str, Record] = {}
+    for number in range(4):
+        drawn = names(Step(0, 0, number, 6), records, curriculum="learnable")[:6]
+        assert not set(drawn) & set(records) or len(records) + 6 > len(NAMES)
+        records = recorded(records, [Attempt(name, 0, number, 0.0, 8, 0) for name in drawn])
+    assert set(records) == set(NAMES)
+
+
+def test_learnable_prefers_what_is_solved_half_the_time_and_leaves_nothing_out() -> None:
+    records = dict(zip(NAMES, [Record(0, 8)] * 8 + [Record(4, 8)] * 7 + [Record(8, 8)] * 8, strict=True))
+    visits = Counter(name for n in range(400) for name in names(Step(0, 0, n, 4), records, curriculum="learnable")[:4])
+    assert set(visits) == set(NAMES), "what seems settled is seen again"
+    never, half, always = sum(visits[name] for name in NAMES[:8]), sum(visits[name] for name in NAMES[8:15]), 0
+    always = sum(visits[name] for name in NAMES[15:])
+    # weights 0.1 + 0.36 for all of 0 or 8, and 1.1 for 4 of 8; without replacement the difference shrinks a little
+    assert 1.8 < half / 7 / (never / 8) < 2.5 and 0.8 < never / always < 1.25
+
+
+def test_a_mixture_keeps_its_shares_and_others_stand_in() -> None:
+    tasks = [made(part, number) for part, count in ((None, 12), (0, 12), (1, 3)) for number in range(count)]
+    parts = {task.task_id: task.provenance and task.provenance.iteration for task in tasks}
+
+    def shares(count: int, **mixture: float) -> Counter[int | None]:
+        step = Step(3, 2, 0, count)
+        found = names(step, tasks=tasks, curriculum="learnable", mixture=Mixture(**mixture))
+        return Counter(parts[name] for name in found[:count])
+
+    assert shares(8, seed=0.5, history=0.25, fresh=0.25) == {None: 4, 0: 2, 1: 2}
+    assert shares(5, seed=0.3, history=0.3, fresh=0.4)[1] == 2
+    assert shares(8, seed=0.0, history=0.0, fresh=1.0)[1] == 3, "there are no more"
+    assert sum(shares(8, seed=0.0, history=0.0, fresh=1.0).values()) == 8
+
+
+def test_what_was_attempted_before_counts_less() -> None:
+    attempts = [Attempt("a", 0, 3, 0.5, 8, 4), Attempt("a", 1, 0, 1.0, 8, 8), Attempt("b", 1, 0, 0.0, 6, 0)]
+    found = recorded({}, attempts)
+    assert found == {"a": Record(4 * KEPT + 8, 8 * KEPT + 8), "b": Record(0, 6)}
+    assert recorded(recorded({}, attempts[:1]), attempts[1:]) == found, (
+        "a resumed run knows what an uninterrupted one does"
+    )
+
+
+def test_what_was_never_solved_gets_more_groups_up_to_a_tenth_of_the_step() -> None:
+    tried = [Record(0, 8), Record(0, 4), Record(1, 16), Record(0, 12), Record(0, 8)]
+    records = dict(zip(NAMES, tried, strict=False))
+    assert unsolved(TASKS[:20], records, 4) == [TASKS[0]] * 3 + [TASKS[3]] * 3, "two of twenty, and a fourth group each"
+    assert unsolved(TASKS[:9], records, 4) == [] and unsolved(TASKS[:20], records, 1) == []
+    assert unsolved(TASKS[5:], records, 4) == [], "what was never tried is not unsolved"

@@ -2,13 +2,16 @@
 
 import itertools
 import shutil
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects
-from coevolve.core.records import StopReason
+from coevolve.core.records import Attempt, StopReason
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
@@ -18,7 +21,9 @@ from coevolve.rollout import Limits
 from coevolve.stages.train import grpo
 from coevolve.stages.train.batch import row as row_of
 from coevolve.stages.train.checkpoints import COMPLETE
+from coevolve.stages.train.learner import Log
 from tests import ROOT
+from tests.policies.qwen import make_qwen3
 from tests.stages.train.small import ACTING, CONFIG, WORLD, changed, job, outputs, settings
 
 LIMITS = Limits.of(ACTING)
@@ -89,6 +94,66 @@ def test_interrupted_and_started_again_it_ends_in_the_same_bytes(whole: Path, tm
     grpo.learn(settings(), WORLD, job(tmp_path), lambda step, figures: steps.append(step))
     assert steps == [1, 2], "what a checkpoint holds is not trained again"
     assert outputs(tmp_path) == outputs(whole)
+
+
+def test_a_resumed_run_draws_by_what_was_attempted_before_the_kill(tmp_path: Path) -> None:
+    def learn(folder: Path, log: Log | None = None, attempts: Sequence[Attempt] = ()) -> dict[str, bytes]:
+        few = replace(job(folder), tasks=WORLD.tasks("seed")[:6], attempts=attempts)  # all are seen by the second step
+        grpo.learn(settings(changed(curriculum="learnable")), WORLD, few, log)
+        return outputs(folder)
+
+    def interrupt(step: int, figures: dict[str, float]) -> None:
+        if step == 1:
+            raise KeyboardInterrupt
+
+    whole = learn(tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        learn(tmp_path / "again", interrupt)
+    assert learn(tmp_path / "again") == whole
+    mastered = [Attempt(task.task_id, 0, 0, 1.0, 64, 64) for task in WORLD.tasks("seed")[:3]]
+    assert learn(tmp_path / "known", attempts=mastered) != whole, "earlier iterations count as well"
+
+
+def test_a_share_of_the_base_is_kept_in_the_weights(whole: Path, tmp_path: Path) -> None:
+    grpo.learn(settings(changed(keep_base=0.25)), WORLD, job(tmp_path))
+    base, trained, kept = (
+        dict(load(place)[0].named_parameters())
+        for place in (ROOT / "policies/0", whole / "policy", tmp_path / "policy")
+    )
+    for name, one in kept.items():
+        torch.testing.assert_close(one, 0.75 * trained[name] + 0.25 * base[name])
+    assert {name: one for name, one in outputs(tmp_path).items() if "safetensors" not in name} == {
+        name: one for name, one in outputs(whole).items() if "safetensors" not in name
+    }
+
+
+def test_the_base_of_another_architecture_is_refused(tmp_path: Path) -> None:
+    make_qwen3(tmp_path / "other")
+    with pytest.raises(CoevolveError, match=r"train\.keep_base: .*other has other weights"):
+        grpo.learn(settings(changed(keep_base=0.5, steps=1)), WORLD, replace(job(tmp_path), base=tmp_path / "other"))
+    assert not (tmp_path / "policy").exists()
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_the_policy_is_pulled_to_its_parent_or_to_the_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: str
+) -> None:
+    monkeypatch.setenv("COEVOLVE_PROCESSES", processes)
+    model, tokenizer = load(ROOT / "policies/0")
+    with torch.no_grad():
+        for one in model.parameters():
+            one.mul_(1.01)
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "parent")
+    kl = {}
+    for reference in ("parent", "base"):
+        folder = tmp_path / reference
+        grpo.learn(
+            settings(changed(reference=reference, steps=1)), WORLD, replace(job(folder), parent=tmp_path / "parent")
+        )
+        ((_, row),) = read_jsonl_objects(folder / "metrics.jsonl")
+        kl[reference] = row["kl"]
+    assert kl["parent"] == pytest.approx(0.0, abs=1e-9) and kl["base"] > 1e-6
 
 
 def test_lora_is_a_switch_and_is_merged(tmp_path: Path) -> None:

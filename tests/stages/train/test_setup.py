@@ -67,7 +67,7 @@ def settings() -> Settings:
 def qwen_job(folder: Path, parent: Path) -> Job:
     return Job(
         0, 0, parent, WORLD.tasks("seed")[:4], folder / "policy", folder / "trajectories.parquet",
-        folder / "metrics.jsonl", folder / "scratch",
+        folder / "metrics.jsonl", folder / "scratch", parent,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from coevolve.environments.wording import CLOSERS, CONNECTIVES, OPENERS
 __all__ = ["FAMILIES", "HEAD", "LOOKALIKES", "MUTATING", "Miniworld"]
 
 VERSION = "1"
-SIZES = {"seed": 256, "validation": 256, "test": 256, "hard": 256, "shifted": 256}
+SIZES = {"seed": 256, "broad": 256, "validation": 256, "test": 256, "hard": 256, "shifted": 256}
 
 
 class Miniworld(Environment):
@@ -30,6 +30,7 @@ class Miniworld(Environment):
     name = "miniworld"
     fingerprint = f"miniworld-{VERSION}"
     panels = ("validation", "test", "hard", "shifted")
+    more_splits = ("broad",)
     phrasebook = PHRASES
 
     def load_tasks(self, split: str) -> Sequence[Task]:
@@ -100,7 +101,7 @@ def _generated(split: str, seed: int, index: int, every: bool) -> Task:
 
 @lru_cache
 def _frozen(split: str) -> tuple[Task, ...]:
-    """The tasks of a split: the seed split is of the head families, the panels are balanced over all."""
+    """The tasks of a split: ``seed`` is of the head families, ``broad`` and the panels are balanced over all."""
     found: dict[str, Task] = {}
     index = 0
     while len(found) < SIZES[split]:

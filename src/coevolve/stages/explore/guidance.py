@@ -5,10 +5,13 @@ A guidance is one line of ``GUIDANCE``. It makes requests, which hold all that e
 
 import bisect
 import itertools
+import math
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from coevolve.core.difficulty import SHAPES, Record
+from coevolve.core.params import Explore
 from coevolve.core.records import Signal
 from coevolve.core.task import Task
 
@@ -16,43 +19,59 @@ UNLISTED = 1.0  # weight of a tool that an episode offers and the environment's 
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a tool: ``uses`` of the dataset's ``tasks`` ask for it, and ``record`` is how episodes at those ended."""
+
+    uses: int
+    tasks: int
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
 class Guidance:
-    """``signal(signal, wanted, uses, tools)`` weighs the signals that share an iteration's requests; where all weigh 0,
-    requests are made around none. ``tool(uses)`` weighs a tool that so many tasks of the dataset use.
+    """``tool`` weighs a tool of the environment as something to go for. With ``signals``, requests are made around signals;
+    without, and where all of them weigh 0, around none.
     """
 
-    signal: Callable[[Signal, Collection[str], Mapping[str, int], int], float]
-    tool: Callable[[int], float]
+    tool: Callable[[Known, Explore], float]
+    signals: bool = False
 
 
-def seldom(uses: int) -> float:
+def seldom(known: Known, config: Explore) -> float:
     """What the dataset seldom asks for comes first: exploration is for what training does not show."""
-    return 1.0 / (1 + uses)
+    return 1.0 / (1 + known.uses)
 
 
-def even(uses: int) -> float:
+def even(known: Known, config: Explore) -> float:
     """Any tool is as good as another."""
     return 1.0
 
 
-def weakness(signal: Signal, wanted: Collection[str], uses: Mapping[str, int], tools: int) -> float:
-    """How weak the agent is there and how seldom tasks show it: by the most seldom used tool of ``wanted``.
+def adaptive(known: Known, config: Explore) -> float:
+    """shape(p) + c √(ln(1 + N) / (1 + n)): what the agent's episodes and what the data's coverage say, in one number.
 
-    Pairs of ``tools`` tools count for less by that factor, as there are so many more of them.
+    p is the chance to solve a task that asks for the tool: what is solved about half the time is worth most. n of N tasks
+    ask for it: what few ask for may be worth more than it seems, as in UCB1 (Auer et al., Finite-time analysis of the
+    multiarmed bandit problem, 2002; 1 is added as n may be 0). c is ``explore.curiosity``.
     """
-    rarest = seldom(min((uses[name] for name in wanted), default=0))
-    return signal.strength * rarest / (tools if len(signal.pattern or ()) > 1 else 1)
+    unseen = math.sqrt(math.log(1 + known.tasks) / (1 + known.uses))
+    return SHAPES[config.shape](known.record.chance) + config.curiosity * unseen
 
 
-def no_signal(signal: Signal, wanted: Collection[str], uses: Mapping[str, int], tools: int) -> float:
-    """Nothing is known of the agent."""
-    return 0.0
+def weight(signal: Signal, wanted: Collection[str], tools: Mapping[str, float], pairs: int) -> float:
+    """What a signal weighs among those that share an iteration's requests: how weak the agent is there, times the weight of
+    the weightiest of ``wanted``, the tools that it is about. Pairs of tools count for less by the factor ``pairs``, as there
+    are so many more of them.
+    """
+    most = max((tools.get(name, UNLISTED) for name in wanted), default=UNLISTED)
+    return signal.strength * most / (pairs if len(signal.pattern or ()) > 1 else 1)
 
 
 GUIDANCE: dict[str, Guidance] = {
-    "signals": Guidance(weakness, seldom),
-    "coverage": Guidance(no_signal, seldom),
-    "random": Guidance(no_signal, even),
+    "signals": Guidance(seldom, signals=True),
+    "adaptive": Guidance(adaptive, signals=True),
+    "coverage": Guidance(seldom),
+    "random": Guidance(even),
 }
 
 # How many of `explorations` are made in iteration t.

@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from coevolve.core.difficulty import Record
 from coevolve.core.hashing import content_hash
 from coevolve.core.params import Explore
-from coevolve.core.records import Signal, Trajectory
+from coevolve.core.records import Signal, StopReason, Trajectory
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import uses
-from coevolve.stages.explore.guidance import GUIDANCE, SCHEDULES, sample
+from coevolve.stages.explore.guidance import GUIDANCE, SCHEDULES, Known, sample, weight
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,15 @@ def requests(
     guidance, count = GUIDANCE[config.guidance], SCHEDULES[config.schedule](config.explorations, iteration)
     by_id = {task.task_id: task for task in tasks}
     shown = {trajectory.trajectory_id: trajectory for trajectory in trajectories}
-    asked = uses(tasks)
-    tools = {name: guidance.tool(asked[name]) for name in (tool["function"]["name"] for tool in environment.tools())}
+    asked, ended = uses(tasks), _records(by_id, trajectories)
+    names = [tool["function"]["name"] for tool in environment.tools()]
+    tools = {name: guidance.tool(Known(asked[name], len(tasks), ended.get(name, Record())), config) for name in names}
     single = max(sum(len(signal.pattern or ()) == 1 for signal in signals), 1)
     starts = [_start(signal, by_id, shown) for signal in signals]
     weights = [
-        guidance.signal(signal, _weakness(signal, *start), asked, single)
+        weight(signal, _weakness(signal, *start), tools, single)
         for signal, start in zip(signals, starts, strict=True)
+        if guidance.signals
     ]
     made = []
     for number, drawn in enumerate(sample(weights, count, generator("requests", seed, iteration))):
@@ -79,6 +82,16 @@ def requests(
             )
         )
     return made
+
+
+def _records(tasks: Mapping[str, Task], trajectories: Sequence[Trajectory]) -> dict[str, Record]:
+    """By tool: how often the episodes at tasks that ask for it succeeded."""
+    found: dict[str, Record] = {}
+    for one in trajectories:
+        if one.stop_reason is not StopReason.ENVIRONMENT_FAILED and one.task_id in tasks:
+            for name in tasks[one.task_id].tools:
+                found[name] = found.get(name, Record()).then(is_success(one.score), 1)
+    return found
 
 
 def _start(

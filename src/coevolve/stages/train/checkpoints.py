@@ -28,6 +28,7 @@ class Steps:
 
     def __init__(self, folder: Path, done: int) -> None:
         self._folder = folder
+        self.done = done
         folder.mkdir(parents=True, exist_ok=True)
         for file in folder.iterdir():
             if not file.stem.isdigit() or int(file.stem) >= done:  # the former: half-written when it was killed

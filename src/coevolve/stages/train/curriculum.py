@@ -1,29 +1,125 @@
-"""Which tasks to train on next."""
+"""Which tasks to train on next.
 
-from collections.abc import Iterator, Sequence
+A curriculum is one line of ``CURRICULA``. It puts all tasks in an order for one step, of which the first are played and the
+others replace groups that teach nothing. It depends on its arguments alone, so that a resumed run draws what an
+uninterrupted one does.
+"""
 
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from coevolve.core.difficulty import SHAPES, Record
+from coevolve.core.params import Mixture, Train
+from coevolve.core.records import Attempt
 from coevolve.core.seeding import generator
 from coevolve.core.task import Task
 
+FLOOR = 0.1  # weight of a task from which nothing is learned as it seems: agents change, and every task is seen again
+OFTEN, AGAIN = 8, 0.1  # episodes without a success, and the share of a step's tasks that get more of them
+KEPT = 0.5  # what attempts of earlier visits count at the next: they are another policy's
 
-def stream(tasks: Sequence[Task], count: int, seed: int, iteration: int, step: int) -> Iterator[Task]:
-    """The tasks of a training step: ``count`` to play, then others, each once, to replace groups that teach nothing.
+Records = Mapping[str, Record]  # by task
 
-    Steps walk through one random order after another, so that visits are even: every task is visited once before any
-    is visited again. Depends on its arguments alone, so that a resumed run draws what an uninterrupted one does.
-    """
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One training step, for which tasks are chosen."""
+
+    seed: int
+    iteration: int
+    number: int
+    count: int
+
+
+def stream(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> list[Task]:
+    """All ``tasks``: the ``step.count`` to play first, then those to replace groups that teach nothing, each once."""
+    ordered = CURRICULA[config.curriculum](tasks, records, config, step)
+    return ordered if config.mixture is None else mixed(ordered, config.mixture, step)
+
+
+def even(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> list[Task]:
+    """Steps walk through one random order after another: every task is visited once before any is visited again."""
     chosen: list[Task] = []
-    position = step * count
-    while len(chosen) < min(count, len(tasks)):
+    position = step.number * step.count
+    while len(chosen) < min(step.count, len(tasks)):
         epoch, index = divmod(position, len(tasks))
         order = list(range(len(tasks)))
-        generator("curriculum", seed, iteration, epoch).shuffle(order)
+        generator("curriculum", step.seed, step.iteration, epoch).shuffle(order)
         task = tasks[order[index]]
         if task not in chosen:
             chosen.append(task)
         position += 1
-    yield from chosen
     names = {task.task_id for task in chosen}
     others = [task for task in tasks if task.task_id not in names]
-    generator("curriculum refill", seed, iteration, step).shuffle(others)
-    yield from others
+    generator("curriculum refill", step.seed, step.iteration, step.number).shuffle(others)
+    return [*chosen, *others]
+
+
+def learnable(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> list[Task]:
+    """What was never visited first; then P(task) ∝ ``FLOOR`` + shape of the chance to solve it, without replacement.
+
+    By exponential keys (Efraimidis and Spirakis, Weighted random sampling with a reservoir, 2006).
+    """
+    shape = SHAPES[config.shape]
+    rng = generator("curriculum learnable", step.seed, step.iteration, step.number)
+
+    def key(task: Task) -> tuple[bool, float]:
+        wait = -math.log(1.0 - rng.random())
+        record = records.get(task.task_id)
+        return (False, wait) if record is None else (True, wait / (FLOOR + shape(record.chance)))
+
+    return sorted(tasks, key=key)
+
+
+CURRICULA = {"even": even, "learnable": learnable}
+
+
+def unsolved(first: Sequence[Task], records: Records, groups: int) -> list[Task]:
+    """Those of a step's ``first`` tasks that are played in ``groups`` groups instead of one: never solved in ``OFTEN`` episodes,
+    at most a share ``AGAIN`` of them. At a chance of 0.05, 32 episodes hold a success four times in five, 8 one time in three.
+    """
+    hopeless = [
+        task for task in first if (one := records.get(task.task_id)) and not one.successes and one.attempts >= OFTEN
+    ]
+    return [task for task in hopeless[: int(len(first) * AGAIN)] for _ in range(groups - 1)]
+
+
+def mixed(ordered: Sequence[Task], mixture: Mixture, step: Step) -> list[Task]:
+    """``ordered``, with the shares of ``mixture`` among the first; where a part has too few tasks, others stand in."""
+    shares = {"seed": mixture.seed, "history": mixture.history, "fresh": mixture.fresh}
+    rooms = _apportioned(shares, min(step.count, len(ordered)))
+    chosen, others = [], []
+    for task in ordered:
+        part = _part(task, step.iteration)
+        if rooms[part]:
+            rooms[part] -= 1
+            chosen.append(task)
+        else:
+            others.append(task)
+    return [*chosen, *others]
+
+
+def _part(task: Task, iteration: int) -> str:
+    """Whether a task was there from the start, came last, or in between."""
+    if task.provenance is None:
+        return "seed"
+    return "fresh" if task.provenance.iteration == iteration - 1 else "history"
+
+
+def _apportioned(shares: Mapping[str, float], count: int) -> dict[str, int]:
+    """``count`` places in proportion to ``shares``, by largest remainder."""
+    total = sum(shares.values())
+    exact = {name: share / total * count for name, share in shares.items()}
+    rooms = {name: int(one) for name, one in exact.items()}
+    for name in sorted(exact, key=lambda name: rooms[name] - exact[name])[: count - sum(rooms.values())]:
+        rooms[name] += 1
+    return rooms
+
+
+def recorded(records: Records, attempts: Iterable[Attempt]) -> dict[str, Record]:
+    """``records`` with further ``attempts``, in their order."""
+    found = dict(records)
+    for one in attempts:
+        found[one.task_id] = found.get(one.task_id, Record()).then(one.successes, one.size, KEPT)
+    return found

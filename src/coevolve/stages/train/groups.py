@@ -1,10 +1,12 @@
 """Groups worth learning from: played, those of equal rewards dropped, and replaced."""
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from coevolve.core.records import StopReason
+from coevolve.core.records import Attempt, StopReason, Trajectory
+from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.rollout import Episode
 
@@ -13,14 +15,15 @@ Group = list[Episode]
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """``kept`` groups differ in reward and are trained on; ``played`` are all, kept ones included."""
+    """``kept`` groups are trained on, ``played`` are all, kept ones included."""
 
     kept: list[Group]
     played: list[Group]
 
     @property
     def dropped(self) -> int:
-        return len(self.played) - len(self.kept)
+        """Groups that teach nothing."""
+        return sum(not teaches(group) for group in self.played)
 
 
 def rewards(group: Group) -> list[float | None]:
@@ -35,21 +38,39 @@ def teaches(group: Group) -> bool:
     return len({reward for reward in rewards(group) if reward is not None}) > 1
 
 
+def attempts(trajectories: Iterable[Trajectory]) -> list[Attempt]:
+    """What episodes say of their tasks, a step at a time; those that the environment failed say nothing."""
+    scores: dict[tuple[str, int, int], list[float]] = {}
+    for one in trajectories:
+        if one.stop_reason is not StopReason.ENVIRONMENT_FAILED:
+            scores.setdefault((one.task_id, one.iteration, one.step), []).append(one.score)
+    return [
+        Attempt(*place, math.fsum(found) / len(found), len(found), sum(map(is_success, found)))
+        for place, found in scores.items()
+    ]
+
+
 def gather(
-    play: Callable[[Sequence[Task], int], list[Group]], tasks: Iterator[Task], wanted: int, refills: int
+    play: Callable[[Sequence[Task], int], list[Group]],
+    tasks: Iterator[Task],
+    wanted: int,
+    refills: int,
+    again: Callable[[Sequence[Task]], Sequence[Task]] = lambda first: (),
 ) -> Gathered:
     """Play ``wanted`` groups, then up to ``refills`` times replacements for those that teach nothing.
 
-    ``play`` takes tasks and the number of the first group. Fewer than ``wanted`` groups are kept where the
-    replacements did not teach either; at least one is, so that there is always a step to take.
+    ``play`` takes tasks and the number of the first group. ``again`` names those of the first tasks that are played in further
+    groups at once. Fewer than ``wanted`` groups are kept where the replacements did not teach either; at least one is, so that
+    there is always a step to take.
     """
-    played = play(list(islice(tasks, wanted)), 0)
+    first = list(islice(tasks, wanted))
+    played = play([*first, *again(first)], 0)
     kept = [group for group in played if teaches(group)]
     for _ in range(refills):
-        more = list(islice(tasks, wanted - len(kept)))
+        more = list(islice(tasks, max(wanted - len(kept), 0)))
         if not more:
             break
         fresh = play(more, len(played))
         played = [*played, *fresh]
         kept.extend(group for group in fresh if teaches(group))
-    return Gathered(kept or played[:1], played)
+    return Gathered(kept[:wanted] or played[:1], played)

@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
+from accelerate.utils import broadcast_object_list
 from datasets import Dataset
 from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
@@ -33,14 +35,15 @@ from coevolve.core.task import Task
 from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
+from coevolve.policies.pretrained import resolve
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import TransformersPolicy, device, end_tokens, load
 from coevolve.policies.vllm_policy import VllmPolicy, engine, require_vllm, server
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.train import curriculum
 from coevolve.stages.train.batch import columns, deal, shared
 from coevolve.stages.train.checkpoints import Keeper, Steps, last_checkpoint
-from coevolve.stages.train.groups import Gathered, Group, gather
+from coevolve.stages.train.curriculum import Records, Step, recorded, stream, unsolved
+from coevolve.stages.train.groups import Gathered, Group, attempts, gather
 from coevolve.stages.train.learner import Job, Log, Settings
 from coevolve.stages.train.passes import Learner, Part, Team, make_learner
 from coevolve.stages.train.progress_bar import ProgressBar
@@ -75,7 +78,7 @@ def learn(settings: Settings, environment: Environment, job: Job, log: Log | Non
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     finally:
         trainer.close()
-    save(trainer, tokenizer, job.parent, job.policy, job.scratch, acting.dtype, settings.launch.sharding == "zero3")
+    save(trainer, tokenizer, settings, job)
     if is_main():
         write_trajectories(job.trajectories, steps.trajectories(config.steps))
         write_jsonl(job.metrics, steps.metrics(config.steps))
@@ -125,7 +128,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         steps: Steps,
         **others: Any,
     ) -> None:
-        self._config, self._refills = settings.train, settings.grpo.refill_rounds
+        self._config, self._own = settings.train, settings.grpo
         self._limits = Limits.of(settings.policy)
         self._environment = environment
         self._job = job
@@ -135,9 +138,13 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         self._gathers = settings.launch.sharding == "zero3" and self._config.vllm.mode == "off"
         shared = _is_shared(settings)
         replicas = _replicas(settings, job) if shared else None
+        others["model"].config._name_or_path = str(
+            resolve(_reference(settings, job))
+        )  # where TRL loads the reference from
         super().__init__(reward_funcs=_reward, rollout_func=_rollout, **others)
         self._policy = replicas or self._make_policy(settings.policy)
         self._replicas = replicas
+        self._records = self._recorded(steps)
         self._team: Team | None = None
         if shared:
             model = self.accelerator.unwrap_model(self.model)
@@ -149,6 +156,14 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         """End the processes that helped."""
         if self._replicas:
             self._replicas.close()
+
+    def _recorded(self, steps: Steps) -> Records:
+        """How often each task was solved so far, steps before a kill included: one process has their files, all need it."""
+        past = attempts(steps.trajectories(steps.done)) if self.accelerator.is_main_process else []
+        found = [recorded({}, [*self._job.attempts, *past])]
+        if self.accelerator.num_processes > 1:
+            broadcast_object_list(found)
+        return found[0]
 
     def _make_policy(self, acting: PolicySection) -> Policy:
         temperature, tokenizer = self._config.temperature, self.processing_class
@@ -255,8 +270,13 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             return [episodes[start : start + size] for start in range(0, len(episodes), size)]
 
         play_all = shared(play_groups, self.accelerator.process_index, self.accelerator.num_processes)
-        tasks = curriculum.stream(job.tasks, config.tasks_per_step, job.seed, job.iteration, step)
-        return gather(play_all, tasks, config.tasks_per_step, self._refills)
+        now = Step(job.seed, job.iteration, step, config.tasks_per_step)
+        tasks = iter(stream(job.tasks, self._records, config, now))
+        again = partial(unsolved, records=self._records, groups=self._own.unsolved_groups)
+        gathered = gather(play_all, tasks, config.tasks_per_step, self._own.refill_rounds, again)
+        played = [episode.trajectory for group in gathered.played for episode in group]
+        self._records = recorded(self._records, attempts(played))
+        return gathered
 
 
 def _is_shared(settings: Settings) -> bool:
@@ -266,11 +286,17 @@ def _is_shared(settings: Settings) -> bool:
     return whole and device() == "cpu" and launch.processes * launch.machines == 1 and launch.sharding == "none"
 
 
+def _reference(settings: Settings, job: Job) -> Path:
+    """The policy that the KL divergence is from."""
+    return job.base if settings.train.reference == "base" else job.parent
+
+
 def _replicas(settings: Settings, job: Job) -> Replicas | None:
     count = available()
     acting = settings.policy
     dtype = weights_dtype(settings.train, acting)
-    arguments = (job.parent, acting.threads, settings.train.temperature, acting.template, dtype, settings.grpo.beta > 0)
+    reference = _reference(settings, job) if settings.grpo.beta > 0 else None
+    arguments = (job.parent, acting.threads, settings.train.temperature, acting.template, dtype, reference)
     return Replicas(count, make_learner, *arguments) if count > 1 else None
 
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from coevolve.core.params import Grpo, Launch, PolicySection, Train
 from coevolve.core.processes import available, prepare
+from coevolve.core.records import Attempt
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 
@@ -34,6 +35,7 @@ class Settings:
 class Job:
     """What to train: ``iteration`` starts from the model directory ``parent`` and writes ``policy`` and the files.
 
+    ``base`` is policies/0, ``attempts`` are those at the tasks in earlier iterations, in order of iteration and step.
     ``scratch`` is a folder of this very job (its name holds a fingerprint of all inputs): checkpoints go there.
     """
 
@@ -45,6 +47,8 @@ class Job:
     trajectories: Path
     metrics: Path
     scratch: Path
+    base: Path
+    attempts: Sequence[Attempt] = ()
 
 
 class Learner(Protocol):

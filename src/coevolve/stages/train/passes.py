@@ -86,12 +86,12 @@ def _forward(model: Any, part: Part) -> tuple[torch.Tensor, torch.Tensor | None]
 
 
 def make_learner(
-    parent: Path, threads: int, temperature: float, template: dict[str, Any], dtype: str, reference: bool
+    parent: Path, threads: int, temperature: float, template: dict[str, Any], dtype: str, reference: Path | None
 ) -> Learner:
-    """A learner in a process of its own, from the model directory ``parent``, as TRL's trainer prepares it."""
+    """A learner in a process of its own, from model directories, as TRL's trainer prepares it."""
     model, tokenizer = load(parent, threads, dtype)
     add_fused_lm_head(model, temperature=temperature, outputs=("log_probs", "entropy"))
-    fixed = load(parent, threads, dtype)[0] if reference else None
+    fixed = load(reference, threads, dtype)[0] if reference else None
     if fixed is not None:
         add_fused_lm_head(fixed, temperature=temperature)
     return Learner(model.train(), fixed, TransformersPolicy(model, tokenizer, temperature, template))

@@ -204,7 +204,7 @@ def summary(t: int, verdicts: Sequence[Verdict], samples: int) -> StageSummary:
     figures = {
         ACCEPTED: len(accepted),
         "pass rate": sum(rates) / len(rates) if rates else None,
-        "pass rate episodes": len(rates) * samples,
+        "pass rate episodes": sum(one.pass_rate is not None for one in verdicts) * samples,
         **{f"rejected by {gate}": count for gate, count in sorted(rejected.items())},
     }
     plots = {"mean pass rate of what was accepted": ["pass rate"]}

@@ -1,0 +1,52 @@
+"""Unsolved: a task that the agent fails every time.
+
+Our own kind, not CoEvolve's: what always fails is in no group of both outcomes and was never solved before, so that none of
+the paper's kinds fires. After n failures in a row the chance to succeed is below 1 - 0.05^(1/n), with 95 % confidence.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from coevolve.core.difficulty import ceiling
+from coevolve.core.success import is_success
+from coevolve.stages.signals.kind import Finding, Kind, examples, place
+
+if TYPE_CHECKING:
+    from coevolve.core.params import Signals
+    from coevolve.stages.signals.table import Visit
+
+VISITS = 2  # that are looked back on
+EPISODES = 8  # in them, at least
+
+
+class Unsolved:
+    """See ``coevolve.stages.signals.kind.TaskRule``. Its strength is how sure it is that the agent cannot do it: 1 - bound."""
+
+    def __init__(self, config: "Signals") -> None:
+        self._last: deque[Visit] = deque(maxlen=VISITS)
+
+    def see(self, visit: "Visit") -> None:
+        self._last.append(visit)
+
+    def finding(self) -> Finding | None:
+        attempts = [visit.attempt for visit in self._last]
+        episodes = sum(one.size for one in attempts)
+        solved = any(one.successes or is_success(one.score) for one in attempts)
+        if solved or episodes < EPISODES or not self._last[-1].current:
+            return None
+        bound = ceiling(episodes)
+        evidence = {
+            "episodes": episodes,
+            "bound": bound,
+            "scores": [one.score for one in attempts],
+            "steps": [place(visit) for visit in self._last],
+        }
+        return Finding(evidence, 1.0 - bound, examples(self._last[-1].failed, []))
+
+
+UNSOLVED = Kind(
+    "unsolved",
+    "It fails this task every time.",
+    f"no success in {EPISODES} or more episodes of the last {VISITS} visits (coevolve's own kind, not the paper's)",
+    of_task=Unsolved,
+)

@@ -1,0 +1,61 @@
+"""Shapes, the posterior and the bound against computation by hand."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coevolve.core.difficulty import SHAPES, Record, bell, ceiling
+
+
+@pytest.mark.parametrize(
+    ("name", "never", "half", "always", "quarter"),
+    [
+        ("bell", math.exp(-2.0), 1.0, math.exp(-2.0), math.exp(-0.5)),
+        ("variance", 0.0, 1.0, 0.0, 0.75),
+        ("tent", 0.0, 1.0, 0.0, 0.5),
+        ("hard", 0.0, 0.5, 0.0, 0.75),
+    ],
+)
+def test_shapes(name: str, never: float, half: float, always: float, quarter: float) -> None:
+    found = [SHAPES[name](p) for p in (0.0, 0.5, 1.0, 0.25)]
+    assert found == pytest.approx([never, half, always, quarter])
+
+
+def test_the_table_above_is_of_all_shapes() -> None:
+    assert list(SHAPES) == ["bell", "variance", "tent", "hard"]
+
+
+@given(st.sampled_from(sorted(SHAPES)), st.floats(0.0, 1.0))
+def test_a_shape_stays_between_0_and_its_maximum_1(name: str, p: float) -> None:
+    assert 0.0 <= SHAPES[name](p) <= 1.0
+
+
+def test_a_bell_has_its_top_where_it_is_told() -> None:
+    assert bell(0.7, alpha=0.7, beta=2.0) == 1.0
+    assert bell(0.2, alpha=0.7, beta=2.0) == pytest.approx(math.exp(-0.5))
+
+
+def test_the_posterior_of_a_chance() -> None:
+    assert Record().chance == 0.5 and Record().spread == pytest.approx(math.sqrt(1 / 12))  # of the uniform distribution
+    assert Record(3, 8).chance == pytest.approx(0.4)
+    assert Record(3, 8).spread == pytest.approx(math.sqrt(4 * 6 / (10**2 * 11)))
+    assert Record(8, 8).chance == 1 - Record(0, 8).chance
+
+
+def test_older_attempts_count_in_part() -> None:
+    assert Record(4, 8).then(8, 8) == Record(12, 16)
+    assert Record(4, 8).then(8, 8, kept=0.5) == Record(10, 12)
+
+
+@pytest.mark.parametrize(("successes", "attempts"), [(2, 1), (-1, 4), (float("nan"), 4)])
+def test_what_cannot_have_happened_is_refused(successes: float, attempts: float) -> None:
+    with pytest.raises(ValueError, match="successes in"):
+        Record(successes, attempts)
+
+
+@pytest.mark.parametrize(("attempts", "bound"), [(0, 1.0), (1, 0.95), (8, 0.31234), (16, 0.17075), (32, 0.08937)])
+def test_the_bound_on_what_was_never_solved(attempts: int, bound: float) -> None:
+    assert ceiling(attempts) == pytest.approx(bound, abs=1e-5)
+    assert (1 - ceiling(attempts)) ** attempts == pytest.approx(0.05 if attempts else 1.0)
