@@ -18,9 +18,19 @@ seeds: [0]
 panel: validation
 against: [static]
 subsets: {mail: [find_mail]}
+common: {tasks.split: broad}
 arms:
   static: {explore.explorations: 0, synthesize.count: 0}
-  signals: {explore.explorations: 20}
+  signals:
+    explore.explorations: 20
+    explore.guidance: adaptive
+    signals.kinds: [forgetting, boundary, rare, unsolved]
+    train.curriculum: learnable
+    train.mixture: {seed: 0.5, history: 0.0, fresh: 0.5}
+    train.keep_base: 0.1
+    train.reference: base
+    grpo.unsolved_groups: 2
+    verify.select: {shape: tent, keep: 3, variety: 0.5}
 """
 
 
@@ -70,6 +80,7 @@ def test_arms_run_from_the_queue(tmp_path: Path, cache: Path) -> None:
     assert {(row["arm"], row["panel"]) for row in rows} >= {("static", "mail"), ("signals", "other tasks")}
     assert {row["code"] for row in rows} == {project.run("git", "rev-parse", "HEAD").stdout.strip()}
     assert {row["accepted"] for row in rows if row["arm"] == "static"} == {"0"}
+    assert {row["accepted"] for row in rows if row["arm"] == "signals"} <= {"1", "2", "3"}, "as many as are selected"
     assert "signals" in (folder / "table.md").read_text()
     assert (folder / "curves.svg").exists()
     names = project.dvc("exp", "list", "--name-only").stdout.split()
