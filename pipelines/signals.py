@@ -6,6 +6,7 @@ with the attempts of iteration t added.
 
 from collections import Counter
 
+from coevolve.core.difficulty import learnability, recorded
 from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
@@ -16,6 +17,8 @@ from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.table import open_table
 
+LEARNABILITY = "learnability"
+
 
 def main(params: Params, t: int) -> None:
     with open_table(Paths.trajectories(t), Paths.attempts(t)) as table:
@@ -23,8 +26,10 @@ def main(params: Params, t: int) -> None:
         write_jsonl(Paths.signals(t), signals)
         found = Counter(one.kind for one in read_jsonl(Paths.signals(t), Signal))
         counts = {kind: found[kind] for kind in KINDS if kind in params.signals.kinds}
-        write_summary(StageSummary("signals", t, counts, columns=list(counts)))
         write_jsonl(Paths.attempts(t + 1), (visit.attempt for visit in table.visits()))
+        worth = learnability(recorded({}, (visit.attempt for visit in table.visits())))
+        plots = {"mean of 4p(1 − p) over the tasks that were tried": [LEARNABILITY]}
+        write_summary(StageSummary("signals", t, {**counts, LEARNABILITY: worth}, columns=list(counts), plots=plots))
 
 
 if __name__ == "__main__":

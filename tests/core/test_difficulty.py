@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.difficulty import SHAPES, Record, bell, ceiling
+from coevolve.core.difficulty import KEPT, SHAPES, Record, bell, ceiling, learnability, recorded
+from coevolve.core.records import Attempt
 
 
 @pytest.mark.parametrize(
@@ -59,3 +60,14 @@ def test_what_cannot_have_happened_is_refused(successes: float, attempts: float)
 def test_the_bound_on_what_was_never_solved(attempts: int, bound: float) -> None:
     assert ceiling(attempts) == pytest.approx(bound, abs=1e-5)
     assert (1 - ceiling(attempts)) ** attempts == pytest.approx(0.05 if attempts else 1.0)
+
+
+def test_what_was_attempted_before_counts_less() -> None:
+    attempts = [Attempt("a", 0, 3, 0.5, 8, 4), Attempt("a", 1, 0, 1.0, 8, 8), Attempt("b", 1, 0, 0.0, 6, 0)]
+    found = recorded({}, attempts)
+    assert found == {"a": Record(4 * KEPT + 8, 8 * KEPT + 8), "b": Record(0, 6)}
+    assert recorded(recorded({}, attempts[:1]), attempts[1:]) == found, (
+        "a resumed run knows what an uninterrupted one does"
+    )
+    assert learnability(found) == pytest.approx((4 * 11 / 14 * 3 / 14 + 4 * 1 / 8 * 7 / 8) / 2)
+    assert learnability({}) is None

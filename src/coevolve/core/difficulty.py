@@ -5,11 +5,14 @@ of episodes that all succeed, or all fail, has no advantages, and so teaches not
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+
+from coevolve.core.records import Attempt
 
 ALPHA, BETA = 0.5, 8.0  # of the bell: its top, and how narrow it is
 SURE = 0.95  # confidence of a bound
+KEPT = 0.5  # what attempts of earlier visits count at the next: they are another policy's
 Shape = Callable[[float], float]
 
 
@@ -65,3 +68,20 @@ class Record:
 def ceiling(attempts: int, sure: float = SURE) -> float:
     """The largest p that is still likely after no success in so many attempts: 1 - (1 - sure)^(1/n) (Clopper and Pearson)."""
     return 1.0 - (1.0 - sure) ** (1.0 / attempts) if attempts else 1.0
+
+
+Records = Mapping[str, Record]  # by task
+
+
+def recorded(records: Records, attempts: Iterable[Attempt]) -> dict[str, Record]:
+    """``records`` with further ``attempts``, in their order."""
+    found = dict(records)
+    for one in attempts:
+        found[one.task_id] = found.get(one.task_id, Record()).then(one.successes, one.size, KEPT)
+    return found
+
+
+def learnability(records: Records) -> float | None:
+    """The mean of ``variance`` over the tasks that were tried: 1 if all are solved half the time, None of none."""
+    worth = [variance(one.chance) for one in records.values()]
+    return math.fsum(worth) / len(worth) if worth else None

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.difficulty import Record
+from coevolve.core.difficulty import Record, recorded
 from coevolve.core.params import Mixture
 from coevolve.core.records import Attempt
 from coevolve.core.task import Provenance, Task
-from coevolve.stages.train.curriculum import CURRICULA, KEPT, Step, recorded, stream, unsolved
+from coevolve.stages.train.curriculum import CURRICULA, Step, stream, unsolved
 from tests.stages.train.small import CONFIG
 
 
@@ -97,15 +97,6 @@ def test_a_mixture_keeps_its_shares_and_others_stand_in() -> None:
     assert shares(5, seed=0.3, history=0.3, fresh=0.4)[1] == 2
     assert shares(8, seed=0.0, history=0.0, fresh=1.0)[1] == 3, "there are no more"
     assert sum(shares(8, seed=0.0, history=0.0, fresh=1.0).values()) == 8
-
-
-def test_what_was_attempted_before_counts_less() -> None:
-    attempts = [Attempt("a", 0, 3, 0.5, 8, 4), Attempt("a", 1, 0, 1.0, 8, 8), Attempt("b", 1, 0, 0.0, 6, 0)]
-    found = recorded({}, attempts)
-    assert found == {"a": Record(4 * KEPT + 8, 8 * KEPT + 8), "b": Record(0, 6)}
-    assert recorded(recorded({}, attempts[:1]), attempts[1:]) == found, (
-        "a resumed run knows what an uninterrupted one does"
-    )
 
 
 def test_what_was_never_solved_gets_more_groups_up_to_a_tenth_of_the_step() -> None:

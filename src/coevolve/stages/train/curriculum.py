@@ -6,20 +6,16 @@ uninterrupted one does.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from coevolve.core.difficulty import SHAPES, Record
+from coevolve.core.difficulty import SHAPES, Records
 from coevolve.core.params import Mixture, Train
-from coevolve.core.records import Attempt
 from coevolve.core.seeding import generator
 from coevolve.core.task import Task
 
 FLOOR = 0.1  # weight of a task from which nothing is learned as it seems: agents change, and every task is seen again
 OFTEN, AGAIN = 8, 0.1  # episodes without a success, and the share of a step's tasks that get more of them
-KEPT = 0.5  # what attempts of earlier visits count at the next: they are another policy's
-
-Records = Mapping[str, Record]  # by task
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +111,3 @@ def _apportioned(shares: Mapping[str, float], count: int) -> dict[str, int]:
     for name in sorted(exact, key=lambda name: rooms[name] - exact[name])[: count - sum(rooms.values())]:
         rooms[name] += 1
     return rooms
-
-
-def recorded(records: Records, attempts: Iterable[Attempt]) -> dict[str, Record]:
-    """``records`` with further ``attempts``, in their order."""
-    found = dict(records)
-    for one in attempts:
-        found[one.task_id] = found.get(one.task_id, Record()).then(one.successes, one.size, KEPT)
-    return found

@@ -18,10 +18,11 @@ def summary(t: int, steps: Sequence[Mapping[str, float]], group_size: int) -> St
         "success at the last step": steps[-1]["success"] if steps else None,
     }
     wasted = int(sum(step["groups_without_variance"] for step in steps))
+    waste = {"share of groups that teach nothing": wasted / groups if groups else None}
     return StageSummary(
         "train",
         t,
-        {**costs, **success, "groups": groups, "groups without variance": wasted},
+        {**costs, **success, "groups": groups, "groups without variance": wasted, **waste},
         costs=list(costs),
-        plots={"success while training": list(success)},
+        plots={"success while training": list(success), "groups of equal rewards": list(waste)},
     )

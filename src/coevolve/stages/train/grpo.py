@@ -26,6 +26,7 @@ from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 from trl.models.utils import unwrap_model_for_generation
 
+from coevolve.core.difficulty import Records, recorded
 from coevolve.core.io import write_jsonl
 from coevolve.core.launch import is_main
 from coevolve.core.params import PolicySection, Train
@@ -42,7 +43,7 @@ from coevolve.policies.vllm_policy import VllmPolicy, engine, require_vllm, serv
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.train.batch import columns, deal, shared
 from coevolve.stages.train.checkpoints import Keeper, Steps, last_checkpoint
-from coevolve.stages.train.curriculum import Records, Step, recorded, stream, unsolved
+from coevolve.stages.train.curriculum import Step, stream, unsolved
 from coevolve.stages.train.groups import Gathered, Group, attempts, gather
 from coevolve.stages.train.learner import Job, Log, Settings
 from coevolve.stages.train.passes import Learner, Part, Team, make_learner
