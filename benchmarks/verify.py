@@ -23,6 +23,7 @@ CONFIG = Explore(
     schedule="loop",
     shape="variance",
     curiosity=0.5,
+    stones=False,
     explorations=0,
     max_calls=8,
     tries=6,

@@ -30,6 +30,7 @@ CONFIG = Explore(
     schedule="loop",
     shape="variance",
     curiosity=0.5,
+    stones=False,
     explorations=128,
     max_calls=8,
     tries=12,

@@ -41,6 +41,28 @@ def test_the_repository_s_params_are_valid() -> None:
         ({"train__group_size": 1}, "train.group_size: "),
         ({"seed": -1}, "seed: "),
         ({"iterations": []}, "iterations: "),
+        (
+            {"train__curriculum": "learnabel"},
+            "train.curriculum: expected one of: even, learnable (did you mean 'learnable'?)",
+        ),
+        (
+            {"explore__shape": "bel"},
+            "explore.shape: expected one of: bell, variance, tent, hard (did you mean 'bell'?)",
+        ),
+        ({"train__keep_base": 1.0}, "train.keep_base: "),
+        (
+            {"train__mixture": {"seed": 0.0, "history": 0.0, "fresh": 0.0}},
+            "train.mixture: seed, history and fresh are all 0: expected shares, at least one above 0; change one of them",
+        ),
+        (
+            {"train__reference": "base", "train__lora__enabled": True},
+            "train: reference: base and lora.enabled: true do not go together",
+        ),
+        (
+            {"verify__select": {"shape": "tent", "keep": 8, "variety": 0.0}, "verify__pass_rate_samples": 0},
+            "verify: select needs pass rates, and pass_rate_samples is 0; change one of them",
+        ),
+        ({"explore__stones": True}, "explore.stones: true needs unsolved tasks, and signals.kinds has no unsolved"),
         ({"iterations": [{"t": 0, "next": 2}]}, "expected {t: 0, next: 1}"),
         ({"iterations": [{"t": 0, "next": 1}, {"t": 2, "next": 3}]}, "expected {t: 1, next: 2}"),
     ],

@@ -24,6 +24,7 @@ arms:
   signals:
     explore.explorations: 20
     explore.guidance: adaptive
+    explore.stones: true
     signals.kinds: [forgetting, boundary, rare, unsolved]
     train.curriculum: learnable
     train.mixture: {seed: 0.5, history: 0.0, fresh: 0.5}

@@ -202,6 +202,7 @@ class Explore(Section):
     schedule: Annotated[str, _one_of(_schedules)]
     shape: Annotated[str, _one_of(_shapes)]
     curiosity: Annotated[float, Field(ge=0.0)]
+    stones: bool
     explorations: Whole
     max_calls: Count
     tries: Count
@@ -321,6 +322,14 @@ class Params(Section):
     evaluate: Evaluate
     report: Report
     tracking: Tracking
+
+    @model_validator(mode="after")
+    def _found(self) -> "Params":
+        if self.explore.stones and "unsolved" not in self.signals.kinds:
+            raise ValueError(
+                "explore.stones: true needs unsolved tasks, and signals.kinds has no unsolved; change one of them"
+            )
+        return self
 
     @model_validator(mode="after")
     def _chained(self) -> "Params":

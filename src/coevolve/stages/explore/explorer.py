@@ -77,17 +77,24 @@ def make_explorer(
     policy: Callable[[], Policy | Replicas],
     meter: Meter,
 ) -> Explorer:
-    """The explorer that ``explore.explorer`` names; ``policy`` opens the one that `policy` acts with."""
+    """The explorer that the section `explore` asks for; ``policy`` opens the one that `policy` acts with."""
     known = learn(environment, tasks, trajectories)
+    explorer: Explorer
     if config.explorer == "endpoint":
         from coevolve.stages.explore.endpoint_explorer import EndpointExplorer
 
         assert meter.endpoint is not None
-        return EndpointExplorer(environment, meter.endpoint, known, config, acting.max_seconds, meter.counts)
-    if config.explorer == "policy":
+        explorer = EndpointExplorer(environment, meter.endpoint, known, config, acting.max_seconds, meter.counts)
+    elif config.explorer == "policy":
         from coevolve.stages.explore.policy_explorer import PolicyExplorer
 
-        return PolicyExplorer(environment, policy(), known, tasks, Limits.of(acting), config.max_calls)
-    from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+        explorer = PolicyExplorer(environment, policy(), known, tasks, Limits.of(acting), config.max_calls)
+    else:
+        from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 
-    return ScriptedExplorer(environment, known, config)
+        explorer = ScriptedExplorer(environment, known, config)
+    if config.stones:
+        from coevolve.stages.explore.stones import Stones
+
+        explorer = Stones(environment, known, explorer)
+    return explorer
