@@ -38,8 +38,13 @@ class Clone:
         self.stolen = 0.0
 
     def stages(self) -> list[str]:
-        """What `dvc repro` would run, in order."""
-        return [line.split("'")[1] for line in self._dvc("--dry") if line.startswith(RUNNING)]
+        """What `dvc repro` would run, in an order in which each stage has what it needs."""
+        import networkx
+        from dvc.repo import Repo
+
+        with Repo(str(self.folder)) as repo:
+            order = networkx.dfs_postorder_nodes(repo.index.graph)
+            return [stage.name for stage in order if stage.name != "base"]
 
     def run(self, stage: str) -> None:
         """Wall time is from the stage's start to DVC's end: what DVC takes to look at one stage alone is no part of a run."""
