@@ -32,6 +32,15 @@ TASKS = [task for split in (*SPLITS, "quarantine") for task in WORLD.tasks(split
 Turns = list[list[ToolCall]]
 
 
+@pytest.fixture(autouse=True)
+def precision() -> Iterator[None]:
+    """The package's own executor, which ours is compared with, leaves the precision of its last call to all that comes after."""
+    import mpmath
+
+    with decimal.localcontext(), mpmath.workdps(15):
+        yield
+
+
 def ours(task: Task, turns: Turns) -> bool:
     return is_success(judged(task, turns).reward)
 

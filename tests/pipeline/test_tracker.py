@@ -33,6 +33,7 @@ def test_training_goes_on_and_the_curve_is_whole_afterwards(tmp_path: Path, monk
     port = free_port()
     uri = f"http://127.0.0.1:{port}"
     project.environment["MLFLOW_TRACKING_URI"] = uri
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", str(int(PATIENCE)))  # of our own looks at a busy server
     with store("postgres", folder) as backend:
         server = serve(folder, port, backend)
         try:
