@@ -24,6 +24,12 @@ def params(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No environment of a third party is installed: the doctor starts every one that is, to see that it answers."""
+    monkeypatch.setenv("COEVOLVE_CACHE", str(tmp_path / "none"))
+
+
 def said(params: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
     code = run(argparse.Namespace(params=params))
     lines = capsys.readouterr().out.splitlines()
@@ -38,6 +44,7 @@ def test_the_default_works_here(params: Path, capsys: pytest.CaptureFixture[str]
     assert not any("BROKEN" in line for line in lines.values())
 
 
+@pytest.mark.usefixtures("bare")
 @pytest.mark.skipif(bool(shutil.which("nvidia-smi")), reason="this machine has a GPU")
 def test_a_profile_for_gpus_is_broken_on_a_laptop(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
     apply("qwen3-4b", params)
@@ -47,6 +54,7 @@ def test_a_profile_for_gpus_is_broken_on_a_laptop(params: Path, capsys: pytest.C
     assert "unreachable" in lines["endpoint"]
 
 
+@pytest.mark.usefixtures("bare")
 def test_an_endpoint_that_has_another_model(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = params.read_text().replace("explorer: scripted ", "explorer: endpoint ")
     with proxy() as server:
@@ -58,6 +66,7 @@ def test_an_endpoint_that_has_another_model(params: Path, capsys: pytest.Capture
     assert code == 0
 
 
+@pytest.mark.usefixtures("bare")
 def test_a_tracking_server_that_is_down(
     params: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +76,7 @@ def test_a_tracking_server_that_is_down(
     assert code == 1 and "does not answer" in lines["mlflow"]
 
 
+@pytest.mark.usefixtures("bare")
 @pytest.mark.skipif(not able(), reason="this machine has no part in the shared arithmetic")
 def test_whether_this_machine_computes_as_others_do(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, lines = said(params, capsys)
