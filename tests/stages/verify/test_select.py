@@ -64,6 +64,12 @@ def test_what_was_refused_before_is_left_as_it_is() -> None:
     assert select([*refused, *unreadable], config(2), SAMPLES) == [*refused, *unreadable]
 
 
+def test_what_repeats_a_task_that_is_kept_stays_refused() -> None:
+    [(verdict, task)] = judged([0.5])
+    again = Verdict("again", verdict.task_id, False, [Gate("duplicate", False, "known")])
+    assert select([(verdict, task), (again, task)], config(2), SAMPLES)[1] == (again, task)
+
+
 rates = st.lists(st.sampled_from([None, 0.0, 0.25, 0.5, 0.75, 1.0]), max_size=20)
 
 

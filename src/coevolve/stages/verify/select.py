@@ -25,7 +25,7 @@ def select(judged: Sequence[Judged], config: Select, samples: int) -> list[Judge
     kept = _kept([task for _, task in accepted], worth, config)
     return [
         (_gated(verdict, worth[task.task_id], task.task_id in kept), task)
-        if task and task.task_id in worth
+        if verdict.accepted and task is not None
         else (verdict, task)
         for verdict, task in judged
     ]
