@@ -76,9 +76,9 @@ def main() -> None:
     iterations = parser.parse_args().iterations
     os.environ.pop(VARIABLE, None)
     with tempfile.TemporaryDirectory() as folder:
-        pair = one, many = [Clone(Path(folder) / str(count), count, iterations) for count in (1, available())]
+        one, many = (Clone(Path(folder) / str(count), count, iterations) for count in (1, available()))
         for number, stage in enumerate(one.stages()):
-            for clone in pair if number % 2 else reversed(pair):
+            for clone in (one, many) if number % 2 else (many, one):
                 clone.run(stage)
         expected, made = one.outputs(), many.outputs()
     print(f"{'stage':15s} {'1 process':>10s} {many.processes:>3d} processes   ratio   share of the latter")
@@ -112,10 +112,10 @@ def steal() -> float:
 def cut(file: Path, iterations: int) -> None:
     """Leave the first ``iterations`` of params.yaml."""
     yaml = YAML()
-    yaml.preserve_quotes = True
-    params = yaml.load(file)
+    params = yaml.load(file.read_text(encoding="utf-8"))
     del params["iterations"][iterations:]
-    yaml.dump(params, file)
+    with file.open("w", encoding="utf-8") as stream:
+        yaml.dump(params, stream)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@ import argparse
 import json
 import time
 from dataclasses import asdict
+from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Explore
+from coevolve.core.params import load
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.stages.explore.explorer import explore
@@ -17,17 +18,7 @@ from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
 
-CONFIG = Explore(
-    explorer="scripted",
-    guidance="signals",
-    schedule="loop",
-    shape="variance",
-    curiosity=0.5,
-    stones=False,
-    explorations=0,
-    max_calls=8,
-    tries=6,
-)
+CONFIG = load(Path(__file__).parent.parent / "params.yaml").explore.model_copy(update={"explorations": 0, "tries": 6})
 
 
 def main() -> None:

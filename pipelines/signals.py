@@ -26,8 +26,9 @@ def main(params: Params, t: int) -> None:
         write_jsonl(Paths.signals(t), signals)
         found = Counter(one.kind for one in read_jsonl(Paths.signals(t), Signal))
         counts = {kind: found[kind] for kind in KINDS if kind in params.signals.kinds}
-        write_jsonl(Paths.attempts(t + 1), (visit.attempt for visit in table.visits()))
-        worth = learnability(recorded({}, (visit.attempt for visit in table.visits())))
+        attempts = [visit.attempt for visit in table.visits()]
+        write_jsonl(Paths.attempts(t + 1), attempts)
+        worth = learnability(recorded({}, attempts))
         plots = {"mean of 4p(1 − p) over the tasks that were tried": [LEARNABILITY]}
         write_summary(StageSummary("signals", t, {**counts, LEARNABILITY: worth}, columns=list(counts), plots=plots))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.core.params import Explore, Signals
+from coevolve.core.params import Signals, load
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.registry import make
@@ -23,18 +23,9 @@ from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
+from tests import ROOT
 
-CONFIG = Explore(
-    explorer="scripted",
-    guidance="signals",
-    schedule="loop",
-    shape="variance",
-    curiosity=0.5,
-    stones=False,
-    explorations=128,
-    max_calls=8,
-    tries=12,
-)
+CONFIG = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 128, "tries": 12})
 SIGNALS = Signals(window=5, rare_threshold=2.0, kinds=["forgetting", "boundary", "rare"])
 
 

@@ -313,4 +313,4 @@ def _misfit(reply: Reply) -> str:
 
 def scored(episodes: Sequence[Episode]) -> Iterator[Episode]:
     """Those that say something about the agent."""
-    return (one for one in episodes if one.trajectory.stop_reason is not StopReason.ENVIRONMENT_FAILED)
+    return (one for one in episodes if one.trajectory.counts)

@@ -12,6 +12,7 @@ from coevolve.core.records import Attempt
 
 ALPHA, BETA = 0.5, 8.0  # of the bell: its top, and how narrow it is
 SURE = 0.95  # confidence of a bound
+ENOUGH = 8  # episodes without a success, after which something counts as unsolved
 KEPT = 0.5  # what attempts of earlier visits count at the next: they are another policy's
 Shape = Callable[[float], float]
 

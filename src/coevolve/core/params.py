@@ -1,7 +1,8 @@
 """params.yaml as typed, validated sections. A wrong key is an error that names it and the nearest right one."""
 
 import difflib
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -17,11 +18,13 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 
 
-def _one_of(table: Callable[[], Collection[str]]) -> AfterValidator:
-    """That a text is a name in a registry, which is asked for its names when a value is read."""
+def _one_of(module: str, table: str) -> AfterValidator:
+    """That a text is a name in a registry. Registries stand with the stages that they are of, above this module: theirs is
+    imported when a value is checked.
+    """
 
     def check(name: str) -> str:
-        names = table()
+        names: Collection[str] = getattr(import_module(f"coevolve.{module}"), table)
         if name not in names:
             close = difflib.get_close_matches(name, names, n=1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
@@ -31,36 +34,11 @@ def _one_of(table: Callable[[], Collection[str]]) -> AfterValidator:
     return AfterValidator(check)
 
 
-# Registries stand with the stages that they are of, above this module; they are imported when values are checked.
-def _kinds() -> Collection[str]:
-    from coevolve.stages.signals.kinds import KINDS
-
-    return KINDS
-
-
-def _curricula() -> Collection[str]:
-    from coevolve.stages.train.curriculum import CURRICULA
-
-    return CURRICULA
-
-
-def _shapes() -> Collection[str]:
-    from coevolve.core.difficulty import SHAPES
-
-    return SHAPES
-
-
-def _guidances() -> Collection[str]:
-    from coevolve.stages.explore.guidance import GUIDANCE
-
-    return GUIDANCE
-
-
-def _schedules() -> Collection[str]:
-    from coevolve.stages.explore.guidance import SCHEDULES
-
-    return SCHEDULES
-
+Curriculum = Annotated[str, _one_of("stages.train.curriculum", "CURRICULA")]
+Guidance = Annotated[str, _one_of("stages.explore.guidance", "GUIDANCE")]
+Kind = Annotated[str, _one_of("stages.signals.kinds", "KINDS")]
+Schedule = Annotated[str, _one_of("stages.explore.guidance", "SCHEDULES")]
+Shape = Annotated[str, _one_of("core.difficulty", "SHAPES")]
 
 SECRET = {
     "endpoint.key": "expected the name of an environment variable, such as OPENAI_API_KEY, never the key itself",
@@ -165,8 +143,8 @@ class Train(Optimizer):
     tasks_per_step: Count
     group_size: Annotated[int, Field(ge=2)]
     temperature: Positive
-    curriculum: Annotated[str, _one_of(_curricula)]
-    shape: Annotated[str, _one_of(_shapes)]
+    curriculum: Curriculum
+    shape: Shape
     mixture: Mixture | None
     keep_base: Annotated[float, Field(ge=0.0, lt=1.0)]
     reference: Literal["parent", "base"]
@@ -193,14 +171,14 @@ class Grpo(Section):
 class Signals(Section):
     window: Annotated[int, Field(ge=2)]
     rare_threshold: Annotated[float, Field(ge=0.0, le=100.0)]
-    kinds: list[Annotated[str, _one_of(_kinds)]]
+    kinds: list[Kind]
 
 
 class Explore(Section):
     explorer: Literal["scripted", "endpoint", "policy"]
-    guidance: Annotated[str, _one_of(_guidances)]
-    schedule: Annotated[str, _one_of(_schedules)]
-    shape: Annotated[str, _one_of(_shapes)]
+    guidance: Guidance
+    schedule: Schedule
+    shape: Shape
     curiosity: Annotated[float, Field(ge=0.0)]
     stones: bool
     explorations: Whole
@@ -241,7 +219,7 @@ class EndpointSection(Section):
 class Select(Section):
     """Of what is accepted, ``keep`` tasks; a share ``variety`` of them is taken family by family."""
 
-    shape: Annotated[str, _one_of(_shapes)]
+    shape: Shape
     keep: Count
     variety: Share
 

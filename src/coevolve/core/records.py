@@ -1,9 +1,12 @@
 """What flows between the stages, all of it plain data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import fsum
 from typing import Any
 
+from coevolve.core.success import is_success
 from coevolve.core.task import SCHEMA_VERSION, CallOutcome, Task
 
 
@@ -41,6 +44,11 @@ class Trajectory:
     checks: dict[str, bool] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 
+    @property
+    def counts(self) -> bool:
+        """Whether it says something about the agent."""
+        return self.stop_reason is not StopReason.ENVIRONMENT_FAILED
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -53,6 +61,11 @@ class Attempt:
     size: int = 1
     successes: int = 0
     schema_version: int = SCHEMA_VERSION
+
+    @staticmethod
+    def of(task_id: str, iteration: int, step: int, scores: Sequence[float]) -> "Attempt":
+        """The attempt of episodes with these ``scores``: their sum is exact, and so in any order the same."""
+        return Attempt(task_id, iteration, step, fsum(scores) / len(scores), len(scores), sum(map(is_success, scores)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from coevolve.core.params import Explore
+from coevolve.core.params import Explore, load
 from coevolve.core.records import Exploration, Signal, Trajectory
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
@@ -21,18 +21,9 @@ from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.policy_explorer import PolicyExplorer
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from tests import ROOT
 
-CONFIG = Explore(
-    explorer="scripted",
-    guidance="signals",
-    schedule="loop",
-    shape="variance",
-    curiosity=0.5,
-    stones=False,
-    explorations=64,
-    max_calls=8,
-    tries=6,
-)
+CONFIG = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 64, "tries": 6})
 NAMES = ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])]
 
 

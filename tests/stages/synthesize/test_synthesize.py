@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coevolve.core.params import Explore
+from coevolve.core.params import load
 from coevolve.core.records import Candidate, Exploration
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
@@ -19,20 +19,11 @@ from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
+from tests import ROOT
 
 WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:64]
-CONFIG = Explore(
-    explorer="scripted",
-    guidance="signals",
-    schedule="loop",
-    shape="variance",
-    curiosity=0.5,
-    stones=False,
-    explorations=1600,
-    max_calls=8,
-    tries=6,
-)
+CONFIG = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 1600, "tries": 6})
 
 
 @pytest.fixture(scope="module")

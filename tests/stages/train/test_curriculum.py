@@ -78,8 +78,7 @@ def test_learnable_prefers_what_is_solved_half_the_time_and_leaves_nothing_out()
     records = dict(zip(NAMES, [Record(0, 8)] * 8 + [Record(4, 8)] * 7 + [Record(8, 8)] * 8, strict=True))
     visits = Counter(name for n in range(400) for name in names(Step(0, 0, n, 4), records, curriculum="learnable")[:4])
     assert set(visits) == set(NAMES), "what seems settled is seen again"
-    never, half, always = sum(visits[name] for name in NAMES[:8]), sum(visits[name] for name in NAMES[8:15]), 0
-    always = sum(visits[name] for name in NAMES[15:])
+    never, half, always = (sum(visits[name] for name in part) for part in (NAMES[:8], NAMES[8:15], NAMES[15:]))
     # weights 0.1 + 0.36 for all of 0 or 8, and 1.1 for 4 of 8; without replacement the difference shrinks a little
     assert 1.8 < half / 7 / (never / 8) < 2.5 and 0.8 < never / always < 1.25
 

@@ -10,7 +10,7 @@ from typing import Any
 from coevolve.core.difficulty import Record
 from coevolve.core.hashing import content_hash
 from coevolve.core.params import Explore
-from coevolve.core.records import Signal, StopReason, Trajectory
+from coevolve.core.records import Signal, Trajectory
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
@@ -88,7 +88,7 @@ def _records(tasks: Mapping[str, Task], trajectories: Sequence[Trajectory]) -> d
     """By tool: how often the episodes at tasks that ask for it succeeded."""
     found: dict[str, Record] = {}
     for one in trajectories:
-        if one.stop_reason is not StopReason.ENVIRONMENT_FAILED and one.task_id in tasks:
+        if one.counts and one.task_id in tasks:
             for name in tasks[one.task_id].tools:
                 found[name] = found.get(name, Record()).then(is_success(one.score), 1)
     return found

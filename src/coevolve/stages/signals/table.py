@@ -142,7 +142,7 @@ def open_table(path: Path, history: Path | None = None, memory: str = "1GB") -> 
 
 
 def _visit(task_id: str, iteration: int, step: int, rows: list[tuple[Any, ...]]) -> Visit:
-    """One group of rows as a visit: its score is the mean, whose sum is exact and so in any order the same."""
+    """One group of rows as a visit."""
     current = rows[0][3]
     if (not current and len(rows) > 1) or rows[-1][3] != current:
         raise CoevolveError(
@@ -151,10 +151,9 @@ def _visit(task_id: str, iteration: int, step: int, rows: list[tuple[Any, ...]])
         )
     if not current:
         return Visit(Attempt(task_id, iteration, step, rows[0][5], rows[0][6], rows[0][7]), False)
-    mean = math.fsum(row[5] for row in rows) / len(rows)
     failed = [row for row in rows if not is_success(row[5])]
     passed = [row for row in rows if is_success(row[5])] if len(failed) < len(rows) else []
-    attempt = Attempt(task_id, iteration, step, mean, len(rows), len(passed))
+    attempt = Attempt.of(task_id, iteration, step, [row[5] for row in rows])
     return Visit(attempt, True, *([row[4] for row in part[:SHOWN] if row[4] is not None] for part in (failed, passed)))
 
 

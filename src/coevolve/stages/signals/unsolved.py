@@ -7,7 +7,7 @@ the paper's kinds fires. After n failures in a row the chance to succeed is belo
 from collections import deque
 from typing import TYPE_CHECKING
 
-from coevolve.core.difficulty import ceiling
+from coevolve.core.difficulty import ENOUGH, ceiling
 from coevolve.core.success import is_success
 from coevolve.stages.signals.kind import Finding, Kind, examples, place
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from coevolve.stages.signals.table import Visit
 
 VISITS = 2  # that are looked back on
-EPISODES = 8  # in them, at least
 
 
 class Unsolved:
@@ -32,7 +31,7 @@ class Unsolved:
         attempts = [visit.attempt for visit in self._last]
         episodes = sum(one.size for one in attempts)
         solved = any(one.successes or is_success(one.score) for one in attempts)
-        if solved or episodes < EPISODES or not self._last[-1].current:
+        if solved or episodes < ENOUGH or not self._last[-1].current:
             return None
         bound = ceiling(episodes)
         evidence = {
@@ -47,6 +46,6 @@ class Unsolved:
 UNSOLVED = Kind(
     "unsolved",
     "It fails this task every time.",
-    f"no success in {EPISODES} or more episodes of the last {VISITS} visits (coevolve's own kind, not the paper's)",
+    f"no success in {ENOUGH} or more episodes of the last {VISITS} visits (coevolve's own kind, not the paper's)",
     of_task=Unsolved,
 )

@@ -9,13 +9,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from coevolve.core.difficulty import SHAPES, Records
+from coevolve.core.difficulty import ENOUGH, SHAPES, Records
 from coevolve.core.params import Mixture, Train
 from coevolve.core.seeding import generator
 from coevolve.core.task import Task
 
 FLOOR = 0.1  # weight of a task from which nothing is learned as it seems: agents change, and every task is seen again
-OFTEN, AGAIN = 8, 0.1  # episodes without a success, and the share of a step's tasks that get more of them
+AGAIN = 0.1  # share of a step's tasks that get more episodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +72,18 @@ CURRICULA = {"even": even, "learnable": learnable}
 
 
 def unsolved(first: Sequence[Task], records: Records, groups: int) -> list[Task]:
-    """Those of a step's ``first`` tasks that are played in ``groups`` groups instead of one: never solved in ``OFTEN`` episodes,
+    """Those of a step's ``first`` tasks that are played in ``groups`` groups instead of one: never solved in ``ENOUGH`` episodes,
     at most a share ``AGAIN`` of them. At a chance of 0.05, 32 episodes hold a success four times in five, 8 one time in three.
     """
     hopeless = [
-        task for task in first if (one := records.get(task.task_id)) and not one.successes and one.attempts >= OFTEN
+        task for task in first if (one := records.get(task.task_id)) and not one.successes and one.attempts >= ENOUGH
     ]
     return [task for task in hopeless[: int(len(first) * AGAIN)] for _ in range(groups - 1)]
 
 
 def mixed(ordered: Sequence[Task], mixture: Mixture, step: Step) -> list[Task]:
     """``ordered``, with the shares of ``mixture`` among the first; where a part has too few tasks, others stand in."""
-    shares = {"seed": mixture.seed, "history": mixture.history, "fresh": mixture.fresh}
-    rooms = _apportioned(shares, min(step.count, len(ordered)))
+    rooms = _apportioned(dict(mixture), min(step.count, len(ordered)))
     chosen, others = [], []
     for task in ordered:
         part = _part(task, step.iteration)

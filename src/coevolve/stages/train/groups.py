@@ -1,12 +1,10 @@
 """Groups worth learning from: played, those of equal rewards dropped, and replaced."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from coevolve.core.records import Attempt, StopReason, Trajectory
-from coevolve.core.success import is_success
+from coevolve.core.records import Attempt, Trajectory
 from coevolve.core.task import Task
 from coevolve.rollout import Episode
 
@@ -28,9 +26,7 @@ class Gathered:
 
 def rewards(group: Group) -> list[float | None]:
     """A reward for each episode; None where the environment failed, which is not the agent's fault."""
-    return [
-        None if one.trajectory.stop_reason is StopReason.ENVIRONMENT_FAILED else one.trajectory.score for one in group
-    ]
+    return [one.trajectory.score if one.trajectory.counts else None for one in group]
 
 
 def teaches(group: Group) -> bool:
@@ -42,12 +38,9 @@ def attempts(trajectories: Iterable[Trajectory]) -> list[Attempt]:
     """What episodes say of their tasks, a step at a time; those that the environment failed say nothing."""
     scores: dict[tuple[str, int, int], list[float]] = {}
     for one in trajectories:
-        if one.stop_reason is not StopReason.ENVIRONMENT_FAILED:
+        if one.counts:
             scores.setdefault((one.task_id, one.iteration, one.step), []).append(one.score)
-    return [
-        Attempt(*place, math.fsum(found) / len(found), len(found), sum(map(is_success, found)))
-        for place, found in scores.items()
-    ]
+    return [Attempt.of(*place, found) for place, found in scores.items()]
 
 
 def gather(
