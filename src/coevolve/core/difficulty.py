@@ -55,6 +55,10 @@ class Record:
         """With further attempts; those so far count ``kept`` of what they did."""
         return Record(self.successes * kept + successes, self.attempts * kept + attempts)
 
+    def after(self, visit: Attempt) -> "Record":
+        """With a later visit of the same task."""
+        return self.then(visit.successes, visit.size, KEPT)
+
     @property
     def chance(self) -> float:
         """(k + 1) / (n + 2): the mean of p after k successes in n attempts, all p being equally likely before (Laplace)."""
@@ -78,7 +82,7 @@ def recorded(records: Records, attempts: Iterable[Attempt]) -> dict[str, Record]
     """``records`` with further ``attempts``, in their order."""
     found = dict(records)
     for one in attempts:
-        found[one.task_id] = found.get(one.task_id, Record()).then(one.successes, one.size, KEPT)
+        found[one.task_id] = found.get(one.task_id, Record()).after(one)
     return found
 
 

@@ -172,6 +172,7 @@ class Signals(Section):
     window: Annotated[int, Field(ge=2)]
     rare_threshold: Annotated[float, Field(ge=0.0, le=100.0)]
     kinds: list[Kind]
+    shape: Shape | None
 
 
 class Explore(Section):

@@ -23,7 +23,7 @@ names = st.lists(st.lists(st.sampled_from("abcd"), max_size=8), max_size=12)
 
 def forgotten(values: Sequence[float], window: int, history: int = 0) -> Finding | None:
     """What forgetting finds in visits with these scores, the first ``history`` of them before the iteration."""
-    rule = Forgetting(Signals(window=window, rare_threshold=2.0, kinds=["forgetting"]))
+    rule = Forgetting(Signals(window=window, rare_threshold=2.0, kinds=["forgetting"], shape=None))
     for step, score in enumerate(values):
         rule.see(Visit(Attempt("task", 0, step, score), step >= history, [f"failed{step}"], [f"passed{step}"]))
     return rule.finding()
@@ -52,7 +52,7 @@ def test_forgetting_by_hand() -> None:
     finding = forgotten([1, 0, 0, 0], 3)
     assert finding is not None
     assert finding.evidence == {"window": 3, "scores": [1, 0, 0], "steps": [[0, 0], [0, 1], [0, 2]], "firings": 2, "visits": 4}  # fmt: skip
-    assert (finding.strength, finding.trajectory_ids) == (1.0, ["failed2", "passed1"])
+    assert (finding.weakness, finding.trajectory_ids) == (1.0, ["failed2", "passed1"])
     assert forgotten([0.5, 0.49], 2) is not None
     assert forgotten([0, 0], 2) is None
     assert forgotten([1, 0], 2, history=2) is None
@@ -60,7 +60,7 @@ def test_forgetting_by_hand() -> None:
 
 def unsolved(groups: Sequence[tuple[int, int]], current: int) -> Finding | None:
     """What unsolved finds in visits of (size, successes), the last ``current`` of them of this iteration."""
-    rule = Unsolved(Signals(window=2, rare_threshold=2.0, kinds=["unsolved"]))
+    rule = Unsolved(Signals(window=2, rare_threshold=2.0, kinds=["unsolved"], shape=None))
     for step, (size, successes) in enumerate(groups):
         attempt = Attempt("task", 0, step, successes / size, size, successes)
         rule.see(Visit(attempt, step >= len(groups) - current, [f"failed{step}"], [f"passed{step}"]))
@@ -76,7 +76,7 @@ def test_unsolved_is_no_success_in_eight_episodes_of_two_visits(groups: list[tup
     if finding is not None:
         assert finding.evidence["episodes"] == episodes
         assert (1 - finding.evidence["bound"]) ** episodes == pytest.approx(0.05)
-        assert finding.strength == 1 - finding.evidence["bound"]
+        assert finding.weakness == 1 - finding.evidence["bound"]
 
 
 def test_unsolved_by_hand() -> None:
@@ -88,7 +88,7 @@ def test_unsolved_by_hand() -> None:
 
 
 def test_a_mean_that_is_a_success_is_one_where_a_history_counts_none() -> None:
-    rule = Unsolved(Signals(window=2, rare_threshold=2.0, kinds=["unsolved"]))
+    rule = Unsolved(Signals(window=2, rare_threshold=2.0, kinds=["unsolved"], shape=None))
     rule.see(Visit(Attempt("task", 0, 0, 0.9), False))
     rule.see(Visit(Attempt("task", 1, 0, 0.0, 8, 0), True))
     assert rule.finding() is None
@@ -100,7 +100,7 @@ def test_boundary_is_both_outcomes_in_one_group(outcomes: list[bool]) -> None:
 
 
 def test_a_boundary_signal_is_as_strong_as_its_latest_visit_fails() -> None:
-    rule = Boundary(Signals(window=2, rare_threshold=2.0, kinds=["boundary"]))
+    rule = Boundary(Signals(window=2, rare_threshold=2.0, kinds=["boundary"], shape=None))
     for step, successes in enumerate((4, 1, 3, 0)):
         rule.see(Visit(Attempt("task", 0, step, successes / 4, 4, successes), True, [f"failed{step}"], ["passed"]))
         finding = rule.finding()
@@ -108,7 +108,7 @@ def test_a_boundary_signal_is_as_strong_as_its_latest_visit_fails() -> None:
             assert finding is None
             continue
         assert finding is not None
-        assert finding.strength == 1.0 - successes / 4
+        assert finding.weakness == 1.0 - successes / 4
     assert finding is not None
     assert finding.trajectory_ids == ["failed2", "passed"]
     assert (finding.evidence["mixed"], finding.evidence["steps"]) == (2, [[0, 1], [0, 2]])

@@ -19,7 +19,7 @@ def boundary(size: int, successes: int) -> bool:
 
 
 class Boundary:
-    """See ``coevolve.stages.signals.kind.TaskRule``. Its strength is the share of failures in the latest visit."""
+    """See ``coevolve.stages.signals.kind.TaskRule``. Its weakness is the share of failures in the latest visit."""
 
     def __init__(self, config: "Signals") -> None:
         self._mixed: deque[Visit] = deque(maxlen=GROUPS)
@@ -45,7 +45,7 @@ class Boundary:
             "visits": self._visits,
             "latest_success": latest,
         }
-        return Finding(evidence, 1.0 - latest, examples(last.failed, last.passed))
+        return Finding(evidence, 1.0 - latest, 1.0, examples(last.failed, last.passed))
 
 
 BOUNDARY = Kind(

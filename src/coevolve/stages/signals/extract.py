@@ -7,6 +7,7 @@ them, so that a rule exists once, at any scale.
 from collections.abc import Iterator
 from itertools import groupby
 
+from coevolve.core.difficulty import SHAPES, Record
 from coevolve.core.hashing import content_hash
 from coevolve.core.params import Signals
 from coevolve.core.records import Signal
@@ -22,27 +23,29 @@ def extract(table: Table, iteration: int, config: Signals) -> Iterator[Signal]:
     """
     kinds = [kind for name, kind in KINDS.items() if name in config.kinds]
     begin = [(kind, kind.of_task) for kind in kinds if kind.of_task]
+    shape = SHAPES[config.shape] if config.shape else None
     for task_id, visits in groupby(table.visits(), key=lambda visit: visit.attempt.task_id):
-        rules = [(kind, rule(config)) for kind, rule in begin]
+        rules, record = [(kind, rule(config)) for kind, rule in begin], Record()
         for visit in visits:
+            record = record.after(visit.attempt)
             for _, rule in rules:
                 rule.see(visit)
         for kind, rule in rules:
             if finding := rule.finding():
-                yield _signal(kind, iteration, task_id, finding)
+                yield _signal(kind, iteration, task_id, finding, finding.strength(record, shape))
     for kind in kinds:
         for finding in kind.of_table(table, config) if kind.of_table else ():
-            yield _signal(kind, iteration, None, finding)
+            yield _signal(kind, iteration, None, finding, finding.strength(Record(), shape))
 
 
-def _signal(kind: Kind, iteration: int, task_id: str | None, finding: Finding) -> Signal:
+def _signal(kind: Kind, iteration: int, task_id: str | None, finding: Finding, strength: float) -> Signal:
     return Signal(
         signal_id=content_hash([kind.name, iteration, task_id, finding.pattern]),
         kind=kind.name,
         iteration=iteration,
         task_id=task_id,
         pattern=finding.pattern,
-        strength=finding.strength,
+        strength=strength,
         evidence=finding.evidence,
         trajectory_ids=finding.trajectory_ids,
     )

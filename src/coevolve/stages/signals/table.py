@@ -24,10 +24,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coevolve.core.difficulty import Record
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import missing, read_jsonl_objects
 from coevolve.core.records import Attempt, StopReason
-from coevolve.core.success import is_success
+from coevolve.core.success import SUCCESS_THRESHOLD, is_success
 from coevolve.core.task import SCHEMA_VERSION
 from coevolve.stages.signals.rare import Pattern
 
@@ -114,6 +115,21 @@ class Table:
         )
         return {tuple(pattern): list(ids) for pattern, ids in rows}
 
+    def records(self, patterns: Sequence[Pattern]) -> dict[Pattern, Record]:
+        """How the episodes that hold each pattern (all of one order) ended."""
+        if not patterns:
+            return {}
+        rows = self._rows(
+            f"""
+            SELECT pattern, count(*) FILTER (score >= {SUCCESS_THRESHOLD}), count(*) FROM (
+                SELECT DISTINCT pattern, episode, score FROM ({_unnested(len(patterns[0]))})
+                WHERE list_contains($patterns, pattern)
+            ) GROUP BY pattern
+            """,
+            {"patterns": [list(pattern) for pattern in patterns]},
+        )
+        return {tuple(pattern): Record(solved, episodes) for pattern, solved, episodes in rows}
+
     def _rows(self, query: str, parameters: dict[str, Any] | None = None) -> Iterator[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:
             cursor.execute(query, parameters)
@@ -158,10 +174,10 @@ def _visit(task_id: str, iteration: int, step: int, rows: list[tuple[Any, ...]])
 
 
 def _unnested(order: int) -> str:
-    """Query of every (trajectory_id, pattern) of ``order`` consecutive names."""
+    """Query of every (trajectory_id, score, episode, pattern) of ``order`` consecutive names; episode is a number of its own."""
     parts = ", ".join(f"names[i + {offset}]" for offset in range(order))
     return (
-        f"SELECT trajectory_id, unnest(list_transform(range(1, len(names) - {order - 2}), lambda i: [{parts}])) "
+        f"SELECT trajectory_id, score, rowid AS episode, unnest(list_transform(range(1, len(names) - {order - 2}), lambda i: [{parts}])) "
         f"AS pattern FROM episodes"
     )
 
