@@ -18,6 +18,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.params import Section, Whole, load_yaml, validated
 from coevolve.core.stage_summary import TASKS
 from coevolve.core.task import Task
+from coevolve.readers.claims import Claim, flaw, judge, table
 from coevolve.stages.report.summary import Number, Summary
 
 ADDED = "tasks added"  # to the first dataset, until the last
@@ -32,7 +33,7 @@ class Study(Section):
     ``against`` are arms that others are compared with.
 
     ``subsets`` cut ``panel`` by tools: a subset holds the tasks whose reference uses one of its tools, and ``other tasks``
-    are those of no subset.
+    are those of no subset. ``claims`` are what the study is to decide, written down before its runs.
     """
 
     question: str
@@ -41,6 +42,7 @@ class Study(Section):
     against: list[str]
     subsets: dict[str, list[str]] = Field(default_factory=dict)
     common: dict[str, Any] = Field(default_factory=dict)
+    claims: list[Claim] = Field(default_factory=list)
     arms: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
 
 
@@ -87,6 +89,8 @@ def load(path: Path) -> Study:
         raise CoevolveError(
             f"{path}: against: {', '.join(unknown)}: no such arm; expected some of: {', '.join(study.arms)}"
         )
+    if wrong := flaw(study.claims, study.arms, BEFORE):
+        raise CoevolveError(f"{path}: {wrong}")
     for name in (path.resolve().parent.name, *study.arms):
         if not NAME.fullmatch(name):
             raise CoevolveError(f"{path}: {name!r} becomes part of an experiment's name; use letters, digits, - and _")
@@ -158,12 +162,17 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(fmean(values), half, len(values))
 
 
+def gains(results: Sequence[Result], arm: str, base: str, panel: str) -> list[float]:
+    """Of the last policy's success, the differences of ``arm`` and ``base`` on the seeds that both have."""
+    last = {(one.arm, one.seed): one.success[panel][-1] for one in results if panel in one.success}
+    last |= {(BEFORE, one.seed): one.success[panel][0] for one in results if one.arm == arm and panel in one.success}
+    return [last[arm, seed] - last[base, seed] for name, seed in last if name == arm and (base, seed) in last]
+
+
 def paired(results: Sequence[Result], arm: str, base: str, panel: str) -> Estimate | None:
-    """Of the last policy's success, the difference of ``arm`` and ``base`` on the seeds that both have."""
-    last = {(one.arm, one.seed): one.success[panel][-1] for one in results}
-    last |= {(BEFORE, one.seed): one.success[panel][0] for one in results if one.arm == arm}
-    seeds = [seed for name, seed in last if name == arm and (base, seed) in last]
-    return estimate([last[arm, seed] - last[base, seed] for seed in seeds]) if seeds else None
+    """The mean of ``gains``; None where no seed has both."""
+    values = gains(results, arm, base, panel)
+    return estimate(values) if values else None
 
 
 def rows(results: Sequence[Result]) -> str:
@@ -199,6 +208,10 @@ def report(study: Study, results: Sequence[Result]) -> str:
         "Success of the last policy, mean over seeds ± half the 95 % interval (Student's t); what is the same in",
     ]
     lines[-1] += " all runs of what they took is in results.csv."
+    if study.claims:
+        tested = [(claim, gains(results, claim.arm, claim.over, claim.panel)) for claim in study.claims]
+        verdicts = judge(tested)
+        lines += table(verdicts, len(tested) - len(verdicts))
     compared = [study.panel, *(name for name in (*study.subsets, OTHERS) if name in panels)]
     for panel in compared:
         lines += _differences(study, results, arms, panel)

@@ -1,0 +1,107 @@
+"""Claims of a study: written down before its runs, judged with one correction for all of them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Annotated
+
+from pydantic import Field
+
+from coevolve.core.params import Section
+
+ERROR = 0.05  # the chance that any claim of a study is said to hold by luck alone
+Share = Annotated[float, Field(ge=-1.0, le=1.0)]
+
+
+class Claim(Section):
+    """That ``arm`` is above ``over`` on ``panel``: by ``mean`` on average, and surely by more than ``clear``.
+
+    Both are shares: 0.05 is 5 points. ``clear: 0`` says that it is better, ``clear: -0.05`` that it is at most 5 points worse.
+    """
+
+    arm: str
+    over: str
+    panel: str
+    mean: Share = 0.0
+    clear: Share = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``mean`` difference with half its interval at the level that is the claim's, and ``p`` corrected. ``missing``: no seeds."""
+
+    claim: Claim
+    seeds: int
+    mean: float
+    half: float
+    p: float
+
+    @property
+    def holds(self) -> bool:
+        return self.p < ERROR and self.mean > self.claim.clear and self.mean >= self.claim.mean
+
+    def __str__(self) -> str:
+        claim = self.claim
+        if self.holds:
+            return "holds"
+        if self.mean < claim.mean:
+            return f"missed by {(claim.mean - self.mean) * 100:.1f} points"
+        return f"not sure: the interval is not clear of {claim.clear * 100:.0f}"
+
+
+def judge(gains: Sequence[tuple[Claim, Sequence[float]]]) -> list[Verdict]:
+    """What became of each claim, from the differences by seed; those of fewer than two seeds are left out.
+
+    The test is Student's t, paired by seed and two-sided, of the difference against ``clear``. p is corrected by Holm (A simple
+    sequentially rejective multiple test procedure, 1979): of m claims the one with the k-th smallest p has it multiplied by
+    m - k + 1, and never less than those before it. Its interval has the confidence 1 - ERROR / (m - k + 1).
+    """
+    from scipy.stats import t
+
+    tested = [(claim, values) for claim, values in gains if len(values) > 1]
+    raw = [_p(values, claim.clear) for claim, values in tested]
+    verdicts: dict[int, Verdict] = {}
+    least = 0.0
+    for rank, index in enumerate(sorted(range(len(raw)), key=raw.__getitem__)):
+        claim, values = tested[index]
+        share = len(raw) - rank
+        least = max(least, min(1.0, raw[index] * share))
+        quantile = float(t.ppf(1.0 - ERROR / share / 2.0, len(values) - 1))
+        half = quantile * stdev(values) / math.sqrt(len(values))
+        verdicts[index] = Verdict(claim, len(values), fmean(values), half, least)
+    return [verdicts[index] for index in range(len(raw))]
+
+
+def _p(values: Sequence[float], against: float) -> float:
+    from scipy.stats import t
+
+    error, gain = stdev(values) / math.sqrt(len(values)), fmean(values) - against
+    if error == 0.0:
+        return 1.0 if gain == 0.0 else 0.0
+    return 2.0 * float(t.sf(abs(gain) / error, len(values) - 1))
+
+
+def table(verdicts: Sequence[Verdict], missing: int) -> list[str]:
+    """Lines of Markdown: a claim a row, then how the correction was made."""
+    lines = ["", "| claim | seeds | difference, points | p | |", "|---|---|---|---|---|"]
+    for one in verdicts:
+        claim = one.claim
+        asked = f"by {claim.mean * 100:.0f} points or more, clear" if claim.mean > 0 else "clear"
+        wanted = f"{claim.arm} over {claim.over} on {claim.panel}: {asked} of {claim.clear * 100:.0f}"
+        gain = f"{one.mean * 100:+.1f} ± {one.half * 100:.1f}"
+        lines.append(f"| {wanted} | {one.seeds} | {gain} | {one.p:.3f} | {one} |")
+    many = f"p and intervals are corrected for {len(verdicts)} claims (Holm); p < {ERROR} is sure."
+    return [*lines, "", many + (f" {missing} more have fewer than two seeds so far." if missing else "")]
+
+
+def flaw(claims: Sequence[Claim], arms: Mapping[str, object], before: str) -> str | None:
+    """What is wrong with claims of a study that has ``arms``, None if nothing is."""
+    for number, claim in enumerate(claims):
+        if claim.arm not in arms:
+            return f"claims.{number}.arm: no arm {claim.arm!r}; expected one of: {', '.join(arms)}"
+        if claim.over not in arms and claim.over != before:
+            return f"claims.{number}.over: no arm {claim.over!r}; expected one of: {', '.join([before, *arms])}"
+        if claim.arm == claim.over:
+            return f"claims.{number}: {claim.arm} is compared with itself"
+    return None
