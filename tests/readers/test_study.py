@@ -57,7 +57,9 @@ def test_every_run_panel_and_policy_has_a_line_and_the_plot_is_the_same_twice() 
     assert len(lines) == 1 + 6 * 2 * 2
     assert lines[1] == "static,0,test,0,0.5,16,100,60,0123abc,static0"
     figures = draw(STUDY, found)
-    assert figures == draw(STUDY, found) and set(figures) == {"curves.svg", "arms.svg"}
+    assert figures == draw(STUDY, found) and set(figures) == {"curves.svg", "arms.svg"}, "no run says its tokens"
+    figures = draw(STUDY, [replace(one, tokens=[0, 1000 + one.seed]) for one in found])
+    assert set(figures) == {"curves.svg", "tokens.svg", "arms.svg"} and ">training tokens<" in figures["tokens.svg"]
     assert all(f">{name}<" in figure for figure in figures.values() for name in STUDY.arms)
 
 

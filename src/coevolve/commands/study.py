@@ -17,8 +17,8 @@ HELP = """
 FOLDER holds study.yaml: seeds, and arms as changes of params.yaml. Each arm and seed is a DVC experiment
 (`<folder>-<arm>-<seed>`), run from the queue in a temporary copy; what two runs share comes from DVC's run cache. Stopped and
 started again, it goes on with the runs that are missing. Results so far are written after every run:
-results.csv, table.md, curves.svg (success by iteration), arms.svg (of the last policy), and results.jsonl, every run whole: with
-that file another machine goes on where this one stopped. Take a line out of it to have its run made again.
+results.csv, table.md, curves.svg (success by iteration), tokens.svg (by tokens generated in training), arms.svg (of the last policy),
+and results.jsonl, every run whole: with that file another machine goes on where this one stopped. Take a line out of it to have its run made again.
 
   coevolve study studies/ablation              # make study
   coevolve study studies/ablation --arms static signals
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.report and any(run not in found for run in wanted):
         _run(args.folder, study, wanted, found, args.jobs)
     _write(args.folder, study, found)
-    written = "; table.md, results.csv, curves.svg, arms.svg" if found else ""
+    written = "; table.md, results.csv, curves.svg, tokens.svg, arms.svg" if found else ""
     done = sum(run in found for run in runs)
     print(f"{args.folder}: {done} of {len(runs)} runs{written}")
     return 0 if done == len(runs) else 1

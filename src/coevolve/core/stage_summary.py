@@ -10,6 +10,7 @@ from coevolve.core.task import SCHEMA_VERSION
 # figures that more than one stage writes, or that readers do more with than show them
 TASKS = "tasks"  # in the dataset of the iteration
 ACCEPTED = "accepted"  # candidates
+TOKENS = "training tokens"  # that the policy generated while it trained
 
 
 @dataclass(frozen=True, slots=True)

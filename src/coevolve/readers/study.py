@@ -16,7 +16,7 @@ from pydantic import Field
 from coevolve.core.charts import highlighted, intervals, svg
 from coevolve.core.errors import CoevolveError
 from coevolve.core.params import Section, Whole, load_yaml, validated
-from coevolve.core.stage_summary import TASKS
+from coevolve.core.stage_summary import TASKS, TOKENS
 from coevolve.core.task import Task
 from coevolve.readers.claims import Claim, flaw, judge, table
 from coevolve.stages.report.summary import Number, Summary
@@ -52,7 +52,7 @@ class Result:
 
     ``figures`` are those of the summary's table and budget, over all iterations; ``costs`` are the budget's names.
     ``code`` is the commit that it ran, ``run`` the hash of its datasets and policies (``run`` of its summary), ``changes`` what
-    its arm was.
+    its arm was. ``tokens`` are what the policy had generated in training before each of its versions.
     """
 
     arm: str
@@ -63,6 +63,7 @@ class Result:
     code: str = ""
     run: str = ""
     changes: Mapping[str, Any] = field(default_factory=dict)
+    tokens: Sequence[Number] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,7 @@ def result(
         code=code,
         run=summary.run,
         changes=changes or {},
+        tokens=[summary.total(TOKENS, before=t) for t in range(summary.last + 1)],
     )
 
 
@@ -259,23 +261,38 @@ def _sentence(arm: str, other: str, panel: str, gain: Estimate) -> str:
 
 
 def draw(study: Study, results: Sequence[Result]) -> dict[str, str]:
-    """Figures by name: success on ``study.panel`` by policy, and of the last policy on every panel; bands over seeds."""
+    """Figures by name: success on ``study.panel`` by policy and by what it generated to learn, and that of the last policy on
+    every panel; bands over seeds."""
     lines, last = [], []
     for arm in study.arms:
         found = [one for one in results if one.arm == arm]
         for panel in found[0].success if found else ():
             curves = [one.success[panel] for one in found]
             points = [
-                {"arm": arm, "policy": t, "panel": panel, **_band([curve[t] for curve in curves])}
+                {
+                    "arm": arm,
+                    "policy": t,
+                    TOKENS: _spent(found, t),
+                    "panel": panel,
+                    **_band([curve[t] for curve in curves]),
+                }
                 for t in range(min(map(len, curves)))
             ]
             last.append({**points[-1], "start": points[0]["success"]})
             lines += points if panel == study.panel else []
     panels = list(results[0].success)
+    title = f"success on {study.panel}"
+    spent = any(row[TOKENS] for row in lines)
     return {
-        "curves.svg": svg(highlighted(lines, f"success on {study.panel}", "arm")),
+        "curves.svg": svg(highlighted(lines, title, "arm")),
+        **({"tokens.svg": svg(highlighted(lines, title, "arm", against=TOKENS))} if spent else {}),
         "arms.svg": svg(intervals(last, "success", "arm", panels)),
     }
+
+
+def _spent(found: Sequence[Result], t: int) -> float:
+    """Mean of the tokens that the policies were trained with before version ``t``; 0 where no run says."""
+    return fmean([one.tokens[t] for one in found if len(one.tokens) > t] or [0])
 
 
 def _band(values: Sequence[float]) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from coevolve.core.stage_summary import StageSummary
+from coevolve.core.stage_summary import TOKENS, StageSummary
 
 
 def summary(t: int, steps: Sequence[Mapping[str, float]], group_size: int) -> StageSummary:
@@ -11,7 +11,7 @@ def summary(t: int, steps: Sequence[Mapping[str, float]], group_size: int) -> St
     costs = {
         "gradient steps": len(steps),
         "training episodes": groups * group_size,
-        "training tokens": int(sum(step["tokens"] for step in steps)),
+        TOKENS: int(sum(step["tokens"] for step in steps)),
     }
     success = {
         "success at the first step": steps[0]["success"] if steps else None,
