@@ -31,8 +31,9 @@ SHARING = {
     "tests/stages/explore/test_endpoint_explorer.py": "tests/pipeline/test_endpoint.py",
     "tests/policies/test_endpoint_policy.py": "tests/endpoint/test_client.py",
     "tests/stages/train/test_grpo.py": "tests/stages/train/test_distributed.py",
+    "tests/environments/test_hostile.py": "tests/environments/test_hosted.py",
 }
-LONG = ("tests/pipeline/test_repro", "tests/pipeline", "tests/stages/train")
+LONG = ("tests/pipeline/test_repro", "tests/pipeline", "tests/stages/train", "tests/environments/test_hosted")
 
 
 @pytest.hookimpl(optionalhook=True)

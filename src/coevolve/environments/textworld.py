@@ -5,6 +5,7 @@ the goal, with its points as partial reward. A task that the loop synthesizes ha
 world end as its reference leaves them (``goal: state`` in its world).
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -246,10 +247,16 @@ def keep(file: Path, text: str) -> None:
 
 
 def kept(fingerprint: str, split: str, generate: Callable[[str], list[Task]]) -> tuple[Task, ...]:
-    """The tasks of a split: made once (a fraction of a second each), then read from the cache."""
+    """The tasks of a split: made once (a fraction of a second each), then read from the cache.
+
+    Of several processes that want them at the same time one makes them, and the others wait for it.
+    """
     file = folder() / f"{fingerprint}-{split}.jsonl"
     if not file.exists():
-        keep(file, "".join(json.dumps(wire.of_task(task)) + "\n" for task in generate(split)))
+        with file.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not file.exists():
+                keep(file, "".join(json.dumps(wire.of_task(task)) + "\n" for task in generate(split)))
     return tuple(wire.to_task(json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines())
 
 

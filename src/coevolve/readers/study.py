@@ -18,7 +18,10 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.params import Section, Whole, load_yaml, validated
 from coevolve.core.stage_summary import TASKS, TOKENS
 from coevolve.core.task import Task
-from coevolve.readers.claims import Claim, flaw, judge, table
+from coevolve.readers.claims import Claim, flaw, judge
+from coevolve.readers.claims import table as claim_table
+from coevolve.readers.effects import Run, crossed, effects
+from coevolve.readers.effects import table as effect_table
 from coevolve.stages.report.summary import Number, Summary
 
 ADDED = "tasks added"  # to the first dataset, until the last
@@ -213,10 +216,13 @@ def report(study: Study, results: Sequence[Result]) -> str:
     if study.claims:
         tested = [(claim, gains(results, claim.arm, claim.over, claim.panel)) for claim in study.claims]
         verdicts = judge(tested)
-        lines += table(verdicts, len(tested) - len(verdicts))
+        lines += claim_table(verdicts, len(tested) - len(verdicts))
     compared = [study.panel, *(name for name in (*study.subsets, OTHERS) if name in panels)]
+    together = crossed({arm: study.arms[arm] for arm in arms})
     for panel in compared:
         lines += _differences(study, results, arms, panel)
+        ended = [Run(study.arms[one.arm], one.seed, one.success[panel][-1]) for one in results if one.arm in together]
+        lines += effect_table(effects(ended), len(ended), panel)
     versions = ", ".join(f"{code} ({count} runs)" for code, count in Counter(one.code for one in results).most_common())
     return "\n".join([*lines, "", f"Code: {versions}. The hash of each run is in results.csv.", ""])
 

@@ -75,20 +75,20 @@ def test_reflection_guides_real_calls_that_become_verified_tasks(
     weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
 ) -> None:
     one, counts = endpoint(*explorer_server, tmp_path / "log.jsonl", temperature=1.0), Counter[str]()
-    found = explored(one, wanted(weak, 24), counts)
-    assert len(found) >= 20
+    found = explored(one, wanted(weak, 12), counts)
+    assert len(found) >= 10
     for exploration in found:
         assert exploration.explorer == "endpoint" and exploration.signal_ids
         assert [version.partition("-")[0] for version in exploration.prompts] == ["reflect", "explore"]
         assert all(call.ok for call in exploration.calls)
     reflections = [exploration.reflection for exploration in found if exploration.reflection]
-    assert len(found) - counts["dropped"] <= len(reflections) and len(reflections) >= 12
+    assert len(found) - counts["dropped"] <= len(reflections) and len(reflections) >= 6
     assert all(one.what_failed and one.where and one.why and one.ideas for one in reflections)
     candidates = written(one, found, 64)
     assert all(one.task.provenance and one.task.provenance.prompt_version for one in candidates)
     judged = verify("miniworld", [json.dumps(asdict(one)) for one in candidates], Library(TASKS, {}, 0.9))
     accepted = [task for verdict, task in judged if verdict.accepted and task]
-    assert len(accepted) >= 5
+    assert len(accepted) >= 3
     assert all(task.turns[0].startswith("please plan a ") for task in accepted)
 
 
@@ -112,7 +112,7 @@ def test_without_signals_it_reflects_on_nothing_and_is_led_by_tools(
 def test_with_every_third_request_broken_nothing_is_lost_and_nothing_paid_twice(
     weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
 ) -> None:
-    asked = wanted(weak, 16)
+    asked = wanted(weak, 8)
     with proxy(explorer_server[0]) as sound:
         whole = explored(endpoint(sound.url, explorer_server[1], tmp_path / "whole.jsonl"), asked)
     with proxy(explorer_server[0], share=0.3, known=sound.replies) as broken:
@@ -120,7 +120,6 @@ def test_with_every_third_request_broken_nothing_is_lost_and_nothing_paid_twice(
         one = endpoint(broken.url, explorer_server[1], tmp_path / "log.jsonl", **careful)
         assert explored(one, asked) == whole
         assert all(broken.faults.values()), broken.faults
-        assert sum(broken.faults.values()) >= 10
         assert one.spend.requests <= 400
         paid = len({json.dumps(line["request"]) for line in one.used()})
         # a greedy request that many explorations share is still one request each: their seeds differ
@@ -134,7 +133,7 @@ def test_with_every_third_request_broken_nothing_is_lost_and_nothing_paid_twice(
 def test_interrupted_and_started_again_it_pays_for_the_rest_alone(
     weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
 ) -> None:
-    asked = wanted(weak, 8)
+    asked = wanted(weak, 5)
     with proxy(explorer_server[0]) as counting:
         one = endpoint(counting.url, explorer_server[1], tmp_path / "log.jsonl")
         explorer = EndpointExplorer(WORLD, one, learn(WORLD, TASKS), PARAMS.explore, PATIENCE, Counter())

@@ -1,0 +1,102 @@
+"""Main effects: what each change did, where the arms of a study combine the same changes in several ways."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Change = tuple[str, str]  # a key of params.yaml, and its value as JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An arm's changes of params.yaml, the seed, and what came of it."""
+
+    changes: Mapping[str, Any]
+    seed: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What ``change`` added to the value of the ``runs`` that had it, with half the 95 % interval."""
+
+    change: Change
+    runs: int
+    mean: float
+    half: float
+
+    @property
+    def sure(self) -> bool:
+        return abs(self.mean) > self.half
+
+
+def crossed(arms: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The arms whose every change some other of them has too: those that can be read together."""
+    made = {arm: _changes(changes) for arm, changes in arms.items()}
+    everywhere = set.intersection(*made.values()) if made else set()
+    found = list(arms)
+    while True:
+        many = {one for arm in found for one in made[arm] if sum(one in made[other] for other in found) > 1}
+        kept = [arm for arm in found if made[arm] <= many | everywhere]
+        if kept == found:
+            return found
+        found = kept
+
+
+def effects(runs: Sequence[Run]) -> list[Effect]:
+    """By least squares, as if changes added up and seeds shifted all alike; empty where there are too few runs to say.
+
+    The model is value = seed + sum of the changes that a run had. Intervals are Student's t of the residuals, so that they hold
+    what the changes do to each other as well.
+    """
+    import numpy as np
+    from scipy.stats import t
+
+    made = [_changes(run.changes) for run in runs]
+    shared = set.intersection(*made) if made else set()
+    names = sorted({one for changes in made for one in changes - shared})
+    seeds = sorted({run.seed for run in runs})
+    design = np.array(
+        [
+            [float(run.seed == seed) for seed in seeds] + [float(name in changes) for name in names]
+            for run, changes in zip(runs, made, strict=True)
+        ]
+    )
+    free = len(runs) - len(seeds) - len(names)
+    if not names or free < 1 or np.linalg.matrix_rank(design) < design.shape[1]:
+        return []
+    values = np.array([run.value for run in runs])
+    solved = np.linalg.solve(design.T @ design, design.T @ values)
+    residual = values - design @ solved
+    errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * float(residual @ residual) / free)
+    quantile = float(t.ppf(0.975, free))
+    return [
+        Effect(name, sum(name in changes for changes in made), float(mean), float(quantile * error))
+        for name, mean, error in zip(names, solved[len(seeds) :], errors[len(seeds) :], strict=True)
+    ]
+
+
+def table(found: Sequence[Effect], runs: int, panel: str) -> list[str]:
+    """Lines of Markdown; none where nothing was found."""
+    if not found:
+        return []
+    lines = [
+        "",
+        f"What each change adds on {panel}, in points, over {runs} runs of arms that combine them (least squares):",
+        "",
+    ]
+    lines += ["| change | runs | adds |", "|---|---|---|"]
+    for one in found:
+        half = f" ± {one.half * 100:.1f}" if math.isfinite(one.half) else ""
+        lines.append(
+            f"| {one.change[0]}: {one.change[1]} | {one.runs} | {one.mean * 100:+.1f}{half}{'*' if one.sure else ''} |"
+        )
+    return lines
+
+
+def _changes(changes: Mapping[str, Any]) -> set[Change]:
+    return {
+        (key, value if isinstance(value, str) else json.dumps(value, sort_keys=True)) for key, value in changes.items()
+    }
