@@ -1,7 +1,9 @@
 """The untracked folder of checkpoints and caches, and folders in it that one process works in at a time."""
 
 import fcntl
-from collections.abc import Iterator
+import os
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -31,3 +33,19 @@ def claim(folder: Path) -> Iterator[Path]:
                 continue
             yield place
             return
+
+
+def once(folder: Path, make: Callable[[Path], object]) -> Path:
+    """``folder``, as ``make`` filled it when it was first asked for: whole or not at all.
+
+    Who asks while another process makes it waits, and takes that one's.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f".{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(prefix=".", dir=folder.parent) as place:
+                whole = Path(place) / "whole"
+                make(whole)
+                os.replace(whole, folder)
+    return folder
