@@ -64,6 +64,33 @@ def test_what_is_sampled_depends_on_the_seed_and_not_on_the_batch() -> None:
     assert [one.trajectory for one in played(1.0)] == [one.trajectory for one in whole]
 
 
+def test_attempts_at_one_task_share_the_first_pass_over_its_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And say what they say without that."""
+    fed: list[int] = []
+    forward = MODEL.forward
+
+    def counted(*arguments: object, **named: torch.Tensor) -> object:
+        fed.append(named["input_ids"].shape[0])
+        return forward(*arguments, **named)
+
+    def attempts() -> list[Episode]:
+        tasks = [task for task in WORLD.tasks("validation")[:3] for _ in range(4)]
+        fed.clear()
+        policy = TransformersPolicy(MODEL, TOKENIZER, 1.0)
+        return rollout(policy, WORLD, [RolloutRequest(task, seed) for seed, task in enumerate(tasks)], LIMITS)
+
+    monkeypatch.setattr(MODEL, "forward", counted)
+    shared = attempts()
+    assert fed[0] == 3 and set(fed[1:4]) == {12}
+    monkeypatch.setattr(TransformersPolicy, "_begun", lambda self, fed: self._forward(*self._padded(fed)))
+    apart = attempts()
+    assert fed[0] == 12
+    assert [one.trajectory for one in shared] == [one.trajectory for one in apart]
+    for one, other in zip(shared, apart, strict=True):
+        for reply, twin in zip(one.replies, other.replies, strict=True):
+            assert reply.logprobs == pytest.approx(twin.logprobs, abs=1e-5)
+
+
 def test_budget_and_context_end_an_episode() -> None:
     episodes = played(1.0, limits=Limits(8, 40, 64, 60.0))
     assert {one.trajectory.stop_reason for one in episodes} <= {StopReason.MAX_TOKENS, StopReason.DONE}

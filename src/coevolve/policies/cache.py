@@ -46,6 +46,11 @@ class GrowingLayer(DynamicLayer):  # type: ignore[misc]
             index = columns[:, None, :, None].expand(-1, kept.shape[1], -1, kept.shape[3])
             setattr(self, name, kept.gather(2, index))
 
+    def repeat(self, rows: torch.Tensor) -> None:
+        """Make of the rows these, any of them as often as it is named."""
+        self._buffers = None
+        self.keys, self.values = self.keys[rows], self.values[rows]
+
 
 def growing_cache() -> Any:
     """An empty cache of such layers."""

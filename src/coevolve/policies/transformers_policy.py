@@ -139,12 +139,24 @@ class TransformersPolicy:
             return [Reply("", prompt_ids=prompt, truncated=True) for prompt in prompts]
         # a row without room is fed one token only, so that nothing exceeds the model's positions
         fed = [ids if space else ids[:1] for ids, space in zip(fed, room, strict=True)]
-        logits = self._forward(*self._padded(fed))
+        logits = self._begun(fed) if first else self._forward(*self._padded(fed))
         tokens, logprobs = self._decode(logits, room, conversations)
         return [
             self._reply(one, prompt, ids, values)
             for one, prompt, ids, values in zip(conversations, prompts, tokens, logprobs, strict=True)
         ]
+
+    def _begun(self, fed: list[list[int]]) -> torch.Tensor:
+        """Feed first prompts, each once: attempts at the same task begin with the same one."""
+        place = {prompt: row for row, prompt in enumerate(dict.fromkeys(map(tuple, fed)))}
+        rows = torch.tensor([place[tuple(ids)] for ids in fed])
+        self._held = self._held[: len(place)]
+        logits = self._forward(*self._padded([list(prompt) for prompt in place]))
+        if len(place) < len(fed):
+            self._held = self._held[rows]
+            for layer in self._cache.layers:
+                layer.repeat(rows.to(self.model.device))
+        return logits[rows.to(logits.device)]
 
     def _keep(self, keys: list[int]) -> None:
         """Drop the cache's other rows, and close the holes of those that stay: tokens to the right, in order."""
