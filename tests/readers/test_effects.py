@@ -26,13 +26,13 @@ GRID = {
 def test_what_adds_up_is_found_again(adds: tuple[int, int, int], starts: list[int]) -> None:
     worth = dict(
         zip(
-            (("explore.guidance", "random"), ("explore.guidance", "adaptive"), ("train.keep_base", "0.2")),
+            ("explore.guidance: random", "explore.guidance: adaptive", "train.keep_base: 0.2"),
             adds,
             strict=True,
         )
     )
     runs = [
-        Run(changes, seed, start + sum(worth[key, str(value)] for key, value in changes.items()))
+        Run(changes, seed, start + sum(worth[f"{key}: {value}"] for key, value in changes.items()))
         for changes in GRID.values()
         for seed, start in enumerate(starts)
     ]
@@ -40,7 +40,7 @@ def test_what_adds_up_is_found_again(adds: tuple[int, int, int], starts: list[in
     assert found.keys() == worth.keys()
     assert {change: one.mean for change, one in found.items()} == pytest.approx(worth, abs=1e-9)
     assert all(one.half == pytest.approx(0.0, abs=1e-6) for one in found.values())
-    assert found["train.keep_base", "0.2"].runs == 3 * len(starts)
+    assert found["train.keep_base: 0.2"].runs == 3 * len(starts)
 
 
 def test_of_one_change_and_one_seed_it_is_students_two_samples() -> None:
@@ -58,6 +58,14 @@ def test_what_changes_do_to_each_other_makes_them_unsure() -> None:
         for a, b in itertools.product((0, 1), repeat=2)
     ]
     assert all(not one.sure for one in effects(both))
+
+
+def test_changes_that_no_run_tells_apart_are_one() -> None:
+    pair = {"explore.explorations": 9, "verify.select": {"keep": 3}}
+    runs = [Run({**pair} if has else {}, seed, float(has) + seed) for has in (0, 1) for seed in (0, 1)]
+    (one,) = effects(runs)
+    assert one.change == 'explore.explorations: 9, verify.select: {"keep": 3}'
+    assert (one.runs, one.mean) == (2, pytest.approx(1.0))
 
 
 @pytest.mark.parametrize(

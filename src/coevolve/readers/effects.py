@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Change = tuple[str, str]  # a key of params.yaml, and its value as JSON
-
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -20,9 +18,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What ``change`` added to the value of the ``runs`` that had it, with half the 95 % interval."""
+    """What ``change`` added to the value of the ``runs`` that had it, with half the 95 % interval.
 
-    change: Change
+    It names keys of params.yaml with their values, more than one where no run tells them apart.
+    """
+
+    change: str
     runs: int
     mean: float
     half: float
@@ -56,16 +57,18 @@ def effects(runs: Sequence[Run]) -> list[Effect]:
 
     made = [_changes(run.changes) for run in runs]
     shared = set.intersection(*made) if made else set()
-    names = sorted({one for changes in made for one in changes - shared})
+    where: dict[tuple[bool, ...], list[str]] = {}
+    for one in sorted({one for changes in made for one in changes - shared}):
+        where.setdefault(tuple(one in changes for changes in made), []).append(one)
     seeds = sorted({run.seed for run in runs})
     design = np.array(
         [
-            [float(run.seed == seed) for seed in seeds] + [float(name in changes) for name in names]
-            for run, changes in zip(runs, made, strict=True)
+            [float(run.seed == seed) for seed in seeds] + [float(had[row]) for had in where]
+            for row, run in enumerate(runs)
         ]
     )
-    free = len(runs) - len(seeds) - len(names)
-    if not names or free < 1 or np.linalg.matrix_rank(design) < design.shape[1]:
+    free = len(runs) - len(seeds) - len(where)
+    if not where or free < 1 or np.linalg.matrix_rank(design) < design.shape[1]:
         return []
     values = np.array([run.value for run in runs])
     solved = np.linalg.solve(design.T @ design, design.T @ values)
@@ -73,8 +76,8 @@ def effects(runs: Sequence[Run]) -> list[Effect]:
     errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * float(residual @ residual) / free)
     quantile = float(t.ppf(0.975, free))
     return [
-        Effect(name, sum(name in changes for changes in made), float(mean), float(quantile * error))
-        for name, mean, error in zip(names, solved[len(seeds) :], errors[len(seeds) :], strict=True)
+        Effect(", ".join(names), sum(had), float(mean), float(quantile * error))
+        for (had, names), mean, error in zip(where.items(), solved[len(seeds) :], errors[len(seeds) :], strict=True)
     ]
 
 
@@ -90,13 +93,13 @@ def table(found: Sequence[Effect], runs: int, panel: str) -> list[str]:
     lines += ["| change | runs | adds |", "|---|---|---|"]
     for one in found:
         half = f" ± {one.half * 100:.1f}" if math.isfinite(one.half) else ""
-        lines.append(
-            f"| {one.change[0]}: {one.change[1]} | {one.runs} | {one.mean * 100:+.1f}{half}{'*' if one.sure else ''} |"
-        )
+        lines.append(f"| {one.change} | {one.runs} | {one.mean * 100:+.1f}{half}{'*' if one.sure else ''} |")
     return lines
 
 
-def _changes(changes: Mapping[str, Any]) -> set[Change]:
-    return {
-        (key, value if isinstance(value, str) else json.dumps(value, sort_keys=True)) for key, value in changes.items()
+def _changes(changes: Mapping[str, Any]) -> set[str]:
+    """Each as it is named, a key with its value."""
+    texts = {
+        key: value if isinstance(value, str) else json.dumps(value, sort_keys=True) for key, value in changes.items()
     }
+    return {f"{key}: {text}" for key, text in texts.items()}
