@@ -31,6 +31,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(f"MLflow: http://127.0.0.1:{args.port}/{path} (Ctrl-C ends it)", flush=True)
     # the store may hold a password, which a command line would show to all who list processes
-    environment = {**os.environ, "MLFLOW_BACKEND_STORE_URI": store}
-    command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(args.port)]
+    # one process is enough for one person; MLflow's job runners, five more, are for what runs in its server
+    jobs = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    environment = {**jobs, **os.environ, "MLFLOW_BACKEND_STORE_URI": store}
+    command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(args.port), "--workers", "1"]
     os.execve(sys.executable, command, environment)
