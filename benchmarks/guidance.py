@@ -25,14 +25,14 @@ from coevolve.core.difficulty import variance
 from coevolve.core.io import read_tasks
 from coevolve.core.params import Params, Select, load
 from coevolve.core.paths import Paths
-from coevolve.core.records import Trajectory
+from coevolve.core.records import Signal, Trajectory
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.policies.loading import open_policy
-from coevolve.readers.study import estimate
+from coevolve.readers.estimates import estimate
 from coevolve.rollout import Limits
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
@@ -41,14 +41,16 @@ from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
-from coevolve.stages.verify.judge import Judged, verify
+from coevolve.stages.verify.judge import accepted, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_rates, with_pass_rate
 from coevolve.stages.verify.select import select
 
 USES = 3  # of a tool, from which it counts as reached
-KINDS = ("forgetting", "boundary", "rare")
-SELECT = Select(shape="variance", keep=128, variety=0.25)
+SELECTED = {  # of three times as many
+    "synthesize": {"count": 384},
+    "verify": {"pass_rate_samples": 4, "select": Select(shape="variance", keep=128, variety=0.25)},
+}
 ARMS: dict[str, dict[str, dict[str, Any]]] = {
     "random": {"explore": {"guidance": "random"}},
     "coverage": {"explore": {"guidance": "coverage"}},
@@ -56,17 +58,9 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
     "signals by variance": {"explore": {"guidance": "signals"}, "signals": {"shape": "variance"}},
     "signals by hard": {"explore": {"guidance": "signals"}, "signals": {"shape": "hard"}},
     "adaptive by variance": {"explore": {"guidance": "adaptive"}, "signals": {"shape": "variance"}},
-    "random, selected": {
-        "explore": {"guidance": "random", "explorations": 768},
-        "synthesize": {"count": 384},
-        "verify": {"pass_rate_samples": 4, "select": SELECT},
-    },
-    "signals, selected": {
-        "explore": {"guidance": "signals", "explorations": 768},
-        "synthesize": {"count": 384},
-        "verify": {"pass_rate_samples": 4, "select": SELECT},
-    },
     "adaptive by hard": {"explore": {"guidance": "adaptive", "shape": "hard"}, "signals": {"shape": "hard"}},
+    "random, selected": {"explore": {"guidance": "random", "explorations": 768}, **SELECTED},
+    "signals, selected": {"explore": {"guidance": "signals", "explorations": 768}, **SELECTED},
 }
 
 
@@ -74,32 +68,26 @@ def found(
     params: Params,
     environment: Environment,
     tasks: Sequence[Task],
+    panels: Mapping[str, Sequence[Task]],
     trajectories: Sequence[Trajectory],
+    signals: Sequence[Signal],
     t: int,
     seed: int,
     rated: Callable[[Sequence[Task], int, int], dict[str, float]],
 ) -> list[Task]:
     """What one guidance gets accepted: at most ``synthesize.count`` candidates, in the pipeline's order."""
-    history = Paths.attempts(t)
-    with open_table(Paths.trajectories(t), history if history.exists() else None) as table:
-        signals = list(extract(table, t, params.signals))
     wanted = requests(environment, tasks, trajectories, signals, params.explore, t, seed)
     explorer = ScriptedExplorer(environment, learn(environment, tasks), params.explore)
     explorations = explore(explorer, wanted, lambda count: None)
     writer = ScriptedSynthesizer(environment, tasks, seed)
     candidates = synthesize(writer, explorations, params.synthesize.count, lambda count: None)
-    panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
     library = Library(tasks, panels, params.verify.near_duplicate)
     judged = verify(params.environment, [json.dumps(asdict(one)) for one in candidates], library)
     if config := params.verify.select:
         samples = params.verify.pass_rate_samples
-        rates = rated(_accepted(judged), samples, -1 - seed)  # by other episodes than it is measured by
+        rates = rated(accepted(judged), samples, -1 - seed)  # by other episodes than it is measured by
         judged = select([with_pass_rate(verdict, task, rates) for verdict, task in judged], config, samples)
-    return _accepted(judged)
-
-
-def _accepted(judged: Sequence[Judged]) -> list[Task]:
-    return [task for verdict, task in judged if verdict.accepted and task is not None]
+    return accepted(judged)
 
 
 def measured(tasks: Sequence[Task], rates: Mapping[str, float], samples: int) -> dict[str, float]:
@@ -129,6 +117,8 @@ def main() -> None:
     os.chdir(args.run)
     environment, t = make(base.environment), args.iteration
     tasks, trajectories = read_tasks(Paths.tasks(t), base.environment), read_trajectories(Paths.trajectories(t))
+    panels = {name: read_tasks(Paths.panel(name), base.environment) for name in environment.panels}
+    history = Paths.attempts(t) if Paths.attempts(t).exists() else None
     policy = open_policy(Paths.policy(t + 1), base.policy, base.train.temperature)
     print(
         f"{len(tasks)} tasks, {len(trajectories)} episodes of iteration {t}; {args.samples} episodes a task by policy {t + 1}"
@@ -140,10 +130,12 @@ def main() -> None:
     for arm in args.arms:
         changes = {name: getattr(base, name).model_copy(update=update) for name, update in ARMS[arm].items()}
         params = base.model_copy(update=changes)
+        with open_table(Paths.trajectories(t), history) as table:
+            signals = list(extract(table, t, params.signals))
         rows = []
         for seed in range(args.seeds):
-            accepted = found(params, environment, tasks, trajectories, t, seed, rated)
-            rows.append(measured(accepted, rated(accepted, args.samples, seed), args.samples))
+            made = found(params, environment, tasks, panels, trajectories, signals, t, seed, rated)
+            rows.append(measured(made, rated(made, args.samples, seed), args.samples))
         figures = "  ".join(f"{name} {estimate([row[name] for row in rows])}" for name in rows[0])
         print(f"{arm:20}  {figures}", flush=True)
 

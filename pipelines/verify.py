@@ -13,7 +13,7 @@ from coevolve.core.stage_summary import write_summary
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies.loading import open_policy
 from coevolve.rollout import Limits
-from coevolve.stages.verify.judge import read_lines, summary, verify
+from coevolve.stages.verify.judge import accepted, read_lines, summary, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_rates, with_pass_rate
 from coevolve.stages.verify.select import select
@@ -35,20 +35,20 @@ def main(params: Params, t: int) -> None:
             enabled=config.enabled,
             progress=progress.update,
         )
-    accepted = [task for verdict, task in judged if verdict.accepted and task is not None]
+    passed = accepted(judged)
     rates: dict[str, float] = {}
-    if accepted and config.pass_rate_samples:
+    if passed and config.pass_rate_samples:
         policy = open_policy(Paths.policy(t + 1), params.policy, params.train.temperature)
         limits = Limits.of(params.policy)
-        with bar(len(accepted) * config.pass_rate_samples, f"pass rates {t}", "episodes") as progress:
+        with bar(len(passed) * config.pass_rate_samples, f"pass rates {t}", "episodes") as progress:
             rates = pass_rates(
-                policy, environment, accepted, limits, config.pass_rate_samples, params.seed, progress.update
+                policy, environment, passed, limits, config.pass_rate_samples, params.seed, progress.update
             )
     judged = [with_pass_rate(verdict, task, rates) for verdict, task in judged]
     if config.select is not None:
         judged = select(judged, config.select, config.pass_rate_samples)
     write_jsonl(Paths.verified(t) / "verdicts.jsonl", (verdict for verdict, _ in judged))
-    write_jsonl(Paths.verified(t) / "accepted.jsonl", (task for verdict, task in judged if verdict.accepted))
+    write_jsonl(Paths.verified(t) / "accepted.jsonl", accepted(judged))
     write_summary(summary(t, [verdict for verdict, _ in judged], config.pass_rate_samples))
     kept = sum(verdict.accepted for verdict, _ in judged)
     print(f"{Paths.verified(t)}: {kept} of {len(lines)} candidates accepted")

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
 from coevolve.core.errors import CoevolveError
-from coevolve.readers.claims import ERROR, Claim, judge
+from coevolve.readers.claims import Claim, judge
+from coevolve.readers.estimates import ERROR
 from coevolve.readers.study import load, report
 from tests.readers.test_study import STUDY, results
 
@@ -28,7 +29,9 @@ def test_by_hand() -> None:
     assert [one.p for one in found] == pytest.approx([raw[2], raw[1] * 2, raw[0] * 3])
     assert [one.holds for one in found] == [False, False, True]
     # t of three degrees of freedom at 1 - 0.05/3/2, from tables
-    assert found[2].half == pytest.approx(4.8567 * math.sqrt(sum((x - 0.0875) ** 2 for x in sure) / 3) / 2, rel=1e-4)
+    assert found[2].gain.half == pytest.approx(
+        4.8567 * math.sqrt(sum((x - 0.0875) ** 2 for x in sure) / 3) / 2, rel=1e-4
+    )
 
 
 @given(st.lists(differences, min_size=1, max_size=6))
@@ -44,7 +47,7 @@ def test_more_claims_are_never_surer_and_order_does_not_matter(values: list[list
 @given(differences, st.sampled_from([0.0, 0.05, -0.05]))
 def test_a_claim_that_holds_has_its_interval_clear(values: list[float], clear: float) -> None:
     (one,) = judge([(claim(clear=clear, mean=-1.0), values)])
-    assert one.holds == (one.mean - one.half > clear and one.p < ERROR) or one.half == 0.0
+    assert one.holds == (one.gain.mean - one.gain.half > clear and one.p < ERROR) or one.gain.half == 0.0
 
 
 def test_a_mean_that_is_too_small_is_a_miss_however_sure() -> None:

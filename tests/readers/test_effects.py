@@ -38,9 +38,9 @@ def test_what_adds_up_is_found_again(adds: tuple[int, int, int], starts: list[in
     ]
     found = {one.change: one for one in effects(runs)}
     assert found.keys() == worth.keys()
-    assert {change: one.mean for change, one in found.items()} == pytest.approx(worth, abs=1e-9)
-    assert all(one.half == pytest.approx(0.0, abs=1e-6) for one in found.values())
-    assert found["train.keep_base: 0.2"].runs == 3 * len(starts)
+    assert {change: one.gain.mean for change, one in found.items()} == pytest.approx(worth, abs=1e-9)
+    assert all(one.gain.half == pytest.approx(0.0, abs=1e-6) for one in found.values())
+    assert found["train.keep_base: 0.2"].gain.count == 3 * len(starts)
 
 
 def test_of_one_change_and_one_seed_it_is_students_two_samples() -> None:
@@ -49,7 +49,7 @@ def test_of_one_change_and_one_seed_it_is_students_two_samples() -> None:
     runs = [Run({}, 0, value) for value in without] + [Run({"a.b": 1}, 0, value) for value in having]
     (found,) = effects(runs)
     low, high = ttest_ind(having, without).confidence_interval(0.95)
-    assert (found.mean - found.half, found.mean + found.half) == pytest.approx((low, high))
+    assert (found.gain.mean - found.gain.half, found.gain.mean + found.gain.half) == pytest.approx((low, high))
 
 
 def test_what_changes_do_to_each_other_makes_them_unsure() -> None:
@@ -57,7 +57,7 @@ def test_what_changes_do_to_each_other_makes_them_unsure() -> None:
         Run({**({"a": 1} if a else {}), **({"b": 1} if b else {})}, 0, float(a and b))
         for a, b in itertools.product((0, 1), repeat=2)
     ]
-    assert all(not one.sure for one in effects(both))
+    assert all(not one.gain.sure for one in effects(both))
 
 
 def test_changes_that_no_run_tells_apart_are_one() -> None:
@@ -65,7 +65,7 @@ def test_changes_that_no_run_tells_apart_are_one() -> None:
     runs = [Run({**pair} if has else {}, seed, float(has) + seed) for has in (0, 1) for seed in (0, 1)]
     (one,) = effects(runs)
     assert one.change == 'explore.explorations: 9, verify.select: {"keep": 3}'
-    assert (one.runs, one.mean) == (2, pytest.approx(1.0))
+    assert (one.gain.count, one.gain.mean) == (2, pytest.approx(1.0))
 
 
 @pytest.mark.parametrize(

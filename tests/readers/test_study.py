@@ -8,7 +8,8 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Task, ToolCall
-from coevolve.readers.study import Result, Study, cut, draw, estimate, load, paired, report, rows
+from coevolve.readers.estimates import estimate
+from coevolve.readers.study import Result, Study, cut, draw, load, paired, report, rows
 from tests import ROOT
 
 STUDY = Study(question="Why?", seeds=[0, 1, 2], panel="test", against=["static"], arms={"static": {}, "signals": {}})
@@ -36,7 +37,7 @@ def test_an_interval_is_students() -> None:
 def test_differences_are_paired_by_seed() -> None:
     found = [*results([0.1, 0.12, 0.11]), run("signals", 9, 0.0)]  # seed 9 has no partner
     gain = paired(found, "signals", "static", "test")
-    assert gain and gain.seeds == 3 and gain.mean == pytest.approx(0.11) and gain.sure
+    assert gain and gain.count == 3 and gain.mean == pytest.approx(0.11) and gain.sure
     assert paired(found, "signals", "random", "test") is None
 
 

@@ -36,7 +36,7 @@ def claim(folder: Path) -> Iterator[Path]:
 
 
 def once(folder: Path, make: Callable[[Path], object]) -> Path:
-    """``folder``, as ``make`` filled it when it was first asked for: whole or not at all.
+    """``folder`` (or a file), as ``make`` made it when it was first asked for: whole or not at all.
 
     Who asks while another process makes it waits, and takes that one's.
     """

@@ -5,7 +5,6 @@ the goal, with its points as partial reward. A task that the loop synthesizes ha
 world end as its reference leaves them (``goal: state`` in its world).
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -18,6 +17,7 @@ from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
+from coevolve.core.scratch import once
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment, Session, check_owner
@@ -253,11 +253,12 @@ def kept(fingerprint: str, split: str, generate: Callable[[str], list[Task]]) ->
     """
     file = folder() / f"{fingerprint}-{split}.jsonl"
     if not file.exists():
-        with file.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not file.exists():
-                keep(file, "".join(json.dumps(wire.of_task(task)) + "\n" for task in generate(split)))
+        once(file, lambda whole: whole.write_text(_lines(generate(split)), encoding="utf-8"))
     return tuple(wire.to_task(json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines())
+
+
+def _lines(tasks: Sequence[Task]) -> str:
+    return "".join(json.dumps(wire.of_task(task)) + "\n" for task in tasks)
 
 
 def _generated(split: str) -> list[Task]:

@@ -38,18 +38,14 @@ class GrowingLayer(DynamicLayer):  # type: ignore[misc]
             new[:, :, :held] = old
         return new
 
-    def select(self, rows: torch.Tensor, columns: torch.Tensor) -> None:
-        """Keep these rows, and of each of them these columns (rows × kept), in this order."""
+    def select(self, rows: torch.Tensor, columns: torch.Tensor | None = None) -> None:
+        """Keep these rows, each as often as it is named, and of each these columns (rows × kept) or all, in this order."""
         self._buffers = None
         for name in ("keys", "values"):
             kept = getattr(self, name)[rows]
-            index = columns[:, None, :, None].expand(-1, kept.shape[1], -1, kept.shape[3])
-            setattr(self, name, kept.gather(2, index))
-
-    def repeat(self, rows: torch.Tensor) -> None:
-        """Make of the rows these, any of them as often as it is named."""
-        self._buffers = None
-        self.keys, self.values = self.keys[rows], self.values[rows]
+            if columns is not None:
+                kept = kept.gather(2, columns[:, None, :, None].expand(-1, kept.shape[1], -1, kept.shape[3]))
+            setattr(self, name, kept)
 
 
 def growing_cache() -> Any:

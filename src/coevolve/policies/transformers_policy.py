@@ -155,7 +155,7 @@ class TransformersPolicy:
         if len(place) < len(fed):
             self._held = self._held[rows]
             for layer in self._cache.layers:
-                layer.repeat(rows.to(self.model.device))
+                layer.select(rows.to(self.model.device))
         return logits[rows.to(logits.device)]
 
     def _keep(self, keys: list[int]) -> None:

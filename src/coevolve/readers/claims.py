@@ -9,15 +9,15 @@ from typing import Annotated
 from pydantic import Field
 
 from coevolve.core.params import Section
+from coevolve.readers.estimates import ERROR, Estimate, estimate
 
-ERROR = 0.05  # the chance that any claim of a study is said to hold by luck alone
 Share = Annotated[float, Field(ge=-1.0, le=1.0)]
 
 
 class Claim(Section):
     """That ``arm`` is above ``over`` on ``panel``: by ``mean`` on average, and surely by more than ``clear``.
 
-    Both are shares: 0.05 is 5 points. ``clear: 0`` says that it is better, ``clear: -0.05`` that it is at most 5 points worse.
+    Both are shares: 0.05 is 5 points. 0 and 0 say that it is better, -0.05 and -0.05 that it is at most 5 points worse.
     """
 
     arm: str
@@ -29,24 +29,22 @@ class Claim(Section):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``mean`` difference with half its interval at the level that is the claim's, and ``p`` corrected. ``missing``: no seeds."""
+    """The ``gain`` by seed, its interval at the level that is the claim's, and ``p`` corrected."""
 
     claim: Claim
-    seeds: int
-    mean: float
-    half: float
+    gain: Estimate
     p: float
 
     @property
     def holds(self) -> bool:
-        return self.p < ERROR and self.mean > self.claim.clear and self.mean >= self.claim.mean
+        return self.p < ERROR and self.gain.mean > self.claim.clear and self.gain.mean >= self.claim.mean
 
     def __str__(self) -> str:
         claim = self.claim
         if self.holds:
             return "holds"
-        if self.mean < claim.mean:
-            return f"missed by {(claim.mean - self.mean) * 100:.1f} points"
+        if self.gain.mean < claim.mean:
+            return f"missed by {(claim.mean - self.gain.mean) * 100:.1f} points"
         return f"not sure: the interval is not clear of {claim.clear * 100:.0f}"
 
 
@@ -57,8 +55,6 @@ def judge(gains: Sequence[tuple[Claim, Sequence[float]]]) -> list[Verdict]:
     sequentially rejective multiple test procedure, 1979): of m claims the one with the k-th smallest p has it multiplied by
     m - k + 1, and never less than those before it. Its interval has the confidence 1 - ERROR / (m - k + 1).
     """
-    from scipy.stats import t
-
     tested = [(claim, values) for claim, values in gains if len(values) > 1]
     raw = [_p(values, claim.clear) for claim, values in tested]
     verdicts: dict[int, Verdict] = {}
@@ -67,9 +63,7 @@ def judge(gains: Sequence[tuple[Claim, Sequence[float]]]) -> list[Verdict]:
         claim, values = tested[index]
         share = len(raw) - rank
         least = max(least, min(1.0, raw[index] * share))
-        quantile = float(t.ppf(1.0 - ERROR / share / 2.0, len(values) - 1))
-        half = quantile * stdev(values) / math.sqrt(len(values))
-        verdicts[index] = Verdict(claim, len(values), fmean(values), half, least)
+        verdicts[index] = Verdict(claim, estimate(values, ERROR / share), least)
     return [verdicts[index] for index in range(len(raw))]
 
 
@@ -87,10 +81,9 @@ def table(verdicts: Sequence[Verdict], missing: int) -> list[str]:
     lines = ["", "| claim | seeds | difference, points | p | |", "|---|---|---|---|---|"]
     for one in verdicts:
         claim = one.claim
-        asked = f"by {claim.mean * 100:.0f} points or more, clear" if claim.mean > 0 else "clear"
-        wanted = f"{claim.arm} over {claim.over} on {claim.panel}: {asked} of {claim.clear * 100:.0f}"
-        gain = f"{one.mean * 100:+.1f} ± {one.half * 100:.1f}"
-        lines.append(f"| {wanted} | {one.seeds} | {gain} | {one.p:.3f} | {one} |")
+        asked = f"by {claim.mean * 100:.0f} points or more, clear of {claim.clear * 100:.0f}"
+        wanted = f"{claim.arm} over {claim.over} on {claim.panel}: {asked}"
+        lines.append(f"| {wanted} | {one.gain.count} | {one.gain.points} | {one.p:.3f} | {one} |")
     many = f"p and intervals are corrected for {len(verdicts)} claims (Holm); p < {ERROR} is sure."
     return [*lines, "", many + (f" {missing} more have fewer than two seeds so far." if missing else "")]
 

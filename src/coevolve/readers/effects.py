@@ -1,10 +1,11 @@
 """Main effects: what each change did, where the arms of a study combine the same changes in several ways."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from coevolve.readers.estimates import ERROR, Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,19 +19,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What ``change`` added to the value of the ``runs`` that had it, with half the 95 % interval.
+    """What ``change`` added to the value of the runs that had it.
 
     It names keys of params.yaml with their values, more than one where no run tells them apart.
     """
 
     change: str
-    runs: int
-    mean: float
-    half: float
-
-    @property
-    def sure(self) -> bool:
-        return abs(self.mean) > self.half
+    gain: Estimate
 
 
 def crossed(arms: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -74,9 +69,9 @@ def effects(runs: Sequence[Run]) -> list[Effect]:
     solved = np.linalg.solve(design.T @ design, design.T @ values)
     residual = values - design @ solved
     errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * float(residual @ residual) / free)
-    quantile = float(t.ppf(0.975, free))
+    quantile = float(t.ppf(1.0 - ERROR / 2.0, free))
     return [
-        Effect(", ".join(names), sum(had), float(mean), float(quantile * error))
+        Effect(", ".join(names), Estimate(float(mean), float(quantile * error), sum(had)))
         for (had, names), mean, error in zip(where.items(), solved[len(seeds) :], errors[len(seeds) :], strict=True)
     ]
 
@@ -92,8 +87,7 @@ def table(found: Sequence[Effect], runs: int, panel: str) -> list[str]:
     ]
     lines += ["| change | runs | adds |", "|---|---|---|"]
     for one in found:
-        half = f" ± {one.half * 100:.1f}" if math.isfinite(one.half) else ""
-        lines.append(f"| {one.change} | {one.runs} | {one.mean * 100:+.1f}{half}{'*' if one.sure else ''} |")
+        lines.append(f"| {one.change} | {one.gain.count} | {one.gain.points}{'*' if one.gain.sure else ''} |")
     return lines
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -22,6 +22,7 @@ from coevolve.readers.claims import Claim, flaw, judge
 from coevolve.readers.claims import table as claim_table
 from coevolve.readers.effects import Run, crossed, effects
 from coevolve.readers.effects import table as effect_table
+from coevolve.readers.estimates import Estimate, estimate
 from coevolve.stages.report.summary import Number, Summary
 
 ADDED = "tasks added"  # to the first dataset, until the last
@@ -67,22 +68,6 @@ class Result:
     run: str = ""
     changes: Mapping[str, Any] = field(default_factory=dict)
     tokens: Sequence[Number] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A mean over seeds with its 95 % interval (Student's t); the interval is infinite for one seed."""
-
-    mean: float
-    half: float
-    seeds: int
-
-    @property
-    def sure(self) -> bool:
-        return abs(self.mean) > self.half
-
-    def __str__(self) -> str:
-        return f"{self.mean:.3f} ± {self.half:.3f}" if math.isfinite(self.half) else f"{self.mean:.3f}"
 
 
 def load(path: Path) -> Study:
@@ -156,15 +141,6 @@ def cut(
         for name, found in members.items()
         if found
     }
-
-
-def estimate(values: Sequence[float]) -> Estimate:
-    from scipy.stats import t
-
-    if len(values) < 2:
-        return Estimate(fmean(values), math.inf, len(values))
-    half = float(t.ppf(0.975, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
-    return Estimate(fmean(values), half, len(values))
 
 
 def gains(results: Sequence[Result], arm: str, base: str, panel: str) -> list[float]:
@@ -244,7 +220,7 @@ def _differences(study: Study, results: Sequence[Result], arms: Sequence[str], p
         cells = []
         for other in others:
             gain = paired(results, arm, other, panel) if arm != other else None
-            cells.append("" if gain is None else _points(gain))
+            cells.append("" if gain is None else f"{gain.points}{'*' if gain.sure else ''}")
             said = arm in others and others.index(arm) < others.index(other)  # the other way round
             if gain is not None and not said:
                 sentences.append(_sentence(arm, other, panel, gain))
@@ -252,14 +228,8 @@ def _differences(study: Study, results: Sequence[Result], arms: Sequence[str], p
     return [*lines, "", *sentences]
 
 
-def _points(gain: Estimate) -> str:
-    if not math.isfinite(gain.half):
-        return f"{gain.mean * 100:+.1f} (one seed)"
-    return f"{gain.mean * 100:+.1f} ± {gain.half * 100:.1f}{'*' if gain.sure else ''}"
-
-
 def _sentence(arm: str, other: str, panel: str, gain: Estimate) -> str:
-    seeds = f"{gain.seeds} seed{'s' if gain.seeds > 1 else ''}"
+    seeds = f"{gain.count} seed{'s' if gain.count > 1 else ''}"
     if not gain.sure:
         return f"- {arm} and {other} cannot be told apart on {panel} with {seeds}."
     word = "more" if gain.mean > 0 else "less"

@@ -51,7 +51,7 @@ class Forgetting:
             "visits": self._visits,
         }
         fall = max(visit.attempt.score for visit in before) - last.attempt.score
-        return Finding(evidence, 1.0, min(max(fall, 0.0), 1.0), examples(last.failed, able[-1] if able else []))
+        return Finding(evidence, 1.0, min(fall, 1.0), examples(last.failed, able[-1] if able else []))
 
 
 FORGETTING = Kind(

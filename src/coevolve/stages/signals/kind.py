@@ -20,7 +20,7 @@ class Finding:
 
     ``weakness`` is that by the kind's own measure. Where learnability is asked for instead, what there is to learn at the
     task or pattern counts as far as the rule's ``effect``, in [0, 1], goes. ``pattern`` is what a rule over the whole table
-    speaks of, with the ``record`` of the episodes that hold it; a rule over visits speaks of their task.
+    speaks of, with the ``record`` of the episodes that hold it, where ``signals.shape`` asks for it; a rule over visits speaks of their task.
     """
 
     evidence: dict[str, Any]

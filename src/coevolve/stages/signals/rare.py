@@ -36,11 +36,11 @@ def findings(table: "Table", config: "Signals") -> Iterator[Finding]:
         total = sum(counts.values())
         patterns = rare(counts, threshold)
         shown = table.examples(patterns, EXAMPLES)
-        records = table.records(patterns)
+        records = table.records(patterns) if config.shape else {}
         for pattern in patterns:
             evidence = {"order": order, "count": counts[pattern], "total": total, "threshold": threshold}
             rarity = 1.0 - 100.0 * counts[pattern] / (threshold * total)
-            yield Finding(evidence, rarity, rarity, shown.get(pattern, []), list(pattern), records[pattern])
+            yield Finding(evidence, rarity, rarity, shown.get(pattern, []), list(pattern), records.get(pattern))
 
 
 RARE = Kind(

@@ -176,10 +176,8 @@ def _visit(task_id: str, iteration: int, step: int, rows: list[tuple[Any, ...]])
 def _unnested(order: int) -> str:
     """Query of every (trajectory_id, score, episode, pattern) of ``order`` consecutive names; episode is a number of its own."""
     parts = ", ".join(f"names[i + {offset}]" for offset in range(order))
-    return (
-        f"SELECT trajectory_id, score, rowid AS episode, unnest(list_transform(range(1, len(names) - {order - 2}), lambda i: [{parts}])) "
-        f"AS pattern FROM episodes"
-    )
+    patterns = f"list_transform(range(1, len(names) - {order - 2}), lambda i: [{parts}])"
+    return f"SELECT trajectory_id, score, rowid AS episode, unnest({patterns}) AS pattern FROM episodes"
 
 
 def _load_episodes(connection: "duckdb.DuckDBPyConnection", path: Path) -> None:

@@ -7,7 +7,7 @@ unasked; it is no duplicate or near-duplicate, and overlaps no panel. Nothing in
 
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,11 @@ MAX_SECONDS = 20.0  # for all gates of a candidate
 CHUNK = 8  # candidates a process takes at a time
 
 Judged = tuple[Verdict, Task | None]
+
+
+def accepted(judged: Iterable[Judged]) -> list[Task]:
+    """The tasks that were."""
+    return [task for verdict, task in judged if verdict.accepted and task is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,39 @@
+"""Means over seeds with their intervals, and how they are written."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+ERROR = 0.05  # the chance that an interval misses
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean of ``count`` values with half its interval, which is infinite for one value."""
+
+    mean: float
+    half: float
+    count: int
+
+    @property
+    def sure(self) -> bool:
+        return abs(self.mean) > self.half
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} ± {self.half:.3f}" if math.isfinite(self.half) else f"{self.mean:.3f}"
+
+    @property
+    def points(self) -> str:
+        """The mean as a difference, in points."""
+        return f"{self.mean * 100:+.1f}" + (f" ± {self.half * 100:.1f}" if math.isfinite(self.half) else " (one seed)")
+
+
+def estimate(values: Sequence[float], error: float = ERROR) -> Estimate:
+    """With the interval that Student's t misses by ``error``."""
+    from scipy.stats import t
+
+    if len(values) < 2:
+        return Estimate(fmean(values), math.inf, len(values))
+    half = float(t.ppf(1.0 - error / 2.0, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
+    return Estimate(fmean(values), half, len(values))
