@@ -1,4 +1,4 @@
-"""Stage `evaluate`: policies/t on every frozen panel. Writes evaluations/t/outcomes.jsonl and metrics.json, and its summary.
+"""Stage `evaluate`: policies/t on the frozen panels. Writes evaluations/t/outcomes.jsonl and metrics.json, and its summary.
 
 Logs a run to MLflow and registers the policy as a version of `coevolve-policy`.
 """
@@ -15,14 +15,15 @@ from coevolve.core.stage_summary import write_summary
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies.loading import open_policy
 from coevolve.rollout import Limits
-from coevolve.stages.evaluate import evaluate, summary
+from coevolve.stages.evaluate import evaluate, played, summary
 from coevolve.tracking.journal import start
 
 
 def main(params: Params, t: int) -> None:
     config, folder = params.evaluate, Paths.evaluation(t)
     environment = open_environment(params.environment)
-    panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
+    names = played(config, environment.panels, params.environment)
+    panels = {name: read_tasks(Paths.panel(name), params.environment) for name in names}
     policy = open_policy(Paths.policy(t), params.policy, config.temperature)
     limits = Limits.of(params.policy)
     with start(params.tracking, f"evaluate/{t}") as run:

@@ -63,6 +63,8 @@ def test_the_repository_s_params_are_valid() -> None:
             "verify: select needs pass rates, and pass_rate_samples is 0; change one of them",
         ),
         ({"explore__stones": True}, "explore.stones: true needs unsolved tasks, and signals.kinds has no unsolved"),
+        ({"evaluate__panels": []}, "evaluate.panels: "),
+        ({"evaluate__panels": ["test"]}, "report.panel is validation, which evaluate.panels leaves out"),
         ({"iterations": [{"t": 0, "next": 2}]}, "expected {t: 0, next: 1}"),
         ({"iterations": [{"t": 0, "next": 1}, {"t": 2, "next": 3}]}, "expected {t: 1, next: 2}"),
     ],

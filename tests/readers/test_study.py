@@ -99,6 +99,17 @@ def test_a_study_of_a_stranger_is_no_command(tmp_path: Path, arm: str, changes: 
         load(tmp_path / "study.yaml")
 
 
+def test_a_study_needs_the_panels_that_it_is_about(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    text = "question: q\nseeds: [0]\npanel: validation\nagainst: []\ncommon: {evaluate.panels: [validation]}\n"
+    file.write_text(text + "arms: {a: {}, b: {evaluate.panels: [validation, test]}}\n")
+    assert load(file).arms["b"] == {"evaluate.panels": ["validation", "test"]}
+    claims = "claims: [{arm: a, over: b, panel: test, mean: 0.0, clear: 0.0}]\n"
+    file.write_text(text + claims + "arms: {a: {}, b: {}}\n")
+    with pytest.raises(CoevolveError, match=r"common: evaluate.panels leaves out test, which the study is about"):
+        load(file)
+
+
 def test_a_panel_is_cut_by_tools() -> None:
     def task(number: int, *names: str) -> Task:
         return Task.create("e", "test", [str(number)], {}, [[ToolCall(name) for name in names]])

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.outcomes import interval, metrics, paired_interval
 from coevolve.core.params import Evaluate
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
@@ -12,9 +13,9 @@ from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
-from coevolve.stages.evaluate import evaluate, summary
+from coevolve.stages.evaluate import evaluate, played, summary
 
-CONFIG = Evaluate(tasks=20, temperature=0.0, bootstrap=500, confidence=0.95)
+CONFIG = Evaluate(panels=None, tasks=20, temperature=0.0, bootstrap=500, confidence=0.95)
 
 
 def test_each_panel_is_played_and_summed_up() -> None:
@@ -30,6 +31,17 @@ def test_each_panel_is_played_and_summed_up() -> None:
         assert one.low <= one.success <= one.high
         assert sum(one.stop_reasons.values()) == 20
     assert outcomes == evaluate(ReferencePolicy(world, 0.2), world, panels, Limits(16, 512, 64, 30.0), CONFIG, 0)
+
+
+def test_a_choice_of_panels_is_played_in_the_environments_order() -> None:
+    panels = make("miniworld").panels
+    assert played(CONFIG, panels, "miniworld") == list(panels)
+    some = CONFIG.model_copy(update={"panels": ["hard", "validation"]})
+    assert played(some, panels, "miniworld") == ["validation", "hard"]
+    with pytest.raises(
+        CoevolveError, match=r"evaluate.panels: miniworld has no tset; expected some of: validation, test"
+    ):
+        played(CONFIG.model_copy(update={"panels": ["tset"]}), panels, "miniworld")
 
 
 def test_what_failed_without_the_agents_doing_is_left_out_and_said() -> None:

@@ -139,7 +139,7 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
     for key in dict.fromkeys(key for one in histories for key in one):
         made.add_row(key, *(number(one.get(key)) for one in histories))
 
-    base, config = sides[0], Evaluate(tasks=1, temperature=0.0, bootstrap=2000, confidence=0.95)
+    base, config = sides[0], Evaluate(panels=None, tasks=1, temperature=0.0, bootstrap=2000, confidence=0.95)
     lost = []
     for side in sides[1:]:
         shown = table(

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
     environment = make(args.environment)
     splits = {split: environment.tasks(split) for split in args.split or environment.panels}
-    config = Evaluate(tasks=args.tasks, temperature=args.temperature, bootstrap=2000, confidence=0.95)
+    config = Evaluate(panels=None, tasks=args.tasks, temperature=args.temperature, bootstrap=2000, confidence=0.95)
     limits = Limits(args.max_turns, args.episode_tokens, args.reply_tokens, args.max_seconds)
     policy, close = _policy(args, environment)
     try:

@@ -63,7 +63,7 @@ def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict
     from dvc.api import DVCFileSystem
 
     from coevolve.core.io import parse
-    from coevolve.readers.study import result
+    from coevolve.readers.study import result, unplayed
     from coevolve.stages.report.summary import SUMMARY, Summary
 
     found = {}
@@ -79,6 +79,8 @@ def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict
             summary = parse(Summary, read, f"{name}: {SUMMARY}")
         except CoevolveError as error:
             raise CoevolveError(f"{error}; if other code made it, run it again: `dvc exp remove {name}`") from None
+        if unseen := unplayed(study, summary.panels):
+            raise CoevolveError(f"{name} played {', '.join(summary.panels)}, not {', '.join(unseen)} of its study.yaml")
         subsets = _subsets(files, study, summary.last) if study.subsets else None
         found[arm, seed] = result(arm, seed, summary, subsets, code.get(name, "unknown"), study.arms[arm])
     return found

@@ -264,6 +264,7 @@ class Watch(Section):
 
 
 class Evaluate(Section):
+    panels: Annotated[list[str], Field(min_length=1)] | None
     tasks: Count
     temperature: Annotated[float, Field(ge=0.0)]
     bootstrap: Count
@@ -307,6 +308,14 @@ class Params(Section):
         if self.explore.stones and "unsolved" not in self.signals.kinds:
             raise ValueError(
                 "explore.stones: true needs unsolved tasks, and signals.kinds has no unsolved; change one of them"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _watched(self) -> "Params":
+        if self.evaluate.panels is not None and self.report.panel not in self.evaluate.panels:
+            raise ValueError(
+                f"report.panel is {self.report.panel}, which evaluate.panels leaves out; change one of them"
             )
         return self
 

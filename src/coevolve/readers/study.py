@@ -27,6 +27,7 @@ from coevolve.stages.report.summary import Number, Summary
 
 ADDED = "tasks added"  # to the first dataset, until the last
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # of a study or an arm: DVC and git name experiments by them
+PLAYED = "evaluate.panels"
 OTHERS = "other tasks"  # of a panel that is cut: those of no subset
 BEFORE = "before training"  # what every arm is compared with: policy 0 of the same run
 
@@ -80,6 +81,9 @@ def load(path: Path) -> Study:
         )
     if wrong := flaw(study.claims, study.arms, BEFORE):
         raise CoevolveError(f"{path}: {wrong}")
+    for place, changes in {"common": study.common, **{f"arms.{arm}": one for arm, one in study.arms.items()}}.items():
+        if isinstance(panels := changes.get(PLAYED), list) and (unseen := unplayed(study, panels)):
+            raise CoevolveError(f"{path}: {place}: {PLAYED} leaves out {', '.join(unseen)}, which the study is about")
     for name in (path.resolve().parent.name, *study.arms):
         if not NAME.fullmatch(name):
             raise CoevolveError(f"{path}: {name!r} becomes part of an experiment's name; use letters, digits, - and _")
@@ -90,6 +94,12 @@ def load(path: Path) -> Study:
             if odd := next((text for text in _texts([key, value]) if "${" in text or not text.isprintable()), None):
                 raise CoevolveError(f"{path}: {place}: {odd!r} is no text of params.yaml: DVC would make another of it")
     return study.model_copy(update={"arms": {arm: {**study.common, **changes} for arm, changes in study.arms.items()}})
+
+
+def unplayed(study: Study, panels: Sequence[str]) -> list[str]:
+    """The panels that ``study`` is about and that are not in ``panels``, those that its runs play."""
+    asked = dict.fromkeys([study.panel, *(claim.panel for claim in study.claims)])
+    return [name for name in asked if name not in (*panels, *study.subsets, OTHERS)]
 
 
 def _texts(value: Any) -> Iterator[str]:

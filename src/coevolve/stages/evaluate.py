@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.outcomes import Outcome, PanelMetrics
 from coevolve.core.params import Evaluate
 from coevolve.core.progress import bar
@@ -13,6 +14,16 @@ from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
+
+
+def played(config: Evaluate, panels: Sequence[str], environment: str) -> list[str]:
+    """The ``panels`` of an ``environment`` that are played, in its order."""
+    wanted = panels if config.panels is None else config.panels
+    if unknown := [name for name in wanted if name not in panels]:
+        raise CoevolveError(
+            f"evaluate.panels: {environment} has no {', '.join(unknown)}; expected some of: {', '.join(panels)}"
+        )
+    return [name for name in panels if name in wanted]
 
 
 def evaluate(
