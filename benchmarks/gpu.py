@@ -142,7 +142,7 @@ def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, floa
     )  # fmt: skip
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    grpo.learn(Settings(config, acting, params.launch, own), world, job, clock.step)
+    grpo.learn(Settings(config, acting, params.launch, own, params.dpo), world, job, clock.step)
     played = slice(WARM, None)
     rollout = sum(clock.rollout[played])
     sampled, read = sum(clock.sampled[played]), sum(clock.prompt[played]) + sum(clock.sampled[played])

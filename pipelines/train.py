@@ -15,10 +15,11 @@ from coevolve.core.imports import digest
 from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.core.params import Params, Tracking
 from coevolve.core.paths import Paths
-from coevolve.core.records import Attempt
+from coevolve.core.records import Attempt, Pair
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import write_summary
+from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.train.figures import summary
@@ -29,10 +30,13 @@ from coevolve.tracking.journal import start
 def main(params: Params, t: int) -> int:
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
-    settings = Settings(params.train, params.policy, params.launch, params.grpo)
+    settings = Settings(params.train, params.policy, params.launch, params.grpo, params.dpo)
     inputs = [params.seed, t, *(section.model_dump() for section in vars(settings).values())]
     # what another code, arithmetic, environment, dataset or parent left half-done is not gone on with
-    files = map(file_hash, (Paths.environment, Paths.tasks(t), Paths.attempts(t)))
+    pairs, rehearsals, references = map(
+        Paths.pairs(t).joinpath, ("pairs.jsonl", "rehearsals.parquet", "references.parquet")
+    )
+    files = map(file_hash, (Paths.environment, Paths.tasks(t), Paths.attempts(t), pairs, rehearsals, references))
     policies = map(policy_hash, (Paths.policy(t), Paths.policy(0)))
     fingerprint = content_hash([*inputs, in_effect().name, digest(Path(__file__).resolve()), *files, *policies])
     place = scratch() / "train" / fingerprint
@@ -47,6 +51,9 @@ def main(params: Params, t: int) -> int:
         scratch=launch.folder(place),
         base=Paths.policy(0),
         attempts=sorted(read_jsonl(Paths.attempts(t), Attempt), key=lambda one: (one.iteration, one.step)),
+        pairs=read_jsonl(pairs, Pair),
+        rehearsals=read_trajectories(rehearsals),
+        references=read_trajectories(references),
     )
     if launch.inside():
         return _learn(settings, environment, job, params.tracking, fingerprint)
@@ -64,7 +71,7 @@ def _learn(settings: Settings, environment: Environment, job: Job, tracking: Tra
     run = start(tracking, f"train/{job.iteration}", tags) if launch.is_main() else None
     with run or nullcontext() as tracked:
         if tracked:
-            own = getattr(settings, settings.train.learner)
+            own = getattr(settings, settings.train.learner, {})
             place = {"seed": job.seed, "iteration": job.iteration, "environment": environment.name}
             tracked.params({**place, **dict(settings.train), **dict(own), **dict(settings.launch)})
             tracked.dataset(Paths.tasks(job.iteration), "training")

@@ -139,7 +139,7 @@ class Mixture(Section):
 
 
 class Train(Optimizer):
-    learner: Literal["grpo"]
+    learner: Literal["grpo", "dpo", "sft"]
     tasks_per_step: Count
     group_size: Annotated[int, Field(ge=2)]
     temperature: Positive
@@ -159,6 +159,15 @@ class Train(Optimizer):
             )
         return self
 
+    @model_validator(mode="after")
+    def _played(self) -> "Train":
+        if self.learner != "grpo" and self.vllm.mode != "off":
+            raise ValueError(
+                f"learner: {self.learner} and vllm.mode: {self.vllm.mode} do not go together: its episodes are played before "
+                "training, by policy.backend"
+            )
+        return self
+
 
 class Grpo(Section):
     beta: Annotated[float, Field(ge=0.0)]
@@ -166,6 +175,18 @@ class Grpo(Section):
     epsilon_high: Positive
     refill_rounds: Whole
     unsolved_groups: Count
+
+
+class Dpo(Section):
+    beta: Positive
+    sft_weight: Annotated[float, Field(ge=0.0)]
+
+
+class Pairs(Section):
+    rank: Literal["closeness", "reward"]
+    margin: Share
+    per_task: Count
+    expert: bool
 
 
 class Signals(Section):
@@ -291,6 +312,8 @@ class Params(Section):
     policy: PolicySection
     train: Train
     grpo: Grpo
+    dpo: Dpo
+    pairs: Pairs
     launch: Launch
     signals: Signals
     explore: Explore

@@ -36,6 +36,11 @@ class Paths:
         return Paths.data(t) / "attempts.jsonl"
 
     @staticmethod
+    def pairs(t: int) -> Path:
+        """Folder with pairs.jsonl, and the episodes that they are of: rehearsals.parquet and references.parquet."""
+        return Paths.data(t) / "pairs"
+
+    @staticmethod
     def trajectories(t: int) -> Path:
         return Paths.data(t) / "trajectories.parquet"
 

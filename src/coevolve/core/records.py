@@ -69,6 +69,23 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """Two episodes of one task, by ids of their trajectories: ``chosen`` is to become likelier than ``rejected``.
+
+    ``kind`` says whose they are; ``closeness`` how close the rejected one comes to what is right, by `pairs.rank`.
+    """
+
+    pair_id: str
+    task_id: str
+    iteration: int
+    kind: str
+    chosen: str
+    rejected: str
+    closeness: float
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
 class Signal:
     """A weakness, with the numbers that made it fire and the trajectories that show it.
 

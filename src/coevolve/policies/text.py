@@ -89,6 +89,10 @@ class Renderer:
         key = json.dumps([[m["role"], m["content"]] for m in messages])
         return list(self._rendered(key))
 
+    def reply(self, text: str, ended: bool = True) -> list[int]:
+        """Ids of a reply that says ``text``, with the end token if it ``ended``."""
+        return self._encode(text + self._end if ended else text)
+
     def _suffix(self, key: str) -> tuple[int, ...]:
         messages = [{"role": role, "content": content} for role, content in json.loads(key)]
         whole = self._text([*_STAND_IN, *messages], add_generation_prompt=True)

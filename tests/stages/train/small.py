@@ -18,7 +18,7 @@ ACTING = PARAMS.policy.model_copy(
 
 
 def settings(config: Train = CONFIG, launch: Launch = PARAMS.launch) -> Settings:
-    return Settings(config, ACTING, launch, PARAMS.grpo)
+    return Settings(config, ACTING, launch, PARAMS.grpo, PARAMS.dpo)
 
 
 def changed(**updates: object) -> Train:

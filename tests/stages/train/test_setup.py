@@ -61,7 +61,7 @@ def config(**changes: object) -> Train:
 
 
 def settings() -> Settings:
-    return Settings(config(), ACTING, PARAMS.launch, PARAMS.grpo)
+    return Settings(config(), ACTING, PARAMS.launch, PARAMS.grpo, PARAMS.dpo)
 
 
 def qwen_job(folder: Path, parent: Path) -> Job:
@@ -126,7 +126,7 @@ def test_vllm_that_is_not_installed(mode: str, tmp_path: Path) -> None:
     with pytest.raises(
         CoevolveError, match=rf"train.vllm.mode: {mode} needs vLLM, which is not installed; `pip install"
     ):
-        changed = Settings(CONFIG.model_copy(update={"vllm": vllm}), ACTING, PARAMS.launch, PARAMS.grpo)
+        changed = Settings(CONFIG.model_copy(update={"vllm": vllm}), ACTING, PARAMS.launch, PARAMS.grpo, PARAMS.dpo)
         grpo.learn(changed, WORLD, qwen_job(tmp_path, ROOT / "policies/0"))
 
 

@@ -16,6 +16,15 @@ from coevolve.stages.train.learner import Log
 
 COMPLETE = "complete"  # the mark of a checkpoint that was written to its end
 
+# what trainers log, and its name in train_metrics.jsonl; those of preferences are means over a step's pairs
+LOGGED = {
+    **{name: name for name in ("loss", "grad_norm", "kl", "entropy")},
+    "rewards/margins": "margin",  # of beta times the log-ratios to the reference
+    "rewards/accuracies": "accuracy",  # share of pairs with a margin above 0
+    "rewards/chosen": "chosen",  # beta times the log-ratio: below 0, what is right has become less likely
+    "rewards/rejected": "rejected",
+}
+
 
 def last_checkpoint(folder: Path) -> Path | None:
     """The latest whole checkpoint in ``folder``."""
@@ -47,14 +56,13 @@ class Steps:
             "groups_trained": float(len(gathered.kept)),
             "groups_without_variance": float(gathered.dropped),
             "groups_missing": float(wanted - len(gathered.kept)),
-            "turns": sum(len(episode.replies) for episode in episodes) / len(episodes),
+            "turns": sum(len(episode.trajectory.tokens) for episode in episodes) / len(episodes),
             "tokens": float(sum(sum(episode.trajectory.tokens) for episode in episodes)),
         }
 
     def finish(self, step: int, logs: dict[str, Any]) -> dict[str, float]:
         """Join what training says of ``step`` to its figures, and write both."""
-        names = {"loss": "loss", "grad_norm": "grad_norm", "kl": "kl", "entropy": "entropy"}
-        figures = {**self._figures.pop(step), **{new: float(logs[old]) for old, new in names.items() if old in logs}}
+        figures = {**self._figures.pop(step), **{new: float(logs[old]) for old, new in LOGGED.items() if old in logs}}
         write_json(self._folder / f"{step}.json", {"step": step, **figures})
         return figures
 

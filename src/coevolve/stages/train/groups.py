@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from coevolve.core.records import Attempt, Trajectory
+from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
-from coevolve.rollout import Episode
+from coevolve.rollout import Episode, RolloutRequest
 
 Group = list[Episode]
 
@@ -22,6 +23,19 @@ class Gathered:
     def dropped(self) -> int:
         """Groups that teach nothing."""
         return sum(not teaches(group) for group in self.played)
+
+
+def requests(
+    numbered: Iterable[tuple[int, Task]], size: int, seed: int, iteration: int, step: int
+) -> list[RolloutRequest]:
+    """The ``size`` attempts at each task; its number in the step, and so its seeds, depend on no other."""
+    return [
+        RolloutRequest(
+            task, derive_seed(seed, "train", iteration, step, number, sample), iteration, step, number, sample
+        )
+        for number, task in numbered
+        for sample in range(size)
+    ]
 
 
 def rewards(group: Group) -> list[float | None]:

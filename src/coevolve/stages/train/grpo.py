@@ -9,7 +9,6 @@ share of their rows; trajectories are written once.
 """
 
 import os
-import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -27,28 +26,26 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.models.utils import unwrap_model_for_generation
 
 from coevolve.core.difficulty import Records, recorded
-from coevolve.core.io import write_jsonl
 from coevolve.core.launch import is_main
 from coevolve.core.params import PolicySection, Train
 from coevolve.core.processes import available
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
-from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
 from coevolve.policies.pretrained import resolve
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import TransformersPolicy, device, end_tokens, load
 from coevolve.policies.vllm_policy import VllmPolicy, engine, require_vllm, server
-from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.rollout import Limits, rollout
 from coevolve.stages.train.batch import columns, deal, shared
 from coevolve.stages.train.checkpoints import Keeper, Steps, last_checkpoint
 from coevolve.stages.train.curriculum import Step, stream, unsolved
-from coevolve.stages.train.groups import Gathered, Group, attempts, gather
-from coevolve.stages.train.learner import Job, Log, Settings
+from coevolve.stages.train.groups import Gathered, Group, attempts, gather, requests
+from coevolve.stages.train.learner import Job, Log, Settings, reference
 from coevolve.stages.train.passes import Learner, Part, Team, make_learner
 from coevolve.stages.train.progress_bar import ProgressBar
-from coevolve.stages.train.saving import save
+from coevolve.stages.train.saving import finish
 from coevolve.stages.train.setup import adapters, common, weights_dtype
 
 BUCKETS = 6  # into which a batch is divided by length
@@ -79,11 +76,7 @@ def learn(settings: Settings, environment: Environment, job: Job, log: Log | Non
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     finally:
         trainer.close()
-    save(trainer, tokenizer, settings, job)
-    if is_main():
-        write_trajectories(job.trajectories, steps.trajectories(config.steps))
-        write_jsonl(job.metrics, steps.metrics(config.steps))
-        shutil.rmtree(job.scratch)
+    finish(trainer, tokenizer, settings, job, steps)
 
 
 def _arguments(settings: Settings, scratch: Path, seed: int) -> Any:
@@ -139,9 +132,8 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         self._gathers = settings.launch.sharding == "zero3" and self._config.vllm.mode == "off"
         shared = _is_shared(settings)
         replicas = _replicas(settings, job) if shared else None
-        others["model"].config._name_or_path = str(
-            resolve(_reference(settings, job))
-        )  # where TRL loads the reference from
+        # where TRL loads the reference from
+        others["model"].config._name_or_path = str(resolve(reference(settings, job)))
         super().__init__(reward_funcs=_reward, rollout_func=_rollout, **others)
         self._policy = replicas or self._make_policy(settings.policy)
         self._replicas = replicas
@@ -227,7 +219,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         spans = [(prompt - int(before[rows].max()), int(after[rows].max())) for rows in chunks]
         found: list[tuple[Any, ...]]
         if self._team:
-            seed = _seed(self._job, self.state.global_step, -1, -1)
+            seed = derive_seed(self._job.seed, "train", self._job.iteration, self.state.global_step, -1, -1)
             cut = [
                 Part(input_ids[rows, first : prompt + last], attention_mask[rows, first : prompt + last], last, seed)
                 for rows, (first, last) in zip(chunks, spans, strict=True)
@@ -262,12 +254,8 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
 
         def play_groups(numbered: Sequence[tuple[int, Task]]) -> list[Group]:
             size = config.group_size
-            assignments = [
-                RolloutRequest(task, _seed(job, step, number, sample), job.iteration, step, number, sample)
-                for number, task in numbered
-                for sample in range(size)
-            ]
-            episodes = rollout(self._policy, self._environment, assignments, self._limits)
+            wanted = requests(numbered, size, job.seed, job.iteration, step)
+            episodes = rollout(self._policy, self._environment, wanted, self._limits)
             return [episodes[start : start + size] for start in range(0, len(episodes), size)]
 
         play_all = shared(play_groups, self.accelerator.process_index, self.accelerator.num_processes)
@@ -287,22 +275,13 @@ def _is_shared(settings: Settings) -> bool:
     return whole and device() == "cpu" and launch.processes * launch.machines == 1 and launch.sharding == "none"
 
 
-def _reference(settings: Settings, job: Job) -> Path:
-    """The policy that the KL divergence is from."""
-    return job.base if settings.train.reference == "base" else job.parent
-
-
 def _replicas(settings: Settings, job: Job) -> Replicas | None:
     count = available()
     acting = settings.policy
     dtype = weights_dtype(settings.train, acting)
-    reference = _reference(settings, job) if settings.grpo.beta > 0 else None
-    arguments = (job.parent, acting.threads, settings.train.temperature, acting.template, dtype, reference)
+    fixed = reference(settings, job) if settings.grpo.beta > 0 else None
+    arguments = (job.parent, acting.threads, settings.train.temperature, acting.template, dtype, fixed)
     return Replicas(count, make_learner, *arguments) if count > 1 else None
-
-
-def _seed(job: Job, step: int, group: int, sample: int) -> int:
-    return derive_seed(job.seed, "train", job.iteration, step, group, sample)
 
 
 def _rollout(prompts: list[Any], trainer: _LoopTrainer) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What a policy learns by: learners by name, and what each is given.
 
-A learner is a module with a function ``learn`` of the signature of ``Learner``, a line in ``LEARNERS``, and a section of its
-own name in params.yaml.
+A learner is a module with a function ``learn`` of the signature of ``Learner``, a line in ``LEARNERS`` and, where it has
+parameters of its own, a section of its own name in params.yaml.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,13 +10,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
-from coevolve.core.params import Grpo, Launch, PolicySection, Train
+from coevolve.core.params import Dpo, Grpo, Launch, PolicySection, Train
 from coevolve.core.processes import available, prepare
-from coevolve.core.records import Attempt
+from coevolve.core.records import Attempt, Pair, Trajectory
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 
-LEARNERS = {"grpo": "coevolve.stages.train.grpo"}
+LEARNERS = {
+    "grpo": "coevolve.stages.train.grpo",
+    "dpo": "coevolve.stages.train.dpo",
+    "sft": "coevolve.stages.train.sft",
+}
 
 Log = Callable[[int, dict[str, float]], None]  # of a step's number and its metrics
 
@@ -29,6 +33,7 @@ class Settings:
     policy: PolicySection
     launch: Launch
     grpo: Grpo
+    dpo: Dpo
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class Job:
     """What to train: ``iteration`` starts from the model directory ``parent`` and writes ``policy`` and the files.
 
     ``base`` is policies/0, ``attempts`` are those at the tasks in earlier iterations, in order of iteration and step.
+    ``pairs`` are of episodes in ``rehearsals``, which the parent played, and ``references``; some learners have none.
     ``scratch`` is a folder of this very job (its name holds a fingerprint of all inputs): checkpoints go there.
     """
 
@@ -49,12 +55,20 @@ class Job:
     scratch: Path
     base: Path
     attempts: Sequence[Attempt] = ()
+    pairs: Sequence[Pair] = ()
+    rehearsals: Sequence[Trajectory] = ()
+    references: Sequence[Trajectory] = ()
 
 
 class Learner(Protocol):
     def __call__(self, settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
         """Run or resume ``job``; ``log`` gets every step's metrics as soon as they are known, in the main process."""
         ...
+
+
+def reference(settings: Settings, job: Job) -> Path:
+    """The policy that the one in training is held against."""
+    return job.base if settings.train.reference == "base" else job.parent
 
 
 def learner(name: str) -> Learner:

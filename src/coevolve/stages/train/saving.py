@@ -9,9 +9,21 @@ import torch
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.io import write_jsonl
 from coevolve.core.launch import is_main
+from coevolve.core.trajectories import write_trajectories
 from coevolve.policies.transformers_policy import load
+from coevolve.stages.train.checkpoints import Steps
 from coevolve.stages.train.learner import Job, Settings
+
+
+def finish(trainer: Any, tokenizer: Any, settings: Settings, job: Job, steps: Steps) -> None:
+    """Write all that a training that came to its end leaves behind, and forget its checkpoints; every process calls it."""
+    save(trainer, tokenizer, settings, job)
+    if is_main():
+        write_trajectories(job.trajectories, steps.trajectories(settings.train.steps))
+        write_jsonl(job.metrics, steps.metrics(settings.train.steps))
+        shutil.rmtree(job.scratch)
 
 
 def save(trainer: Any, tokenizer: Any, settings: Settings, job: Job) -> None:

@@ -1,0 +1,79 @@
+"""How close a failure comes to the reference: what failures are ranked by.
+
+The reward alone ranks them wrongly. In miniworld an episode that does nothing and ends keeps the reward of a right answer for
+what nobody asked for, 0.245 of a task with one change; one that takes the look-alike of the right tool is halved for the damage,
+0.122, though all but one word of it is right.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from coevolve.chains import replay
+from coevolve.core.records import Trajectory
+from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.environments.environment import Session
+
+ALIKE = 0.5  # what it costs to turn a call into one of the same tool, or with the same arguments
+BEST = 0.5  # no failure's reward is higher in environments that grade, and some grade by 0 and 1 alone
+
+Calls = Sequence[ToolCall | CallOutcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed episode beside the reference of its task; ``idle``: the reference changes the world, and the episode did not."""
+
+    score: float
+    calls: Calls
+    reference: Sequence[ToolCall]
+    idle: bool
+
+
+def closeness(one: Failure) -> float:
+    """In [0, 1]: half the reward, in units of the best that a failure gets, and half the likeness of the calls; 0 if idle."""
+    if one.idle:
+        return 0.0
+    longest = max(len(one.calls), len(one.reference), 1)
+    return 0.5 * min(one.score / BEST, 1.0) + 0.5 * (1.0 - distance(one.calls, one.reference) / longest)
+
+
+def reward(one: Failure) -> float:
+    """The reward as it is: the ablation of ``closeness``."""
+    return one.score
+
+
+RANKS: dict[str, Callable[[Failure], float]] = {"closeness": closeness, "reward": reward}
+
+
+def distance(made: Calls, wanted: Calls) -> float:
+    """Edit distance of two sequences of calls (Levenshtein, 1966): a call more or less costs 1, another call in its place 1, or
+    ``ALIKE`` if its tool or its arguments are the same.
+    """
+    row = [float(place) for place in range(len(wanted) + 1)]
+    for number, call in enumerate(made, 1):
+        above, row = row, [float(number)]
+        for place, other in enumerate(wanted):
+            row.append(min(above[place] + _cost(call, other), above[place + 1] + 1.0, row[place] + 1.0))
+    return row[-1]
+
+
+def _cost(one: ToolCall | CallOutcome, other: ToolCall | CallOutcome) -> float:
+    same = (one.name == other.name) + (one.arguments == other.arguments)
+    return (1.0, ALIKE, 0.0)[same]
+
+
+def failure(session: Session, task: Task, episode: Trajectory, reference: Trajectory) -> Failure:
+    """``episode``, a failure at ``task``, beside the episode that its reference makes; both are made again in ``session``."""
+    wanted = [ToolCall(call.name, call.arguments) for call in reference.calls]
+    idle = acts(session, task, reference.calls) and not acts(session, task, episode.calls)
+    return Failure(episode.score, episode.calls, wanted, idle)
+
+
+def acts(session: Session, task: Task, calls: Sequence[CallOutcome]) -> bool:
+    """Whether one of the calls changes the world and is accepted. A call that ends the episode does nothing else."""
+    turns: list[list[ToolCall]] = [[] for _ in range(max((call.turn for call in calls), default=-1) + 1)]
+    for call in calls:
+        turns[call.turn].append(ToolCall(call.name, call.arguments))
+    made, changed, ended = replay(session, task, turns)
+    before = len(made) - ended
+    return any(change and call.ok for call, change in zip(made[:before], changed[:before], strict=True))

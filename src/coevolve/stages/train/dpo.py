@@ -1,0 +1,52 @@
+"""DPO by TRL's ``DPOTrainer`` (arXiv 2305.18290): what is right over how the agent failed, whole episodes at a time.
+
+As ETO does (arXiv 2403.02502), with the likelihood of what is preferred beside it. What the environment wrote is masked: it
+is context, and no target.
+"""
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from trl import DPOConfig, DPOTrainer
+
+from coevolve.environments.environment import Environment
+from coevolve.stages.train.learner import Job, Log, Settings
+from coevolve.stages.train.offline import InOrder, Method, Row, Tokens, fit
+
+
+def learn(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
+    """See ``coevolve.stages.train.learner.Learner``."""
+    own = settings.dpo
+    arguments = partial(DPOConfig, beta=own.beta, loss_type=["sigmoid", "sft"], loss_weights=[1.0, own.sft_weight])
+    fit(Method(MaskedDPO, arguments, row, collate, held=True), settings, environment, job, log)
+
+
+def row(chosen: Tokens, rejected: Tokens) -> Row:
+    return {
+        "prompt_ids": chosen.prompt,
+        "chosen_ids": chosen.completion,
+        "chosen_mask": chosen.mask,
+        "rejected_ids": rejected.completion,
+        "rejected_mask": rejected.mask,
+    }
+
+
+class MaskedDPO(InOrder, DPOTrainer):  # type: ignore[misc]
+    """``DPOTrainer`` over rows such as ``row`` makes; TRL's own would tokenize texts, and take all of a completion."""
+
+    def _prepare_dataset(self, dataset: Any, *_: Any) -> Any:
+        return dataset
+
+
+def collate(rows: list[Row]) -> dict[str, torch.Tensor]:
+    """Of n rows, 2n × longest each: ids (the chosen, then the rejected), which are there, and which the agent wrote."""
+    sides = ("chosen", "rejected")
+    ids = [torch.tensor(one["prompt_ids"] + one[f"{side}_ids"]) for side in sides for one in rows]
+    masks = [torch.tensor([0] * len(one["prompt_ids"]) + one[f"{side}_mask"]) for side in sides for one in rows]
+    return {
+        "input_ids": pad_sequence(ids, batch_first=True),
+        "attention_mask": pad_sequence([torch.ones_like(one) for one in ids], batch_first=True),
+        "completion_mask": pad_sequence(masks, batch_first=True),
+    }

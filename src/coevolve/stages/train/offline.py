@@ -1,0 +1,173 @@
+"""What learners share that learn from episodes played before: token ids, which of them each step takes, and the training."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from datasets import Dataset
+from torch.utils.data import SequentialSampler
+from transformers import PrinterCallback
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.launch import is_main, world_size
+from coevolve.core.params import Train
+from coevolve.core.records import StopReason, Trajectory
+from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.task import Task
+from coevolve.environments.environment import Environment
+from coevolve.policies.text import Renderer
+from coevolve.policies.transformers_policy import load
+from coevolve.rollout import Episode
+from coevolve.stages.train.checkpoints import Keeper, Steps, last_checkpoint
+from coevolve.stages.train.groups import Gathered, teaches
+from coevolve.stages.train.learner import Job, Log, Settings, reference
+from coevolve.stages.train.progress_bar import ProgressBar
+from coevolve.stages.train.saving import finish
+from coevolve.stages.train.setup import adapters, common, weights_dtype
+
+PASSES = (
+    4  # into which a step is divided by length, unless train.micro_batch says otherwise: less of a batch is padding
+)
+
+Tools = list[dict[str, Any]]
+Row = dict[str, list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """An episode as ids. ``mask`` is 1 where the agent wrote and 0 where the environment did, over the completion."""
+
+    prompt: list[int]
+    completion: list[int]
+    mask: list[int]
+
+    def __len__(self) -> int:
+        return len(self.prompt) + len(self.completion)
+
+
+@dataclass(frozen=True)
+class Method:
+    """How TRL learns from pairs: ``row`` and ``collate`` make of (chosen, rejected) what ``trainer`` takes, which is told
+    ``arguments``; ``held``: it holds the policy against a reference.
+    """
+
+    trainer: Callable[..., Any]
+    arguments: Callable[..., Any]
+    row: Callable[[Tokens, Tokens], Row]
+    collate: Callable[[list[Row]], dict[str, Any]]
+    held: bool
+
+
+def fit(method: Method, settings: Settings, environment: Environment, job: Job, log: Log | None) -> None:
+    """Train or resume ``job`` by ``method``. A step takes as many pairs as make the episodes of a step of GRPO."""
+    acting, size = settings.policy, settings.train.tasks_per_step * settings.train.group_size // 2
+    config = _divided(settings.train, size)
+    seed = derive_seed(job.seed, "train", job.iteration) % 2**31
+    shared = common(config, acting, settings.launch, job.scratch, seed, size)
+    arguments = method.arguments(**shared, max_length=None, remove_unused_columns=False)
+    dtype = weights_dtype(config, acting)
+    model, tokenizer = load(job.parent, acting.threads, dtype, config.lora.quantize)
+    pairs = list(tokenized(job, environment, Renderer(tokenizer, acting.template), acting.episode_tokens))
+    rows = [method.row(*pair) for pair in scheduled(pairs, size, config, job)]
+    resume = last_checkpoint(job.scratch)
+    steps = Steps(job.scratch / "steps", int(resume.name.split("-")[1]) if resume else 0)
+    played(job, steps, config)
+    held = method.held and not config.lora.enabled  # without adapters, the model is its own reference
+    more = {"ref_model": load(reference(settings, job), acting.threads, dtype)[0]} if held else {}
+    trainer = method.trainer(
+        model=model,
+        args=arguments,
+        processing_class=tokenizer,
+        data_collator=method.collate,
+        train_dataset=Dataset.from_list(rows),
+        peft_config=adapters(config.lora, model),
+        callbacks=[*([ProgressBar(f"train {job.iteration}")] if is_main() else []), Keeper(steps, log)],
+        **more,
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    finish(trainer, tokenizer, settings, job, steps)
+
+
+def _divided(config: Train, size: int) -> Train:
+    """``config`` with passes of one size over the ``size`` rows of a step."""
+    share, rest = divmod(size, PASSES * world_size())
+    return config if config.micro_batch or rest else config.model_copy(update={"micro_batch": share})
+
+
+def tokens(renderer: Renderer, tools: Tools, episode: Trajectory) -> Tokens:
+    """The ids of ``episode``, which offered ``tools`` at its start, up to the agent's last word."""
+    said = [place for place, message in enumerate(episode.messages) if message["role"] == "assistant"]
+    prompt = renderer.first(episode.messages[: said[0]], tools)
+    completion: list[int] = []
+    mask: list[int] = []
+    for place, after in zip(said, [*said[1:], None], strict=True):
+        cut = after is None and episode.stop_reason is StopReason.MAX_TOKENS
+        reply = renderer.reply(episode.messages[place]["content"], ended=not cut)
+        heard = renderer.later(episode.messages[place + 1 : after]) if after else []
+        completion += reply + heard
+        mask += [1] * len(reply) + [0] * len(heard)
+    return Tokens(prompt, completion, mask)
+
+
+def tokenized(job: Job, environment: Environment, renderer: Renderer, room: int) -> Iterator[tuple[Tokens, Tokens]]:
+    """(chosen, rejected) of each of the job's pairs; those of which one is longer than ``room`` tokens are left out."""
+    episodes = {one.trajectory_id: one for one in (*job.rehearsals, *job.references)}
+    offered = _offered(environment, [task for task in job.tasks if task.task_id in {one.task_id for one in job.pairs}])
+    known: dict[str, Tokens] = {}
+    for pair in job.pairs:
+        for name in (pair.chosen, pair.rejected):
+            if name not in known:
+                known[name] = tokens(renderer, offered[pair.task_id], episodes[name])
+        both = known[pair.chosen], known[pair.rejected]
+        if max(map(len, both)) <= room:
+            yield both
+
+
+def _offered(environment: Environment, tasks: Sequence[Task]) -> Mapping[str, Tools]:
+    """The tools that each task offers at its start."""
+    session = environment.open()
+    try:
+        return {task.task_id: session.reset(task).tools or [] for task in tasks}
+    finally:
+        session.close()
+
+
+def scheduled(
+    pairs: Sequence[tuple[Tokens, Tokens]], size: int, config: Train, job: Job
+) -> list[tuple[Tokens, Tokens]]:
+    """``size`` pairs for each step: one random order of all of them after another, and those of a step by length."""
+    if len(pairs) < size:
+        raise CoevolveError(
+            f"iteration {job.iteration}: a step takes {size} pairs, half of train.tasks_per_step × train.group_size, and there "
+            f"are {len(job.pairs)}, {len(pairs)} of which fit into policy.episode_tokens; lower the former, or raise pairs.per_task"
+        )
+    found: list[tuple[Tokens, Tokens]] = []
+    while len(found) < size * config.steps:
+        order = list(pairs)
+        generator("pairs order", job.seed, job.iteration, len(found)).shuffle(order)
+        found += order
+    steps = (found[start : start + size] for start in range(0, size * config.steps, size))
+    return [pair for step in steps for pair in sorted(step, key=lambda pair: max(map(len, pair)))]
+
+
+def played(job: Job, steps: Steps, config: Train) -> None:
+    """Tell ``steps`` of the rehearsal, step by step, as if it were played in training."""
+    if not is_main():
+        return
+    for step, episodes in groupby(job.rehearsals, key=lambda one: one.step):
+        if step >= steps.done:
+            groups = [
+                [Episode(one, [], 0.0) for one in group] for _, group in groupby(episodes, key=lambda one: one.group)
+            ]
+            steps.keep(step, Gathered([one for one in groups if teaches(one)], groups), config.tasks_per_step)
+
+
+class InOrder:
+    """Of a trainer: rows are taken in their order."""
+
+    train_dataset: Any
+
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        return SequentialSampler(self.train_dataset if dataset is None else dataset)

@@ -1,0 +1,85 @@
+"""Failures by how close they come: what is ranked, by hand, and in a real world."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coevolve.core.records import StopReason, Trajectory
+from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.environments.registry import make
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.pairs.closeness import Failure, acts, closeness, distance, failure, reward
+
+A, B, C = ToolCall("a", {"x": 1}), ToolCall("b", {"x": 1}), ToolCall("a", {"x": 2})
+WORLD = make("miniworld")
+calls = st.lists(st.sampled_from([A, B, C, ToolCall("d")]), max_size=6)
+
+
+@pytest.mark.parametrize(
+    ("made", "wanted", "expected"),
+    [
+        ([], [], 0.0),
+        ([A], [], 1.0),
+        ([A], [A], 0.0),
+        ([A], [B], 0.5),  # the same arguments
+        ([A], [C], 0.5),  # the same tool
+        ([B], [C], 1.0),
+        ([A, B], [B], 1.0),
+        ([A, B, C], [A, C, C], 1.0),
+        ([B, A], [A, B], 1.0),  # two that are alike, not two moved
+    ],
+)
+def test_a_distance_by_hand(made: list[ToolCall], wanted: list[ToolCall], expected: float) -> None:
+    assert distance(made, wanted) == expected
+
+
+@given(calls, calls, calls)
+def test_a_distance_is_one(one: list[ToolCall], two: list[ToolCall], three: list[ToolCall]) -> None:
+    assert distance(one, two) == distance(two, one)
+    assert (distance(one, two) == 0) == (one == two)
+    assert distance(one, three) <= distance(one, two) + distance(two, three)
+    assert abs(len(one) - len(two)) <= distance(one, two) <= max(len(one), len(two))
+
+
+def test_closeness_by_hand() -> None:
+    assert closeness(Failure(0.245, [A, B], [A, B], idle=True)) == 0.0
+    assert closeness(Failure(0.25, [A], [A, B], idle=False)) == 0.5 * 0.5 + 0.5 * 0.5
+    assert closeness(Failure(0.9, [A, B], [A, B], idle=False)) == 1.0
+    assert closeness(Failure(0.0, [], [], idle=False)) == 0.5
+    assert reward(Failure(0.245, [A, B], [A, B], idle=True)) == 0.245
+
+
+def episode(task: Task, made: list[ToolCall]) -> Trajectory:
+    """What comes of it to make these calls at ``task``."""
+    session = WORLD.open()
+    session.reset(task)
+    done = [(call, session.step(call)) for call in made]
+    outcomes = [CallOutcome(call.name, call.arguments, not turn.error, turn.content, 0) for call, turn in done]
+    return Trajectory("", task.task_id, 0, 0, 0, 0, [], outcomes, session.score().reward, StopReason.DONE)
+
+
+def test_doing_nothing_is_further_than_the_look_alike_which_the_reward_ranks_the_other_way() -> None:
+    task = next(task for task in WORLD.tasks("broad") if task.tools == ["find_mail", "archive_mail", "complete_task"])
+    find, archive, end = task.calls
+    (reference,) = rollout(ReferencePolicy(WORLD), WORLD, [RolloutRequest(task, 0)], Limits(16, 512, 64, 30.0))
+    session = WORLD.open()
+
+    def ranks(made: list[ToolCall]) -> tuple[float, float]:
+        found = failure(session, task, episode(task, made), reference.trajectory)
+        return closeness(found), reward(found)
+
+    nothing = ranks([find, end])
+    alike = ranks([find, ToolCall("delete_mail", archive.arguments), end])
+    assert nothing[0] == 0.0 < alike[0]
+    assert nothing[1] > alike[1] > 0.0
+
+
+def test_what_only_looks_or_ends_does_not_act() -> None:
+    task = next(task for task in WORLD.tasks("broad") if task.tools == ["find_mail", "archive_mail", "complete_task"])
+    session = WORLD.open()
+    find, archive, end = task.calls
+    assert not acts(session, task, [])
+    assert not acts(session, task, episode(task, [find, end]).calls)
+    assert not acts(session, task, episode(task, [ToolCall("archive_mail", {"mail_id": "none"})]).calls)
+    assert acts(session, task, episode(task, [find, archive]).calls)
