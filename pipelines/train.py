@@ -31,12 +31,14 @@ def main(params: Params, t: int) -> int:
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     settings = Settings(params.train, params.policy, params.launch, params.grpo, params.dpo)
+    attempts, pairs = read_jsonl(Paths.attempts(t), Attempt), read_jsonl(Paths.pairs(t) / "pairs.jsonl", Pair)
+    episodes = [Paths.pairs(t) / f"{name}.parquet" for name in ("rehearsals", "references")]
+    rehearsals, references = map(read_trajectories, episodes)
     inputs = [params.seed, t, *(section.model_dump() for section in vars(settings).values())]
     # what another code, arithmetic, environment, dataset or parent left half-done is not gone on with
-    pairs, rehearsals, references = map(
-        Paths.pairs(t).joinpath, ("pairs.jsonl", "rehearsals.parquet", "references.parquet")
+    files = map(
+        file_hash, (Paths.environment, Paths.tasks(t), Paths.attempts(t), Paths.pairs(t) / "pairs.jsonl", *episodes)
     )
-    files = map(file_hash, (Paths.environment, Paths.tasks(t), Paths.attempts(t), pairs, rehearsals, references))
     policies = map(policy_hash, (Paths.policy(t), Paths.policy(0)))
     fingerprint = content_hash([*inputs, in_effect().name, digest(Path(__file__).resolve()), *files, *policies])
     place = scratch() / "train" / fingerprint
@@ -50,10 +52,10 @@ def main(params: Params, t: int) -> int:
         metrics=Paths.data(t) / "train_metrics.jsonl",
         scratch=launch.folder(place),
         base=Paths.policy(0),
-        attempts=sorted(read_jsonl(Paths.attempts(t), Attempt), key=lambda one: (one.iteration, one.step)),
-        pairs=read_jsonl(pairs, Pair),
-        rehearsals=read_trajectories(rehearsals),
-        references=read_trajectories(references),
+        attempts=sorted(attempts, key=lambda one: (one.iteration, one.step)),
+        pairs=pairs,
+        rehearsals=rehearsals,
+        references=references,
     )
     if launch.inside():
         return _learn(settings, environment, job, params.tracking, fingerprint)

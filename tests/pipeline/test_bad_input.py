@@ -59,6 +59,13 @@ def spelled(**changes: object) -> str:
     return json.dumps(asdict(replace(TASKS[0], **changes)))  # type: ignore[arg-type]
 
 
+def paired(folder: Path) -> None:
+    """Stage `pairs` has run, for a learner without any."""
+    write_jsonl(folder / Paths.pairs(0) / "pairs.jsonl", [])
+    for name in ("rehearsals", "references"):
+        write_trajectories(folder / Paths.pairs(0) / f"{name}.parquet", [])
+
+
 MISTAKES = [
     (
         "tasks",
@@ -77,7 +84,8 @@ MISTAKES = [
     ("explore", append("data/0/tasks.jsonl", spelled(schema_version=9)), "data/0/tasks.jsonl:21: schema_version 9"),
     ("explore", append("data/0/tasks.jsonl", '{"task_id": '), "data/0/tasks.jsonl:21: expected a JSON object"),
     ("explore", append("data/0/signals.jsonl", "{}"), "data/0/signals.jsonl:1: signal_id"),
-    ("train", lambda folder: None, "policies/0: expected a transformers model directory"),
+    ("train", lambda folder: None, "data/0/pairs/pairs.jsonl: no such file"),
+    ("train", paired, "policies/0: expected a transformers model directory"),
     ("validate", lambda folder: None, "data/0/verified/accepted.jsonl: no such file"),
 ]
 

@@ -11,7 +11,7 @@ import pytest
 from coevolve.core.io import write_json, write_jsonl
 from coevolve.core.outcomes import Outcome
 from coevolve.core.paths import Paths
-from coevolve.core.records import Attempt, Candidate, Exploration, Gate, Signal, StopReason, Trajectory, Verdict
+from coevolve.core.records import Attempt, Candidate, Exploration, Gate, Pair, Signal, StopReason, Trajectory, Verdict
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import write_trajectories
@@ -62,6 +62,7 @@ READS = {
     "report": ["dvc.yaml"],
 }
 MORE = {
+    "train": ["data/0/pairs/pairs.jsonl", "data/0/pairs/rehearsals.parquet"],
     "explore": ["data/0/signals.jsonl", "data/0/trajectories.parquet"],
     "synthesize": ["data/0/explorations.jsonl"],
     "verify": ["data/panels/test.jsonl"],
@@ -106,6 +107,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "t", TASKS[0].task_id, 0, 0, 0, 0, [{"role": "user", "content": "x"}], [call], 1.0, StopReason.DONE
     )
     write_trajectories(folder / Paths.trajectories(0), [seen])
+    write_jsonl(
+        folder / Paths.pairs(0) / "pairs.jsonl", [Pair("p", TASKS[0].task_id, 0, "expert_target", "r", "t", 0.5)]
+    )
+    for name in ("rehearsals", "references"):
+        write_trajectories(folder / Paths.pairs(0) / f"{name}.parquet", [seen])
     write_jsonl(folder / Paths.signals(0), [Signal("s", "boundary", 0, TASKS[0].task_id, None, 0.5, {}, ["t"])])
     world = TASKS[0].world
     found = Exploration("e", "miniworld", 0, ["s"], TASKS[0].task_id, world, "boundary", [], [], [call], "scripted")

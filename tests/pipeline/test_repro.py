@@ -13,7 +13,7 @@ from coevolve.stages.train.checkpoints import COMPLETE
 from tests.pipeline.conftest import Project, clone
 from tests.waiting import until
 
-LOOP = ("train", "signals", "explore", "synthesize", "verify", "watch", "validate", "evaluate")
+LOOP = ("pairs", "train", "signals", "explore", "synthesize", "verify", "watch", "validate", "evaluate")
 
 
 def stages(project: Project) -> list[str]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from tests.pipeline.conftest import Project
 
-PLAYING = {"evaluate_base", "train", "explore", "synthesize", "verify", "watch", "validate", "evaluate"}
+PLAYING = {"evaluate_base", "pairs", "train", "explore", "synthesize", "verify", "watch", "validate", "evaluate"}
 
 
 @contextmanager
