@@ -1,15 +1,19 @@
 """What a study says of params.yaml is what its experiments get."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from dvc.utils.hydra import apply_overrides
 from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from coevolve.readers.queue import override
+from coevolve.readers.queue import override, workers
+from tests.waiting import until
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"])).filter(
     lambda text: "${" not in text
@@ -38,3 +42,30 @@ def test_any_value_arrives_as_it_is(tmp_path_factory: pytest.TempPathFactory, va
 def test_a_text_stays_a_text(tmp_path: Path, text: str) -> None:
     assert received(tmp_path, text) == text
     assert received(tmp_path, [text]) == [text]
+
+
+def test_a_worker_is_there_as_long_as_its_process(tmp_path: Path) -> None:
+    """Whether it answers or not: it is stopped here, as one on a busy machine may seem."""
+
+    def start(folder: Path, *words: str) -> subprocess.Popen[bytes]:
+        folder.mkdir(exist_ok=True)
+        return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", *words], cwd=folder)
+
+    ours, others = tmp_path / "ours", tmp_path / "others"
+    started = [
+        start(ours, "exp", "queue-worker", "dvc-exp-1@localhost", "--clean"),
+        start(ours, "exp", "queue-worker", "dvc-exp-2@localhost"),
+        start(ours, "exp", "queue-worker", "dvc-exp-2@localhost"),  # a twin
+        start(ours, "exp", "exec-run"),
+        start(others, "exp", "queue-worker", "dvc-exp-1@localhost"),
+    ]
+    try:
+        until(lambda: workers(ours) == 2 and workers(others) == 1, "they do not start")
+        psutil.Process(started[0].pid).suspend()
+        assert workers(ours) == 2
+        started[0].kill()
+        until(lambda: workers(ours) == 1, "a killed one is gone, its zombie too")
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()

@@ -8,13 +8,16 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import psutil
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.processes import VARIABLE, available
 
 POLL = 10.0  # seconds between looks at the queue
-PATIENCE = 3  # looks in a row at too few workers, before others are started: a worker may be slow to answer
+PATIENCE = 3  # looks in a row at too few workers, before others are started: a worker may be slow to start
 STARTS = 3  # of workers, without an experiment that ends in between
 WAITING = ("Queued", "Running")
 STATES = (*WAITING, "Failed", "Success")
@@ -44,7 +47,7 @@ def work(
     starts = short = 0
     try:
         while True:
-            rows, workers = _look()
+            rows, alive = _look()
             status = {row.name: row.status for row in rows if row.id not in past}
             ended = collect([name for name in left if status.get(name) == "Success"])
             left = {name: changes for name, changes in left.items() if name not in ended}
@@ -54,7 +57,7 @@ def work(
             found = [status.get(name) for name in going]
             lost = any(one not in WAITING for one in found)
             needed = jobs if "Queued" in found else 1
-            short = short + 1 if lost or workers < needed else 0
+            short = short + 1 if lost or alive < needed else 0
             starts = 0 if ended else starts
             if short == PATIENCE:
                 if starts == STARTS:
@@ -69,9 +72,9 @@ def work(
 
 def _start(wanted: Mapping[str, Mapping[str, Any]], jobs: int) -> set[str]:
     """Queue those of ``wanted`` that nobody is at and start workers; returns the ids of their tasks that are over."""
-    rows, workers = _look()
+    rows, alive = _look()
     # a machine that went down leaves tasks that DVC holds for running, for ever
-    dead = {row.id for row in rows if row.status == "Running" and not workers}
+    dead = {row.id for row in rows if row.status == "Running" and not alive}
     if dead:
         _dvc("queue", "kill", "--force", *sorted(dead))
     waiting = {row.name for row in rows if row.status in WAITING and row.id not in dead}
@@ -89,16 +92,27 @@ def _start(wanted: Mapping[str, Mapping[str, Any]], jobs: int) -> set[str]:
 
 
 def _look() -> tuple[list[_Row], int]:
-    """What `dvc queue status` shows: tasks, and how many workers there are."""
-    rows, workers = [], 0
+    """The tasks that `dvc queue status` shows, and how many workers there are."""
+    rows = []
     for line in _dvc("queue", "status").splitlines():
         words = line.split()
         status = next((word for word in words if word in STATES), None)
-        if line.startswith("Worker status"):
-            workers = sum(int(word) for word in words if word.isdigit())
-        elif status and len(words) > 2:
+        if status and len(words) > 2 and not line.startswith("Worker status"):
             rows.append(_Row(words[0], words[1], status))
-    return rows, workers
+    return rows, workers(Path.cwd())
+
+
+def workers(folder: Path) -> int:
+    """How many workers of the queue of ``folder`` there are, by their processes: DVC asks them, and a busy one does not answer
+    in time. Taken for dead, it would get a twin, and lose its task.
+    """
+    found = set()
+    for one in psutil.process_iter(["cwd", "cmdline", "status"]):
+        words = one.info["cmdline"] or []
+        alive = one.info["status"] != psutil.STATUS_ZOMBIE
+        if alive and "queue-worker" in words and one.info["cwd"] == str(folder.resolve()):
+            found.add(words[words.index("queue-worker") + 1])  # its name
+    return len(found)
 
 
 def override(value: Any) -> str:
