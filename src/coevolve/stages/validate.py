@@ -6,22 +6,20 @@ door before training, whoever wrote the file.
 """
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.expectations import Expectation, Outcome, Suites, among, between
 from coevolve.core.io import flaw, parse, write_json, write_jsonl, write_text
 from coevolve.core.params import Validate
 from coevolve.core.similarity import Index
 from coevolve.core.task import SCHEMA_VERSION, Task
 from coevolve.environments.environment import Environment
-
-os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,28 +37,6 @@ COLUMNS = (
     "near_duplicate",
     "family",
 )
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """One expectation, by its name in the report. ``kind`` and ``arguments`` are Great Expectations' own.
-
-    ``critical`` ones judge the file; the others name rows.
-    """
-
-    name: str
-    kind: str
-    arguments: Mapping[str, Any]
-    critical: bool = False
-
-
-@dataclass
-class Outcome:
-    expectation: Expectation
-    success: bool
-    rows: list[int] = field(default_factory=list)
-    observed: Any = None
-    error: str = ""
 
 
 @dataclass
@@ -82,12 +58,6 @@ def expectations(config: Validate, environment: Environment) -> tuple[list[Expec
 
     A family is named by its tools, so that balance is asked for only where there are some.
     """
-
-    def between(column: str, low: int, high: int) -> tuple[str, dict[str, Any]]:
-        return "ExpectColumnValuesToBeBetween", {"column": column, "min_value": low, "max_value": high}
-
-    def among(column: str, *values: Any) -> tuple[str, dict[str, Any]]:
-        return "ExpectColumnValuesToBeInSet", {"column": column, "value_set": list(values)}
 
     rows = [
         Expectation("follows the schema", *among("follows_schema", True)),
@@ -142,7 +112,7 @@ def validate(
     """
     by_row, by_file = expectations(config, environment)
     frame = describe(rows, environment, panels, near_duplicate)
-    suites = _Suites(docs)
+    suites = Suites(docs)
     outcomes = suites.run("rows", frame, by_row)
     broken: dict[int, list[str]] = {}
     for outcome in outcomes:
@@ -219,56 +189,6 @@ def _later_copies(outcome: Outcome, frame: "pd.DataFrame") -> list[int]:
         return outcome.rows
     first = {frame["task_id"][row]: row for row in sorted(outcome.rows, reverse=True)}
     return [row for row in outcome.rows if first[frame["task_id"][row]] != row]
-
-
-class _Suites:
-    """Great Expectations in an ephemeral context, and its Data Docs."""
-
-    def __init__(self, docs: Path | None) -> None:
-        import great_expectations as gx
-
-        self._gx = gx
-        self._context = gx.get_context(mode="ephemeral")
-        self._context.variables.progress_bars = {"globally": False}
-        self._source = self._context.data_sources.add_pandas("memory")
-        self._docs = docs
-        if docs is not None:
-            site = {
-                "class_name": "SiteBuilder",
-                "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-                "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(docs.resolve())},
-            }
-            for name in list(self._context.variables.data_docs_sites or {}):
-                self._context.delete_data_docs_site(name)
-            self._context.add_data_docs_site("local", site)
-
-    def run(self, name: str, frame: "pd.DataFrame", wanted: Sequence[Expectation]) -> list[Outcome]:
-        gx = self._gx
-        suite = gx.ExpectationSuite(name=name)
-        for number, one in enumerate(wanted):
-            made = getattr(gx.expectations, one.kind)(**one.arguments, meta={"number": number})
-            suite.add_expectation(made)
-        suite = self._context.suites.add(suite)
-        batch = self._source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(name)
-        definition = self._context.validation_definitions.add(
-            gx.ValidationDefinition(name=name, data=batch, suite=suite)
-        )
-        result = definition.run(batch_parameters={"dataframe": frame}, result_format="COMPLETE")
-        return [_outcome(wanted, one) for one in result.results]
-
-    def build_docs(self) -> None:
-        if self._docs is not None:
-            self._context.build_data_docs()
-
-
-def _outcome(wanted: Sequence[Expectation], result: Any) -> Outcome:
-    expectation = wanted[result.expectation_config.meta["number"]]
-    info = result.exception_info or {}
-    raised = info if "raised_exception" in info else next(iter(info.values()), {})
-    error = str(raised.get("exception_message", "failed")) if raised.get("raised_exception") else ""
-    found = result.result or {}
-    rows = [int(row) for row in found.get("unexpected_index_list") or []]
-    return Outcome(expectation, bool(result.success), rows, found.get("observed_value"), error)
 
 
 def write(folder: Path, validation: Validation, name: str) -> None:

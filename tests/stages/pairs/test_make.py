@@ -35,11 +35,11 @@ def test_right_is_over_wrong_and_everything_is_counted(whole: Made) -> None:
     known = {one.trajectory_id: one for one in [*whole.rehearsals, *whole.references]}
     assert len(whole.rehearsals) == CONFIG.steps * CONFIG.tasks_per_step * CONFIG.group_size
     assert len(whole.references) == len(TASKS)
-    for pair in whole.pairs:
+    for pair in whole.checked.pairs:
         assert is_success(known[pair.chosen].score) and not is_success(known[pair.rejected].score)
     figures = summary(0, whole, "").figures
-    assert figures["pairs"] == len(whole.pairs) > 8
-    assert sum(value or 0 for name, value in figures.items() if name.startswith("pairs: ")) == len(whole.pairs)
+    assert figures["pairs"] == len(whole.checked.pairs) > 8
+    assert sum(value or 0 for name, value in figures.items() if name.startswith("pairs: ")) == len(whole.checked.pairs)
     assert 0.0 < (figures["closeness of failures"] or 0.0) < 1.0
 
 

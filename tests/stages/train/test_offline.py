@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def offline(folder: Path, made: Made) -> Job:
-    return replace(job(folder), pairs=made.pairs, rehearsals=made.rehearsals, references=made.references)
+    return replace(job(folder), pairs=made.checked.pairs, rehearsals=made.rehearsals, references=made.references)
 
 
 def run(name: str, folder: Path, made: Made, log: Log | None = None, **changes: object) -> None:
@@ -159,6 +159,6 @@ def test_adapters_are_held_against_the_weights_that_they_are_on(made: Made, tmp_
 
 
 def test_fewer_pairs_than_a_step_takes_are_one_line(made: Made, tmp_path: Path) -> None:
-    few = replace(made, pairs=made.pairs[:3])
+    few = replace(made, checked=replace(made.checked, pairs=made.checked.pairs[:3]))
     with pytest.raises(CoevolveError, match=r"a step takes 8 pairs, .* and there are 3, 3 of which fit"):
         run("dpo", tmp_path, few)

@@ -3,14 +3,14 @@
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import write_jsonl
+from coevolve.core.io import write_jsonl, write_text
 from coevolve.core.params import Pairs, Train
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
-from coevolve.core.records import Pair, Trajectory
+from coevolve.core.records import Trajectory
 from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
@@ -20,6 +20,7 @@ from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.pairs.check import Checked, check, report
 from coevolve.stages.pairs.choose import choose
 from coevolve.stages.pairs.closeness import RANKS, failure
 from coevolve.stages.pairs.rehearse import Rehearsal, rehearse
@@ -27,9 +28,11 @@ from coevolve.stages.pairs.rehearse import Rehearsal, rehearse
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Pairs, and the episodes that they are of; ``closeness`` is the mean rank of all failures, None without any."""
+    """Pairs as they were ``checked``, and the episodes that they are of; ``closeness`` is the mean rank of all failures, None
+    without any.
+    """
 
-    pairs: Sequence[Pair] = ()
+    checked: Checked = field(default_factory=lambda: Checked([], [], []))
     rehearsals: Sequence[Trajectory] = ()
     references: Sequence[Trajectory] = ()
     closeness: float | None = None
@@ -58,8 +61,9 @@ def make(
         played = rehearse(policy, environment, plan, config, limits, progress.update)
     ranks = ranked(environment, plan.tasks, played, references, own.rank)
     pairs = choose(played, references, ranks, own, plan.seed, plan.iteration)
+    episodes = {one.trajectory_id: one for one in (*played, *references.values())}
     mean = sum(ranks.values()) / len(ranks) if ranks else None
-    return Made(pairs, played, list(references.values()), mean)
+    return Made(check(pairs, episodes, own.margin), played, list(references.values()), mean)
 
 
 def replayed(environment: Environment, tasks: Sequence[Task], limits: Limits) -> dict[str, Trajectory]:
@@ -98,7 +102,9 @@ def write(t: int, made: Made | None = None, arithmetic: str = "") -> None:
     found = made or Made()
     folder = Paths.pairs(t)
     shutil.rmtree(folder, ignore_errors=True)
-    write_jsonl(folder / "pairs.jsonl", found.pairs)
+    write_jsonl(folder / "pairs.jsonl", found.checked.pairs)
+    write_jsonl(folder / "quarantine.jsonl", found.checked.quarantine)
+    write_text(folder / "report.md", report(found.checked, f"Pairs of iteration {t}"))
     write_trajectories(folder / "rehearsals.parquet", found.rehearsals)
     write_trajectories(folder / "references.parquet", found.references)
     write_summary(summary(t, made, arithmetic))
@@ -108,13 +114,14 @@ def summary(t: int, made: Made | None, arithmetic: str) -> StageSummary:
     """Pairs by kind, tasks that have none, and how close failures come."""
     if made is None:
         return StageSummary("pairs", t, {})
-    kinds = Counter(one.kind for one in made.pairs)
+    kinds = Counter(one.kind for one in made.checked.pairs)
     tasks = {one.task_id for one in made.rehearsals}
     close = "closeness of failures"
     figures: dict[str, int | float | None] = {
-        "pairs": len(made.pairs),
+        "pairs": len(made.checked.pairs),
         **{f"pairs: {kind}": count for kind, count in sorted(kinds.items())},
-        "tasks without a pair": len(tasks - {one.task_id for one in made.pairs}),
+        "pairs in quarantine": len(made.checked.quarantine),
+        "tasks without a pair": len(tasks - {one.task_id for one in made.checked.pairs}),
         close: made.closeness,
     }
     return StageSummary(

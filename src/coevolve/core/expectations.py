@@ -1,0 +1,94 @@
+"""Great Expectations over rows that are held in memory, and what came of each expectation."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One expectation, by its name in the report. ``kind`` and ``arguments`` are Great Expectations' own.
+
+    ``critical`` ones judge the file; the others name rows.
+    """
+
+    name: str
+    kind: str
+    arguments: Mapping[str, Any]
+    critical: bool = False
+
+
+@dataclass
+class Outcome:
+    expectation: Expectation
+    success: bool
+    rows: list[int] = field(default_factory=list)
+    observed: Any = None
+    error: str = ""
+
+
+def between(column: str, low: float, high: float) -> tuple[str, dict[str, Any]]:
+    """Kind and arguments: values of ``column`` lie in [low, high]."""
+    return "ExpectColumnValuesToBeBetween", {"column": column, "min_value": low, "max_value": high}
+
+
+def among(column: str, *values: Any) -> tuple[str, dict[str, Any]]:
+    """Kind and arguments: ``column`` holds these values alone."""
+    return "ExpectColumnValuesToBeInSet", {"column": column, "value_set": list(values)}
+
+
+class Suites:
+    """Great Expectations in an ephemeral context, and its Data Docs."""
+
+    def __init__(self, docs: Path | None) -> None:
+        import great_expectations as gx
+
+        self._gx = gx
+        self._context = gx.get_context(mode="ephemeral")
+        self._context.variables.progress_bars = {"globally": False}
+        self._source = self._context.data_sources.add_pandas("memory")
+        self._docs = docs
+        if docs is not None:
+            site = {
+                "class_name": "SiteBuilder",
+                "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+                "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(docs.resolve())},
+            }
+            for name in list(self._context.variables.data_docs_sites or {}):
+                self._context.delete_data_docs_site(name)
+            self._context.add_data_docs_site("local", site)
+
+    def run(self, name: str, frame: "pd.DataFrame", wanted: Sequence[Expectation]) -> list[Outcome]:
+        gx = self._gx
+        suite = gx.ExpectationSuite(name=name)
+        for number, one in enumerate(wanted):
+            made = getattr(gx.expectations, one.kind)(**one.arguments, meta={"number": number})
+            suite.add_expectation(made)
+        suite = self._context.suites.add(suite)
+        batch = self._source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(name)
+        definition = self._context.validation_definitions.add(
+            gx.ValidationDefinition(name=name, data=batch, suite=suite)
+        )
+        result = definition.run(batch_parameters={"dataframe": frame}, result_format="COMPLETE")
+        return [_outcome(wanted, one) for one in result.results]
+
+    def build_docs(self) -> None:
+        if self._docs is not None:
+            self._context.build_data_docs()
+
+
+def _outcome(wanted: Sequence[Expectation], result: Any) -> Outcome:
+    expectation = wanted[result.expectation_config.meta["number"]]
+    info = result.exception_info or {}
+    raised = info if "raised_exception" in info else next(iter(info.values()), {})
+    error = str(raised.get("exception_message", "failed")) if raised.get("raised_exception") else ""
+    found = result.result or {}
+    rows = [int(row) for row in found.get("unexpected_index_list") or []]
+    return Outcome(expectation, bool(result.success), rows, found.get("observed_value"), error)

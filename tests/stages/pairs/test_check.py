@@ -1,0 +1,59 @@
+"""What may be learned from: each expectation, broken by itself."""
+
+from dataclasses import replace
+
+import pytest
+
+from coevolve.core.records import Pair, StopReason, Trajectory
+from coevolve.core.task import CallOutcome
+from coevolve.stages.pairs.check import check, expectations, report
+
+
+def episode(name: str, call: str, score: float, task: str = "t") -> Trajectory:
+    return Trajectory(name, task, 0, 0, 0, 0, [], [CallOutcome(call, {}, True)], score, StopReason.DONE)
+
+
+EPISODES = {
+    one.trajectory_id: one
+    for one in (
+        episode("right", "a", 1.0),
+        episode("wrong", "b", 0.2),
+        episode("cut", "a", 0.2),
+        episode("other", "b", 0.2, "u"),
+        episode("more", "c", 1.0),
+    )
+}
+PAIR = Pair("0123456789abcdef", "t", 0, "success_target", "right", "wrong", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("pair", "broken"),
+    [
+        (PAIR, []),
+        (replace(PAIR, pair_id="<b>"), ["id is a content hash"]),
+        (replace(PAIR, rejected="gone"), ["both episodes are there"]),
+        (replace(PAIR, rejected="other"), ["both are of its task"]),
+        (replace(PAIR, chosen="cut", rejected="wrong"), ["the chosen one succeeds"]),
+        (replace(PAIR, rejected="more"), ["the rejected one fails"]),
+        (replace(PAIR, rejected="cut"), ["their calls differ"]),
+        (replace(PAIR, closeness=0.95), ["the rejected one is far enough from success"]),
+        (replace(PAIR, closeness=-0.1), ["the rejected one is far enough from success"]),
+    ],
+)
+def test_a_pair_goes_to_quarantine_with_what_it_broke(pair: Pair, broken: list[str]) -> None:
+    checked = check([pair], EPISODES, 0.1)
+    assert [one["expectations"] for one in checked.quarantine] == ([broken] if broken else [])
+    assert checked.pairs == ([] if broken else [pair])
+
+
+def test_of_copies_the_first_may_stay_and_the_report_names_each_expectation() -> None:
+    checked = check([PAIR, PAIR], EPISODES, 0.1)
+    assert checked.pairs == [PAIR]
+    assert [(one["row"], one["expectations"]) for one in checked.quarantine] == [(1, ["is no copy"])]
+    text = report(checked, "Pairs")
+    assert "1 pairs; 1 are in quarantine" in text
+    assert all(one.name in text for one in expectations(0.1))
+
+
+def test_none_are_no_mistake() -> None:
+    assert check([], {}, 0.1).pairs == []
