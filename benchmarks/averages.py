@@ -10,7 +10,7 @@ long as a panel. `--tools` are by default those that the run withheld from synth
 import argparse
 from pathlib import Path
 
-from coevolve.core.params import load
+from coevolve.core.yaml_files import load
 from coevolve.environments.registry import make
 from coevolve.policies.transformers_policy import TransformersPolicy
 from coevolve.policies.transformers_policy import load as load_model

@@ -20,8 +20,8 @@ from typing import Any
 
 import torch
 
-from coevolve.core.params import load
 from coevolve.core.task import Observation, Score, Task
+from coevolve.core.yaml_files import load
 from coevolve.environments.environment import Environment
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession

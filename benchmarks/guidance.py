@@ -23,11 +23,12 @@ from typing import Any
 
 from coevolve.core.difficulty import variance
 from coevolve.core.io import read_tasks
-from coevolve.core.params import Params, Select, load
+from coevolve.core.params import Params, Select
 from coevolve.core.paths import Paths
 from coevolve.core.records import Signal, Trajectory
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
+from coevolve.core.yaml_files import load
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import load
+from coevolve.core.yaml_files import load
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.stages.explore.explorer import explore

@@ -14,7 +14,7 @@ import pytest
 
 from coevolve.core import params
 from coevolve.core.imports import CARRIERS, ENVIRONMENTS, SOURCE, closure, code, is_code
-from coevolve.core.params import read_yaml
+from coevolve.core.yaml_files import read_yaml
 from tests import ROOT
 
 PIPELINE = read_yaml((ROOT / "dvc.yaml").read_text())["stages"]

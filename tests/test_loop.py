@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.core.params import Signals, load
+from coevolve.core.params import Signals
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import write_trajectories
+from coevolve.core.yaml_files import load
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.policies.scripted_policy import ReferencePolicy

@@ -7,7 +7,7 @@ import pytest
 
 from coevolve.commands.profile import PARAMS, apply, names, run
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import load
+from coevolve.core.yaml_files import load
 from tests import ROOT
 
 
@@ -42,7 +42,7 @@ def test_a_profile_is_valid_keeps_the_comments_and_can_be_undone(name: str, para
 
 def test_every_profile_can_be_undone_by_the_laptop_and_says_where_its_values_come_from() -> None:
     from coevolve.commands.profile import _leaves, _text
-    from coevolve.core.params import read_yaml
+    from coevolve.core.yaml_files import read_yaml
 
     keys = {name: {key for key, _ in _leaves(read_yaml(_text(name)))} for name in names()}
     for name in names():

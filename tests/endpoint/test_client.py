@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.params import EndpointSection
-from coevolve.core.params import load as load_params
+from coevolve.core.yaml_files import load as load_params
 from coevolve.endpoint.client import Ask, Endpoint, Exhausted, Failed, open_endpoint
 from coevolve.endpoint.log import RequestLog
 from coevolve.endpoint.structured import Broken, ask_json

@@ -17,8 +17,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import load as load_params
 from coevolve.core.progress import bar
+from coevolve.core.yaml_files import load as load_params
 from coevolve.endpoint.client import Failed, open_endpoint
 from coevolve.endpoint.spending import metered
 from tests.core.test_params import edited

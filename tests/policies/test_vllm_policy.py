@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import load as load_params
+from coevolve.core.yaml_files import load as load_params
 from coevolve.environments.registry import make
 from coevolve.policies.loading import open_policy
 from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens, load

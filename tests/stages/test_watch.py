@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.params import load
 from coevolve.core.records import Attempt, Gate, StopReason, Verdict
 from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.core.yaml_files import load
 from coevolve.stages.watch import action_entropy, drift, indicators, measure, regressions
 from tests import ROOT
 

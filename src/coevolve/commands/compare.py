@@ -53,8 +53,8 @@ def _side(text: str) -> "Side":
 
     from coevolve.core.io import parse, parse_jsonl
     from coevolve.core.outcomes import OUTCOMES, Outcome
-    from coevolve.core.params import read_yaml
     from coevolve.core.paths import Paths
+    from coevolve.core.yaml_files import read_yaml
     from coevolve.readers.compare import Side
     from coevolve.stages.report.summary import SUMMARY, Summary
 

@@ -120,7 +120,8 @@ def _policy(args: argparse.Namespace, environment: "Environment") -> tuple["Poli
 def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], None]]:
     import tempfile
 
-    from coevolve.core.params import EndpointSection, validated
+    from coevolve.core.params import EndpointSection
+    from coevolve.core.yaml_files import validated
     from coevolve.endpoint.client import open_endpoint
     from coevolve.policies.endpoint_policy import EndpointPolicy
 

@@ -60,7 +60,7 @@ def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:
     from ruamel.yaml import YAML
 
     from coevolve.core.io import write_text
-    from coevolve.core.params import load, parse, read_yaml
+    from coevolve.core.yaml_files import load, parse, read_yaml
 
     load(path)  # a broken file is named before it is changed
     editor = YAML()

@@ -30,6 +30,7 @@ CARRIERS = frozenset(
         "core/scratch",
         "core/stage",
         "core/terminal",
+        "core/yaml_files",
         "environments/fingerprint",
         "environments/registry",
         "environments/sources",

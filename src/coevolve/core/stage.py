@@ -16,9 +16,10 @@ from coevolve.core import launch
 from coevolve.core.dvc import experiment_name
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import decode, parse
-from coevolve.core.params import Params, load
+from coevolve.core.params import Params
 from coevolve.core.scratch import scratch
 from coevolve.core.terminal import plain
+from coevolve.core.yaml_files import load
 
 SECONDS = "seconds.jsonl"  # in the scratch folder
 # how libraries say that nothing more can be written, in errors of their own

@@ -15,9 +15,10 @@ from pydantic import Field
 
 from coevolve.core.charts import highlighted, intervals, svg
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Section, Whole, load_yaml, validated
+from coevolve.core.params import Section, Whole
 from coevolve.core.stage_summary import TASKS, TOKENS
 from coevolve.core.task import Task
+from coevolve.core.yaml_files import load_yaml, validated
 from coevolve.readers.claims import Claim, flaw, judge
 from coevolve.readers.claims import table as claim_table
 from coevolve.readers.effects import Run, crossed, effects

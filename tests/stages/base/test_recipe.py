@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coevolve.core.params import load as load_params
 from coevolve.core.seeding import generator
+from coevolve.core.yaml_files import load as load_params
 from coevolve.environments.miniworld.miniworld_environment import MUTATING, Miniworld
 from coevolve.stages.base.demonstrate import demonstrate, demonstrations, unreliable_chances
 from coevolve.stages.base.recipe import IGNORED, copying, example, make

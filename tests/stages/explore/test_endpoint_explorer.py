@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.core.params import load as load_params
 from coevolve.core.records import Candidate, Exploration, Signal, Trajectory
 from coevolve.core.trajectories import write_trajectories
+from coevolve.core.yaml_files import load as load_params
 from coevolve.endpoint.client import Endpoint, open_endpoint
 from coevolve.endpoint.spending import metered
 from coevolve.environments.registry import make

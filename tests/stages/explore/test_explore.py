@@ -8,9 +8,10 @@ from importlib.util import find_spec
 
 import pytest
 
-from coevolve.core.params import Explore, load
+from coevolve.core.params import Explore
 from coevolve.core.records import Exploration, Signal, Trajectory
 from coevolve.core.task import Task
+from coevolve.core.yaml_files import load
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn

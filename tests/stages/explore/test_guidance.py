@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from coevolve.core.difficulty import Record
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import load, parse, read_yaml
 from coevolve.core.records import Signal, StopReason, Trajectory
 from coevolve.core.task import Task
+from coevolve.core.yaml_files import load, parse, read_yaml
 from coevolve.environments.registry import make
 from coevolve.knowledge import uses
 from coevolve.stages.explore.guidance import (

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from coevolve.core.params import load
 from coevolve.core.records import Exploration, Signal
+from coevolve.core.yaml_files import load
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.stages.explore.explorer import record

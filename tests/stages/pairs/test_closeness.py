@@ -1,5 +1,7 @@
 """Failures by how close they come: what is ranked, by hand, and in a real world."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,8 @@ from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.pairs.closeness import Failure, acts, closeness, distance, failure, reward
+from coevolve.stages.pairs.closeness import RANKS, Failure, acts, closeness, distance, reward
+from coevolve.stages.pairs.make import ranked
 
 A, B, C = ToolCall("a", {"x": 1}), ToolCall("b", {"x": 1}), ToolCall("a", {"x": 2})
 WORLD = make("miniworld")
@@ -56,23 +59,20 @@ def episode(task: Task, made: list[ToolCall]) -> Trajectory:
     session.reset(task)
     done = [(call, session.step(call)) for call in made]
     outcomes = [CallOutcome(call.name, call.arguments, not turn.error, turn.content, 0) for call, turn in done]
-    return Trajectory("", task.task_id, 0, 0, 0, 0, [], outcomes, session.score().reward, StopReason.DONE)
+    return Trajectory("", task.task_id, 0, 0, 0, 0, [], outcomes, session.score().reward, StopReason.DONE, [1])
 
 
 def test_doing_nothing_is_further_than_the_look_alike_which_the_reward_ranks_the_other_way() -> None:
     task = next(task for task in WORLD.tasks("broad") if task.tools == ["find_mail", "archive_mail", "complete_task"])
     find, archive, end = task.calls
     (reference,) = rollout(ReferencePolicy(WORLD), WORLD, [RolloutRequest(task, 0)], Limits(16, 512, 64, 30.0))
-    session = WORLD.open()
-
-    def ranks(made: list[ToolCall]) -> tuple[float, float]:
-        found = failure(session, task, episode(task, made), reference.trajectory)
-        return closeness(found), reward(found)
-
-    nothing = ranks([find, end])
-    alike = ranks([find, ToolCall("delete_mail", archive.arguments), end])
-    assert nothing[0] == 0.0 < alike[0]
-    assert nothing[1] > alike[1] > 0.0
+    nothing = replace(episode(task, [find, end]), trajectory_id="nothing")
+    alike = replace(episode(task, [find, ToolCall("delete_mail", archive.arguments), end]), trajectory_id="alike")
+    close, paid = (
+        ranked(WORLD, [task], [nothing, alike], {task.task_id: reference.trajectory}, rank) for rank in RANKS
+    )
+    assert close["nothing"] == 0.0 < close["alike"]
+    assert paid["nothing"] > paid["alike"] > 0.0
 
 
 def test_what_only_looks_or_ends_does_not_act() -> None:

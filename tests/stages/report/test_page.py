@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from coevolve.core.outcomes import PanelMetrics
-from coevolve.core.params import load
 from coevolve.core.records import Signal, StopReason, Trajectory
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
+from coevolve.core.yaml_files import load
 from coevolve.stages.report.champion import Challenge, Champion
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render

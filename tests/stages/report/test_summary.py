@@ -11,11 +11,11 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import parse, read_json, write_json, write_jsonl
 from coevolve.core.outcomes import OUTCOMES, Outcome, metrics
 from coevolve.core.params import Iteration, Params
-from coevolve.core.params import load as load_params
 from coevolve.core.paths import Paths
 from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.stage_summary import ACCEPTED, TASKS, StageSummary, write_summary
 from coevolve.core.task import Task, ToolCall
+from coevolve.core.yaml_files import load as load_params
 from coevolve.readers.compare import Side, history
 from coevolve.readers.study import Study, report, result, rows
 from coevolve.stages.evaluate import summary as evaluated
@@ -194,7 +194,7 @@ def test_a_stage_that_the_report_has_never_heard_of_is_shown_everywhere(params: 
 
 def test_what_the_graph_does_not_write_any_more_is_not_shown(params: Params, run: Path) -> None:
     before = summed(params)
-    write_summary(StageSummary("pairs", 0, {"pairs": 1}, columns=["pairs"]))  # of no stage
+    write_summary(StageSummary("partners", 0, {"partners": 1}, columns=["partners"]))  # of no stage
     write_summary(StageSummary("train", 3, {"gradient steps": 20}, costs=["gradient steps"]))  # of no iteration
     assert summed(params) == before
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from coevolve.core.params import load
 from coevolve.core.records import Candidate, Exploration
 from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.core.yaml_files import load
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn

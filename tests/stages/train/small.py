@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from coevolve.core.params import Launch, Train
-from coevolve.core.params import load as load_params
+from coevolve.core.yaml_files import load as load_params
 from coevolve.environments.registry import make
 from coevolve.stages.train.learner import Job, Settings
 from tests import ROOT

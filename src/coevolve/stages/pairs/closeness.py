@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from coevolve.chains import replay
-from coevolve.core.records import Trajectory
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Session
 
@@ -60,13 +59,6 @@ def distance(made: Calls, wanted: Calls) -> float:
 def _cost(one: ToolCall | CallOutcome, other: ToolCall | CallOutcome) -> float:
     same = (one.name == other.name) + (one.arguments == other.arguments)
     return (1.0, ALIKE, 0.0)[same]
-
-
-def failure(session: Session, task: Task, episode: Trajectory, reference: Trajectory) -> Failure:
-    """``episode``, a failure at ``task``, beside the episode that its reference makes; both are made again in ``session``."""
-    wanted = [ToolCall(call.name, call.arguments) for call in reference.calls]
-    idle = acts(session, task, reference.calls) and not acts(session, task, episode.calls)
-    return Failure(episode.score, episode.calls, wanted, idle)
 
 
 def acts(session: Session, task: Task, calls: Sequence[CallOutcome]) -> bool:

@@ -2,7 +2,7 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coevolve.core.errors import CoevolveError
@@ -22,7 +22,7 @@ from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.pairs.check import Checked, check, report
 from coevolve.stages.pairs.choose import choose
-from coevolve.stages.pairs.closeness import RANKS, failure
+from coevolve.stages.pairs.closeness import RANKS, Failure, acts
 from coevolve.stages.pairs.rehearse import Rehearsal, rehearse
 
 
@@ -81,18 +81,21 @@ def ranked(
     environment: Environment,
     tasks: Sequence[Task],
     episodes: Sequence[Trajectory],
-    references: dict[str, Trajectory],
+    references: Mapping[str, Trajectory],
     rank: str,
 ) -> dict[str, float]:
     """The rank of each failure at a task that has a reference, by id of its trajectory; the agent has said something in it."""
     by_id = {task.task_id: task for task in tasks}
     session = environment.open()
     try:
-        return {
-            one.trajectory_id: RANKS[rank](failure(session, by_id[one.task_id], one, references[one.task_id]))
-            for one in episodes
-            if one.counts and one.tokens and not is_success(one.score) and one.task_id in references
-        }
+        asked = {name: acts(session, by_id[name], one.calls) for name, one in references.items()}
+        found = {}
+        for one in episodes:
+            if one.counts and one.tokens and not is_success(one.score) and one.task_id in references:
+                task = by_id[one.task_id]
+                idle = asked[one.task_id] and not acts(session, task, one.calls)
+                found[one.trajectory_id] = RANKS[rank](Failure(one.score, one.calls, task.calls, idle))
+        return found
     finally:
         session.close()
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import parse, read_json
-from coevolve.core.params import Iteration, load_yaml
+from coevolve.core.params import Iteration
 from coevolve.core.stage_summary import StageSummary
+from coevolve.core.yaml_files import load_yaml
 
 PIPELINE = Path("dvc.yaml")
 
