@@ -157,12 +157,12 @@ def with_stage(folder: Path, name: str, t: str = "t") -> None:
 
 
 def test_a_stage_that_the_report_has_never_heard_of_is_shown_everywhere(params: Params, run: Path) -> None:
-    with_stage(run, "pairs")
+    with_stage(run, "partners")
     for t in range(3):
         figures = {"pairs": 11, "rehearsals": 100 + t, "margin": 0.25, "closeness": None}
         write_summary(
             StageSummary(
-                "pairs",
+                "partners",
                 t,
                 figures,
                 ["pairs"],
@@ -180,8 +180,8 @@ def test_a_stage_that_the_report_has_never_heard_of_is_shown_everywhere(params: 
     view = {**gather(made), "groups": []}
     charts = draw(view)
     page = render(view, charts)
-    assert "pairs-how-close-pairs-are" in charts and charts["pairs-how-close-pairs-are"] in page
-    assert "<h3>pairs</h3>" in page and "<td>0.25</td>" in page and "<td>303</td>" in page
+    assert "partners-how-close-pairs-are" in charts and charts["partners-how-close-pairs-are"] in page
+    assert "<h3>partners</h3>" in page and "<td>0.25</td>" in page and "<td>303</td>" in page
     runs = [result("arm", 0, made), result("other", 0, replace(made, budget={"rehearsals": 1}))]
     assert rows(runs).splitlines()[1].split(",")[:4] == ["arm", "0", "validation", "0"]
     header = rows(runs).splitlines()[0].split(",")
