@@ -153,9 +153,9 @@ def quarantine(t: int) -> list[dict[str, Any]]:
 
 
 def figures(summary: Summary) -> list[dict[str, Any]]:
-    """Stage by stage: its figures by iteration, and what it has plotted."""
+    """Stage by stage: its figures by iteration, and what it has plotted; not of a stage that had nothing to do."""
     found = []
-    for name in dict.fromkeys(one.stage for one in summary.stages):
+    for name in dict.fromkeys(one.stage for one in summary.stages if one.figures):
         ours = [one for one in summary.stages if one.stage == name]
         names = list(dict.fromkeys(figure for one in ours for figure in one.figures))
         plots: dict[str, list[dict[str, Any]]] = {}
