@@ -18,7 +18,7 @@ from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate import evaluate
-from coevolve.stages.train import grpo
+from coevolve.stages.train import grpo, saving
 from coevolve.stages.train.checkpoints import COMPLETE
 from coevolve.stages.train.learner import Job, Settings
 from coevolve.stages.train.setup import adapters, common
@@ -79,7 +79,7 @@ def test_qwen3_trains_resumes_merges_and_is_evaluated(tmp_path: Path, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(grpo, "save", stop)  # as if it was killed when training was over
+        patched.setattr(saving, "save", stop)  # as if it was killed when training was over
         grpo.learn(settings(), Parity(), qwen_job(tmp_path / "again", parent))
     assert len(list((tmp_path / "again/scratch").glob(f"checkpoint-*/{COMPLETE}"))) == 2
     (tmp_path / f"again/scratch/checkpoint-2/{COMPLETE}").unlink()  # so that it resumes at step 1
