@@ -31,14 +31,12 @@ def main(params: Params, t: int) -> int:
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     settings = Settings(params.train, params.policy, params.launch, params.grpo, params.dpo)
-    attempts, pairs = read_jsonl(Paths.attempts(t), Attempt), read_jsonl(Paths.pairs(t) / "pairs.jsonl", Pair)
-    episodes = [Paths.pairs(t) / f"{name}.parquet" for name in ("rehearsals", "references")]
-    rehearsals, references = map(read_trajectories, episodes)
+    attempts = sorted(read_jsonl(Paths.attempts(t), Attempt), key=lambda one: (one.iteration, one.step))
+    paired = [Paths.pairs(t) / name for name in ("pairs.jsonl", "rehearsals.parquet", "references.parquet")]
+    pairs, (rehearsals, references) = read_jsonl(paired[0], Pair), map(read_trajectories, paired[1:])
     inputs = [params.seed, t, *(section.model_dump() for section in vars(settings).values())]
     # what another code, arithmetic, environment, dataset or parent left half-done is not gone on with
-    files = map(
-        file_hash, (Paths.environment, Paths.tasks(t), Paths.attempts(t), Paths.pairs(t) / "pairs.jsonl", *episodes)
-    )
+    files = map(file_hash, (Paths.environment, Paths.tasks(t), Paths.attempts(t), *paired))
     policies = map(policy_hash, (Paths.policy(t), Paths.policy(0)))
     fingerprint = content_hash([*inputs, in_effect().name, digest(Path(__file__).resolve()), *files, *policies])
     place = scratch() / "train" / fingerprint
@@ -52,7 +50,7 @@ def main(params: Params, t: int) -> int:
         metrics=Paths.data(t) / "train_metrics.jsonl",
         scratch=launch.folder(place),
         base=Paths.policy(0),
-        attempts=sorted(attempts, key=lambda one: (one.iteration, one.step)),
+        attempts=attempts,
         pairs=pairs,
         rehearsals=rehearsals,
         references=references,

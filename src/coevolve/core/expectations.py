@@ -1,7 +1,7 @@
 """Great Expectations over rows that are held in memory, and what came of each expectation."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,20 @@ def between(column: str, low: float, high: float) -> tuple[str, dict[str, Any]]:
 def among(column: str, *values: Any) -> tuple[str, dict[str, Any]]:
     """Kind and arguments: ``column`` holds these values alone."""
     return "ExpectColumnValuesToBeInSet", {"column": column, "value_set": list(values)}
+
+
+def hashed(column: str) -> tuple[str, dict[str, Any]]:
+    """Kind and arguments: ``column`` holds content hashes."""
+    return "ExpectColumnValuesToMatchRegex", {"column": column, "regex": "^[0-9a-f]{16}$"}
+
+
+def quarantined(broken: Iterable[tuple[str, Iterable[int]]], records: Sequence[Any]) -> list[dict[str, Any]]:
+    """The ``records`` whose rows are ``broken`` (an expectation's name, its rows): each with its row and what it broke."""
+    names: dict[int, list[str]] = {}
+    for name, rows in broken:
+        for row in rows:
+            names.setdefault(row, []).append(name)
+    return [{"row": row, "expectations": names[row], "record": records[row]} for row in sorted(names)]
 
 
 class Suites:

@@ -34,6 +34,8 @@ def _one_of(module: str, table: str) -> AfterValidator:
 Curriculum = Annotated[str, _one_of("stages.train.curriculum", "CURRICULA")]
 Guidance = Annotated[str, _one_of("stages.explore.guidance", "GUIDANCE")]
 Kind = Annotated[str, _one_of("stages.signals.kinds", "KINDS")]
+Learner = Annotated[str, _one_of("stages.train.learner", "LEARNERS")]
+Rank = Annotated[str, _one_of("stages.pairs.closeness", "RANKS")]
 Schedule = Annotated[str, _one_of("stages.explore.guidance", "SCHEDULES")]
 Shape = Annotated[str, _one_of("core.difficulty", "SHAPES")]
 
@@ -128,7 +130,7 @@ class Mixture(Section):
 
 
 class Train(Optimizer):
-    learner: Literal["grpo", "dpo", "sft"]
+    learner: Learner
     tasks_per_step: Count
     group_size: Annotated[int, Field(ge=2)]
     temperature: Positive
@@ -150,7 +152,8 @@ class Train(Optimizer):
 
     @model_validator(mode="after")
     def _played(self) -> "Train":
-        if self.learner != "grpo" and self.vllm.mode != "off":
+        by_pairs: Collection[str] = import_module("coevolve.stages.pairs.choose").LEARNERS
+        if self.learner in by_pairs and self.vllm.mode != "off":
             raise ValueError(
                 f"learner: {self.learner} and vllm.mode: {self.vllm.mode} do not go together: its episodes are played before "
                 "training, by policy.backend"
@@ -172,7 +175,7 @@ class Dpo(Section):
 
 
 class Pairs(Section):
-    rank: Literal["closeness", "reward"]
+    rank: Rank
     margin: Share
     per_task: Count
     expert: bool

@@ -97,7 +97,7 @@ def _look() -> tuple[list[_Row], int]:
     for line in _dvc("queue", "status").splitlines():
         words = line.split()
         status = next((word for word in words if word in STATES), None)
-        if status and len(words) > 2 and not line.startswith("Worker status"):
+        if status and len(words) > 2:
             rows.append(_Row(words[0], words[1], status))
     return rows, workers(Path.cwd())
 

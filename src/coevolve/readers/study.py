@@ -82,13 +82,12 @@ def load(path: Path) -> Study:
         )
     if wrong := flaw(study.claims, study.arms, BEFORE):
         raise CoevolveError(f"{path}: {wrong}")
-    for place, changes in {"common": study.common, **{f"arms.{arm}": one for arm, one in study.arms.items()}}.items():
-        if isinstance(panels := changes.get(PLAYED), list) and (unseen := unplayed(study, panels)):
-            raise CoevolveError(f"{path}: {place}: {PLAYED} leaves out {', '.join(unseen)}, which the study is about")
     for name in (path.resolve().parent.name, *study.arms):
         if not NAME.fullmatch(name):
             raise CoevolveError(f"{path}: {name!r} becomes part of an experiment's name; use letters, digits, - and _")
     for place, changes in {"common": study.common, **{f"arms.{arm}": one for arm, one in study.arms.items()}}.items():
+        if isinstance(panels := changes.get(PLAYED), list) and (unseen := unplayed(study, panels)):
+            raise CoevolveError(f"{path}: {place}: {PLAYED} leaves out {', '.join(unseen)}, which the study is about")
         for key, value in changes.items():
             if not all(map(str.isidentifier, key.split("."))):
                 raise CoevolveError(f"{path}: {place}: {key!r} is no key of params.yaml, such as train.steps")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.expectations import Expectation, Outcome, Suites, among, between
+from coevolve.core.expectations import Expectation, Outcome, Suites, among, between, hashed, quarantined
 from coevolve.core.io import flaw, parse, write_json, write_jsonl, write_text
 from coevolve.core.params import Validate
 from coevolve.core.similarity import Index
@@ -62,11 +62,7 @@ def expectations(config: Validate, environment: Environment) -> tuple[list[Expec
     rows = [
         Expectation("follows the schema", *among("follows_schema", True)),
         Expectation("has an id", "ExpectColumnValuesToNotBeNull", {"column": "task_id"}),
-        Expectation(
-            "id is a content hash",
-            "ExpectColumnValuesToMatchRegex",
-            {"column": "task_id", "regex": "^[0-9a-f]{16}$"},
-        ),
+        Expectation("id is a content hash", *hashed("task_id")),
         Expectation("id is unique", "ExpectColumnValuesToBeUnique", {"column": "task_id"}),
         Expectation("is of this environment", *among("environment", environment.name)),
         Expectation("has a known schema version", *among("schema_version", SCHEMA_VERSION)),
@@ -114,16 +110,13 @@ def validate(
     frame = describe(rows, environment, panels, near_duplicate)
     suites = Suites(docs)
     outcomes = suites.run("rows", frame, by_row)
-    broken: dict[int, list[str]] = {}
-    for outcome in outcomes:
-        for row in _later_copies(outcome, frame):
-            broken.setdefault(row, []).append(outcome.expectation.name)
+    quarantine = quarantined(((one.expectation.name, _later_copies(one, frame)) for one in outcomes), rows)
+    broken = {one["row"] for one in quarantine}
     good = [row for row in range(len(rows)) if row not in broken]
     kept = frame.iloc[good].reset_index(drop=True)
     outcomes += suites.run("file", _balance(kept), by_file)
     suites.build_docs()
     tasks = [parse(Task, rows[row], f"row {row}") for row in good]
-    quarantine = [{"row": row, "expectations": names, "record": rows[row]} for row, names in sorted(broken.items())]
     metrics = {
         "rows": len(rows),
         "tasks": len(tasks),

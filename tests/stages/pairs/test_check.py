@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Pair, StopReason, Trajectory
 from coevolve.core.task import CallOutcome
 from coevolve.stages.pairs.check import check, expectations, report
@@ -53,6 +54,14 @@ def test_of_copies_the_first_may_stay_and_the_report_names_each_expectation() ->
     text = report(checked, "Pairs")
     assert "1 pairs; 1 are in quarantine" in text
     assert all(one.name in text for one in expectations(0.1))
+
+
+def test_nothing_passes_by_an_expectation_that_cannot_be_judged() -> None:
+    odd = replace(PAIR, closeness="near")  # type: ignore[arg-type]
+    with pytest.raises(
+        CoevolveError, match="'the rejected one is far enough from success' of pairs could not be judged"
+    ):
+        check([PAIR, odd], EPISODES, 0.1)
 
 
 def test_none_are_no_mistake() -> None:

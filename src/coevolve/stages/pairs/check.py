@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from coevolve.core.expectations import Expectation, Outcome, Suites, among, between
+from coevolve.core.errors import CoevolveError
+from coevolve.core.expectations import Expectation, Outcome, Suites, among, between, hashed, quarantined
 from coevolve.core.records import Pair, Trajectory
 from coevolve.core.success import is_success
+from coevolve.stages.pairs.choose import distinct
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,9 +26,7 @@ class Checked:
 def expectations(margin: float) -> list[Expectation]:
     """What a pair must be, whose failure is ranked ``margin`` or more below a success."""
     return [
-        Expectation(
-            "id is a content hash", "ExpectColumnValuesToMatchRegex", {"column": "pair_id", "regex": "^[0-9a-f]{16}$"}
-        ),
+        Expectation("id is a content hash", *hashed("pair_id")),
         Expectation("is no copy", *among("copy", False)),
         Expectation("both episodes are there", *among("episodes", 2)),
         Expectation("both are of its task", *among("of_its_task", True)),
@@ -38,15 +38,13 @@ def expectations(margin: float) -> list[Expectation]:
 
 
 def check(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory], margin: float) -> Checked:
-    """Judge ``pairs`` of ``episodes`` (by id)."""
+    """Judge ``pairs`` of ``episodes`` (by id). An expectation that could not be judged is a CoevolveError: nothing passes by it."""
     outcomes = Suites(None).run("pairs", describe(pairs, episodes), expectations(margin)) if pairs else []
-    broken: dict[int, list[str]] = {}
-    for outcome in outcomes:
-        for row in outcome.rows:
-            broken.setdefault(row, []).append(outcome.expectation.name)
-    good = [one for row, one in enumerate(pairs) if row not in broken]
-    bad = [{"row": row, "expectations": names, "record": asdict(pairs[row])} for row, names in sorted(broken.items())]
-    return Checked(good, bad, outcomes)
+    if failed := next((one for one in outcomes if one.error), None):
+        raise CoevolveError(f"expectation {failed.expectation.name!r} of pairs could not be judged: {failed.error}")
+    quarantine = quarantined(((one.expectation.name, one.rows) for one in outcomes), [asdict(one) for one in pairs])
+    broken = {one["row"] for one in quarantine}
+    return Checked([one for row, one in enumerate(pairs) if row not in broken], quarantine, outcomes)
 
 
 def describe(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory]) -> "pd.DataFrame":
@@ -58,7 +56,6 @@ def describe(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory]) -> "pd.D
     for pair in pairs:
         chosen, rejected = episodes.get(pair.chosen), episodes.get(pair.rejected)
         both = [one for one in (chosen, rejected) if one]
-        calls = [[(call.name, call.arguments) for call in one.calls] for one in both]
         rows.append(
             {
                 "pair_id": pair.pair_id,
@@ -67,7 +64,7 @@ def describe(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory]) -> "pd.D
                 "of_its_task": all(one.task_id == pair.task_id for one in both),
                 "chosen_succeeds": bool(chosen and is_success(chosen.score)),
                 "rejected_succeeds": bool(rejected and is_success(rejected.score)),
-                "same_calls": len(both) == 2 and calls[0] == calls[1],
+                "same_calls": len(both) == 2 and len(distinct(both)) == 1,
                 "closeness": pair.closeness,
             }
         )
@@ -80,6 +77,6 @@ def report(checked: Checked, name: str) -> str:
     lines = [f"# {name}", "", f"{len(checked.pairs)} pairs; {len(checked.quarantine)} are in quarantine.", ""]
     lines += ["| expectation | outcome |", "|---|---|"]
     for one in checked.outcomes:
-        said = "holds" if one.success else one.error or f"{len(one.rows)} rows"
+        said = "holds" if one.success else f"{len(one.rows)} rows"
         lines.append(f"| {one.expectation.name} | {said} |")
     return "\n".join(lines) + "\n"

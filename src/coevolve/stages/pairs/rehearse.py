@@ -52,7 +52,7 @@ def rehearse(
         else:
             now = Step(plan.seed, plan.iteration, step, config.tasks_per_step)
             tasks = islice(stream(plan.tasks, records, config, now), config.tasks_per_step)
-            wanted = requests(list(enumerate(tasks)), config.group_size, plan.seed, plan.iteration, step)
+            wanted = requests(enumerate(tasks), config.group_size, plan.seed, plan.iteration, step)
             episodes = rollout(policy, environment, wanted, limits, progress=progress)
             played = [one.trajectory for one in episodes]
             write_trajectories(file, played)

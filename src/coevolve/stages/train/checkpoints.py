@@ -29,7 +29,12 @@ LOGGED = {
 def last_checkpoint(folder: Path) -> Path | None:
     """The latest whole checkpoint in ``folder``."""
     found = [mark.parent for mark in folder.glob(f"checkpoint-*/{COMPLETE}")]
-    return max(found, key=lambda path: int(path.name.split("-")[1]), default=None)
+    return max(found, key=_number, default=None)
+
+
+def _number(checkpoint: Path) -> int:
+    """How many steps were done."""
+    return int(checkpoint.name.split("-")[1])
 
 
 class Steps:
@@ -71,6 +76,12 @@ class Steps:
 
     def metrics(self, count: int) -> list[dict[str, float]]:
         return [read_json(self._folder / f"{step}.json") for step in range(count)]
+
+
+def resumed(scratch: Path) -> tuple[Path | None, Steps]:
+    """The checkpoint from which a job goes on, None if it starts, and its steps until then."""
+    checkpoint = last_checkpoint(scratch)
+    return checkpoint, Steps(scratch / "steps", _number(checkpoint) if checkpoint else 0)
 
 
 class Keeper(TrainerCallback):  # type: ignore[misc]

@@ -39,7 +39,7 @@ from coevolve.policies.transformers_policy import TransformersPolicy, device, en
 from coevolve.policies.vllm_policy import VllmPolicy, engine, require_vllm, server
 from coevolve.rollout import Limits, rollout
 from coevolve.stages.train.batch import columns, deal, shared
-from coevolve.stages.train.checkpoints import Keeper, Steps, last_checkpoint
+from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.curriculum import Step, stream, unsolved
 from coevolve.stages.train.groups import Gathered, Group, attempts, gather, requests
 from coevolve.stages.train.learner import Job, Log, Settings, reference
@@ -57,8 +57,7 @@ def learn(settings: Settings, environment: Environment, job: Job, log: Log | Non
     config, acting = settings.train, settings.policy
     found = _arguments(settings, job.scratch, derive_seed(job.seed, "train", job.iteration) % 2**31)
     model, tokenizer = load(job.parent, acting.threads, weights_dtype(config, acting), config.lora.quantize)
-    resume = last_checkpoint(job.scratch)
-    steps = Steps(job.scratch / "steps", int(resume.name.split("-")[1]) if resume else 0)
+    resume, steps = resumed(job.scratch)
     trainer = _LoopTrainer(
         settings,
         environment,

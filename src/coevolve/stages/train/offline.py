@@ -19,16 +19,14 @@ from coevolve.environments.environment import Environment
 from coevolve.policies.text import Renderer
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Episode
-from coevolve.stages.train.checkpoints import Keeper, Steps, last_checkpoint
+from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.groups import Gathered, teaches
 from coevolve.stages.train.learner import Job, Log, Settings, reference
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.saving import finish
-from coevolve.stages.train.setup import adapters, common, weights_dtype
+from coevolve.stages.train.setup import ROWS, adapters, common, weights_dtype
 
-PASSES = (
-    4  # into which a step is divided by length, unless train.micro_batch says otherwise: less of a batch is padding
-)
+PASSES = 4  # into which a step is divided by length, so that less of it is padding; train.micro_batch decides where it is set
 
 Tools = list[dict[str, Any]]
 Row = dict[str, list[int]]
@@ -64,14 +62,13 @@ def fit(method: Method, settings: Settings, environment: Environment, job: Job, 
     acting, size = settings.policy, settings.train.tasks_per_step * settings.train.group_size // 2
     config = _divided(settings.train, size)
     seed = derive_seed(job.seed, "train", job.iteration) % 2**31
-    shared = common(config, acting, settings.launch, job.scratch, seed, size)
+    shared = common(config, acting, settings.launch, job.scratch, seed, size, f"half of {ROWS}")
     arguments = method.arguments(**shared, max_length=None, remove_unused_columns=False)
     dtype = weights_dtype(config, acting)
     model, tokenizer = load(job.parent, acting.threads, dtype, config.lora.quantize)
     pairs = list(tokenized(job, environment, Renderer(tokenizer, acting.template), acting.episode_tokens))
     rows = [method.row(*pair) for pair in scheduled(pairs, size, config, job)]
-    resume = last_checkpoint(job.scratch)
-    steps = Steps(job.scratch / "steps", int(resume.name.split("-")[1]) if resume else 0)
+    resume, steps = resumed(job.scratch)
     played(job, steps, config)
     held = method.held and not config.lora.enabled  # without adapters, the model is its own reference
     more = {"ref_model": load(reference(settings, job), acting.threads, dtype)[0]} if held else {}
@@ -114,7 +111,8 @@ def tokens(renderer: Renderer, tools: Tools, episode: Trajectory) -> Tokens:
 def tokenized(job: Job, environment: Environment, renderer: Renderer, room: int) -> Iterator[tuple[Tokens, Tokens]]:
     """(chosen, rejected) of each of the job's pairs; those of which one is longer than ``room`` tokens are left out."""
     episodes = {one.trajectory_id: one for one in (*job.rehearsals, *job.references)}
-    offered = _offered(environment, [task for task in job.tasks if task.task_id in {one.task_id for one in job.pairs}])
+    paired = {pair.task_id for pair in job.pairs}
+    offered = _offered(environment, [task for task in job.tasks if task.task_id in paired])
     known: dict[str, Tokens] = {}
     for pair in job.pairs:
         for name in (pair.chosen, pair.rejected):
@@ -140,7 +138,7 @@ def scheduled(
     """``size`` pairs for each step: one random order of all of them after another, and those of a step by length."""
     if len(pairs) < size:
         raise CoevolveError(
-            f"iteration {job.iteration}: a step takes {size} pairs, half of train.tasks_per_step × train.group_size, and there "
+            f"iteration {job.iteration}: a step takes {size} pairs, half of {ROWS}, and there "
             f"are {len(job.pairs)}, {len(pairs)} of which fit into policy.episode_tokens; lower the former, or raise pairs.per_task"
         )
     found: list[tuple[Tokens, Tokens]] = []

@@ -10,16 +10,19 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.launch import world_size
 from coevolve.core.params import Launch, Lora, Optimizer, PolicySection
 
+ROWS = "train.tasks_per_step × train.group_size"
+
 
 def common(
-    config: Optimizer, acting: PolicySection, launch: Launch, scratch: Path, seed: int, rows: int
+    config: Optimizer, acting: PolicySection, launch: Launch, scratch: Path, seed: int, rows: int, named: str = ROWS
 ) -> dict[str, Any]:
-    """Arguments of transformers' ``TrainingArguments`` that every learner has, for this process; ``rows`` are those of a step.
+    """Arguments of transformers' ``TrainingArguments`` that every learner has, for this process; ``rows`` are those of a step,
+    ``named`` what errors call their number.
 
     Make them before the model: they tell it how it will be sharded.
     """
     cuda = torch.cuda.is_available()
-    size, passes = _passes(config, rows, world_size())
+    size, passes = _passes(config, rows, world_size(), named)
     if not cuda:
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
     return {
@@ -52,12 +55,12 @@ def weights_dtype(config: Optimizer, acting: PolicySection) -> str:
     return acting.dtype if config.lora.enabled else "float32"
 
 
-def _passes(config: Optimizer, rows: int, world: int) -> tuple[int, int]:
+def _passes(config: Optimizer, rows: int, world: int, named: str) -> tuple[int, int]:
     """Rows of one forward and backward pass of a process, and passes in a step."""
     size = config.micro_batch or rows // world
     if size == 0 or rows % (size * world):
         raise CoevolveError(
-            f"train.tasks_per_step × train.group_size is {rows}, which {world} processes with "
+            f"{named} is {rows}, which {world} processes with "
             f"train.micro_batch {config.micro_batch} cannot share evenly; make it a multiple of {max(size, 1) * world}"
         )
     return size, rows // (size * world)
