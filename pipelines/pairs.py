@@ -1,10 +1,13 @@
 """Stage `pairs`: policies/t plays the tasks of iteration t, and its failures are put beside what is right.
 
-Writes data/t/pairs: pairs.jsonl, rehearsals.parquet and references.parquet, all empty for a learner that plays by itself. Run
-again after a kill, it goes on after the last step that it has played.
+With `pairs.hard` above 0 the failure agent plays too, learns among failures, and its hard negatives are failures beside the others.
+
+Writes data/t/pairs: pairs.jsonl, rehearsals.parquet, references.parquet and hard.parquet, all empty for a learner that plays by
+itself, and failures/next, the failure agent. Run again after a kill, it goes on after the last step that was played or learned.
 """
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 from coevolve.core.arithmetic import in_effect
@@ -16,12 +19,17 @@ from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage import run_iteration
+from coevolve.core.stage_summary import FAILURE_IDLE
 from coevolve.environments.fingerprint import open_environment
-from coevolve.policies.loading import open_policy
+from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.pairs.choose import LEARNERS
-from coevolve.stages.pairs.make import make, write
+from coevolve.stages.pairs.evolve import Ground, Rival
+from coevolve.stages.pairs.health import THEIRS, summary
+from coevolve.stages.pairs.make import Made, make, write
 from coevolve.stages.pairs.rehearse import Rehearsal
+from coevolve.stages.train.learner import Shared
+from coevolve.tracking.journal import FAILURE, start
 
 
 def main(params: Params, t: int) -> None:
@@ -31,15 +39,38 @@ def main(params: Params, t: int) -> None:
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     before = sorted(read_jsonl(Paths.attempts(t), Attempt), key=lambda one: (one.iteration, one.step))
-    sections = [section.model_dump() for section in (params.train, params.policy)]
-    files = [*map(file_hash, (Paths.environment, Paths.tasks(t), Paths.attempts(t))), policy_hash(Paths.policy(t))]
-    fingerprint = content_hash([params.seed, t, *sections, in_effect().name, digest(Path(__file__).resolve()), *files])
-    with claim(scratch() / "pairs" / fingerprint) as folder:
-        policy = open_policy(Paths.policy(t), params.policy, params.train.temperature)
+    shared = Shared(params.train, params.policy, params.launch)
+    sections = [section.model_dump() for section in (params.train, params.policy, params.launch, params.pairs)]
+    files = map(file_hash, (Paths.environment, Paths.tasks(t), Paths.attempts(t)))
+    agents = map(policy_hash, (Paths.policy(t), Paths.policy(0), Paths.failure(t)))
+    code = [in_effect().name, digest(Path(__file__).resolve())]
+    with claim(scratch() / "pairs" / content_hash([params.seed, t, *sections, *code, *files, *agents])) as folder:
         plan = Rehearsal(params.seed, t, tasks, before, folder)
-        made = make(policy, environment, plan, params.train, params.pairs, Limits.of(params.policy))
+        play = partial(playing, config=params.policy, temperature=params.train.temperature)
+        ground = Ground(environment, plan, Limits.of(params.policy), play)
+        config = params.pairs.failure_agent
+        rival = Rival(Paths.failure(t), Paths.policy(0), config, shared) if params.pairs.hard else None
+        made = make(Paths.policy(t), ground, params.train, params.pairs, rival)
         write(t, made, in_effect().name)
+        _track(params, t, made)
         shutil.rmtree(folder)
+
+
+def _track(params: Params, t: int, made: Made) -> None:
+    """What was made, in a run of its own; the failure agent as a version of its registered model, if it has learned."""
+    own = params.pairs.model_dump()
+    own |= {f"failure_agent.{name}": value for name, value in own.pop("failure_agent").items()}
+    figures = {name: value for name, value in summary(t, made, "").figures.items() if value is not None}
+    with start(params.tracking, f"pairs/{t}", {}) as run:
+        run.params({"seed": params.seed, "iteration": t, "environment": params.environment, **own})
+        run.dataset(Paths.tasks(t), "rehearsal")
+        run.dataset(Paths.pairs(t) / "pairs.jsonl", "pairs")
+        run.metrics(figures, t)
+        if steps := made.evolved.figures if made.evolved else ():
+            for row in steps:
+                run.metrics({f"failure agent/{name}": value for name, value in row.items()}, int(row["step"]))
+            known = {name: figures[name] for name in (THEIRS, FAILURE_IDLE) if name in figures}
+            run.model(t + 1, Paths.failure(t + 1), known, FAILURE)
 
 
 if __name__ == "__main__":

@@ -32,8 +32,10 @@ def main(params: Params, t: int) -> int:
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     settings = Settings(params.train, params.policy, params.launch, params.grpo, params.dpo)
     attempts = sorted(read_jsonl(Paths.attempts(t), Attempt), key=lambda one: (one.iteration, one.step))
-    paired = [Paths.pairs(t) / name for name in ("pairs.jsonl", "rehearsals.parquet", "references.parquet")]
-    pairs, (rehearsals, references) = read_jsonl(paired[0], Pair), map(read_trajectories, paired[1:])
+    paired = [
+        Paths.pairs(t) / name for name in ("pairs.jsonl", "rehearsals.parquet", "references.parquet", "hard.parquet")
+    ]
+    pairs, (rehearsals, references, hard) = read_jsonl(paired[0], Pair), map(read_trajectories, paired[1:])
     inputs = [params.seed, t, *(section.model_dump() for section in vars(settings).values())]
     # what another code, arithmetic, environment, dataset or parent left half-done is not gone on with
     files = map(file_hash, (Paths.environment, Paths.tasks(t), Paths.attempts(t), *paired))
@@ -54,6 +56,7 @@ def main(params: Params, t: int) -> int:
         pairs=pairs,
         rehearsals=rehearsals,
         references=references,
+        hard=hard,
     )
     if launch.inside():
         return _learn(settings, environment, job, params.tracking, fingerprint)

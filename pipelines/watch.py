@@ -6,7 +6,7 @@ Past a critical limit of the section `watch` of params.yaml the pipeline stops h
 from itertools import groupby
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks, write_json
+from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects, read_tasks, write_json
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt, Verdict
@@ -30,6 +30,7 @@ def main(params: Params, t: int) -> None:
         read_tasks(Paths.tasks(t)),
         read_tasks(Paths.verified(t) / "accepted.jsonl"),
         read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict),
+        read_json(Paths.summary(t, "pairs"))["figures"],
     )
     found = indicators(values, params.watch)
     write_json(Paths.watch(t), {one.name: one.as_dict() for one in found})

@@ -110,7 +110,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_jsonl(
         folder / Paths.pairs(0) / "pairs.jsonl", [Pair("p", TASKS[0].task_id, 0, "expert_target", "r", "t", 0.5)]
     )
-    for name in ("rehearsals", "references"):
+    for name in ("rehearsals", "references", "hard"):
         write_trajectories(folder / Paths.pairs(0) / f"{name}.parquet", [seen])
     write_jsonl(folder / Paths.signals(0), [Signal("s", "boundary", 0, TASKS[0].task_id, None, 0.5, {}, ["t"])])
     world = TASKS[0].world

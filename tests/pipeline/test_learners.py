@@ -13,9 +13,11 @@ from tests.pipeline.conftest import Project, clone
 
 @pytest.fixture(scope="module")
 def preferring(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Project:
-    """A clone in which `dvc repro` has run once with DPO."""
+    """A clone in which `dvc repro` has run once with DPO, and a failure agent."""
     project = clone(tmp_path_factory.mktemp("preferring"), cache)
-    project.set(train__learner="dpo")
+    small = {"episodes": 24, "hard_episodes": 24, "closeness": 0.2, "steps": 2, "batch": 4}
+    changes = {f"pairs__failure_agent__{key}": value for key, value in small.items()}
+    project.set(train__learner="dpo", **changes)
     project.dvc("repro")
     return project
 
@@ -31,4 +33,35 @@ def test_pairs_come_before_training_and_the_loop_goes_on(preferring: Project) ->
     assert all("margin" in row for _, row in read_jsonl_objects(folder / "train_metrics.jsonl"))
     assert read_jsonl_objects(preferring.folder / "data/1/tasks.jsonl")
     assert "pairs" in preferring.run("coevolve", "summary").stdout
+    assert (preferring.folder / "failures/1/model/model.safetensors").exists()
     assert "up to date" in preferring.dvc("status").stdout
+
+
+def test_a_policy_is_traced_to_its_pairs_and_a_pair_to_both_episodes(preferring: Project) -> None:
+    pairs = read_jsonl(preferring.folder / "data/0/pairs/pairs.jsonl", Pair)
+    said = preferring.run("coevolve", "lineage", "policies/1").stdout
+    assert f"{len(pairs)} pairs: " in said and "which learned from" in said
+    hard = next(one for one in pairs if one.kind.endswith("_hard"))
+    usual = next(one for one in pairs if one.kind == "expert_target")
+    for pair, player in ((hard, "failures/1"), (usual, "policies/0")):
+        said = preferring.run("coevolve", "lineage", f"pairs/{pair.pair_id[:12]}").stdout
+        for part in (
+            f"rejected: trajectory {pair.rejected}, by {player}",
+            pair.task_id,
+            "they part at call",
+            pair.kind,
+        ):
+            assert part in said
+    assert "no such pair" in preferring.run("coevolve", "lineage", "pairs/ffff", check=False).stderr
+
+
+def test_the_failure_agent_is_registered_and_its_steps_are_metrics(preferring: Project) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{preferring.folder}/mlruns/mlflow.db")
+    version = client.get_model_version("coevolve-failure", "1")
+    assert version.tags["dvc.path"] == "failures/1"
+    run = client.get_run(version.run_id)
+    assert run.data.tags["coevolve.key"] == "pairs/0" and "mlflow.parentRunId" in run.data.tags
+    steps = client.get_metric_history(version.run_id, "failure agent/margin")
+    assert len(steps) == 2 and steps[0].value == 0.0

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.records import Attempt, Gate, StopReason, Verdict
+from coevolve.core.stage_summary import FAILURE_IDLE, FAILURE_SUCCESS
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.yaml_files import load
 from coevolve.stages.watch import action_entropy, drift, indicators, measure, regressions
@@ -66,7 +67,8 @@ def test_all_of_an_iteration() -> None:
         [[call("a", x=1)], [call("a", x=1)], [call("a", x=2)]],  # one of two repeats
         [[], [call("b", ok=False)], [call("b", y=1)]],
     ]
-    steps = [{"groups": 3.0, "groups_without_variance": 1.0}, {"groups": 5.0, "groups_without_variance": 3.0}]
+    last = {"groups": 5.0, "groups_without_variance": 3.0, "margin": 1.5, "chosen": -0.5}
+    steps = [{"groups": 3.0, "groups_without_variance": 1.0}, last]
     repeat = Verdict("c", "t", False, [Gate("duplicate", True), Gate("near_duplicate", False)])
     ends = [StopReason.DONE] * 4 + [StopReason.BROKEN, StopReason.ENVIRONMENT_FAILED]
     found = measure(
@@ -79,7 +81,10 @@ def test_all_of_an_iteration() -> None:
         [task(1, "a")],
         [task(2, "b")],
         [repeat, Verdict("d", "u", True, [Gate("x", True)])],
+        {FAILURE_IDLE: 0.4, FAILURE_SUCCESS: None},
     )
+    assert [found[name] for name in ("failure_idle", "failure_success", "failure_distinct")] == [0.4, None, None]
+    assert (found["margin"], found["chosen"]) == (1.5, -0.5)  # of the last step
     assert found["duplicate_trajectories"] == 0.25  # of four attempts after the first of their group, one
     assert found["duplicate_tasks"] == 0.5
     assert found["zero_variance"] == 0.5

@@ -15,8 +15,8 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import policy_hash
 from coevolve.core.params import Evaluate, Tracking
 from coevolve.stages.report.champion import Gate
-from coevolve.tracking.journal import start
-from coevolve.tracking.mlflow_sink import CHAMPION, MODEL, view
+from coevolve.tracking.journal import FAILURE, POLICY, start
+from coevolve.tracking.mlflow_sink import CHAMPION, view
 from tests.servers import serve, stop, store
 from tests.waiting import free_port
 
@@ -65,12 +65,15 @@ def test_runs_datasets_models_children_traces_and_the_champion(root: Path) -> No
     (policy / "model.safetensors").write_bytes(b"weights")
     with start(CONFIG, "train/0") as run:
         run.params({"seed": 0})
+        run.metrics({"what, <agents'> fail/1": 1.0})  # a figure's name is text for people
         run.dataset(data, "training")
         for step in range(3):
             run.metrics({"success": step / 2}, step)
 
     with start(CONFIG, "evaluate/1") as run:
         run.model(1, policy, {"validation": 0.5})
+    with start(CONFIG, "pairs/0") as run:
+        run.model(1, policy, {"closeness": 0.25}, FAILURE)
     with start(CONFIG, "pipeline") as run:
         run.child("train/0")
         run.artifact(data)
@@ -84,8 +87,11 @@ def test_runs_datasets_models_children_traces_and_the_champion(root: Path) -> No
     assert [(point.step, point.value) for point in history] == [(0, 0.0), (1, 0.5), (2, 1.0)]
     assert [one.dataset.name for one in train.inputs.dataset_inputs] == [str(data)]
     assert train.data.tags["mlflow.parentRunId"] == pipeline.info.run_id
-    version = client(uri).get_model_version_by_alias(MODEL, CHAMPION)
+    version = client(uri).get_model_version_by_alias(POLICY, CHAMPION)
     assert version.tags["dvc.path"] == str(policy)
+    assert train.data.metrics["what_ _agents__ fail/1"] == 1.0
+    other = client(uri).get_model_version(FAILURE, "1")
+    assert other.tags["dvc.path"] == str(policy) and "closeness 0.25" in other.description
     assert [one.path for one in client(uri).list_artifacts(pipeline.info.run_id)] == ["tasks.jsonl"]
     traces = client(uri).search_traces(locations=[pipeline.info.experiment_id])
     assert [span.name for span in traces[0].data.spans][1:] == ["assistant"]
@@ -123,11 +129,11 @@ def challenge(
 
 
 def version(root: Path, t: int) -> Any:
-    return client(f"sqlite:///{root}/mlruns/mlflow.db").get_model_version(MODEL, str(t))
+    return client(f"sqlite:///{root}/mlruns/mlflow.db").get_model_version(POLICY, str(t))
 
 
 def holder(root: Path) -> str:
-    one = client(f"sqlite:///{root}/mlruns/mlflow.db").get_model_version_by_alias(MODEL, CHAMPION)
+    one = client(f"sqlite:///{root}/mlruns/mlflow.db").get_model_version_by_alias(POLICY, CHAMPION)
     return str(one.version)
 
 

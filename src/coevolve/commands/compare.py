@@ -99,14 +99,15 @@ def _version(number: str) -> tuple[str, int]:
     import mlflow
     from mlflow.exceptions import MlflowException
 
-    from coevolve.tracking.mlflow_sink import MODEL, store
+    from coevolve.tracking.journal import POLICY
+    from coevolve.tracking.mlflow_sink import store
 
     mlflow.set_tracking_uri(store())
     try:
-        tags = mlflow.MlflowClient().get_model_version(MODEL, number).tags
+        tags = mlflow.MlflowClient().get_model_version(POLICY, number).tags
     except MlflowException as error:
         raise CoevolveError(
-            f"v{number}: {str(error).splitlines()[0]}; `make ui` shows the versions of {MODEL}"
+            f"v{number}: {str(error).splitlines()[0]}; `make ui` shows the versions of {POLICY}"
         ) from None
     return tags["coevolve.experiment"], int(tags["coevolve.iteration"])
 

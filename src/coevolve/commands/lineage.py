@@ -1,4 +1,4 @@
-"""``coevolve lineage``: where a task comes from, or which data made a policy."""
+"""``coevolve lineage``: where a task comes from, which data made a policy, or who played the two sides of a pair."""
 
 import argparse
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 HELP = """
   coevolve lineage TASK_ID       # task -> verdict -> exploration -> signal -> failed trajectories -> training step -> policy
   coevolve lineage policies/3    # policy -> its datasets, what was added to them and why -> the policies before it
+  coevolve lineage pairs/PAIR_ID # pair -> both episodes, who played each, and the call in which they part
 
 The beginning of an id is enough. The files of this workspace are read; `dvc checkout` brings those of another revision.
 """
@@ -13,7 +14,7 @@ The beginning of an id is enough. The files of this workspace are read; `dvc che
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("name", metavar="TASK_ID|policies/T")
+    parser.add_argument("name", metavar="TASK_ID|policies/T|pairs/PAIR_ID")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -22,10 +23,13 @@ def run(args: argparse.Namespace) -> int:
     from rich.tree import Tree
 
     from coevolve.core.terminal import plain
-    from coevolve.readers.lineage import Node, of_policy, of_task
+    from coevolve.readers.lineage import Node, of_pair, of_policy, of_task
 
-    folder, _, t = args.name.rstrip("/").rpartition("/")
-    top = of_policy(int(t)) if folder == "policies" and t.isdigit() else of_task(args.name)
+    folder, _, name = args.name.rstrip("/").rpartition("/")
+    if folder == "policies" and name.isdigit():
+        top = of_policy(int(name))
+    else:
+        top = of_pair(name) if folder == "pairs" else of_task(args.name)
 
     def grow(tree: Any, node: Node) -> None:
         for child in node.children:

@@ -174,11 +174,26 @@ class Dpo(Section):
     sft_weight: Annotated[float, Field(ge=0.0)]
 
 
+class FailureAgent(Section):
+    """What the failure agent plays and learns by, where ``Pairs.hard`` is above 0."""
+
+    episodes: Count
+    hard_episodes: Count
+    closeness: Share
+    steps: Count
+    batch: Count
+    learning_rate: Positive
+    save_steps: Count
+    beta: Positive
+
+
 class Pairs(Section):
     rank: Rank
     margin: Share
     per_task: Count
     expert: bool
+    hard: Share
+    failure_agent: FailureAgent
 
 
 class Signals(Section):
@@ -274,6 +289,11 @@ class Watch(Section):
     zero_variance: Limit
     regressions: Limit
     environment_failed: Limit
+    margin: Limit
+    chosen: Limit
+    failure_success: Limit
+    failure_idle: Limit
+    failure_distinct: Limit
 
 
 class Evaluate(Section):

@@ -19,6 +19,11 @@ class Paths:
         return Path("policies") / str(t)
 
     @staticmethod
+    def failure(t: int) -> Path:
+        """The failure agent before iteration t."""
+        return Path("failures") / str(t)
+
+    @staticmethod
     def evaluation(t: int) -> Path:
         return Path("evaluations") / str(t)
 
@@ -37,7 +42,9 @@ class Paths:
 
     @staticmethod
     def pairs(t: int) -> Path:
-        """Folder with pairs.jsonl, and the episodes that they are of: rehearsals.parquet and references.parquet."""
+        """Folder with pairs.jsonl, and the episodes that they are of: rehearsals.parquet, references.parquet and hard.parquet;
+        in ``failure``, what the failure agent played and learned from.
+        """
         return Paths.data(t) / "pairs"
 
     @staticmethod

@@ -72,7 +72,8 @@ class Attempt:
 class Pair:
     """Two episodes of one task, by ids of their trajectories: ``chosen`` is to become likelier than ``rejected``.
 
-    ``kind`` says whose they are; ``closeness`` how close the rejected one comes to what is right, by `pairs.rank`.
+    ``kind`` says whose they are; ``closeness`` how close the rejected one comes to what is right, by `pairs.rank`, and
+    ``chosen_closeness`` how close the chosen one does, which is 1 where it is right.
     """
 
     pair_id: str
@@ -82,6 +83,7 @@ class Pair:
     chosen: str
     rejected: str
     closeness: float
+    chosen_closeness: float = 1.0
     schema_version: int = SCHEMA_VERSION
 
 

@@ -11,6 +11,8 @@ from coevolve.core.task import SCHEMA_VERSION
 TASKS = "tasks"  # in the dataset of the iteration
 ACCEPTED = "accepted"  # candidates
 TOKENS = "training tokens"  # that the policy generated while it trained
+FAILURE_SUCCESS = "the failure agent succeeds"  # shares of its episodes, and of its failures: after it has learned
+FAILURE_IDLE, FAILURE_DISTINCT = "the failure agent does nothing", "failure agent distinct calls"
 
 
 @dataclass(frozen=True, slots=True)

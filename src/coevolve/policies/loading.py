@@ -1,6 +1,7 @@
 """Model directories as policies, by the back end and in as many processes as the machine has for them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,17 @@ def open_policy(path: Path, config: PolicySection, temperature: float) -> Policy
 
         return engine_policy(path, config, temperature)
     return open_model(path, config.threads, config.dtype, temperature, config.template)
+
+
+@contextmanager
+def playing(path: Path, config: PolicySection, temperature: float) -> Iterator[Policy | Replicas]:
+    """``open_policy``, for as long as it plays: then its processes end, and its memory is free for another."""
+    policy = open_policy(path, config, temperature)
+    try:
+        yield policy
+    finally:
+        if isinstance(policy, Replicas):
+            policy.close()
 
 
 def open_model(

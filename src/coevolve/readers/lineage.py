@@ -9,10 +9,11 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl, read_tasks
 from coevolve.core.paths import Paths
-from coevolve.core.records import Exploration, Signal, Trajectory, Verdict
+from coevolve.core.records import Exploration, Pair, Signal, Trajectory, Verdict
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
+from coevolve.stages.pairs.closeness import parting
 
 
 @dataclass
@@ -120,9 +121,66 @@ def of_policy(t: int) -> Node:
             f"trained in iteration {step} on data/{step}/tasks.jsonl, md5 {file_hash(Paths.tasks(step))}: {len(tasks)} tasks"
         )
         below.add(f"{sum(task.provenance is None for task in tasks)} seed tasks")
+        _preferred(below, step)
         for origin, count in _origins(tasks).items():
             below.add(f"{count} synthesized in iteration {origin}, {_kinds(tasks, origin)}")
         place = place.add(f"from policies/{step}, hash {policy_hash(Paths.policy(step))}")
+    return top
+
+
+def _preferred(place: Node, t: int) -> None:
+    """The pairs that training learned from, by kind, and what the failure agent learned from, where there were such."""
+    if found := _pairs(t):
+        kinds = Counter(one.kind for one in found)
+        below = place.add(
+            f"{len(found)} pairs: " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+        )
+        if (Paths.pairs(t) / "failure").is_dir():
+            among = read_jsonl(Paths.pairs(t) / "failure/pairs.jsonl", Pair)
+            below.add(f"hard negatives from failures/{t + 1}, which learned from {len(among)} pairs of failures")
+
+
+def _pairs(t: int) -> list[Pair]:
+    file = Paths.pairs(t) / "pairs.jsonl"
+    return read_jsonl(file, Pair) if file.exists() else []
+
+
+def of_pair(pair_id: str) -> Node:
+    """pair → both episodes: who played each, how it ended, and the first call in which they part."""
+    matches = [(one, t) for t in iterations() for one in _pairs(t) if one.pair_id.startswith(pair_id)]
+    if len(matches) != 1:
+        ids = (
+            f"{len(matches)} pairs begin so; give more of the id"
+            if matches
+            else "no such pair in data/*/pairs/pairs.jsonl"
+        )
+        raise CoevolveError(f"{pair_id}: {ids}")
+    pair, t = matches[0]
+    top = Node(
+        f"pair {pair.pair_id} of iteration {t}, {pair.kind}: policies/{t + 1} learned to prefer one to the other"
+    )
+    task, _ = _find(pair.task_id)
+    top.add(f"task {task.task_id}: {' / '.join(task.turns)[:160]}")
+    players = {"rehearsals": f"policies/{t}", "references": "the reference", "hard": f"failures/{t + 1}"}
+    played = {
+        one.trajectory_id: (one, player)
+        for file, player in players.items()
+        for one in read_trajectories(Paths.pairs(t) / f"{file}.parquet")
+    }
+    both = [played[name] for name in (pair.chosen, pair.rejected)]
+    for (one, player), side, rank in zip(
+        both, ("chosen", "rejected"), (pair.chosen_closeness, pair.closeness), strict=True
+    ):
+        below = top.add(
+            f"{side}: trajectory {one.trajectory_id}, by {player}, score {one.score:g}, closeness {rank:.2f}"
+        )
+        below.add("calls: " + (", ".join(call.name for call in one.calls) or "none"))
+    ours, theirs = (one.calls for one, _ in both)
+    place = parting(ours, theirs)
+    said = [
+        f"{some[place].name} {some[place].arguments}" if place < len(some) else "nothing" for some in (ours, theirs)
+    ]
+    top.add(f"they part at call {place + 1}: {said[0]}, against {said[1]}"[:300])
     return top
 
 

@@ -2,7 +2,8 @@
 
 Diversity collapse shows in ``action_entropy`` and the two shares of duplicates, a runaway curriculum in ``drift``,
 wasted rollouts in ``zero_variance``, what training took away in ``regressions``, and episodes that no statistics count in
-``environment_failed``. Limits are the section ``watch`` of params.yaml: past the first the report says so, past the
+``environment_failed``. Of learning by preference: ``margin`` and ``chosen`` say when it goes too far, and three of the failure
+agent whether its failures still teach. Limits are the section ``watch`` of params.yaml: past the first the report says so, past the
 critical one the pipeline stops.
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 
 from coevolve.core.params import Limit, Watch
 from coevolve.core.records import Attempt, StopReason, Verdict
-from coevolve.core.stage_summary import StageSummary
+from coevolve.core.stage_summary import FAILURE_DISTINCT, FAILURE_IDLE, FAILURE_SUCCESS, StageSummary
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task
 
@@ -30,8 +31,13 @@ MEANING = {
     "zero_variance": "share of groups whose attempts all had one reward, from which nothing is learned",
     "regressions": "of the tasks visited that were once solved, the share that failed on their last visit",
     "environment_failed": "share of attempts that ended without the agent's doing, which no statistics count",
+    "margin": "by how much the last step's pairs are told apart: beta times the log-ratio to the reference policy",
+    "chosen": "beta times the log-ratio of what was preferred in the last step: below 0, it has become less likely",
+    "failure_success": "share of the failure agent's episodes that succeed, from which no failure is learned",
+    "failure_idle": "share of the failure agent's failures that do nothing",
+    "failure_distinct": "of the failure agent's failures at a task, the share that differ in calls",
 }
-LOW_IS_BAD = frozenset({"action_entropy"})
+LOW_IS_BAD = frozenset({"action_entropy", "chosen", "failure_distinct"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +102,15 @@ def measure(
     tasks: Sequence[Task],
     accepted: Sequence[Task],
     verdicts: Sequence[Verdict],
+    pairs: Mapping[str, float | None],
 ) -> dict[str, float | None]:
     """All indicators of iteration ``t``.
 
     ``groups`` holds, for each group of attempts, the calls of each attempt, and ``ends`` how each attempt ended; ``tools``
-    is how many the environment has; ``steps`` are the lines of train_metrics.jsonl; ``attempts`` all made until now.
+    is how many the environment has; ``steps`` are the lines of train_metrics.jsonl; ``attempts`` all made until now; ``pairs`` are
+    the figures of stage `pairs`.
     """
+    last = steps[-1] if steps else {}
     used: Counter[str] = Counter()
     later = repeated = 0
     for group in groups:
@@ -118,6 +127,11 @@ def measure(
         ),
         "regressions": regressions(attempts, t),
         "environment_failed": _share(sum(one is StopReason.ENVIRONMENT_FAILED for one in ends), len(ends)),
+        "margin": last.get("margin"),
+        "chosen": last.get("chosen"),
+        "failure_success": pairs.get(FAILURE_SUCCESS),
+        "failure_idle": pairs.get(FAILURE_IDLE),
+        "failure_distinct": pairs.get(FAILURE_DISTINCT),
     }
 
 

@@ -22,6 +22,10 @@ from coevolve.core.io import write_json
 from coevolve.core.params import Tracking
 from coevolve.core.scratch import scratch
 
+POLICY, FAILURE = (
+    "coevolve-policy",
+    "coevolve-failure",
+)  # registered models, whose versions are policies and failure agents
 PAUSE = 30.0  # seconds that a failing sink is left alone
 
 Event = dict[str, Any]
@@ -60,9 +64,10 @@ class Run:
     def artifact(self, path: Path) -> None:
         self.write("artifact", path=str(path.resolve()))
 
-    def model(self, iteration: int, path: Path, metrics: Mapping[str, float]) -> None:
-        """A version of the registered model: a pointer to a DVC path and hash, not a copy of the weights."""
-        self.write("model", iteration=iteration, path=str(path), digest=policy_hash(path), values=dict(metrics))
+    def model(self, iteration: int, path: Path, metrics: Mapping[str, float], name: str = POLICY) -> None:
+        """A version of the registered model ``name``: a pointer to a DVC path and hash, not a copy of the weights."""
+        figures = {key: float(value) for key, value in metrics.items()}
+        self.write("model", iteration=iteration, path=str(path), digest=policy_hash(path), values=figures, name=name)
 
     def challenge(self, gate: Mapping[str, Any]) -> None:
         """Let a policy challenge for the alias `champion`; ``gate`` is a ``coevolve.stages.report.champion.Gate``."""

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from coevolve.stages.report.champion import Holder
 
 from coevolve.core import dvc
+from coevolve.tracking.journal import POLICY
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
@@ -21,7 +23,6 @@ os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 
-MODEL = "coevolve-policy"  # the registered model that every policy is a version of
 CHAMPION = "champion"
 VIEW = "coevolve"  # name of the shared view that sets the columns
 COLUMNS = [
@@ -71,6 +72,11 @@ def view(experiment: str) -> tuple[str, str] | None:
     columns = {"orderByKey": "attributes.start_time", "orderByAsc": False, "selectedColumns": COLUMNS}
     client.set_experiment_tag(found.experiment_id, f"mlflow.sharedViewState.{VIEW}", json.dumps(columns))
     return store(), f"#/experiments/{found.experiment_id}/runs?viewStateShareKey={VIEW}"
+
+
+def _name(key: str) -> str:
+    """``key`` as MLflow allows names of params and metrics: what else is in it becomes a low line."""
+    return re.sub(r"[^/\w.\- :]", "_", key)
 
 
 class Mlflow:
@@ -140,12 +146,14 @@ class Mlflow:
     def _params(self, event: Event, state: State) -> None:
         from mlflow.entities import Param
 
-        self._client().log_batch(state["run"], params=[Param(key, value) for key, value in event["values"].items()])
+        self._client().log_batch(
+            state["run"], params=[Param(_name(key), value) for key, value in event["values"].items()]
+        )
 
     def _metrics(self, event: Event, state: State) -> None:
         from mlflow.entities import Metric
 
-        metrics = [Metric(key, value, event["time"], event["step"]) for key, value in event["values"].items()]
+        metrics = [Metric(_name(key), value, event["time"], event["step"]) for key, value in event["values"].items()]
         self._client().log_batch(state["run"], metrics=metrics)
 
     def _dataset(self, event: Event, state: State) -> None:
@@ -169,13 +177,14 @@ class Mlflow:
             "dvc.path": event["path"],
             "dvc.hash": event["digest"],
         }
+        registered, kind = event["name"], event["name"].removeprefix("coevolve-")
         model = mlflow.create_external_model(
-            name=f"policy-{event['iteration']}", source_run_id=state["run"], tags=tags, experiment_id=self._id
+            name=f"{kind}-{event['iteration']}", source_run_id=state["run"], tags=tags, experiment_id=self._id
         )
-        version = mlflow.register_model(f"models:/{model.model_id}", MODEL, tags=tags)
+        version = mlflow.register_model(f"models:/{model.model_id}", registered, tags=tags)
         numbers = ", ".join(f"{name} {value:.2f}" for name, value in event["values"].items())
         client.update_model_version(
-            MODEL, version.version, f"{event['path']} at iteration {event['iteration']}: {numbers}"
+            registered, version.version, f"{event['path']} at iteration {event['iteration']}: {numbers}"
         )
 
     def _challenge(self, event: Event, state: State) -> None:
@@ -184,25 +193,25 @@ class Mlflow:
 
         client, gate = self._client(), parse(Gate, event["gate"], "challenge")
         versions = [
-            one for one in client.search_model_versions(f"name = '{MODEL}'") if one.tags.get("dvc.hash") == gate.digest
+            one for one in client.search_model_versions(f"name = '{POLICY}'") if one.tags.get("dvc.hash") == gate.digest
         ]
         if not versions:
             return
         ours = max(versions, key=lambda one: int(one.version))
         taken, reason = promoted(gate, self._holder(), f"version {ours.version}")
-        client.set_model_version_tag(MODEL, ours.version, "coevolve.promotion", reason)
+        client.set_model_version_tag(POLICY, ours.version, "coevolve.promotion", reason)
         if taken:
-            client.set_registered_model_alias(MODEL, CHAMPION, ours.version)
+            client.set_registered_model_alias(POLICY, CHAMPION, ours.version)
 
     def _holder(self) -> "Holder | None":
         """The version that the alias is on."""
         from coevolve.stages.report.champion import Holder
 
         client = self._client()
-        number = client.get_registered_model(MODEL).aliases.get(CHAMPION)
+        number = client.get_registered_model(POLICY).aliases.get(CHAMPION)
         if number is None:
             return None
-        one = client.get_model_version(MODEL, str(number))
+        one = client.get_model_version(POLICY, str(number))
         measured = OUTCOMES in {file.path for file in client.list_artifacts(one.run_id)}
         outcomes = Path(client.download_artifacts(one.run_id, OUTCOMES)) if measured else None
         return Holder(f"version {one.version}", one.tags.get("dvc.hash", ""), outcomes)

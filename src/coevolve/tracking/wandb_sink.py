@@ -69,8 +69,9 @@ class Wandb:
 
     def _model(self, event: Event, run: Any) -> None:
         place = {"iteration": event["iteration"], "dvc.path": event["path"], "dvc.hash": event["digest"]}
-        artifact = self._wandb.Artifact("coevolve-policy", type="model", metadata={**place, **event["values"]})
-        run.log_artifact(artifact, aliases=[f"policy-{event['iteration']}"])
+        name = event["name"]
+        artifact = self._wandb.Artifact(name, type="model", metadata={**place, **event["values"]})
+        run.log_artifact(artifact, aliases=[f"{name.removeprefix('coevolve-')}-{event['iteration']}"])
 
     def _open(self, state: State) -> Any:
         """The run of ``state``, resumed if another process began it."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.expectations import Expectation, among
 from coevolve.core.records import Pair, StopReason, Trajectory
 from coevolve.core.task import CallOutcome
 from coevolve.stages.pairs.check import check, expectations, report
@@ -25,6 +26,7 @@ EPISODES = {
     )
 }
 PAIR = Pair("0123456789abcdef", "t", 0, "success_target", "right", "wrong", 0.5)
+FAILED = Pair("0123456789abcdef", "t", 0, "failure_failure", "cut", "wrong", 0.5, 0.7)
 
 
 @pytest.mark.parametrize(
@@ -34,11 +36,16 @@ PAIR = Pair("0123456789abcdef", "t", 0, "success_target", "right", "wrong", 0.5)
         (replace(PAIR, pair_id="<b>"), ["id is a content hash"]),
         (replace(PAIR, rejected="gone"), ["both episodes are there"]),
         (replace(PAIR, rejected="other"), ["both are of its task"]),
-        (replace(PAIR, chosen="cut", rejected="wrong"), ["the chosen one succeeds"]),
+        (replace(PAIR, chosen="cut"), ["the chosen one succeeds, but among failures"]),
+        (FAILED, []),
+        (replace(FAILED, chosen="right"), ["the chosen one succeeds, but among failures"]),
+        (replace(PAIR, kind="odd"), ["its kind is known"]),
         (replace(PAIR, rejected="more"), ["the rejected one fails"]),
         (replace(PAIR, rejected="cut"), ["their calls differ"]),
-        (replace(PAIR, closeness=0.95), ["the rejected one is far enough from success"]),
-        (replace(PAIR, closeness=-0.1), ["the rejected one is far enough from success"]),
+        (replace(PAIR, closeness=0.95), ["the rejected one is far enough from the chosen"]),
+        (replace(FAILED, chosen_closeness=0.5), ["the rejected one is far enough from the chosen"]),
+        (replace(PAIR, closeness=-0.1), ["the rejected one has a rank"]),
+        (replace(FAILED, chosen_closeness=1.1), ["the chosen one has a rank"]),
     ],
 )
 def test_a_pair_goes_to_quarantine_with_what_it_broke(pair: Pair, broken: list[str]) -> None:
@@ -53,15 +60,14 @@ def test_of_copies_the_first_may_stay_and_the_report_names_each_expectation() ->
     assert [(one["row"], one["expectations"]) for one in checked.quarantine] == [(1, ["is no copy"])]
     text = report(checked, "Pairs")
     assert "1 pairs; 1 are in quarantine" in text
-    assert all(one.name in text for one in expectations(0.1))
+    assert all(one.name in text for one in expectations())
 
 
-def test_nothing_passes_by_an_expectation_that_cannot_be_judged() -> None:
-    odd = replace(PAIR, closeness="near")  # type: ignore[arg-type]
-    with pytest.raises(
-        CoevolveError, match="'the rejected one is far enough from success' of pairs could not be judged"
-    ):
-        check([PAIR, odd], EPISODES, 0.1)
+def test_nothing_passes_by_an_expectation_that_cannot_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = Expectation("it is round", *among("shape", "round"))  # of a column that no pair has
+    monkeypatch.setattr("coevolve.stages.pairs.check.expectations", lambda: [*expectations(), odd])
+    with pytest.raises(CoevolveError, match="'it is round' of pairs could not be judged"):
+        check([PAIR], EPISODES, 0.1)
 
 
 def test_none_are_no_mistake() -> None:

@@ -1,14 +1,19 @@
 """Which episodes become pairs."""
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.params import Pairs
-from coevolve.core.records import StopReason, Trajectory
+from coevolve.core.records import Pair, StopReason, Trajectory
 from coevolve.core.task import CallOutcome
-from coevolve.stages.pairs.choose import EXPERT, OWN, choose
+from coevolve.core.yaml_files import load
+from coevolve.stages.pairs.choose import AMONG, EXPERT, EXPERT_HARD, OWN, OWN_HARD, choose, contrast
+from coevolve.stages.pairs.rehearse import Rehearsal
+from tests import ROOT
 
-CONFIG = Pairs(rank="closeness", margin=0.1, per_task=4, expert=True)
+CONFIG = load(ROOT / "params.yaml").pairs
+PLAN = Rehearsal(0, 2, [], [], Path())
 
 
 def episode(name: str, task: str, call: str, success: bool) -> Trajectory:
@@ -16,37 +21,56 @@ def episode(name: str, task: str, call: str, success: bool) -> Trajectory:
     return Trajectory(name, task, 0, 0, 0, 0, [], made, float(success), StopReason.DONE)
 
 
+RANKS = [0.0, 0.5, 0.85, 0.9, 0.95]
 played = st.lists(
-    st.tuples(
-        st.sampled_from("tu"), st.sampled_from("abcdef"), st.booleans(), st.sampled_from([0.0, 0.5, 0.85, 0.9, 0.95])
-    ),
-    max_size=30,
+    st.tuples(st.sampled_from("tu"), st.sampled_from("abcdef"), st.booleans(), st.sampled_from(RANKS)), max_size=30
+)
+close = st.lists(
+    st.tuples(st.sampled_from("tuv"), st.sampled_from("abcdef"), st.sampled_from(RANKS)),
+    max_size=12,
 )
 
 
-@given(played, st.booleans(), st.integers(1, 5))
-def test_what_every_choice_holds(rows: list[tuple[str, str, bool, float]], expert: bool, most: int) -> None:
+@given(played, close, st.booleans(), st.integers(1, 5), st.sampled_from([0.0, 0.5, 1.0]))
+def test_what_every_choice_holds(
+    rows: list[tuple[str, str, bool, float]],
+    others: list[tuple[str, str, float]],
+    expert: bool,
+    most: int,
+    share: float,
+) -> None:
     episodes = [episode(str(n), task, call, success) for n, (task, call, success, _) in enumerate(rows)]
+    hard = [episode(f"h{n}", task, call, False) for n, (task, call, _) in enumerate(others)]
     ranks = {str(n): rank for n, (_, _, success, rank) in enumerate(rows) if not success}
+    ranks |= {f"h{n}": rank for n, (_, _, rank) in enumerate(others)}
     references = {"t": episode("reference", "t", "a", True)}
-    config = CONFIG.model_copy(update={"expert": expert, "per_task": most})
-    pairs = choose(episodes, references, ranks, config, 0, 2)
-    assert pairs == choose(episodes, references, ranks, config, 0, 2)
-    known = {one.trajectory_id: one for one in [*episodes, *references.values()]}
+    config = CONFIG.model_copy(update={"expert": expert, "per_task": most, "hard": share})
+    pairs = choose(episodes, references, ranks, config, PLAN, hard)
+    assert pairs == choose(episodes, references, ranks, config, PLAN, hard)
+    known = {one.trajectory_id: one for one in [*episodes, *references.values(), *hard]}
     for one in pairs:
         chosen, rejected = known[one.chosen], known[one.rejected]
         assert chosen.task_id == rejected.task_id == one.task_id
-        assert chosen.score == 1.0 and rejected.score == 0.0
+        assert chosen.score == one.chosen_closeness == 1.0 and rejected.score == 0.0
         assert one.closeness == ranks[one.rejected] <= 1 - config.margin
-        assert one.kind == (EXPERT if one.chosen == "reference" else OWN)
-    assert expert or all(one.kind == OWN for one in pairs)
+        kinds = (EXPERT, EXPERT_HARD) if one.chosen == "reference" else (OWN, OWN_HARD)
+        assert one.kind == kinds[one.rejected.startswith("h")]
+    assert expert or all(one.kind in (OWN, OWN_HARD) for one in pairs)
+    assert {one.task_id for one in pairs} <= {row[0] for row in rows}
     for task in "tu":
         ours = [one for one in pairs if one.task_id == task]
-        assert len(ours) <= most
-        assert len({known[one.rejected].calls[0].name for one in ours}) == len(ours), "no failure twice"
+        assert len({known[one.rejected].calls[0].name for one in ours}) == len(ours) <= most, "no failure twice"
         right = {row[1] for row in rows if row[0] == task and row[2]} | ({"a"} if expert and task == "t" else set())
-        wrong = {row[1] for row in rows if row[0] == task and not row[2] and row[3] <= 0.9} - right
-        assert len(ours) == (min(most, len(wrong)) if right else 0)
+        theirs = {row[1] for row in others if row[0] == task and row[2] <= 0.9} - right
+        wrong = {row[1] for row in rows if row[0] == task and not row[2] and row[3] <= 0.9} - right - theirs
+        if not right or all(row[0] != task for row in rows):
+            assert not ours
+            continue
+        assert len(ours) == min(most, len(wrong) + len(theirs))
+        count = sum(one.rejected.startswith("h") for one in ours)
+        assert count == min(len(theirs), max(round(most * share), most - len(wrong))), (
+            "where one sort is short, the other"
+        )
         chosen_calls = [known[one.chosen].calls[0].name for one in ours]
         assert len(set(chosen_calls)) == min(len(right), len(ours)), "right episodes take turns"
 
@@ -54,5 +78,33 @@ def test_what_every_choice_holds(rows: list[tuple[str, str, bool, float]], exper
 def test_a_failure_too_close_or_without_a_rank_makes_no_pair() -> None:
     references = {"t": episode("reference", "t", "a", True)}
     episodes = [episode("1", "t", "b", False), episode("2", "t", "c", False), episode("3", "t", "d", False)]
-    (pair,) = choose(episodes, references, {"1": 0.95, "2": 0.9}, CONFIG, 0, 0)
+    (pair,) = choose(episodes, references, {"1": 0.95, "2": 0.9}, CONFIG, PLAN)
     assert pair.rejected == "2"
+
+
+@given(close, st.integers(1, 4))
+def test_what_every_contrast_holds(rows: list[tuple[str, str, float]], most: int) -> None:
+    episodes = [episode(str(n), task, call, False) for n, (task, call, _) in enumerate(rows)]
+    ranks = {str(n): rank for n, (_, _, rank) in enumerate(rows)}
+    config = CONFIG.model_copy(update={"per_task": most})
+    pairs = contrast(episodes, ranks, config, PLAN)
+    known = {one.trajectory_id: one for one in episodes}
+
+    def calls(pair: Pair) -> list[str]:
+        return [known[name].calls[0].name for name in (pair.chosen, pair.rejected)]
+
+    for one in pairs:
+        assert one.kind == AMONG and known[one.chosen].task_id == known[one.rejected].task_id == one.task_id
+        assert (one.chosen_closeness, one.closeness) == (ranks[one.chosen], ranks[one.rejected])
+        assert one.closeness <= one.chosen_closeness - config.margin
+    for task in "tuv":
+        ours = [one for one in pairs if one.task_id == task]
+        assert len(ours) <= most
+        assert len({name for one in ours for name in calls(one)}) == 2 * len(ours), "none is in two pairs"
+
+
+def test_the_best_failure_is_held_against_the_worst() -> None:
+    episodes = [episode(call, "t", call, False) for call in "abcde"]
+    ranks = {"a": 0.5, "b": 0.0, "c": 0.9, "d": 0.55, "e": 0.52}
+    found = contrast(episodes, ranks, CONFIG, PLAN)
+    assert [(one.chosen, one.rejected) for one in found] == [("c", "b")], "0.55 and 0.5 are too much alike"

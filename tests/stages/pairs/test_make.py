@@ -1,34 +1,69 @@
-"""A rehearsal of the tiny policy, as it would play in training, also after a kill; and the pairs that come of it."""
+"""A rehearsal of the tiny policy, as it would play in training, and the failure agent beside it, also after a kill; and the
+pairs that come of it.
+"""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.params import Pairs
 from coevolve.core.success import is_success
+from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.policies.loading import open_policy
+from coevolve.policies.loading import open_policy, playing
+from coevolve.policies.policy import Policy
+from coevolve.policies.replicas import Replicas
+from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
-from coevolve.stages.pairs.make import Made, make, summary
+from coevolve.stages.pairs import agent
+from coevolve.stages.pairs.choose import AMONG, EXPERT_HARD, OWN_HARD
+from coevolve.stages.pairs.evolve import Ground, Rival
+from coevolve.stages.pairs.health import CLOSE, HARD, summary
+from coevolve.stages.pairs.make import Made, make
 from coevolve.stages.pairs.rehearse import Rehearsal, rehearse
+from coevolve.stages.train.learner import Shared
 from tests import ROOT
-from tests.stages.train.small import ACTING, CONFIG, PARAMS, WORLD
+from tests.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed, outputs
 
 LIMITS = Limits.of(ACTING)
 TASKS = WORLD.tasks("seed")[:16]
+SMALL = PARAMS.pairs.failure_agent.model_copy(
+    update={"episodes": 40, "hard_episodes": 40, "steps": 3, "batch": 4, "save_steps": 1, "closeness": 0.4}
+)
 
 
-def made(folder: Path) -> Made:
-    folder.mkdir()
-    policy = open_policy(ROOT / "policies/0", ACTING, CONFIG.temperature)
-    return make(policy, WORLD, Rehearsal(0, 0, TASKS, [], folder), CONFIG, PARAMS.pairs, LIMITS)
+def ground(folder: Path, tasks: list[Task] = TASKS) -> Ground:
+    play = partial(playing, config=ACTING, temperature=CONFIG.temperature)
+    return Ground(WORLD, Rehearsal(0, 0, tasks, [], folder), LIMITS, play)
+
+
+def rival(folder: Path, **changes: object) -> Rival:
+    agent.start(folder / "first")
+    return Rival(folder / "first", ROOT / "policies/0", SMALL, Shared(changed(**changes), ACTING, PARAMS.launch))
+
+
+def made(folder: Path, other: Rival | None = None, own: Pairs = PARAMS.pairs) -> Made:
+    (folder / "scratch").mkdir(exist_ok=True)
+    return make(ROOT / "policies/0", ground(folder / "scratch"), CONFIG, own, other)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return made(tmp_path_factory.mktemp("pairs") / "scratch")
+    return made(tmp_path_factory.mktemp("pairs"))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("evolved")
+
+
+@pytest.fixture(scope="module")
+def evolved(place: Path) -> Made:
+    return made(place, rival(place))
 
 
 def test_right_is_over_wrong_and_everything_is_counted(whole: Made) -> None:
@@ -40,7 +75,107 @@ def test_right_is_over_wrong_and_everything_is_counted(whole: Made) -> None:
     figures = summary(0, whole, "").figures
     assert figures["pairs"] == len(whole.checked.pairs) > 8
     assert sum(value or 0 for name, value in figures.items() if name.startswith("pairs: ")) == len(whole.checked.pairs)
-    assert 0.0 < (figures["closeness of failures"] or 0.0) < 1.0
+    assert 0.0 < (figures[CLOSE] or 0.0) < 1.0
+
+
+def test_the_failure_agent_plays_what_was_failed_and_its_hard_negatives_are_paired(whole: Made, evolved: Made) -> None:
+    assert evolved.rehearsals == whole.rehearsals, "the agent in training plays as it does alone"
+    found = evolved.evolved
+    assert found and not found.reason
+    weak = {one.task_id for one in whole.rehearsals if one.trajectory_id in whole.failures}
+    for played in (found.before, found.after):
+        assert len(played) == 40 and {one.task_id for one in played} == weak
+    assert len({one.trajectory_id for one in [*evolved.rehearsals, *found.before, *found.after]}) == 80 + len(
+        whole.rehearsals
+    )
+    ours = {one.trajectory_id for one in (*evolved.rehearsals, *found.before)}
+    assert len(found.checked.pairs) >= SMALL.batch and all(one.kind == AMONG for one in found.checked.pairs)
+    assert {name for one in found.checked.pairs for name in (one.chosen, one.rejected)} <= ours
+    assert [row["step"] for row in found.figures] == [0, 1, 2] and found.figures[-1]["margin"] > 0.0
+    theirs = {one.trajectory_id for one in evolved.hard}
+    assert theirs and theirs <= {one.trajectory_id for one in found.after}
+    paired = {one.rejected for one in evolved.checked.pairs if one.kind in (EXPERT_HARD, OWN_HARD)}
+    assert paired and paired <= theirs
+    figures = summary(0, evolved, "").figures
+    assert figures["hard negatives"] == len(theirs) and (figures[HARD] or 0.0) >= SMALL.closeness
+
+
+def test_what_it_has_learned_is_where_it_goes_on(evolved: Made, place: Path) -> None:
+    found = evolved.evolved
+    assert found
+    agent.write(place / "second", found.folder)
+    assert agent.opened(place / "second", ROOT / "policies/0", place / "merged", "float32") == place / "second/model"
+    first = (ROOT / "policies/0/model.safetensors").read_bytes()
+    assert (place / "second/model/model.safetensors").read_bytes() != first
+    assert agent.opened(place / "first", ROOT / "policies/0", place / "merged", "float32") == ROOT / "policies/0"
+
+
+@pytest.mark.parametrize("phase", ["pairs", "failures", "agent", "hard"])
+def test_a_killed_failure_agent_ends_with_the_same_bytes(
+    phase: str, evolved: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = {
+        "pairs": "coevolve.stages.pairs.make.evolve",
+        "failures": "coevolve.stages.pairs.evolve.contrast",
+        "agent": "coevolve.stages.train.dpo.save",
+        "hard": "coevolve.stages.pairs.make.choose",
+    }
+
+    def killed(*arguments: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(broken[phase], killed)
+        with pytest.raises(KeyboardInterrupt):
+            made(tmp_path, rival(tmp_path))
+    again = made(tmp_path, rival(tmp_path))
+    assert again.checked.pairs == evolved.checked.pairs and again.hard == evolved.hard
+    assert again.evolved and evolved.evolved and again.evolved.figures == evolved.evolved.figures
+    assert outputs(again.evolved.folder) == outputs(evolved.evolved.folder)
+
+
+def test_adapters_are_kept_as_adapters_each_on_those_before(tmp_path: Path) -> None:
+    other = rival(tmp_path, lora={"enabled": True})
+    found = made(tmp_path, other).evolved
+    assert found
+    agent.write(tmp_path / "second", found.folder)
+    names = {"agent.json", "adapter-0/adapter_config.json", "adapter-0/adapter_model.safetensors"}
+    assert set(outputs(tmp_path / "second")) == names
+    assert str(tmp_path).encode() not in outputs(tmp_path / "second")["adapter-0/adapter_config.json"]
+    (tmp_path / "third").mkdir()
+    next_one = made(tmp_path / "third", replace(other, folder=tmp_path / "second")).evolved
+    assert next_one
+    agent.write(tmp_path / "last", next_one.folder)
+    assert set(outputs(tmp_path / "last")) == names | {name.replace("-0/", "-1/") for name in names - {"agent.json"}}
+    weights = [
+        (
+            agent.opened(tmp_path / name, ROOT / "policies/0", tmp_path / "merged", "float32") / "model.safetensors"
+        ).read_bytes()
+        for name in ("first", "second", "last")
+    ]
+    assert len(set(weights)) == 3
+
+
+def test_a_failure_agent_that_cannot_learn_says_why_and_stays_as_it_was(tmp_path: Path) -> None:
+    one = rival(tmp_path)
+    found = made(tmp_path, replace(one, config=SMALL.model_copy(update={"batch": 400})))
+    assert found.evolved and not found.hard and found.checked.pairs
+    assert "a step takes 400 pairs, pairs.failure_agent.batch" in found.evolved.reason
+    assert any(found.evolved.reason in note for note in summary(0, found, "").notes)
+    assert found.evolved.folder == one.folder
+
+
+def test_one_that_hardly_ever_fails_is_left_alone(tmp_path: Path) -> None:
+    able = tmp_path / "able"
+
+    def play(path: Path) -> AbstractContextManager[Policy | Replicas]:
+        return nullcontext(ReferencePolicy(WORLD)) if path == able else ground(tmp_path).open(path)
+
+    one = rival(tmp_path)
+    on = replace(ground(tmp_path), open=play)
+    found = make(ROOT / "policies/0", on, CONFIG, PARAMS.pairs, replace(one, base=able))
+    assert found.evolved and found.evolved.reason == "0.0% of its episodes fail, and it learns where 5% do"
+    assert found.evolved.folder == one.folder and not found.evolved.after and found.checked.pairs
 
 
 def test_a_killed_rehearsal_plays_only_what_is_missing(whole: Made, tmp_path: Path) -> None:
@@ -63,6 +198,5 @@ def test_a_killed_rehearsal_plays_only_what_is_missing(whole: Made, tmp_path: Pa
 
 def test_without_references_there_is_one_line(tmp_path: Path) -> None:
     bare = [replace(task, reference=[[]]) for task in TASKS]
-    policy = open_policy(ROOT / "policies/0", ACTING, CONFIG.temperature)
     with pytest.raises(CoevolveError, match="needs references that solve their tasks when they are replayed"):
-        make(policy, Miniworld(), Rehearsal(0, 0, bare, [], tmp_path), CONFIG, PARAMS.pairs, LIMITS)
+        make(ROOT / "policies/0", ground(tmp_path, bare), CONFIG, PARAMS.pairs)

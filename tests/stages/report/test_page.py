@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,13 @@ SIGNALS = [
 
 
 KINDS = ["forgetting", "boundary", "rare"]
+OTHER = [CallOutcome("find", {}, True, turn=1)]
+BESIDE = {
+    SEEDS[0].task_id: [
+        ("reference", replace(attempt(SEEDS[0], 0, 0, -1, 1.0), trajectory_id="r")),
+        ("hard negative", replace(attempt(SEEDS[0], 0, 0, 9, 0.25), trajectory_id="h", calls=OTHER)),
+    ]
+}
 SUMMARY = Summary(
     run="abc",
     environment="e",
@@ -111,7 +119,7 @@ def view() -> dict[str, Any]:
         "watch": watch,
         "stages": figures(SUMMARY),
         "costs": costs(SUMMARY),
-        "groups": groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 3),
+        "groups": groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 3, BESIDE),
     }  # fmt: skip
 
 
@@ -175,12 +183,23 @@ def test_datasets_by_origin_and_tool() -> None:
 
 
 def test_groups_with_signals_come_first_each_kind_in_turn() -> None:
-    found = groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 3)
+    found = groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 3, BESIDE)
     assert [one["task_id"] for one in found] == [SEEDS[0].task_id, SEEDS[1].task_id, SEEDS[2].task_id]
     assert [one["kind"] for one in found[0]["signals"]] == ["boundary", "rare"]
-    assert found[0]["solved"] == 2 and len(found[0]["attempts"]) == 4
-    assert found[0]["attempts"][0]["shows"] == ["boundary", "rare"] and found[2]["signals"] == []
-    assert len(groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 1)) == 1
+    assert found[0]["solved"] == 2 and found[0]["count"] == 4
+    assert [one["who"] for one in found[0]["attempts"]] == ["reference", "hard negative", "1", "2", "3", "4"]
+    assert [one["who"] for one in found[1]["attempts"]] == ["1", "2", "3", "4"]
+    assert found[0]["attempts"][2]["shows"] == ["boundary", "rare"] and found[2]["signals"] == []
+    assert len(groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 1, {})) == 1
+
+
+def test_a_failure_is_marked_where_it_parts_from_the_reference() -> None:
+    first, second, *_ = groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 3, BESIDE)
+    parts = {one["who"]: one["parts"] for one in first["attempts"]}
+    # messages after the first: assistant, tool, assistant. The hard negative's other call is of its second turn; a failed attempt
+    # makes the reference's calls and no more, so that it parts at its end
+    assert parts == {"reference": None, "hard negative": 2, "1": 2, "2": None, "3": 2, "4": None}
+    assert all(one["parts"] is None for one in second["attempts"]), "nothing is known to part from"
 
 
 @pytest.fixture(scope="module")
@@ -223,9 +242,9 @@ def test_the_reader_works_by_keyboard(tab: Any) -> None:
     tab.focus("#g1 .attempt >> nth=0")
     tab.keyboard.press("ArrowRight")
     tab.keyboard.press("ArrowRight")
-    assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == "attempt 3, failed"
+    assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == "attempt 1, failed"
     tab.keyboard.press("ArrowLeft")
-    assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == "attempt 2, solved"
+    assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == "hard negative, failed"
 
 
 def test_the_reader_filters(tab: Any) -> None:

@@ -1,6 +1,7 @@
 """Learning from episodes that were played before, on the committed tiny policy: what is a target, and a run that was killed."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,16 +12,17 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects
 from coevolve.core.records import StopReason
 from coevolve.core.trajectories import read_trajectories
-from coevolve.policies.loading import open_policy
+from coevolve.policies.loading import playing
 from coevolve.policies.text import Renderer
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.pairs.evolve import Ground
 from coevolve.stages.pairs.make import Made, make
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.train import dpo, sft
 from coevolve.stages.train.batch import row as sampled
 from coevolve.stages.train.learner import Job, Log, learner
-from coevolve.stages.train.offline import Tokens, scheduled, tokenized, tokens
+from coevolve.stages.train.offline import Batch, Tokens, scheduled, tokenized, tokens
 from tests import ROOT
 from tests.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed, job, outputs, settings
 
@@ -30,9 +32,9 @@ LEARNERS = ["dpo", "sft"]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    policy = open_policy(ROOT / "policies/0", ACTING, CONFIG.temperature)
     plan = Rehearsal(0, 0, WORLD.tasks("seed")[:16], [], tmp_path_factory.mktemp("rehearsal"))
-    return make(policy, WORLD, plan, CONFIG, PARAMS.pairs, LIMITS)
+    play = partial(playing, config=ACTING, temperature=CONFIG.temperature)
+    return make(ROOT / "policies/0", Ground(WORLD, plan, LIMITS, play), CONFIG, PARAMS.pairs)
 
 
 def offline(folder: Path, made: Made) -> Job:
@@ -108,7 +110,7 @@ def test_the_loss_is_that_of_what_the_agent_wrote(
     with pytest.raises(KeyboardInterrupt):
         run(name, tmp_path, made, steps=1, micro_batch=8)
     ((loss, slope),) = found
-    rows = scheduled(pairs_of(made, tmp_path), 8, changed(steps=1), job(tmp_path))
+    rows = scheduled(pairs_of(made, tmp_path), Batch(8, "its size"), changed(steps=1), job(tmp_path))
     assert any(0 in chosen.mask for chosen, _ in rows), "there is something to mask"
     model, _ = load(ROOT / "policies/0")
     fixed, _ = load(ROOT / "policies/0")
@@ -149,6 +151,17 @@ def test_a_killed_run_ends_with_the_same_bytes(name: str, made: Made, tmp_path: 
     assert read_trajectories(tmp_path / "whole/trajectories.parquet") == list(made.rehearsals)
     if name == "dpo":
         assert rows[0]["margin"] == 0.0 < rows[-1]["margin"] and rows[-1]["accuracy"] > 0.5
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("lora", [False, True])
+def test_however_many_processes_work_out_a_step_the_bytes_are_the_same(
+    name: str, lora: bool, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for count in ("1", "2"):
+        monkeypatch.setenv("COEVOLVE_PROCESSES", count)
+        run(name, tmp_path / count, made, steps=2, lora={"enabled": lora})
+    assert outputs(tmp_path / "1") == outputs(tmp_path / "2")
 
 
 def test_adapters_are_held_against_the_weights_that_they_are_on(made: Made, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.expectations import Expectation, Outcome, Suites, among, between, hashed, quarantined
 from coevolve.core.records import Pair, Trajectory
 from coevolve.core.success import is_success
-from coevolve.stages.pairs.choose import distinct
+from coevolve.stages.pairs.choose import AMONG, KINDS, distinct
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,23 +23,26 @@ class Checked:
     outcomes: list[Outcome]
 
 
-def expectations(margin: float) -> list[Expectation]:
-    """What a pair must be, whose failure is ranked ``margin`` or more below a success."""
+def expectations() -> list[Expectation]:
+    """What a pair must be."""
     return [
         Expectation("id is a content hash", *hashed("pair_id")),
         Expectation("is no copy", *among("copy", False)),
         Expectation("both episodes are there", *among("episodes", 2)),
         Expectation("both are of its task", *among("of_its_task", True)),
-        Expectation("the chosen one succeeds", *among("chosen_succeeds", True)),
+        Expectation("its kind is known", *among("kind", *KINDS)),
+        Expectation("the chosen one succeeds, but among failures", *among("chosen_is_right", True)),
         Expectation("the rejected one fails", *among("rejected_succeeds", False)),
         Expectation("their calls differ", *among("same_calls", False)),
-        Expectation("the rejected one is far enough from success", *between("closeness", 0.0, 1.0 - margin)),
+        Expectation("the rejected one has a rank", *between("closeness", 0.0, 1.0)),
+        Expectation("the chosen one has a rank", *between("chosen_closeness", 0.0, 1.0)),
+        Expectation("the rejected one is far enough from the chosen", *among("far", True)),
     ]
 
 
 def check(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory], margin: float) -> Checked:
     """Judge ``pairs`` of ``episodes`` (by id). An expectation that could not be judged is a CoevolveError: nothing passes by it."""
-    outcomes = Suites(None).run("pairs", describe(pairs, episodes), expectations(margin)) if pairs else []
+    outcomes = Suites(None).run("pairs", describe(pairs, episodes, margin), expectations()) if pairs else []
     if failed := next((one for one in outcomes if one.error), None):
         raise CoevolveError(f"expectation {failed.expectation.name!r} of pairs could not be judged: {failed.error}")
     quarantine = quarantined(((one.expectation.name, one.rows) for one in outcomes), [asdict(one) for one in pairs])
@@ -47,8 +50,8 @@ def check(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory], margin: flo
     return Checked([one for row, one in enumerate(pairs) if row not in broken], quarantine, outcomes)
 
 
-def describe(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory]) -> "pd.DataFrame":
-    """A row of plain facts for each pair; this is what expectations look at."""
+def describe(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory], margin: float) -> "pd.DataFrame":
+    """A row of plain facts for each pair; this is what expectations look at. ``far``: by ``margin`` or more in rank."""
     import pandas as pd
 
     seen: set[tuple[str, str]] = set()
@@ -62,10 +65,13 @@ def describe(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory]) -> "pd.D
                 "copy": (pair.chosen, pair.rejected) in seen,
                 "episodes": len(both),
                 "of_its_task": all(one.task_id == pair.task_id for one in both),
-                "chosen_succeeds": bool(chosen and is_success(chosen.score)),
+                "kind": pair.kind,
+                "chosen_is_right": bool(chosen and is_success(chosen.score) != (pair.kind == AMONG)),
                 "rejected_succeeds": bool(rejected and is_success(rejected.score)),
                 "same_calls": len(both) == 2 and len(distinct(both)) == 1,
                 "closeness": pair.closeness,
+                "chosen_closeness": pair.chosen_closeness,
+                "far": pair.closeness <= pair.chosen_closeness - margin,
             }
         )
         seen.add((pair.chosen, pair.rejected))

@@ -5,12 +5,14 @@ what nobody asked for, 0.245 of a task with one change; one that takes the look-
 0.122, though all but one word of it is right.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coevolve.chains import replay
+from coevolve.core.records import Trajectory
+from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
-from coevolve.environments.environment import Session
+from coevolve.environments.environment import Environment, Session
 
 ALIKE = 0.5  # what it costs to turn a call into one of the same tool, or with the same arguments
 BEST = 0.5  # no failure's reward is higher in environments that grade, and some grade by 0 and 1 alone
@@ -37,8 +39,8 @@ def closeness(one: Failure) -> float:
 
 
 def reward(one: Failure) -> float:
-    """The reward as it is: the ablation of ``closeness``."""
-    return one.score
+    """In [0, 1]: the reward alone, in units of the best that a failure gets; the ablation of ``closeness``."""
+    return min(one.score / BEST, 1.0)
 
 
 RANKS: dict[str, Callable[[Failure], float]] = {"closeness": closeness, "reward": reward}
@@ -56,9 +58,44 @@ def distance(made: Calls, wanted: Calls) -> float:
     return row[-1]
 
 
+def parting(one: Calls, other: Calls) -> int:
+    """The place of the first call that is another in ``one`` than in ``other``, or that one of them has alone."""
+    same = [(a.name, a.arguments) == (b.name, b.arguments) for a, b in zip(one, other, strict=False)]
+    return same.index(False) if False in same else len(same)
+
+
 def _cost(one: ToolCall | CallOutcome, other: ToolCall | CallOutcome) -> float:
     same = (one.name == other.name) + (one.arguments == other.arguments)
     return (1.0, ALIKE, 0.0)[same]
+
+
+def ranked(failures: Mapping[str, Failure], rank: str) -> dict[str, float]:
+    """Of each, by its name, the rank that `pairs.rank` names."""
+    return {name: RANKS[rank](one) for name, one in failures.items()}
+
+
+def failures(
+    environment: Environment,
+    tasks: Sequence[Task],
+    references: Mapping[str, Trajectory],
+    episodes: Iterable[Trajectory],
+) -> dict[str, Failure]:
+    """By id of the trajectory, the ``episodes`` that failed at one of ``tasks`` with a reference, and in which the agent has said
+    something. ``references`` are episodes by task.
+    """
+    by_id = {task.task_id: task for task in tasks}
+    session = environment.open()
+    try:
+        asked = {name: acts(session, by_id[name], one.calls) for name, one in references.items()}
+        found = {}
+        for one in episodes:
+            if one.counts and one.tokens and not is_success(one.score) and one.task_id in references:
+                task = by_id[one.task_id]
+                idle = asked[one.task_id] and not acts(session, task, one.calls)
+                found[one.trajectory_id] = Failure(one.score, one.calls, task.calls, idle)
+        return found
+    finally:
+        session.close()
 
 
 def acts(session: Session, task: Task, calls: Sequence[CallOutcome]) -> bool:

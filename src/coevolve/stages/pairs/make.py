@@ -1,9 +1,10 @@
-"""From a rehearsal to pairs: failures ranked beside references, and what comes of it written."""
+"""From a rehearsal to pairs: failures ranked beside references, the failure agent's among them, and what comes of it written."""
 
 import shutil
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_jsonl, write_text
@@ -11,59 +12,61 @@ from coevolve.core.params import Pairs, Train
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
 from coevolve.core.records import Trajectory
-from coevolve.core.stage_summary import StageSummary, write_summary
+from coevolve.core.stage_summary import write_summary
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.environment import Environment
-from coevolve.policies.policy import Policy
-from coevolve.policies.replicas import Replicas
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.pairs import agent
 from coevolve.stages.pairs.check import Checked, check, report
 from coevolve.stages.pairs.choose import choose
-from coevolve.stages.pairs.closeness import RANKS, Failure, acts
-from coevolve.stages.pairs.rehearse import Rehearsal, rehearse
+from coevolve.stages.pairs.closeness import Failure, failures, ranked
+from coevolve.stages.pairs.evolve import Evolved, Ground, Rival, evolve
+from coevolve.stages.pairs.health import summary
+from coevolve.stages.pairs.rehearse import rehearse
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Pairs as they were ``checked``, and the episodes that they are of; ``closeness`` is the mean rank of all failures, None
-    without any.
+    """Pairs as they were ``checked``, and the episodes that they are of. ``failures`` are those of the rehearsals, by id; ``hard``
+    are hard negatives of the failure agent, which has ``evolved``, if there is one.
     """
 
     checked: Checked = field(default_factory=lambda: Checked([], [], []))
     rehearsals: Sequence[Trajectory] = ()
     references: Sequence[Trajectory] = ()
-    closeness: float | None = None
+    failures: Mapping[str, Failure] = field(default_factory=dict)
+    hard: Sequence[Trajectory] = ()
+    evolved: Evolved | None = None
 
 
-def make(
-    policy: Policy | Replicas,
-    environment: Environment,
-    plan: Rehearsal,
-    config: Train,
-    own: Pairs,
-    limits: Limits,
-) -> Made:
-    """Play, rank and pair. An environment in which no reference succeeds is a CoevolveError: failures have nothing to be
-    held against.
+def make(policy: Path, ground: Ground, config: Train, own: Pairs, rival: Rival | None = None) -> Made:
+    """Play, rank and pair: the model directory ``policy`` and, where there is one, its ``rival``.
+
+    An environment in which no reference succeeds is a CoevolveError: failures have nothing to be held against.
     """
-    references = replayed(environment, plan.tasks, limits)
+    environment, plan = ground.environment, ground.plan
+    references = replayed(environment, plan.tasks, ground.limits)
     if not references:
         raise CoevolveError(
             f"train.learner: {config.learner} needs references that solve their tasks when they are replayed, and of the "
             f"{len(plan.tasks)} tasks of iteration {plan.iteration} of {environment.name} none has one; set train.learner: grpo"
         )
-    with bar(
-        config.steps * config.tasks_per_step * config.group_size, f"pairs {plan.iteration}", "episodes"
-    ) as progress:
-        played = rehearse(policy, environment, plan, config, limits, progress.update)
-    ranks = ranked(environment, plan.tasks, played, references, own.rank)
-    pairs = choose(played, references, ranks, own, plan.seed, plan.iteration)
-    episodes = {one.trajectory_id: one for one in (*played, *references.values())}
-    mean = sum(ranks.values()) / len(ranks) if ranks else None
-    return Made(check(pairs, episodes, own.margin), played, list(references.values()), mean)
+    count = config.steps * config.tasks_per_step * config.group_size
+    with ground.open(policy) as player, bar(count, f"pairs {plan.iteration}", "episodes") as progress:
+        played = rehearse(player, environment, plan, config, ground.limits, progress.update)
+    judge = partial(failures, environment, plan.tasks, references)
+    failed = judge(played)
+    ranks, hard, evolved = ranked(failed, own.rank), [], None
+    if rival:
+        evolved = evolve(rival, ground, played, failed, judge, own)
+        ranks |= ranked(evolved.failures, own.rank)
+        hard = [one for one in evolved.after if ranks.get(one.trajectory_id, -1.0) >= rival.config.closeness]
+    pairs = choose(played, references, ranks, own, plan, hard)
+    episodes = {one.trajectory_id: one for one in (*played, *references.values(), *hard)}
+    return Made(check(pairs, episodes, own.margin), played, list(references.values()), failed, hard, evolved)
 
 
 def replayed(environment: Environment, tasks: Sequence[Task], limits: Limits) -> dict[str, Trajectory]:
@@ -77,56 +80,25 @@ def replayed(environment: Environment, tasks: Sequence[Task], limits: Limits) ->
     }
 
 
-def ranked(
-    environment: Environment,
-    tasks: Sequence[Task],
-    episodes: Sequence[Trajectory],
-    references: Mapping[str, Trajectory],
-    rank: str,
-) -> dict[str, float]:
-    """The rank of each failure at a task that has a reference, by id of its trajectory; the agent has said something in it."""
-    by_id = {task.task_id: task for task in tasks}
-    session = environment.open()
-    try:
-        asked = {name: acts(session, by_id[name], one.calls) for name, one in references.items()}
-        found = {}
-        for one in episodes:
-            if one.counts and one.tokens and not is_success(one.score) and one.task_id in references:
-                task = by_id[one.task_id]
-                idle = asked[one.task_id] and not acts(session, task, one.calls)
-                found[one.trajectory_id] = RANKS[rank](Failure(one.score, one.calls, task.calls, idle))
-        return found
-    finally:
-        session.close()
-
-
 def write(t: int, made: Made | None = None, arithmetic: str = "") -> None:
-    """The folder of iteration ``t`` and the stage's summary: of nothing, where the learner needs no pairs."""
+    """The folder of iteration ``t``, the failure agent after it, and the stage's summary: where the learner needs no pairs, none,
+    as it was, and of nothing.
+    """
     found = made or Made()
     folder = Paths.pairs(t)
     shutil.rmtree(folder, ignore_errors=True)
     write_jsonl(folder / "pairs.jsonl", found.checked.pairs)
     write_jsonl(folder / "quarantine.jsonl", found.checked.quarantine)
     write_text(folder / "report.md", report(found.checked, f"Pairs of iteration {t}"))
-    write_trajectories(folder / "rehearsals.parquet", found.rehearsals)
-    write_trajectories(folder / "references.parquet", found.references)
+    for name, episodes in (("rehearsals", found.rehearsals), ("references", found.references), ("hard", found.hard)):
+        write_trajectories(folder / f"{name}.parquet", episodes)
+    if rival := found.evolved:
+        own = folder / "failure"
+        write_jsonl(own / "pairs.jsonl", rival.checked.pairs)
+        write_jsonl(own / "quarantine.jsonl", rival.checked.quarantine)
+        write_text(own / "report.md", report(rival.checked, f"Pairs of failures of iteration {t}"))
+        write_jsonl(own / "metrics.jsonl", rival.figures)
+        for name, episodes in (("before", rival.before), ("after", rival.after)):
+            write_trajectories(own / f"{name}.parquet", episodes)
+    agent.write(Paths.failure(t + 1), found.evolved.folder if found.evolved else Paths.failure(t))
     write_summary(summary(t, made, arithmetic))
-
-
-def summary(t: int, made: Made | None, arithmetic: str) -> StageSummary:
-    """Pairs by kind, tasks that have none, and how close failures come."""
-    if made is None:
-        return StageSummary("pairs", t, {})
-    kinds = Counter(one.kind for one in made.checked.pairs)
-    tasks = {one.task_id for one in made.rehearsals}
-    close = "closeness of failures"
-    figures: dict[str, int | float | None] = {
-        "pairs": len(made.checked.pairs),
-        **{f"pairs: {kind}": count for kind, count in sorted(kinds.items())},
-        "pairs in quarantine": len(made.checked.quarantine),
-        "tasks without a pair": len(tasks - {one.task_id for one in made.checked.pairs}),
-        close: made.closeness,
-    }
-    return StageSummary(
-        "pairs", t, figures, columns=["pairs"], plots={"how close failures come": [close]}, arithmetic=arithmetic
-    )

@@ -1,4 +1,4 @@
-"""A rehearsal: the policy plays the tasks that training steps would, and learns nothing yet."""
+"""Episodes before training: the policy plays what training steps would, the failure agent what the policy failed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,17 @@ from pathlib import Path
 from coevolve.core.difficulty import recorded
 from coevolve.core.params import Train
 from coevolve.core.records import Attempt, Trajectory
+from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories, write_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
-from coevolve.rollout import Limits, rollout
+from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.train.curriculum import Step, stream
 from coevolve.stages.train.groups import attempts, requests
+
+PART = 128  # episodes of the failure agent that are kept together
 
 
 @dataclass(frozen=True)
@@ -45,17 +48,55 @@ def rehearse(
     found: list[Trajectory] = []
     records = recorded({}, plan.before)
     for step in range(config.steps):
-        file = plan.scratch / f"{step}.parquet"
-        if file.exists():
-            played = read_trajectories(file)
-            progress(len(played))
-        else:
-            now = Step(plan.seed, plan.iteration, step, config.tasks_per_step)
-            tasks = islice(stream(plan.tasks, records, config, now), config.tasks_per_step)
-            wanted = requests(enumerate(tasks), config.group_size, plan.seed, plan.iteration, step)
-            episodes = rollout(policy, environment, wanted, limits, progress=progress)
-            played = [one.trajectory for one in episodes]
-            write_trajectories(file, played)
+        now = Step(plan.seed, plan.iteration, step, config.tasks_per_step)
+        tasks = islice(stream(plan.tasks, records, config, now), config.tasks_per_step)
+        wanted = requests(enumerate(tasks), config.group_size, plan.seed, plan.iteration, step)
+        played = _kept(plan.scratch / f"{step}.parquet", policy, environment, wanted, limits, progress)
         records = recorded(records, attempts(played))
         found += played
     return found
+
+
+def play(
+    policy: Policy | Replicas,
+    environment: Environment,
+    tasks: Sequence[Task],
+    count: int,
+    plan: Rehearsal,
+    phase: str,
+    limits: Limits,
+    progress: Callable[[int], object],
+) -> list[Trajectory]:
+    """``count`` episodes of ``tasks``, each as often as any other or once more, with seeds of their own by ``phase``.
+
+    They are kept in the scratch folder in parts, so that a killed run goes on after its last whole part.
+    """
+    wanted = []
+    for number in range(count):
+        sample, place = divmod(number, len(tasks))
+        seed = derive_seed(plan.seed, phase, plan.iteration, place, sample)
+        wanted.append(RolloutRequest(tasks[place], seed, plan.iteration, 0, place, sample))
+    parts = [wanted[start : start + PART] for start in range(0, count, PART)]
+    return [
+        one
+        for part, some in enumerate(parts)
+        for one in _kept(plan.scratch / phase / f"{part}.parquet", policy, environment, some, limits, progress)
+    ]
+
+
+def _kept(
+    file: Path,
+    policy: Policy | Replicas,
+    environment: Environment,
+    wanted: Sequence[RolloutRequest],
+    limits: Limits,
+    progress: Callable[[int], object],
+) -> list[Trajectory]:
+    """The episodes of ``file``; those that are ``wanted``, if it is not there yet."""
+    if file.exists():
+        played = read_trajectories(file)
+        progress(len(played))
+        return played
+    played = [one.trajectory for one in rollout(policy, environment, wanted, limits, progress=progress)]
+    write_trajectories(file, played)
+    return played

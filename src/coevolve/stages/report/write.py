@@ -12,7 +12,7 @@ from coevolve.core.records import Signal, Trajectory
 from coevolve.core.trajectories import read_trajectories
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
-from coevolve.stages.report.page.view import gather, groups, strength
+from coevolve.stages.report.page.view import compared, gather, groups, strength
 from coevolve.stages.report.summary import SUMMARY, Summary
 from coevolve.stages.report.tables import curve, table
 
@@ -24,7 +24,8 @@ def write(summary: Summary, count: int) -> tuple[list[Path], list[Trajectory]]:
     for t in range(summary.last):
         trajectories = read_trajectories(Paths.trajectories(t))
         signals = read_jsonl(Paths.signals(t), Signal) if Paths.signals(t).exists() else []
-        reader += groups(trajectories, read_tasks(Paths.tasks(t)), signals, strength(summary), count)
+        tasks, order = read_tasks(Paths.tasks(t)), strength(summary)
+        reader += groups(trajectories, tasks, signals, order, count, compared(t))
         weak += weakest(trajectories, count)
     view = {**gather(summary), "groups": reader}
     charts = draw(view)

@@ -67,7 +67,10 @@ class Steps:
 
     def finish(self, step: int, logs: dict[str, Any]) -> dict[str, float]:
         """Join what training says of ``step`` to its figures, and write both."""
-        figures = {**self._figures.pop(step), **{new: float(logs[old]) for old, new in LOGGED.items() if old in logs}}
+        figures = {
+            **self._figures.pop(step, {}),
+            **{new: float(logs[old]) for old, new in LOGGED.items() if old in logs},
+        }
         write_json(self._folder / f"{step}.json", {"step": step, **figures})
         return figures
 

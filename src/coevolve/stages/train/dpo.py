@@ -11,16 +11,41 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from trl import DPOConfig, DPOTrainer
 
+from coevolve.core.params import Dpo
 from coevolve.environments.environment import Environment
-from coevolve.stages.train.learner import Job, Log, Settings
-from coevolve.stages.train.offline import InOrder, Method, Row, Tokens, fit
+from coevolve.stages.train.checkpoints import Keeper, resumed
+from coevolve.stages.train.learner import Job, Log, Settings, Shared
+from coevolve.stages.train.offline import Batch, InOrder, Method, Row, Tokens, fit, trained
+from coevolve.stages.train.saving import save, save_adapter
 
 
 def learn(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
     """See ``coevolve.stages.train.learner.Learner``."""
-    own = settings.dpo
+    fit(method(settings.dpo), settings, environment, job, log)
+
+
+def prefer(
+    own: Dpo, settings: Shared, environment: Environment, job: Job, batch: Batch, name: str
+) -> list[dict[str, float]]:
+    """Train or resume ``job`` by its pairs alone, whoever played them, and write its policy, or the adapter alone; the
+    figures of each step.
+
+    NothingToLearn, if they are not enough for a step.
+    """
+    checkpoint, steps = resumed(job.scratch)
+    keeper = Keeper(steps, None)
+    trainer, tokenizer = trained(method(own), settings, environment, job, batch, name, keeper, checkpoint)
+    if settings.train.lora.enabled:
+        save_adapter(trainer, job.policy)
+    else:
+        save(trainer, tokenizer, settings, job)
+    return steps.metrics(settings.train.steps)
+
+
+def method(own: Dpo) -> Method:
+    """DPO with the likelihood of what is preferred beside it."""
     arguments = partial(DPOConfig, beta=own.beta, loss_type=["sigmoid", "sft"], loss_weights=[1.0, own.sft_weight])
-    fit(Method(MaskedDPO, arguments, row, collate, held=True), settings, environment, job, log)
+    return Method(MaskedDPO, arguments, row, collate, held=True)
 
 
 def row(chosen: Tokens, rejected: Tokens) -> Row:

@@ -35,7 +35,7 @@ from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
 from coevolve.policies.pretrained import resolve
 from coevolve.policies.replicas import Replicas
-from coevolve.policies.transformers_policy import TransformersPolicy, device, end_tokens, load
+from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens, load
 from coevolve.policies.vllm_policy import VllmPolicy, engine, require_vllm, server
 from coevolve.rollout import Limits, rollout
 from coevolve.stages.train.batch import columns, deal, shared
@@ -46,7 +46,7 @@ from coevolve.stages.train.learner import Job, Log, Settings, reference
 from coevolve.stages.train.passes import Learner, Part, Team, make_learner
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.saving import finish
-from coevolve.stages.train.setup import adapters, common, weights_dtype
+from coevolve.stages.train.setup import adapters, alone, common, weights_dtype
 
 BUCKETS = 6  # into which a batch is divided by length
 SERVER_PATIENCE = 240.0  # seconds to wait for a vLLM server
@@ -271,7 +271,7 @@ def _is_shared(settings: Settings) -> bool:
     """Whether the work of a step is cut so that several processes of this machine can share it: on a CPU, all weights trained."""
     config, launch = settings.train, settings.launch
     whole = not config.lora.enabled and not config.gradient_checkpointing and config.vllm.mode == "off"
-    return whole and device() == "cpu" and launch.processes * launch.machines == 1 and launch.sharding == "none"
+    return whole and alone(launch)
 
 
 def _replicas(settings: Settings, job: Job) -> Replicas | None:

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.params import Dpo, Grpo, Launch, PolicySection, Train
 from coevolve.core.processes import available, prepare
 from coevolve.core.records import Attempt, Pair, Trajectory
@@ -22,16 +23,27 @@ LEARNERS = {
     "sft": "coevolve.stages.train.sft",
 }
 
+
+class NothingToLearn(CoevolveError):
+    """There are fewer pairs than a step takes."""
+
+
 Log = Callable[[int, dict[str, float]], None]  # of a step's number and its metrics
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Of params.yaml: what all learners read, and the section of each."""
+class Shared:
+    """Of params.yaml: what all learners read."""
 
     train: Train
     policy: PolicySection
     launch: Launch
+
+
+@dataclass(frozen=True)
+class Settings(Shared):
+    """The section of each besides."""
+
     grpo: Grpo
     dpo: Dpo
 
@@ -41,7 +53,8 @@ class Job:
     """What to train: ``iteration`` starts from the model directory ``parent`` and writes ``policy`` and the files.
 
     ``base`` is policies/0, ``attempts`` are those at the tasks in earlier iterations, in order of iteration and step.
-    ``pairs`` are of episodes in ``rehearsals``, which the parent played, and ``references``; some learners have none.
+    ``pairs`` are of episodes in ``rehearsals``, which the parent played, ``references`` and ``hard``, the failure agent's; some
+    learners have none.
     ``scratch`` is a folder of this very job (its name holds a fingerprint of all inputs): checkpoints go there.
     """
 
@@ -58,6 +71,7 @@ class Job:
     pairs: Sequence[Pair] = ()
     rehearsals: Sequence[Trajectory] = ()
     references: Sequence[Trajectory] = ()
+    hard: Sequence[Trajectory] = ()
 
 
 class Learner(Protocol):
@@ -66,7 +80,7 @@ class Learner(Protocol):
         ...
 
 
-def reference(settings: Settings, job: Job) -> Path:
+def reference(settings: Shared, job: Job) -> Path:
     """The policy that the one in training is held against."""
     return job.base if settings.train.reference == "base" else job.parent
 

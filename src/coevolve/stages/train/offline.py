@@ -3,28 +3,31 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
 from torch.utils.data import SequentialSampler
 from transformers import PrinterCallback
 
-from coevolve.core.errors import CoevolveError
 from coevolve.core.launch import is_main, world_size
-from coevolve.core.params import Train
+from coevolve.core.params import PolicySection, Train
+from coevolve.core.processes import available
 from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
+from coevolve.policies.replicas import Replicas
 from coevolve.policies.text import Renderer
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Episode
 from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.groups import Gathered, teaches
-from coevolve.stages.train.learner import Job, Log, Settings, reference
+from coevolve.stages.train.learner import Job, Log, NothingToLearn, Shared, reference
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.saving import finish
-from coevolve.stages.train.setup import ROWS, adapters, common, weights_dtype
+from coevolve.stages.train.setup import ROWS, adapters, alone, common, weights_dtype
+from coevolve.stages.train.spread import Helper, Spread
 
 PASSES = 4  # into which a step is divided by length, so that less of it is padding; train.micro_batch decides where it is set
 
@@ -57,34 +60,93 @@ class Method:
     held: bool
 
 
-def fit(method: Method, settings: Settings, environment: Environment, job: Job, log: Log | None) -> None:
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """How many pairs a step takes, and what errors call their number."""
+
+    size: int
+    named: str
+
+
+def fit(method: Method, settings: Shared, environment: Environment, job: Job, log: Log | None) -> None:
     """Train or resume ``job`` by ``method``. A step takes as many pairs as make the episodes of a step of GRPO."""
-    acting, size = settings.policy, settings.train.tasks_per_step * settings.train.group_size // 2
-    config = _divided(settings.train, size)
-    seed = derive_seed(job.seed, "train", job.iteration) % 2**31
-    shared = common(config, acting, settings.launch, job.scratch, seed, size, f"half of {ROWS}")
-    arguments = method.arguments(**shared, max_length=None, remove_unused_columns=False)
-    dtype = weights_dtype(config, acting)
-    model, tokenizer = load(job.parent, acting.threads, dtype, config.lora.quantize)
-    pairs = list(tokenized(job, environment, Renderer(tokenizer, acting.template), acting.episode_tokens))
-    rows = [method.row(*pair) for pair in scheduled(pairs, size, config, job)]
-    resume, steps = resumed(job.scratch)
-    played(job, steps, config)
-    held = method.held and not config.lora.enabled  # without adapters, the model is its own reference
-    more = {"ref_model": load(reference(settings, job), acting.threads, dtype)[0]} if held else {}
-    trainer = method.trainer(
-        model=model,
-        args=arguments,
-        processing_class=tokenizer,
-        data_collator=method.collate,
-        train_dataset=Dataset.from_list(rows),
-        peft_config=adapters(config.lora, model),
-        callbacks=[*([ProgressBar(f"train {job.iteration}")] if is_main() else []), Keeper(steps, log)],
-        **more,
-    )
-    trainer.remove_callback(PrinterCallback)
-    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    batch = Batch(settings.train.tasks_per_step * settings.train.group_size // 2, f"half of {ROWS}")
+    checkpoint, steps = resumed(job.scratch)
+    played(job, steps, settings.train)
+    name = f"train {job.iteration}"
+    trainer, tokenizer = trained(method, settings, environment, job, batch, name, Keeper(steps, log), checkpoint)
     finish(trainer, tokenizer, settings, job, steps)
+
+
+def trained(
+    method: Method,
+    settings: Shared,
+    environment: Environment,
+    job: Job,
+    batch: Batch,
+    name: str,
+    keeper: Keeper,
+    checkpoint: Path | None,
+) -> tuple[Any, Any]:
+    """A trainer that has taken all steps, from ``checkpoint`` on, and the tokenizer; ``name`` stands at the progress bar."""
+    acting = settings.policy
+    config = _divided(settings.train, batch.size)
+    seed = derive_seed(job.seed, "train", job.iteration) % 2**31
+    shared = common(config, acting, settings.launch, job.scratch, seed, batch.size, batch.named)
+    held = method.held and not config.lora.enabled  # without adapters, the model is its own reference
+    recipe = Recipe(method, config, acting, shared, job.parent, reference(settings, job) if held else None)
+    _, tokenizer = model = recipe.load()
+    pairs = list(tokenized(job, environment, Renderer(tokenizer, acting.template), acting.episode_tokens))
+    rows = [method.row(*pair) for pair in scheduled(pairs, batch, config, job)]
+    count = min(available(), shared["gradient_accumulation_steps"]) if alone(settings.launch) else 1
+    replicas = Replicas(count, make_helper, recipe, rows[:1]) if count > 1 else None
+    trainer = recipe.trainer(*model, rows, [*([ProgressBar(name)] if is_main() else []), keeper])
+    trainer.replicas = replicas
+    try:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    finally:
+        if replicas:
+            replicas.close()
+    return trainer, tokenizer
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that a process needs to have the trainer of ``method``: ``fixed`` is the reference's model directory, if it has one."""
+
+    method: Method
+    config: Train
+    acting: PolicySection
+    arguments: dict[str, Any]
+    parent: Path
+    fixed: Path | None
+
+    def load(self) -> tuple[Any, Any]:
+        return load(self.parent, self.acting.threads, self._dtype, self.config.lora.quantize)
+
+    def trainer(self, model: Any, tokenizer: Any, rows: list[Row], callbacks: list[Any]) -> Any:
+        more = {"ref_model": load(self.fixed, self.acting.threads, self._dtype)[0]} if self.fixed else {}
+        found = self.method.trainer(
+            model=model,
+            args=self.method.arguments(**self.arguments, max_length=None, remove_unused_columns=False),
+            processing_class=tokenizer,
+            data_collator=self.method.collate,
+            train_dataset=Dataset.from_list(rows),
+            peft_config=adapters(self.config.lora, model),
+            callbacks=callbacks,
+            **more,
+        )
+        found.remove_callback(PrinterCallback)
+        return found
+
+    @property
+    def _dtype(self) -> str:
+        return weights_dtype(self.config, self.acting)
+
+
+def make_helper(recipe: Recipe, rows: list[Row]) -> Helper:
+    """One that helps in a process of its own; ``rows`` are any."""
+    return Helper(recipe.trainer(*recipe.load(), rows, []))
 
 
 def _divided(config: Train, size: int) -> Train:
@@ -110,7 +172,7 @@ def tokens(renderer: Renderer, tools: Tools, episode: Trajectory) -> Tokens:
 
 def tokenized(job: Job, environment: Environment, renderer: Renderer, room: int) -> Iterator[tuple[Tokens, Tokens]]:
     """(chosen, rejected) of each of the job's pairs; those of which one is longer than ``room`` tokens are left out."""
-    episodes = {one.trajectory_id: one for one in (*job.rehearsals, *job.references)}
+    episodes = {one.trajectory_id: one for one in (*job.rehearsals, *job.references, *job.hard)}
     paired = {pair.task_id for pair in job.pairs}
     offered = _offered(environment, [task for task in job.tasks if task.task_id in paired])
     known: dict[str, Tokens] = {}
@@ -133,12 +195,13 @@ def _offered(environment: Environment, tasks: Sequence[Task]) -> Mapping[str, To
 
 
 def scheduled(
-    pairs: Sequence[tuple[Tokens, Tokens]], size: int, config: Train, job: Job
+    pairs: Sequence[tuple[Tokens, Tokens]], batch: Batch, config: Train, job: Job
 ) -> list[tuple[Tokens, Tokens]]:
-    """``size`` pairs for each step: one random order of all of them after another, and those of a step by length."""
+    """The pairs of each step: one random order of all of them after another, and those of a step by length."""
+    size = batch.size
     if len(pairs) < size:
-        raise CoevolveError(
-            f"iteration {job.iteration}: a step takes {size} pairs, half of {ROWS}, and there "
+        raise NothingToLearn(
+            f"iteration {job.iteration}: a step takes {size} pairs, {batch.named}, and there "
             f"are {len(job.pairs)}, {len(pairs)} of which fit into policy.episode_tokens; lower the former, or raise pairs.per_task"
         )
     found: list[tuple[Tokens, Tokens]] = []
@@ -162,8 +225,8 @@ def played(job: Job, steps: Steps, config: Train) -> None:
             steps.keep(step, Gathered([one for one in groups if teaches(one)], groups), config.tasks_per_step)
 
 
-class InOrder:
-    """Of a trainer: rows are taken in their order."""
+class InOrder(Spread):
+    """Of a trainer: rows are taken in their order, and passes by several processes."""
 
     train_dataset: Any
 

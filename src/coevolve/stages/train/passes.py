@@ -17,6 +17,7 @@ from trl.trainer.utils import add_fused_lm_head
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import TransformersPolicy, load
+from coevolve.stages.train.spread import shared
 
 Arrays = list[np.ndarray[Any, Any]]
 
@@ -124,13 +125,13 @@ class Team:
         return list(zip(found[: len(parts)], found[len(parts) :], strict=True))
 
     def forward(self, parts: Sequence[Part], reference: bool, gradient: bool) -> list[tuple[Any, Any]]:
-        shares = self._shares(parts)
+        shares = shared([one.ids.numel() for one in parts], len(self._calls))
         results = self._each([("forward", [parts[row] for row in share], reference, gradient) for share in shares])
         found = self._ordered(shares, results)
         return [tuple(None if one is None else torch.from_numpy(one) for one in pair) for pair in found]  # type: ignore[misc]
 
     def backward(self, parts: Sequence[Part], gradients: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        shares = self._shares(parts)
+        shares = shared([one.ids.numel() for one in parts], len(self._calls))
         results = self._each([("backward", [gradients[row].numpy() for row in share]) for share in shares])
         found = self._ordered(shares, results)
         total = [torch.from_numpy(one).clone() for one in found[-1]]
@@ -138,16 +139,6 @@ class Team:
             for one, value in zip(total, values, strict=True):
                 one += torch.from_numpy(value)
         return total
-
-    def _shares(self, parts: Sequence[Part]) -> list[list[int]]:
-        """Which parts each process takes: the largest first, to whichever has least."""
-        shares: list[list[int]] = [[] for _ in self._calls]
-        loads = [0] * len(shares)
-        for row in sorted(range(len(parts)), key=lambda row: -parts[row].ids.numel()):
-            least = loads.index(min(loads))
-            shares[least].append(row)
-            loads[least] += parts[row].ids.numel()
-        return shares
 
     def _each(self, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
         if len(calls) == 1:

@@ -9,15 +9,15 @@ import torch
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import write_jsonl
+from coevolve.core.io import read_json, write_json, write_jsonl
 from coevolve.core.launch import is_main
 from coevolve.core.trajectories import write_trajectories
 from coevolve.policies.transformers_policy import load
 from coevolve.stages.train.checkpoints import Steps
-from coevolve.stages.train.learner import Job, Settings
+from coevolve.stages.train.learner import Job, Shared
 
 
-def finish(trainer: Any, tokenizer: Any, settings: Settings, job: Job, steps: Steps) -> None:
+def finish(trainer: Any, tokenizer: Any, settings: Shared, job: Job, steps: Steps) -> None:
     """Write all that a training that came to its end leaves behind, and forget its checkpoints; every process calls it."""
     save(trainer, tokenizer, settings, job)
     if is_main():
@@ -26,7 +26,7 @@ def finish(trainer: Any, tokenizer: Any, settings: Settings, job: Job, steps: St
         shutil.rmtree(job.scratch)
 
 
-def save(trainer: Any, tokenizer: Any, settings: Settings, job: Job) -> None:
+def save(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
     """Write what ``trainer`` has made of ``job.parent`` to ``job.policy``; every process calls it, one writes.
 
     Adapters are merged into the weights of the parent as they are, also where training saw them quantized.
@@ -59,6 +59,18 @@ def save(trainer: Any, tokenizer: Any, settings: Settings, job: Job) -> None:
         kept(load(temporary, dtype=dtype, place="cpu")[0], job.base, share).save_pretrained(temporary)
     shutil.rmtree(policy, ignore_errors=True)
     os.replace(temporary, policy)
+
+
+def save_adapter(trainer: Any, folder: Path) -> None:
+    """Write the adapter that ``trainer`` has made to ``folder``, without the place of the weights that it is on."""
+    shutil.rmtree(folder, ignore_errors=True)
+    place = folder.with_name(f".{folder.name}.tmp")
+    shutil.rmtree(place, ignore_errors=True)
+    trainer.save_model(str(place))
+    config = read_json(place / "adapter_config.json")
+    write_json(folder / "adapter_config.json", {**config, "base_model_name_or_path": None})
+    os.replace(place / "adapter_model.safetensors", folder / "adapter_model.safetensors")
+    shutil.rmtree(place)
 
 
 def kept(model: Any, base: Path, share: float) -> Any:

@@ -50,6 +50,11 @@ def common(
     }
 
 
+def alone(launch: Launch) -> bool:
+    """Whether one process trains, on a CPU: then others of this machine can help it."""
+    return not torch.cuda.is_available() and launch.processes * launch.machines == 1 and launch.sharding == "none"
+
+
 def weights_dtype(config: Optimizer, acting: PolicySection) -> str:
     """Of the weights in training: those that the optimizer changes are float32, or its small steps are lost."""
     return acting.dtype if config.lora.enabled else "float32"

@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 
 from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.core.paths import Paths
-from coevolve.core.records import Candidate, Exploration, Signal, Trajectory, Verdict
+from coevolve.core.records import Candidate, Exploration, Pair, Signal, Trajectory, Verdict
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
+from coevolve.core.trajectories import read_trajectories
+from coevolve.stages.pairs.closeness import parting
 from coevolve.stages.report.summary import Summary
 
 SEED, UNGUIDED = "seed tasks", "no signal"
@@ -194,10 +196,12 @@ def groups(
     signals: Sequence[Signal],
     order: Sequence[str],
     count: int,
+    beside: Mapping[str, Sequence[tuple[str, Trajectory]]],
 ) -> list[dict[str, Any]]:
     """``count`` groups of attempts to read: of tasks with signals first, of the lowest score first.
 
-    ``order`` is that of the signals' kinds, the strongest first.
+    ``order`` is that of the signals' kinds, the strongest first; ``beside`` are episodes by task that are no attempts of the agent
+    in training: whose, the reference's first.
     """
     by_id = {task.task_id: task for task in tasks}
     fired: dict[str, list[Signal]] = defaultdict(list)
@@ -220,7 +224,25 @@ def groups(
         return strongest(group), sum(one.score for one in group) / len(group), group[0].task_id
 
     chosen = _in_turn(sorted(best.values(), key=weakness), strongest)[:count]
-    return [_group(group, by_id.get(group[0].task_id), fired) for group in chosen]
+    return [_group(group, by_id.get(group[0].task_id), fired, beside.get(group[0].task_id, ())) for group in chosen]
+
+
+def compared(t: int) -> dict[str, list[tuple[str, Trajectory]]]:
+    """By task, what pairs of iteration ``t`` put beside the agent's attempts: the reference, and the closest hard negative."""
+    found: dict[str, list[tuple[str, Trajectory]]] = {}
+    if not (Paths.pairs(t) / "pairs.jsonl").exists():
+        return found
+    pairs = read_jsonl(Paths.pairs(t) / "pairs.jsonl", Pair)
+    paired, ranks = {one.task_id for one in pairs}, {one.rejected: one.closeness for one in pairs}
+    for one in read_trajectories(Paths.pairs(t) / "references.parquet") if pairs else ():
+        if one.task_id in paired:
+            found[one.task_id] = [("reference", one)]
+    hard = read_trajectories(Paths.pairs(t) / "hard.parquet") if pairs else []
+    known = [one for one in hard if one.trajectory_id in ranks and one.task_id in found]
+    for one in sorted(known, key=lambda one: (-ranks[one.trajectory_id], one.trajectory_id)):
+        if len(found[one.task_id]) < 2:
+            found[one.task_id].append(("hard negative", one))
+    return found
 
 
 def _in_turn(found: Sequence[Any], key: Any) -> list[Any]:
@@ -230,7 +252,12 @@ def _in_turn(found: Sequence[Any], key: Any) -> list[Any]:
     return [queue[place] for place in range(longest) for queue in queues if place < len(queue)]
 
 
-def _group(group: Sequence[Trajectory], task: Task | None, fired: Mapping[str, Sequence[Signal]]) -> dict[str, Any]:
+def _group(
+    group: Sequence[Trajectory],
+    task: Task | None,
+    fired: Mapping[str, Sequence[Signal]],
+    others: Sequence[tuple[str, Trajectory]],
+) -> dict[str, Any]:
     shown = {signal.signal_id: signal for one in group for signal in fired[one.trajectory_id]}
     return {
         "iteration": group[0].iteration,
@@ -238,6 +265,7 @@ def _group(group: Sequence[Trajectory], task: Task | None, fired: Mapping[str, S
         "task_id": group[0].task_id,
         "instruction": " / ".join(task.turns) if task else "",
         "reference": [call.name for call in task.calls] if task else [],
+        "count": len(group),
         "solved": sum(is_success(one.score) for one in group),
         "signals": [
             {"kind": one.kind, "about": " > ".join(one.pattern or []) or "this task", "evidence": _evidence(one)}
@@ -246,6 +274,8 @@ def _group(group: Sequence[Trajectory], task: Task | None, fired: Mapping[str, S
         "attempts": [
             {
                 "id": one.trajectory_id,
+                "who": who,
+                "parts": _parts(one, others),
                 "score": one.score,
                 "success": is_success(one.score),
                 "stop": str(one.stop_reason),
@@ -253,9 +283,19 @@ def _group(group: Sequence[Trajectory], task: Task | None, fired: Mapping[str, S
                 "shows": sorted({signal.kind for signal in fired[one.trajectory_id]}),
                 "turns": _turns(one.messages[1:]),
             }
-            for one in group
+            for who, one in [*others, *((str(place), one) for place, one in enumerate(group, 1))]
         ],
     }
+
+
+def _parts(one: Trajectory, others: Sequence[tuple[str, Trajectory]]) -> int | None:
+    """The message after the first in which a failure parts from the reference; None where nothing tells."""
+    if not others or is_success(one.score):
+        return None
+    place = parting(one.calls, others[0][1].calls)
+    said = [number for number, message in enumerate(one.messages[1:]) if message["role"] == "assistant"]
+    turn = one.calls[place].turn if place < len(one.calls) else len(said) - 1
+    return said[turn] if 0 <= turn < len(said) else None
 
 
 def _evidence(signal: Signal) -> str:

@@ -1,0 +1,60 @@
+"""The failure agent as a folder: weights of its own or else those of policies/0, and adapters on them.
+
+``agent.json`` says how many adapters there are. Whole weights stand in ``model``, adapters in ``adapter-0`` and so on, each learned
+on top of those before. A model of many billions so costs an adapter an iteration.
+"""
+
+import shutil
+from pathlib import Path
+
+from coevolve.core.io import read_json, write_json
+
+MANIFEST, WHOLE, ADAPTER = "agent.json", "model", "adapter_config.json"
+
+
+def start(folder: Path) -> None:
+    """The agent before the first iteration: policies/0 as it is."""
+    _renew(folder, 0)
+
+
+def opened(folder: Path, base: Path, place: Path, dtype: str) -> Path:
+    """The model directory of the agent in ``folder``: its own, or ``base``; made in ``place``, if adapters are to be merged."""
+    whole = folder / WHOLE if (folder / WHOLE).exists() else base
+    adapters = _adapters(folder)
+    if not adapters:
+        return whole
+    from peft import PeftModel
+
+    from coevolve.policies.transformers_policy import load
+
+    model, tokenizer = load(whole, dtype=dtype, place="cpu")
+    for one in adapters:
+        model = PeftModel.from_pretrained(model, one).merge_and_unload()
+    shutil.rmtree(place, ignore_errors=True)
+    model.save_pretrained(place)
+    tokenizer.save_pretrained(place)
+    return place
+
+
+def write(folder: Path, before: Path, learned: Path | None = None) -> None:
+    """Into ``folder``, the agent in ``before`` as it is after it has ``learned``: a model directory, an adapter, or nothing."""
+    adapters = _adapters(before)
+    whole: Path | None = before / WHOLE
+    if learned and (learned / ADAPTER).exists():
+        adapters = [*adapters, learned]
+    elif learned:
+        adapters, whole = [], learned
+    _renew(folder, len(adapters))
+    if whole and whole.exists():
+        shutil.copytree(whole, folder / WHOLE)
+    for number, one in enumerate(adapters):
+        shutil.copytree(one, folder / f"adapter-{number}")
+
+
+def _adapters(folder: Path) -> list[Path]:
+    return [folder / f"adapter-{number}" for number in range(read_json(folder / MANIFEST)["adapters"])]
+
+
+def _renew(folder: Path, adapters: int) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    write_json(folder / MANIFEST, {"adapters": adapters})
