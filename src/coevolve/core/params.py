@@ -167,6 +167,7 @@ class Grpo(Section):
     epsilon_high: Positive
     refill_rounds: Whole
     unsolved_groups: Count
+    rescue: Annotated[float, Field(ge=0.0)]
 
 
 class Dpo(Section):

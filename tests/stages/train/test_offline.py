@@ -22,7 +22,8 @@ from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.train import dpo, sft
 from coevolve.stages.train.batch import row as sampled
 from coevolve.stages.train.learner import Job, Log, learner
-from coevolve.stages.train.offline import Batch, Tokens, scheduled, tokenized, tokens
+from coevolve.stages.train.offline import Batch, scheduled, tokenized
+from coevolve.stages.train.references import Tokens, tokens
 from tests import ROOT
 from tests.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed, job, outputs, settings
 

@@ -13,12 +13,7 @@ from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
 from coevolve.core.records import Trajectory
 from coevolve.core.stage_summary import write_summary
-from coevolve.core.success import is_success
-from coevolve.core.task import Task
 from coevolve.core.trajectories import write_trajectories
-from coevolve.environments.environment import Environment
-from coevolve.policies.scripted_policy import ReferencePolicy
-from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.pairs import agent
 from coevolve.stages.pairs.check import Checked, check, report
 from coevolve.stages.pairs.choose import choose
@@ -26,6 +21,7 @@ from coevolve.stages.pairs.closeness import Failure, failures, ranked
 from coevolve.stages.pairs.evolve import Evolved, Ground, Rival, evolve
 from coevolve.stages.pairs.health import summary
 from coevolve.stages.pairs.rehearse import rehearse
+from coevolve.stages.train.references import replayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +63,6 @@ def make(policy: Path, ground: Ground, config: Train, own: Pairs, rival: Rival |
     pairs = choose(played, references, ranks, own, plan, hard)
     episodes = {one.trajectory_id: one for one in (*played, *references.values(), *hard)}
     return Made(check(pairs, episodes, own.margin), played, list(references.values()), failed, hard, evolved)
-
-
-def replayed(environment: Environment, tasks: Sequence[Task], limits: Limits) -> dict[str, Trajectory]:
-    """By task, the episode that its reference makes, where it succeeds."""
-    requests = [RolloutRequest(task, 0, sample=-1) for task in tasks if any(task.reference)]
-    episodes = rollout(ReferencePolicy(environment), environment, requests, limits)
-    return {
-        one.trajectory.task_id: one.trajectory
-        for one in episodes
-        if one.trajectory.counts and is_success(one.trajectory.score)
-    }
 
 
 def write(t: int, made: Made | None = None, arithmetic: str = "") -> None:

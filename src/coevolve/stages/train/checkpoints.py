@@ -65,6 +65,9 @@ class Steps:
             "tokens": float(sum(sum(episode.trajectory.tokens) for episode in episodes)),
         }
 
+    def add(self, step: int, figures: dict[str, float]) -> None:
+        self._figures[step] |= figures
+
     def finish(self, step: int, logs: dict[str, Any]) -> dict[str, float]:
         """Join what training says of ``step`` to its figures, and write both."""
         figures = {

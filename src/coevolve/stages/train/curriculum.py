@@ -75,10 +75,14 @@ def unsolved(first: Sequence[Task], records: Records, groups: int) -> list[Task]
     """Those of a step's ``first`` tasks that are played in ``groups`` groups instead of one: never solved in ``ENOUGH`` episodes,
     at most a share ``AGAIN`` of them. At a chance of 0.05, 32 episodes hold a success four times in five, 8 one time in three.
     """
-    hopeless = [
-        task for task in first if (one := records.get(task.task_id)) and not one.successes and one.attempts >= ENOUGH
+    return [task for task in hopeless(first, records)[: int(len(first) * AGAIN)] for _ in range(groups - 1)]
+
+
+def hopeless(tasks: Sequence[Task], records: Records) -> list[Task]:
+    """Those of ``tasks`` that were never solved in ``ENOUGH`` episodes or more."""
+    return [
+        task for task in tasks if (one := records.get(task.task_id)) and not one.successes and one.attempts >= ENOUGH
     ]
-    return [task for task in hopeless[: int(len(first) * AGAIN)] for _ in range(groups - 1)]
 
 
 def mixed(ordered: Sequence[Task], mixture: Mixture, step: Step) -> list[Task]:

@@ -15,7 +15,8 @@ from coevolve.core.params import Dpo
 from coevolve.environments.environment import Environment
 from coevolve.stages.train.checkpoints import Keeper, resumed
 from coevolve.stages.train.learner import Job, Log, Settings, Shared
-from coevolve.stages.train.offline import Batch, InOrder, Method, Row, Tokens, fit, trained
+from coevolve.stages.train.offline import Batch, InOrder, Method, Row, fit, trained
+from coevolve.stages.train.references import Tokens
 from coevolve.stages.train.saving import save, save_adapter
 
 

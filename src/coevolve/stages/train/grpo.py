@@ -35,16 +35,19 @@ from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
 from coevolve.policies.pretrained import resolve
 from coevolve.policies.replicas import Replicas
+from coevolve.policies.text import Renderer
 from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens, load
 from coevolve.policies.vllm_policy import VllmPolicy, engine, require_vllm, server
 from coevolve.rollout import Limits, rollout
 from coevolve.stages.train.batch import columns, deal, shared
 from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
-from coevolve.stages.train.curriculum import Step, stream, unsolved
+from coevolve.stages.train.curriculum import Step, hopeless, stream, unsolved
 from coevolve.stages.train.groups import Gathered, Group, attempts, gather, requests
 from coevolve.stages.train.learner import Job, Log, Settings, reference
 from coevolve.stages.train.passes import Learner, Part, Team, make_learner
 from coevolve.stages.train.progress_bar import ProgressBar
+from coevolve.stages.train.references import Tokens
+from coevolve.stages.train.rescue import References, dealt
 from coevolve.stages.train.saving import finish
 from coevolve.stages.train.setup import adapters, alone, common, weights_dtype
 
@@ -137,6 +140,10 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         self._policy = replicas or self._make_policy(settings.policy)
         self._replicas = replicas
         self._records = self._recorded(steps)
+        renderer = Renderer(self.processing_class, settings.policy.template)
+        self._references = References(environment, renderer, self._limits)
+        self._rescued: list[Tokens] = []
+        self._pass = 0
         self._team: Team | None = None
         if shared:
             model = self.accelerator.unwrap_model(self.model)
@@ -183,8 +190,11 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             self._last_loaded_step = step
         with self._whole_model():
             gathered = self._gather(step)
+        self._rescued, self._pass = self._unsolved(gathered) if self._own.rescue else [], 0
         if self.accelerator.is_main_process:
             self._steps.keep(step, gathered, self._config.tasks_per_step)
+            if self._own.rescue:
+                self._steps.add(step, {"rescued": float(len(self._rescued))})
         rows = deal(
             gathered.kept,
             self.accelerator.process_index,
@@ -195,6 +205,26 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         self._rows = columns(rows, logprobs=self.use_vllm)
         result: dict[str, Any] = super()._generate_and_score_completions([dict(inputs[0]) for _ in rows])
         return result
+
+    def _unsolved(self, gathered: Gathered) -> list[Tokens]:
+        """References of the tasks just played that were never solved, in the order of the groups."""
+        names = dict.fromkeys(group[0].trajectory.task_id for group in gathered.played)
+        by_id = {task.task_id: task for task in self._job.tasks}
+        return self._references.of(hopeless([by_id[name] for name in names], self._records))
+
+    def _compute_loss(self, model: Any, inputs: Any) -> Any:
+        """TRL's, and the rescue term: a reference counts as much as one of the step's groups, times `grpo.rescue`."""
+        loss = super()._compute_loss(model, inputs)
+        world, passes = self.accelerator.num_processes, self.args.steps_per_generation
+        part, self._pass = self.accelerator.process_index * passes + self._pass, self._pass + 1
+        if rows := dealt(self._rescued, part, world * passes, self.processing_class.eos_token_id):
+            completion = rows.ids.shape[1] - rows.prompt
+            device = inputs["completion_ids"].device
+            logps, *_ = self._get_per_token_logps_and_entropies(
+                model, rows.ids.to(device), rows.mask.to(device), completion, compute_entropy=True
+            )
+            loss = loss + self._own.rescue * world / self._config.tasks_per_step * rows.loss(logps.to(rows.own.device))
+        return loss
 
     def _whole_model(self) -> AbstractContextManager[Any]:
         """Where parameters are sharded, all of them in every process, as long as episodes are sampled from them."""

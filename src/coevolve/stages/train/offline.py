@@ -1,6 +1,6 @@
 """What learners share that learn from episodes played before: token ids, which of them each step takes, and the training."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -13,9 +13,7 @@ from transformers import PrinterCallback
 from coevolve.core.launch import is_main, world_size
 from coevolve.core.params import PolicySection, Train
 from coevolve.core.processes import available
-from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.seeding import derive_seed, generator
-from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.text import Renderer
@@ -25,26 +23,14 @@ from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.groups import Gathered, teaches
 from coevolve.stages.train.learner import Job, Log, NothingToLearn, Shared, reference
 from coevolve.stages.train.progress_bar import ProgressBar
+from coevolve.stages.train.references import Tokens, offered, tokens
 from coevolve.stages.train.saving import finish
 from coevolve.stages.train.setup import ROWS, adapters, alone, common, weights_dtype
 from coevolve.stages.train.spread import Helper, Spread
 
 PASSES = 4  # into which a step is divided by length, so that less of it is padding; train.micro_batch decides where it is set
 
-Tools = list[dict[str, Any]]
 Row = dict[str, list[int]]
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """An episode as ids. ``mask`` is 1 where the agent wrote and 0 where the environment did, over the completion."""
-
-    prompt: list[int]
-    completion: list[int]
-    mask: list[int]
-
-    def __len__(self) -> int:
-        return len(self.prompt) + len(self.completion)
 
 
 @dataclass(frozen=True)
@@ -155,43 +141,19 @@ def _divided(config: Train, size: int) -> Train:
     return config if config.micro_batch or rest else config.model_copy(update={"micro_batch": share})
 
 
-def tokens(renderer: Renderer, tools: Tools, episode: Trajectory) -> Tokens:
-    """The ids of ``episode``, which offered ``tools`` at its start, up to the agent's last word."""
-    said = [place for place, message in enumerate(episode.messages) if message["role"] == "assistant"]
-    prompt = renderer.first(episode.messages[: said[0]], tools)
-    completion: list[int] = []
-    mask: list[int] = []
-    for place, after in zip(said, [*said[1:], None], strict=True):
-        cut = after is None and episode.stop_reason is StopReason.MAX_TOKENS
-        reply = renderer.reply(episode.messages[place]["content"], ended=not cut)
-        heard = renderer.later(episode.messages[place + 1 : after]) if after else []
-        completion += reply + heard
-        mask += [1] * len(reply) + [0] * len(heard)
-    return Tokens(prompt, completion, mask)
-
-
 def tokenized(job: Job, environment: Environment, renderer: Renderer, room: int) -> Iterator[tuple[Tokens, Tokens]]:
     """(chosen, rejected) of each of the job's pairs; those of which one is longer than ``room`` tokens are left out."""
     episodes = {one.trajectory_id: one for one in (*job.rehearsals, *job.references, *job.hard)}
     paired = {pair.task_id for pair in job.pairs}
-    offered = _offered(environment, [task for task in job.tasks if task.task_id in paired])
+    tools = offered(environment, [task for task in job.tasks if task.task_id in paired])
     known: dict[str, Tokens] = {}
     for pair in job.pairs:
         for name in (pair.chosen, pair.rejected):
             if name not in known:
-                known[name] = tokens(renderer, offered[pair.task_id], episodes[name])
+                known[name] = tokens(renderer, tools[pair.task_id], episodes[name])
         both = known[pair.chosen], known[pair.rejected]
         if max(map(len, both)) <= room:
             yield both
-
-
-def _offered(environment: Environment, tasks: Sequence[Task]) -> Mapping[str, Tools]:
-    """The tools that each task offers at its start."""
-    session = environment.open()
-    try:
-        return {task.task_id: session.reset(task).tools or [] for task in tasks}
-    finally:
-        session.close()
 
 
 def scheduled(

@@ -37,7 +37,7 @@ class Learner:
 
     def __init__(self, model: Any, reference: Any, policy: TransformersPolicy) -> None:
         self._model, self._reference, self._policy = model, reference, policy
-        self._graphs: list[torch.Tensor] = []
+        self._graphs: dict[int, list[torch.Tensor]] = {}
 
     def begin(self, conversations: Sequence[Conversation]) -> None:
         self._policy.begin(conversations)
@@ -46,28 +46,30 @@ class Learner:
         return self._policy.act(conversations)
 
     def load(self, weights: Arrays) -> None:
+        self._graphs = {}
         with torch.no_grad():
             for parameter, values in zip(self._model.parameters(), weights, strict=True):
                 parameter.copy_(torch.from_numpy(values))
 
-    def forward(self, parts: Sequence[Part], reference: bool, gradient: bool) -> list[tuple[Any, Any]]:
-        """Log-probabilities and entropies (rows × scored) of each part; with ``gradient`` the graphs are kept."""
+    def forward(self, parts: Sequence[Part], reference: bool, call: int) -> list[tuple[Any, Any]]:
+        """Log-probabilities and entropies (rows × scored) of each part; graphs are kept under the number of the ``call``, if it
+        is not 0.
+        """
         model = self._reference if reference else self._model
-        found = []
-        with torch.set_grad_enabled(gradient):
-            if gradient:
-                self._graphs = []
+        found, graphs = [], []
+        with torch.set_grad_enabled(call > 0):
             for part in parts:
                 logps, entropies = _forward(model, part)
-                if gradient:
-                    self._graphs.append(logps)
+                graphs.append(logps)
                 found.append((logps.detach().numpy(), None if entropies is None else entropies.detach().numpy()))
+        if call:
+            self._graphs[call] = graphs
         return found
 
-    def backward(self, gradients: Arrays) -> list[Arrays]:
-        """By part, the gradients of the parameters from those of its log-probabilities."""
+    def backward(self, gradients: Arrays, call: int) -> list[Arrays]:
+        """By part, the gradients of the parameters from those of its log-probabilities in the forward ``call``."""
         parameters = [one for one in self._model.parameters() if one.requires_grad]
-        graphs, self._graphs = self._graphs, []
+        graphs = self._graphs.pop(call)
         found = []
         for logps, gradient in zip(graphs, gradients, strict=True):
             values = torch.autograd.grad(logps, parameters, torch.from_numpy(gradient))
@@ -108,6 +110,7 @@ class Team:
         else:
             self._calls = [lambda method, *arguments: getattr(own, method)(*arguments)]
         self._pool = ThreadPoolExecutor(len(self._calls), thread_name_prefix="team")
+        self._count = 0
 
     def load(self, parameters: Sequence[torch.Tensor]) -> None:
         """Weights for every process that has not these very ones."""
@@ -120,19 +123,20 @@ class Team:
     ) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
         """Log-probabilities and entropies of each part; those of the model are differentiable, where autograd is on."""
         if reference or not torch.is_grad_enabled():
-            return self.forward(parts, reference, False)
-        found = _Passes.apply(self, parts, *parameters)
+            return self.forward(parts, reference, 0)
+        self._count += 1
+        found = _Passes.apply(self, self._count, parts, *parameters)
         return list(zip(found[: len(parts)], found[len(parts) :], strict=True))
 
-    def forward(self, parts: Sequence[Part], reference: bool, gradient: bool) -> list[tuple[Any, Any]]:
+    def forward(self, parts: Sequence[Part], reference: bool, call: int) -> list[tuple[Any, Any]]:
         shares = shared([one.ids.numel() for one in parts], len(self._calls))
-        results = self._each([("forward", [parts[row] for row in share], reference, gradient) for share in shares])
+        results = self._each([("forward", [parts[row] for row in share], reference, call) for share in shares])
         found = self._ordered(shares, results)
         return [tuple(None if one is None else torch.from_numpy(one) for one in pair) for pair in found]  # type: ignore[misc]
 
-    def backward(self, parts: Sequence[Part], gradients: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def backward(self, parts: Sequence[Part], gradients: Sequence[torch.Tensor], call: int) -> list[torch.Tensor]:
         shares = shared([one.ids.numel() for one in parts], len(self._calls))
-        results = self._each([("backward", [gradients[row].numpy() for row in share]) for share in shares])
+        results = self._each([("backward", [gradients[row].numpy() for row in share], call) for share in shares])
         found = self._ordered(shares, results)
         total = [torch.from_numpy(one).clone() for one in found[-1]]
         for values in reversed(found[:-1]):  # as autograd sums them: what came last comes first
@@ -158,13 +162,15 @@ class _Passes(torch.autograd.Function):  # type: ignore[misc]
     """Log-probabilities of all parts, then their entropies, as a function of the parameters."""
 
     @staticmethod
-    def forward(ctx: Any, team: Team, parts: Sequence[Part], *parameters: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ctx.team, ctx.parts = team, parts
-        found = team.forward(parts, False, True)
+    def forward(
+        ctx: Any, team: Team, call: int, parts: Sequence[Part], *parameters: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        ctx.team, ctx.call, ctx.parts = team, call, parts
+        found = team.forward(parts, False, call)
         entropies = tuple(entropy for _, entropy in found)
         ctx.mark_non_differentiable(*entropies)
         return (*(logps for logps, _ in found), *entropies)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
-        return (None, None, *ctx.team.backward(ctx.parts, gradients[: len(ctx.parts)]))
+        return (None, None, None, *ctx.team.backward(ctx.parts, gradients[: len(ctx.parts)], ctx.call))

@@ -12,7 +12,8 @@ from trl import SFTConfig, SFTTrainer
 
 from coevolve.environments.environment import Environment
 from coevolve.stages.train.learner import Job, Log, Settings
-from coevolve.stages.train.offline import InOrder, Method, Row, Tokens, fit
+from coevolve.stages.train.offline import InOrder, Method, Row, fit
+from coevolve.stages.train.references import Tokens
 
 IGNORED = -100  # a label that is no target
 

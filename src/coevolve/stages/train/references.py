@@ -1,0 +1,62 @@
+"""Episodes as token ids, and those that references make: what is learned from that the policy in training has not just sampled."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coevolve.core.records import StopReason, Trajectory
+from coevolve.core.success import is_success
+from coevolve.core.task import Task
+from coevolve.environments.environment import Environment
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.policies.text import Renderer
+from coevolve.rollout import Limits, RolloutRequest, rollout
+
+Tools = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """An episode as ids. ``mask`` is 1 where the agent wrote and 0 where the environment did, over the completion."""
+
+    prompt: list[int]
+    completion: list[int]
+    mask: list[int]
+
+    def __len__(self) -> int:
+        return len(self.prompt) + len(self.completion)
+
+
+def replayed(environment: Environment, tasks: Sequence[Task], limits: Limits) -> dict[str, Trajectory]:
+    """By task, the episode that its reference makes, where it succeeds."""
+    requests = [RolloutRequest(task, 0, sample=-1) for task in tasks if any(task.reference)]
+    episodes = rollout(ReferencePolicy(environment), environment, requests, limits)
+    return {
+        one.trajectory.task_id: one.trajectory
+        for one in episodes
+        if one.trajectory.counts and is_success(one.trajectory.score)
+    }
+
+
+def tokens(renderer: Renderer, tools: Tools, episode: Trajectory) -> Tokens:
+    """The ids of ``episode``, which offered ``tools`` at its start, up to the agent's last word."""
+    said = [place for place, message in enumerate(episode.messages) if message["role"] == "assistant"]
+    prompt = renderer.first(episode.messages[: said[0]], tools)
+    completion: list[int] = []
+    mask: list[int] = []
+    for place, after in zip(said, [*said[1:], None], strict=True):
+        cut = after is None and episode.stop_reason is StopReason.MAX_TOKENS
+        reply = renderer.reply(episode.messages[place]["content"], ended=not cut)
+        heard = renderer.later(episode.messages[place + 1 : after]) if after else []
+        completion += reply + heard
+        mask += [1] * len(reply) + [0] * len(heard)
+    return Tokens(prompt, completion, mask)
+
+
+def offered(environment: Environment, tasks: Sequence[Task]) -> Mapping[str, Tools]:
+    """The tools that each task offers at its start."""
+    session = environment.open()
+    try:
+        return {task.task_id: session.reset(task).tools or [] for task in tasks}
+    finally:
+        session.close()
