@@ -129,10 +129,9 @@ def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, floa
         update={
             "steps": args.steps + WARM, "tasks_per_step": args.tasks, "group_size": 8,
             "micro_batch": args.micro_batch, "gradient_checkpointing": True, "lora": lora, "vllm": vllm, "save_steps": 999,
-            "learning_rate": 1e-5,
         }
     )  # fmt: skip
-    own = params.grpo.model_copy(update={"refill_rounds": 0, "beta": 0.001})
+    own = params.grpo.model_copy(update={"learning_rate": 1e-5, "refill_rounds": 0, "beta": 0.001})
     weights = make(name, folder / "model")
     clock, world = Clock(), Bench()
     clock.watch()

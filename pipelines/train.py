@@ -30,7 +30,7 @@ from coevolve.tracking.journal import start
 def main(params: Params, t: int) -> int:
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
-    settings = Settings(params.train, params.policy, params.launch, params.grpo, params.dpo)
+    settings = Settings(params.train, params.policy, params.launch, params.grpo, params.dpo, params.sft)
     attempts = sorted(read_jsonl(Paths.attempts(t), Attempt), key=lambda one: (one.iteration, one.step))
     paired = [
         Paths.pairs(t) / name for name in ("pairs.jsonl", "rehearsals.parquet", "references.parquet", "hard.parquet")

@@ -26,9 +26,9 @@ def test_the_laptop_is_the_default(params: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in names() if name != "laptop"])
 def test_a_profile_is_valid_keeps_the_comments_and_can_be_undone(name: str, params: Path) -> None:
     changes = apply(name, params)
-    assert {"base.model", "environment", "train.learning_rate", "launch.processes"} <= {
-        key for key, _, _ in changes
-    } | {"launch.processes"}
+    assert {"base.model", "environment", "grpo.learning_rate", "launch.processes"} <= {key for key, _, _ in changes} | {
+        "launch.processes"
+    }
     loaded = load(params)
     assert loaded.train.group_size == 8 and loaded.train.tasks_per_step == 32 and loaded.grpo.beta == 0.001
     assert loaded.policy.dtype == "bfloat16"
@@ -74,6 +74,6 @@ def test_the_command_says_what_it_changed(
     monkeypatch.chdir(params.parent)
     run(argparse.Namespace(action="apply", name="qwen3-30b-a3b"))
     said = capsys.readouterr().out
-    assert "train.learning_rate: 0.00015 -> 1e-05" in said and "values changed" in said
+    assert "grpo.learning_rate: 0.00015 -> 1e-05" in said and "values changed" in said
     run(argparse.Namespace(action="list"))
     assert len(capsys.readouterr().out.splitlines()) == len(names())

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from importlib.resources import files
 from io import StringIO
 from pathlib import Path
@@ -69,6 +70,9 @@ def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:
     editor.indent(mapping=2, sequence=4, offset=2)
     editor.representer.add_representer(
         type(None), lambda dumper, _: dumper.represent_scalar("tag:yaml.org,2002:null", "null")
+    )
+    editor.representer.add_representer(  # 0.00002, not 2e-05, which YAML 1.1 reads as text
+        float, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:float", f"{Decimal(repr(value)):f}")
     )
     raw = editor.load(path.read_text(encoding="utf-8"))
     changes = []

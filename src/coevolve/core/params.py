@@ -108,7 +108,6 @@ class Optimizer(Section):
     """What every training by gradient steps is told, whatever it learns from."""
 
     steps: Count
-    learning_rate: Positive
     save_steps: Count
     micro_batch: Whole
     gradient_checkpointing: bool
@@ -162,6 +161,7 @@ class Train(Optimizer):
 
 
 class Grpo(Section):
+    learning_rate: Positive
     beta: Annotated[float, Field(ge=0.0)]
     epsilon: Positive
     epsilon_high: Positive
@@ -170,7 +170,12 @@ class Grpo(Section):
     rescue: Annotated[float, Field(ge=0.0)]
 
 
+class Sft(Section):
+    learning_rate: Positive
+
+
 class Dpo(Section):
+    learning_rate: Positive
     beta: Positive
     sft_weight: Annotated[float, Field(ge=0.0)]
 
@@ -326,6 +331,7 @@ class Params(Section):
     train: Train
     grpo: Grpo
     dpo: Dpo
+    sft: Sft
     pairs: Pairs
     launch: Launch
     signals: Signals

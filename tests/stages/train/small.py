@@ -17,8 +17,9 @@ ACTING = PARAMS.policy.model_copy(
 )
 
 
-def settings(config: Train = CONFIG, launch: Launch = PARAMS.launch) -> Settings:
-    return Settings(config, ACTING, launch, PARAMS.grpo, PARAMS.dpo)
+def settings(config: Train = CONFIG, launch: Launch = PARAMS.launch, **own: object) -> Settings:
+    """With changes of the section ``grpo``."""
+    return Settings(config, ACTING, launch, PARAMS.grpo.model_copy(update=own), PARAMS.dpo, PARAMS.sft)
 
 
 def changed(**updates: object) -> Train:

@@ -98,9 +98,10 @@ def test_two_processes_train_as_one(whole: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not DEEPSPEED, reason="needs DeepSpeed and g++")
 def test_adapters_under_zero_3_train_as_one_and_are_merged_into_a_whole_model(tmp_path: Path) -> None:
-    changes = {"steps": 2, "learning_rate": 0.01, "lora": {"enabled": True, "targets": ["q_proj", "v_proj"]}}
-    process = training(tmp_path / "sharded", launch={"processes": 2, "sharding": "zero3"}, train=changes)
-    grpo.learn(small.settings(small.changed(**changes)), small.WORLD, small.job(tmp_path / "alone"))
+    changes = {"steps": 2, "lora": {"enabled": True, "targets": ["q_proj", "v_proj"]}}
+    own: dict[str, object] = {"learning_rate": 0.01, "rescue": 1.0}
+    process = training(tmp_path / "sharded", launch={"processes": 2, "sharding": "zero3"}, train=changes, grpo=own)
+    grpo.learn(small.settings(small.changed(**changes), **own), small.WORLD, small.job(tmp_path / "alone"))
     code, err = finished(process)
     assert code == 0, err[-3000:]
     agree(tmp_path / "sharded", tmp_path / "alone")

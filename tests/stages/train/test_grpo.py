@@ -157,8 +157,8 @@ def test_the_policy_is_pulled_to_its_parent_or_to_the_base(
 
 
 def test_lora_is_a_switch_and_is_merged(tmp_path: Path) -> None:
-    config = changed(steps=1, learning_rate=0.01, lora={"enabled": True})
-    grpo.learn(settings(config), WORLD, job(tmp_path))
+    config = changed(steps=1, lora={"enabled": True})
+    grpo.learn(settings(config, learning_rate=0.01), WORLD, job(tmp_path))
     names = {name for name, _ in load(tmp_path / "policy")[0].named_parameters()}
     assert names == {name for name, _ in load(ROOT / "policies/0")[0].named_parameters()}
 

@@ -57,11 +57,12 @@ class Parity(Miniworld):
 def config(**changes: object) -> Train:
     lora = CONFIG.lora.model_copy(update={"enabled": True, "rank": 4, "targets": ["q_proj", "v_proj"]})
     update = {"steps": 2, "tasks_per_step": 2, "micro_batch": 4, "gradient_checkpointing": True, "lora": lora}
-    return CONFIG.model_copy(update={**update, "learning_rate": 0.01, **changes})
+    return CONFIG.model_copy(update={**update, **changes})
 
 
 def settings() -> Settings:
-    return Settings(config(), ACTING, PARAMS.launch, PARAMS.grpo, PARAMS.dpo)
+    own = PARAMS.grpo.model_copy(update={"learning_rate": 0.01})
+    return Settings(config(), ACTING, PARAMS.launch, own, PARAMS.dpo, PARAMS.sft)
 
 
 def qwen_job(folder: Path, parent: Path) -> Job:
@@ -126,7 +127,9 @@ def test_vllm_that_is_not_installed(mode: str, tmp_path: Path) -> None:
     with pytest.raises(
         CoevolveError, match=rf"train.vllm.mode: {mode} needs vLLM, which is not installed; `pip install"
     ):
-        changed = Settings(CONFIG.model_copy(update={"vllm": vllm}), ACTING, PARAMS.launch, PARAMS.grpo, PARAMS.dpo)
+        changed = Settings(
+            CONFIG.model_copy(update={"vllm": vllm}), ACTING, PARAMS.launch, PARAMS.grpo, PARAMS.dpo, PARAMS.sft
+        )
         grpo.learn(changed, WORLD, qwen_job(tmp_path, ROOT / "policies/0"))
 
 
@@ -136,7 +139,7 @@ def test_deepspeed_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_pa
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "deepspeed" else found(name))
     with pytest.raises(CoevolveError, match=r"launch.sharding: zero2 needs DeepSpeed, which is not installed"):
-        common(CONFIG, ACTING, PARAMS.launch.model_copy(update={"sharding": "zero2"}), tmp_path, 0, 16)
+        common(CONFIG, ACTING, PARAMS.launch.model_copy(update={"sharding": "zero2"}), tmp_path, 0, 0.01, 16)
 
 
 def test_rows_that_the_processes_cannot_share(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -144,7 +147,7 @@ def test_rows_that_the_processes_cannot_share(monkeypatch: pytest.MonkeyPatch, t
     config = CONFIG.model_copy(update={"micro_batch": 3})
     words = r"train.tasks_per_step × train.group_size is 16, which 2 processes with train.micro_batch 3 cannot"
     with pytest.raises(CoevolveError, match=words):
-        common(config, ACTING, PARAMS.launch, tmp_path, 0, 16)
+        common(config, ACTING, PARAMS.launch, tmp_path, 0, 0.01, 16)
 
 
 def test_a_machine_that_is_not_in_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:

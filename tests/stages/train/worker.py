@@ -12,7 +12,8 @@ from tests.stages.train import small
 def main() -> None:
     folder, settings = Path(sys.argv[1]), json.loads(sys.argv[2])
     launch = small.PARAMS.launch.model_copy(update=settings.get("launch", {}))
-    grpo.learn(small.settings(small.changed(**settings.get("train", {})), launch), small.WORLD, small.job(folder))
+    config = small.changed(**settings.get("train", {}))
+    grpo.learn(small.settings(config, launch, **settings.get("grpo", {})), small.WORLD, small.job(folder))
 
 
 if __name__ == "__main__":

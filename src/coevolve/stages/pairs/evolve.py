@@ -121,7 +121,6 @@ def learned(
         train = shared.train.model_copy(
             update={
                 "steps": config.steps,
-                "learning_rate": config.learning_rate,
                 "save_steps": config.save_steps,
                 "reference": "parent",
                 "keep_base": 0.0,
@@ -140,7 +139,10 @@ def learned(
             pairs=pairs,
             rehearsals=episodes,
         )
-        own, batch = Dpo(beta=config.beta, sft_weight=0.0), Batch(config.batch, "pairs.failure_agent.batch")
+        own, batch = (
+            Dpo(learning_rate=config.learning_rate, beta=config.beta, sft_weight=0.0),
+            Batch(config.batch, "pairs.failure_agent.batch"),
+        )
         name = f"failure agent {plan.iteration}"
         figures = prefer(own, replace(shared, train=train), ground.environment, job, batch, name)
         agent.write(folder, rival.folder, job.policy)

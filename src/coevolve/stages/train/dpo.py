@@ -46,7 +46,7 @@ def prefer(
 def method(own: Dpo) -> Method:
     """DPO with the likelihood of what is preferred beside it."""
     arguments = partial(DPOConfig, beta=own.beta, loss_type=["sigmoid", "sft"], loss_weights=[1.0, own.sft_weight])
-    return Method(MaskedDPO, arguments, row, collate, held=True)
+    return Method(MaskedDPO, arguments, row, collate, held=True, rate=own.learning_rate)
 
 
 def row(chosen: Tokens, rejected: Tokens) -> Row:

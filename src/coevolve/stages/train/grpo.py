@@ -84,7 +84,8 @@ def learn(settings: Settings, environment: Environment, job: Job, log: Log | Non
 def _arguments(settings: Settings, scratch: Path, seed: int) -> Any:
     """TRL's arguments for this process. Make them before the model: they tell it how it will be sharded."""
     config, own = settings.train, settings.grpo
-    shared = common(config, settings.policy, settings.launch, scratch, seed, config.tasks_per_step * config.group_size)
+    rows = config.tasks_per_step * config.group_size
+    shared = common(config, settings.policy, settings.launch, scratch, seed, own.learning_rate, rows)
     return GRPOConfig(
         **shared,
         num_generations=config.group_size,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Dpo, Grpo, Launch, PolicySection, Train
+from coevolve.core.params import Dpo, Grpo, Launch, PolicySection, Sft, Train
 from coevolve.core.processes import available, prepare
 from coevolve.core.records import Attempt, Pair, Trajectory
 from coevolve.core.task import Task
@@ -46,6 +46,7 @@ class Settings(Shared):
 
     grpo: Grpo
     dpo: Dpo
+    sft: Sft
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ Row = dict[str, list[int]]
 @dataclass(frozen=True)
 class Method:
     """How TRL learns from pairs: ``row`` and ``collate`` make of (chosen, rejected) what ``trainer`` takes, which is told
-    ``arguments``; ``held``: it holds the policy against a reference.
+    ``arguments``; ``held``: it holds the policy against a reference; ``rate``: its learning rate.
     """
 
     trainer: Callable[..., Any]
@@ -44,6 +44,7 @@ class Method:
     row: Callable[[Tokens, Tokens], Row]
     collate: Callable[[list[Row]], dict[str, Any]]
     held: bool
+    rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def trained(
     acting = settings.policy
     config = _divided(settings.train, batch.size)
     seed = derive_seed(job.seed, "train", job.iteration) % 2**31
-    shared = common(config, acting, settings.launch, job.scratch, seed, batch.size, batch.named)
+    shared = common(config, acting, settings.launch, job.scratch, seed, method.rate, batch.size, batch.named)
     held = method.held and not config.lora.enabled  # without adapters, the model is its own reference
     recipe = Recipe(method, config, acting, shared, job.parent, reference(settings, job) if held else None)
     _, tokenizer = model = recipe.load()

@@ -14,10 +14,17 @@ ROWS = "train.tasks_per_step × train.group_size"
 
 
 def common(
-    config: Optimizer, acting: PolicySection, launch: Launch, scratch: Path, seed: int, rows: int, named: str = ROWS
+    config: Optimizer,
+    acting: PolicySection,
+    launch: Launch,
+    scratch: Path,
+    seed: int,
+    rate: float,
+    rows: int,
+    named: str = ROWS,
 ) -> dict[str, Any]:
-    """Arguments of transformers' ``TrainingArguments`` that every learner has, for this process; ``rows`` are those of a step,
-    ``named`` what errors call their number.
+    """Arguments of transformers' ``TrainingArguments`` that every learner has, for this process; ``rate`` is the learner's
+    learning rate, ``rows`` are those of a step, ``named`` what errors call their number.
 
     Make them before the model: they tell it how it will be sharded.
     """
@@ -30,7 +37,7 @@ def common(
         "per_device_train_batch_size": size,
         "gradient_accumulation_steps": passes,
         "max_steps": config.steps,
-        "learning_rate": config.learning_rate,
+        "learning_rate": rate,
         "lr_scheduler_type": "constant",
         "max_grad_norm": 1.0,
         "save_strategy": "steps",

@@ -21,7 +21,8 @@ IGNORED = -100  # a label that is no target
 def learn(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
     """See ``coevolve.stages.train.learner.Learner``."""
     arguments = partial(SFTConfig, dataset_kwargs={"skip_prepare_dataset": True})  # or TRL would tokenize texts
-    fit(Method(OrderedSFT, arguments, row, collate, held=False), settings, environment, job, log)
+    method = Method(OrderedSFT, arguments, row, collate, held=False, rate=settings.sft.learning_rate)
+    fit(method, settings, environment, job, log)
 
 
 def row(chosen: Tokens, rejected: Tokens) -> Row:
