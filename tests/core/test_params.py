@@ -62,6 +62,10 @@ def test_the_repository_s_params_are_valid() -> None:
             {"verify__select": {"shape": "tent", "keep": 8, "variety": 0.0}, "verify__pass_rate_samples": 0},
             "verify: select needs pass rates, and pass_rate_samples is 0; change one of them",
         ),
+        (
+            {"train__learner": "dpo", "policy__backend": "vllm"},
+            "pairs.hard: 0.5 and policy.backend: vllm do not go together",
+        ),
         ({"explore__stones": True}, "explore.stones: true needs unsolved tasks, and signals.kinds has no unsolved"),
         ({"evaluate__panels": []}, "evaluate.panels: "),
         ({"evaluate__panels": ["test"]}, "report.panel is validation, which evaluate.panels leaves out"),

@@ -354,6 +354,16 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
+    def _in_turns(self) -> "Params":
+        by_pairs: Collection[str] = import_module("coevolve.stages.pairs.choose").LEARNERS
+        if self.train.learner in by_pairs and self.pairs.hard and self.policy.backend == "vllm":
+            raise ValueError(
+                f"pairs.hard: {self.pairs.hard:g} and policy.backend: vllm do not go together: two agents play in turns, and vLLM "
+                "keeps its memory; set policy.backend: transformers, or pairs.hard: 0"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _watched(self) -> "Params":
         if self.evaluate.panels is not None and self.report.panel not in self.evaluate.panels:
             raise ValueError(
