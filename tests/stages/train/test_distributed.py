@@ -8,17 +8,25 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
 
-from coevolve.core.io import read_jsonl_objects
-from coevolve.core.trajectories import read_trajectories
+from coevolve.core.io import read_jsonl_objects, write_jsonl
+from coevolve.core.trajectories import read_trajectories, write_trajectories
+from coevolve.policies.loading import playing
 from coevolve.policies.transformers_policy import load
+from coevolve.rollout import Limits
+from coevolve.stages.pairs.evolve import Ground
+from coevolve.stages.pairs.make import make
+from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.train import grpo
 from coevolve.stages.train.checkpoints import COMPLETE
+from coevolve.stages.train.learner import learner
 from tests import ROOT
 from tests.stages.train import small
 from tests.waiting import PATIENCE, free_port, until
@@ -190,3 +198,25 @@ def test_the_lock_of_a_build_that_was_killed_is_taken_away_and_that_of_one_under
 def left(folder: Path) -> list[str]:
     """Processes that still run with ``folder`` in their command."""
     return subprocess.run(["pgrep", "-f", str(folder)], capture_output=True, text=True).stdout.split()
+
+
+@pytest.mark.parametrize("name", ["dpo", "sft"])
+def test_two_processes_learn_from_pairs_as_one(name: str, tmp_path: Path) -> None:
+    """A pair in each pass, so that means over a pass's tokens are of the same tokens."""
+    (tmp_path / "rehearsal").mkdir()
+    plan = Rehearsal(0, 0, small.WORLD.tasks("seed")[:16], [], tmp_path / "rehearsal")
+    play = partial(playing, config=small.ACTING, temperature=small.CONFIG.temperature)
+    ground = Ground(small.WORLD, plan, Limits.of(small.ACTING), play)
+    made = make(ROOT / "policies/0", ground, small.CONFIG, small.PARAMS.pairs)
+    write_jsonl(tmp_path / "pairs/pairs.jsonl", made.checked.pairs)
+    for kind, episodes in (("rehearsals", made.rehearsals), ("references", made.references)):
+        write_trajectories(tmp_path / f"pairs/{kind}.parquet", episodes)
+    changes: dict[str, object] = {"learner": name, "micro_batch": 1}
+    process = training(tmp_path / "two", launch={"processes": 2}, train=changes)
+    one = replace(
+        small.job(tmp_path / "one"), pairs=made.checked.pairs, rehearsals=made.rehearsals, references=made.references
+    )
+    learner(name)(small.settings(small.changed(**changes)), small.WORLD, one)
+    code, err = finished(process)
+    assert code == 0, err[-3000:]
+    agree(tmp_path / "two", tmp_path / "one")

@@ -1,11 +1,18 @@
-"""What a launched process of the tests runs: the small run of GRPO with a few settings of its own."""
+"""What a launched process of the tests runs: a small run of a learner with a few settings of its own.
+
+Learners by pairs find them in the folder `pairs` beside the one that they write to.
+"""
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+from coevolve.core.io import read_jsonl
+from coevolve.core.records import Pair
 from coevolve.core.stage import guard
-from coevolve.stages.train import grpo
+from coevolve.core.trajectories import read_trajectories
+from coevolve.stages.train.learner import learner
 from tests.stages.train import small
 
 
@@ -13,7 +20,12 @@ def main() -> None:
     folder, settings = Path(sys.argv[1]), json.loads(sys.argv[2])
     launch = small.PARAMS.launch.model_copy(update=settings.get("launch", {}))
     config = small.changed(**settings.get("train", {}))
-    grpo.learn(small.settings(config, launch, **settings.get("grpo", {})), small.WORLD, small.job(folder))
+    job, made = small.job(folder), folder.parent / "pairs"
+    if made.is_dir():
+        rehearsals, references = (read_trajectories(made / f"{name}.parquet") for name in ("rehearsals", "references"))
+        pairs = read_jsonl(made / "pairs.jsonl", Pair)
+        job = replace(job, pairs=pairs, rehearsals=rehearsals, references=references)
+    learner(config.learner)(small.settings(config, launch, **settings.get("grpo", {})), small.WORLD, job)
 
 
 if __name__ == "__main__":

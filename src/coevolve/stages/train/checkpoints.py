@@ -7,6 +7,7 @@ from accelerate import PartialState
 from transformers import TrainerCallback
 
 from coevolve.core.io import read_json, write_json
+from coevolve.core.launch import is_main
 from coevolve.core.records import Trajectory
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import read_trajectories, write_trajectories
@@ -44,7 +45,7 @@ class Steps:
         self._folder = folder
         self.done = done
         folder.mkdir(parents=True, exist_ok=True)
-        for file in folder.iterdir():
+        for file in folder.iterdir() if is_main() else ():  # who writes may have begun before another process is here
             if not file.stem.isdigit() or int(file.stem) >= done:  # the former: half-written when it was killed
                 file.unlink()
         self._figures: dict[int, dict[str, float]] = {}

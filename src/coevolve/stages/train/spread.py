@@ -51,7 +51,7 @@ class Helper:
             items = None if one.items is None else torch.tensor(one.items)
             trainer.current_gradient_accumulation_steps = one.count
             torch.manual_seed(one.seed)
-            loss = trainer.alone(inputs, items)
+            loss = trainer.alone(trainer.model, inputs, items)
             gradients = [parameter.grad.numpy() for parameter in parameters]
             metrics = {name: list(values) for name, values in trainer._metrics["train"].items()}
             trainer._metrics["train"].clear()
@@ -79,7 +79,7 @@ class Spread:
         place, self._place = self._place, self._place + 1
         if not self.replicas:
             torch.manual_seed(self._seed(place))
-            return self.alone(inputs, num_items_in_batch)
+            return self.alone(model, inputs, num_items_in_batch)
         model.train()  # or what was measured would count as evaluation
         loss, gradients, metrics = self._found[place]
         for parameter, values in zip(_trained(self.model), gradients, strict=True):
@@ -92,9 +92,9 @@ class Spread:
             self._metrics["train"][name] += measured  # type: ignore[attr-defined]
         return torch.tensor(loss)
 
-    def alone(self, inputs: Mapping[str, Any], items: Any) -> torch.Tensor:
-        """A pass in this process: its loss; gradients are added to those of the parameters."""
-        loss: torch.Tensor = super().training_step(self.model, inputs, num_items_in_batch=items)  # type: ignore[misc]
+    def alone(self, model: Any, inputs: Mapping[str, Any], items: Any) -> torch.Tensor:
+        """A pass of ``model`` in this process: its loss; gradients are added to those of the parameters."""
+        loss: torch.Tensor = super().training_step(model, inputs, num_items_in_batch=items)  # type: ignore[misc]
         return loss
 
     def _seed(self, place: int) -> int:
