@@ -37,7 +37,7 @@ def choose(
     Episodes that make the same calls are one, no failure is in two pairs, and none makes the calls of a right one. A task's
     right episodes take turns.
     """
-    ours, theirs = _by_task(episodes), _by_task(hard)
+    ours, theirs = by_task(episodes), by_task(hard)
     found = []
     for task in sorted(ours):
         expert = [references[task]] if config.expert and task in references else []
@@ -69,7 +69,7 @@ def contrast(
     make the same calls are one, and none is in two pairs.
     """
     found = []
-    for task, some in sorted(_by_task(failures).items()):
+    for task, some in sorted(by_task(failures).items()):
         known = list(_failures(some, ranks, 1.0, {}).values())
         generator("pairs among failures", plan.seed, plan.iteration, task).shuffle(known)
         known.sort(key=lambda one: -ranks[one.trajectory_id])
@@ -88,7 +88,8 @@ def distinct(episodes: Iterable[Trajectory]) -> dict[str, Trajectory]:
     return found
 
 
-def _by_task(episodes: Iterable[Trajectory]) -> dict[str, list[Trajectory]]:
+def by_task(episodes: Iterable[Trajectory]) -> dict[str, list[Trajectory]]:
+    """``episodes`` of each task, in their order."""
     found: dict[str, list[Trajectory]] = {}
     for one in episodes:
         found.setdefault(one.task_id, []).append(one)

@@ -115,17 +115,10 @@ def learned(
     from coevolve.stages.train.dpo import prefer
     from coevolve.stages.train.offline import Batch
 
-    plan, config, shared = ground.plan, rival.config, rival.shared
+    plan, config = ground.plan, rival.config
     folder, done = plan.scratch / "agent", plan.scratch / "learned.jsonl"
     if not done.exists():
-        train = shared.train.model_copy(
-            update={
-                "steps": config.steps,
-                "save_steps": config.save_steps,
-                "reference": "parent",
-                "keep_base": 0.0,
-            }
-        )
+        shared = _alone(rival)
         job = Job(
             iteration=plan.iteration,
             seed=derive_seed(plan.seed, "failure agent"),
@@ -139,12 +132,17 @@ def learned(
             pairs=pairs,
             rehearsals=episodes,
         )
-        own, batch = (
-            Dpo(learning_rate=config.learning_rate, beta=config.beta, sft_weight=0.0),
-            Batch(config.batch, "pairs.failure_agent.batch"),
-        )
-        name = f"failure agent {plan.iteration}"
-        figures = prefer(own, replace(shared, train=train), ground.environment, job, batch, name)
+        own = Dpo(learning_rate=config.learning_rate, beta=config.beta, sft_weight=0.0)
+        batch = Batch(config.batch, "pairs.failure_agent.batch")
+        figures = prefer(own, shared, ground.environment, job, batch, f"failure agent {plan.iteration}")
         agent.write(folder, rival.folder, job.policy)
         write_jsonl(done, figures)
     return folder, [row for _, row in read_jsonl_objects(done)]
+
+
+def _alone(rival: Rival) -> Shared:
+    """What all learners read, as the failure agent learns: by its own numbers, and in the one process that plays."""
+    shared, config = rival.shared, rival.config
+    steps = {"steps": config.steps, "save_steps": config.save_steps, "reference": "parent", "keep_base": 0.0}
+    launch = {"processes": 1, "machines": 1, "sharding": "none"}
+    return Shared(shared.train.model_copy(update=steps), shared.policy, shared.launch.model_copy(update=launch))

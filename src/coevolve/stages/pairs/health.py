@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coevolve.core.records import Trajectory
 from coevolve.core.stage_summary import FAILURE_DISTINCT, FAILURE_IDLE, FAILURE_SUCCESS, StageSummary
 from coevolve.core.success import is_success
-from coevolve.stages.pairs.choose import distinct
+from coevolve.stages.pairs.choose import by_task, distinct
 from coevolve.stages.pairs.closeness import Failure, closeness
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _of(rival: "Evolved", hard: Sequence[Trajectory]) -> Figures:
         THEIRS: _closeness(theirs),
         FAILURE_IDLE: _idle(theirs),
         FAILURE_SUCCESS: fmean(counted) if counted else None,
-        FAILURE_DISTINCT: len(distinct(failed)) / len(failed) if failed else None,
+        FAILURE_DISTINCT: sum(map(len, map(distinct, by_task(failed).values()))) / len(failed) if failed else None,
         **{f"failure agent {name}": last.get(name) for name in LEARNED},
         TOKENS: sum(sum(one.tokens) for one in (*rival.before, *rival.after)),
     }

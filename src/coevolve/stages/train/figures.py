@@ -6,6 +6,15 @@ from coevolve.core.stage_summary import TOKENS, StageSummary
 
 RESCUED = "references imitated"  # for tasks that were never solved
 
+# of learners by preference, at the last step: beta times log-ratios to the reference, of both sides and their difference
+PREFERENCE_PLOT = "preference at the last step"
+PREFERENCE = {
+    "margin": "margin of pairs",
+    "accuracy": "pairs ranked right",
+    "chosen": "log-ratio of what is preferred",
+    "rejected": "log-ratio of what is not",
+}
+
 
 def summary(t: int, steps: Sequence[Mapping[str, float]], group_size: int) -> StageSummary:
     """``steps``: the lines of train_metrics.jsonl."""
@@ -20,12 +29,15 @@ def summary(t: int, steps: Sequence[Mapping[str, float]], group_size: int) -> St
         "success at the last step": steps[-1]["success"] if steps else None,
     }
     rescued = {RESCUED: int(sum(step["rescued"] for step in steps))} if any("rescued" in step for step in steps) else {}
+    last = steps[-1] if steps else {}
+    preferred = {title: last[name] for name, title in PREFERENCE.items() if name in last}
+    plots = {PREFERENCE_PLOT: list(preferred)} if preferred else {}
     wasted = int(sum(step["groups_without_variance"] for step in steps))
     waste = {"share of groups that teach nothing": wasted / groups if groups else None}
     return StageSummary(
         "train",
         t,
-        {**costs, **success, "groups": groups, "groups without variance": wasted, **waste, **rescued},
+        {**costs, **success, "groups": groups, "groups without variance": wasted, **waste, **rescued, **preferred},
         costs=[*costs, *rescued],
-        plots={"success while training": list(success), "groups of equal rewards": list(waste)},
+        plots={"success while training": list(success), "groups of equal rewards": list(waste), **plots},
     )
