@@ -39,7 +39,7 @@ def attempt(one: Task, iteration: int, step: int, sample: int, score: float) -> 
         {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "pay", "arguments": {"x": 1}}}]},
     ]
     name = f"{one.task_id}-{step}-{sample}"
-    calls = [CallOutcome("pay", {"x": 1}, True)]
+    calls = [CallOutcome("pay", {"x": 1}, True, "ok " * 1000)]
     return Trajectory(
         name,
         one.task_id,
@@ -72,7 +72,7 @@ SIGNALS = [
 
 
 KINDS = ["forgetting", "boundary", "rare"]
-OTHER = [CallOutcome("find", {}, True, turn=1)]
+OTHER = [CallOutcome("find", {}, True, "ok " * 1000)]
 BESIDE = {
     SEEDS[0].task_id: [
         ("reference", replace(attempt(SEEDS[0], 0, 0, -1, 1.0), trajectory_id="r")),
@@ -196,9 +196,9 @@ def test_groups_with_signals_come_first_each_kind_in_turn() -> None:
 def test_a_failure_is_marked_where_it_parts_from_the_reference() -> None:
     first, second, *_ = groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 3, BESIDE)
     parts = {one["who"]: one["parts"] for one in first["attempts"]}
-    # messages after the first: assistant, tool, assistant. The hard negative's other call is of its second turn; a failed attempt
-    # makes the reference's calls and no more, so that it parts at its end
-    assert parts == {"reference": None, "hard negative": 2, "1": 2, "2": None, "3": 2, "4": None}
+    # messages after the first: assistant, tool, assistant. The hard negative's first reply makes another call; a failed attempt
+    # makes the reference's call and no more, so that it parts at its end
+    assert parts == {"reference": None, "hard negative": 0, "1": 2, "2": None, "3": 2, "4": None}
     assert all(one["parts"] is None for one in second["attempts"]), "nothing is known to part from"
 
 

@@ -293,9 +293,15 @@ def _parts(one: Trajectory, others: Sequence[tuple[str, Trajectory]]) -> int | N
     if not others or is_success(one.score):
         return None
     place = parting(one.calls, others[0][1].calls)
-    said = [number for number, message in enumerate(one.messages[1:]) if message["role"] == "assistant"]
-    turn = one.calls[place].turn if place < len(one.calls) else len(said) - 1
-    return said[turn] if 0 <= turn < len(said) else None
+    said, made = None, 0
+    for number, message in enumerate(one.messages[1:]):
+        if message["role"] == "assistant":
+            said = number
+        elif made < len(one.calls) and message["content"] == one.calls[made].observation:
+            if made == place:
+                return said
+            made += 1
+    return said  # it says nothing more, where the reference does
 
 
 def _evidence(signal: Signal) -> str:
