@@ -21,7 +21,7 @@ CLOSE, IDLE = "closeness of failures", "failures that do nothing"
 HARD = "closeness of hard negatives"
 # of the failure agent, after it has learned
 THEIRS = "closeness of the failure agent"
-TOKENS = "failure agent tokens"  # that it generated
+EPISODES, TOKENS = "failure agent episodes", "failure agent tokens"  # that it played and generated
 LEARNED = ("margin", "accuracy", "chosen")  # of its last step: the log-ratio of what it prefers is the last
 
 
@@ -46,7 +46,7 @@ def summary(t: int, made: "Made | None", arithmetic: str) -> StageSummary:
         figures |= _of(rival, made.hard)
         plots = {"how close failures come": [CLOSE, THEIRS, HARD], "failures that do nothing": [IDLE, FAILURE_IDLE]}
         notes = [f"the failure agent did not learn: {rival.reason}"] if rival.reason else []
-    costs = [TOKENS] if made.evolved else []
+    costs = [EPISODES, TOKENS] if made.evolved else []
     return StageSummary("pairs", t, figures, ["pairs"], costs, plots, notes, arithmetic)
 
 
@@ -65,6 +65,7 @@ def _of(rival: "Evolved", hard: Sequence[Trajectory]) -> Figures:
         FAILURE_SUCCESS: fmean(counted) if counted else None,
         FAILURE_DISTINCT: sum(map(len, map(distinct, by_task(failed).values()))) / len(failed) if failed else None,
         **{f"failure agent {name}": last.get(name) for name in LEARNED},
+        EPISODES: len(rival.before) + len(rival.after),
         TOKENS: sum(sum(one.tokens) for one in (*rival.before, *rival.after)),
     }
 
