@@ -23,6 +23,7 @@ EPISODES = {
         episode("cut", "a", 0.2),
         episode("other", "b", 0.2, "u"),
         episode("more", "c", 1.0),
+        replace(episode("echo", "d", 0.2), messages=[{"role": "assistant", "content": "ok"}] * 2, tokens=[3]),
     )
 }
 PAIR = Pair("0123456789abcdef", "t", 0, "success_target", "right", "wrong", 0.5)
@@ -40,6 +41,7 @@ FAILED = Pair("0123456789abcdef", "t", 0, "failure_failure", "cut", "wrong", 0.5
         (FAILED, []),
         (replace(FAILED, chosen="right"), ["the chosen one succeeds, but among failures"]),
         (replace(PAIR, kind="odd"), ["its kind is known"]),
+        (replace(PAIR, rejected="echo"), ["no words of the environment are the agent's"]),
         (replace(PAIR, rejected="more"), ["the rejected one fails"]),
         (replace(PAIR, rejected="cut"), ["their calls differ"]),
         (replace(PAIR, closeness=0.95), ["the rejected one is far enough from the chosen"]),

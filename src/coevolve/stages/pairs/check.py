@@ -30,6 +30,7 @@ def expectations() -> list[Expectation]:
         Expectation("is no copy", *among("copy", False)),
         Expectation("both episodes are there", *among("episodes", 2)),
         Expectation("both are of its task", *among("of_its_task", True)),
+        Expectation("no words of the environment are the agent's", *among("own_words", True)),
         Expectation("its kind is known", *among("kind", *KINDS)),
         Expectation("the chosen one succeeds, but among failures", *among("chosen_is_right", True)),
         Expectation("the rejected one fails", *among("rejected_succeeds", False)),
@@ -65,6 +66,8 @@ def describe(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory], margin: 
                 "copy": (pair.chosen, pair.rejected) in seen,
                 "episodes": len(both),
                 "of_its_task": all(one.task_id == pair.task_id for one in both),
+                # what the messages call the assistant's is learned from: as many as there were replies, or the environment spoke so
+                "own_words": all(_said(one) == len(one.tokens) for one in both),
                 "kind": pair.kind,
                 "chosen_is_right": bool(chosen and is_success(chosen.score) != (pair.kind == AMONG)),
                 "rejected_succeeds": bool(rejected and is_success(rejected.score)),
@@ -76,6 +79,10 @@ def describe(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory], margin: 
         )
         seen.add((pair.chosen, pair.rejected))
     return pd.DataFrame(rows)
+
+
+def _said(one: Trajectory) -> int:
+    return sum(message["role"] == "assistant" for message in one.messages)
 
 
 def report(checked: Checked, name: str) -> str:
