@@ -18,6 +18,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("COEVOLVE_PROCESSES", "1")  # tests that want more say so
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+TRACKER = "MLFLOW_TRACKING_URI"
+os.environ.pop(TRACKER, None)  # tests keep away from a developer's server
 
 
 # The same examples everywhere, and none that a busy machine is too slow for
@@ -52,6 +54,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest first, so that none is left alone at the end: what runs the pipeline, then what trains."""
     items.sort(key=lambda item: next((n for n, place in enumerate(LONG) if item.nodeid.startswith(place)), len(LONG)))
+
+
+@pytest.fixture(autouse=True)
+def own_tracker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow writes the store that it is given into the environment, where the processes of a later test would find it."""
+    monkeypatch.setenv(TRACKER, "")  # so that the end of the test puts back what was there: nothing
+    monkeypatch.delenv(TRACKER)
 
 
 @contextmanager

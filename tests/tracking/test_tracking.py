@@ -26,7 +26,6 @@ CONFIG = Tracking(experiment="test", wandb="disabled")
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.delenv("DVC_EXP_NAME", raising=False)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
@@ -38,6 +37,13 @@ def client(uri: str) -> Any:
 
     mlflow.set_tracking_uri(uri)
     return MlflowClient(uri)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_test_leaves_no_tracker_to_the_next(again: bool, tmp_path: Path) -> None:
+    assert "MLFLOW_TRACKING_URI" not in os.environ
+    client(f"sqlite:///{tmp_path}/mlflow.db")
+    assert "MLFLOW_TRACKING_URI" in os.environ, "MLflow leaves it alone: the fixture `own_tracker` can go"
 
 
 def runs(uri: str, key: str) -> list[Any]:
