@@ -67,11 +67,16 @@ def test_arms_run_from_the_queue(tmp_path: Path, cache: Path) -> None:
     study = ["coevolve", "study", "studies/small"]
     wrong = project.run(*study, "--arms", "statics", check=False)
     assert "--arms: no arm statics; expected some of: static, signals" in wrong.stderr
+    wrong = project.run(*study, "--seeds", "3", check=False)
+    assert "--seeds: no seed 3; expected some of: 0" in wrong.stderr
     project.dvc("exp", "run", "--queue", "-n", "small-static-0", "-S", "explore.explorations=0", "-S", "seed=0")
     assert project.start("queue", "start").wait(timeout=PATIENCE) == 0
     pull_the_plug(tmp_path)
+    # what an earlier call has queued of other arms is not for now
+    project.dvc("exp", "run", "--queue", "-n", "small-signals-0", "-S", "seed=0")
     first = project.run(*study, "--arms", "static", check=False)
     assert "1 of 2 runs" in first.stdout
+    assert "small-signals-0" not in project.dvc("queue", "status").stdout
     with ThreadPoolExecutor() as pool:
         pulled = pool.submit(pull_the_plug, tmp_path, WORKER)
         done = project.run(*study)

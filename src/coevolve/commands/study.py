@@ -4,7 +4,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ and results.jsonl, every run whole: with that file another machine goes on where
 
   coevolve study studies/ablation              # make study
   coevolve study studies/ablation --arms static signals
+  coevolve study studies/ablation --seeds 0    # every arm once, first
   coevolve study studies/ablation --report     # only write what is known
 """
 
@@ -33,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="experiments at once (2); 1 for one GPU")
     parser.add_argument("--arms", nargs="+", metavar="ARM", help="run only these now")
+    parser.add_argument("--seeds", nargs="+", type=int, metavar="SEED", help="run only these now")
     parser.add_argument("--report", action="store_true", help="run nothing")
 
 
@@ -42,11 +44,18 @@ def run(args: argparse.Namespace) -> int:
     study = load(args.folder / "study.yaml")
     if unknown := sorted(set(args.arms or ()) - set(study.arms)):
         raise CoevolveError(f"--arms: no arm {', '.join(unknown)}; expected some of: {', '.join(study.arms)}")
+    if strange := sorted(set(args.seeds or ()) - set(study.seeds)):
+        raise CoevolveError(
+            f"--seeds: no seed {', '.join(map(str, strange))}; expected some of: {', '.join(map(str, study.seeds))}"
+        )
     runs = [(arm, seed) for seed in study.seeds for arm in study.arms]  # a seed's arms share their first iteration
     found = {**_kept(args.folder, study), **_finished(args.folder, study, runs)}
-    wanted = [run for run in runs if not args.arms or run[0] in args.arms]
+    wanted = [
+        run for run in runs if (not args.arms or run[0] in args.arms) and (not args.seeds or run[1] in args.seeds)
+    ]
     if not args.report and any(run not in found for run in wanted):
-        _run(args.folder, study, wanted, found, args.jobs)
+        later = {_name(args.folder, *run) for run in runs if run not in wanted}
+        _run(args.folder, study, wanted, found, args.jobs, later)
     _write(args.folder, study, found)
     written = "; table.md, results.csv, curves.svg, tokens.svg, arms.svg" if found else ""
     done = sum(run in found for run in runs)
@@ -122,9 +131,14 @@ def _subsets(files: Any, study: "Study", last: int) -> dict[str, list[float]]:
 
 
 def _run(
-    folder: Path, study: "Study", runs: list[tuple[str, int]], found: dict[tuple[str, int], "Result"], jobs: int
+    folder: Path,
+    study: "Study",
+    runs: list[tuple[str, int]],
+    found: dict[tuple[str, int], "Result"],
+    jobs: int,
+    later: Collection[str],
 ) -> None:
-    """Run those of ``runs`` that are missing, and add their results to ``found``."""
+    """Run those of ``runs`` that are missing, and add their results to ``found``; those named in ``later`` are not for now."""
     from coevolve.core.progress import bar
     from coevolve.readers.queue import work
 
@@ -140,7 +154,7 @@ def _run(
             return [_name(folder, *run) for run in new]
 
         wanted = {name: {"seed": seed, **study.arms[arm]} for name, (arm, seed) in missing.items()}
-        failed = work(wanted, jobs, collect)
+        failed = work(wanted, jobs, collect, later)
     if failed:
         print(f"failed: {', '.join(failed)}; `dvc queue logs NAME` says why", file=sys.stderr)
 

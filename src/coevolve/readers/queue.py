@@ -33,16 +33,22 @@ class _Row:
 
 
 def work(
-    wanted: Mapping[str, Mapping[str, Any]], jobs: int, collect: Callable[[Sequence[str]], Collection[str]]
+    wanted: Mapping[str, Mapping[str, Any]],
+    jobs: int,
+    collect: Callable[[Sequence[str]], Collection[str]],
+    later: Collection[str] = (),
 ) -> list[str]:
     """Run the experiments ``wanted`` (changes of params.yaml by name), ``jobs`` at once; returns the names of those that failed.
 
-    Those that are queued already are not queued again. ``collect`` is told at each look which have succeeded and answers
+    Those that are queued already are not queued again, and those of ``later`` that wait in the queue are taken out of it: an earlier
+    call may have left them there, before ours. ``collect`` is told at each look which have succeeded and answers
     which of them it has. DVC's workers may end early (the queue is files, and a look at it can trip a worker), with a
     task of theirs: workers are started and tasks queued again until each has ended, or until that does not help
     (``CoevolveError``). Ctrl-C stops the workers.
     """
     left = dict(wanted)
+    if waiting := [row.id for row in _look()[0] if row.status == "Queued" and row.name in later]:
+        _dvc("queue", "remove", *waiting)
     past = _start(left, jobs)
     starts = short = 0
     try:
