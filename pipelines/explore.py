@@ -1,7 +1,7 @@
 """Stage `explore`: what the real environment does around the weaknesses of iteration t.
 
-Reads data/t/signals.jsonl, the trajectories that show them and the tasks; writes data/t/explorations.jsonl, and
-data/t/requests/explore with every request to an endpoint, its reply and what was spent; its summary. Run again after a kill, it pays
+Reads data/t/signals.jsonl, the trajectories that show them and the tasks, or what a generator wrote, data/t/specs.jsonl; writes
+data/t/explorations.jsonl, and data/t/requests/explore with every request to an endpoint, its reply and what was spent; its summary. Run again after a kill, it pays
 for nothing twice: scratch/requests has what was answered.
 """
 
@@ -11,7 +11,7 @@ from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
-from coevolve.core.records import Signal
+from coevolve.core.records import Generation, Signal
 from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.core.trajectories import read_trajectories
@@ -19,7 +19,7 @@ from coevolve.endpoint.spending import metered
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies.loading import open_policy
 from coevolve.stages.explore.explorer import explore, make_explorer
-from coevolve.stages.explore.requests import requests
+from coevolve.stages.explore.requests import requests, written
 
 
 def main(params: Params, t: int) -> None:
@@ -27,7 +27,10 @@ def main(params: Params, t: int) -> None:
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     signals = read_jsonl(Paths.signals(t), Signal)
     trajectories = read_trajectories(Paths.trajectories(t))
-    wanted = requests(environment, tasks, trajectories, signals, params.explore, t, params.seed)
+    if params.explore.guidance == "generator":
+        wanted = written(environment, tasks, read_jsonl(Paths.specs(t), Generation), t, params.seed)
+    else:
+        wanted = requests(environment, tasks, trajectories, signals, params.explore, t, params.seed)
     policy = partial(open_policy, Paths.policy(t + 1), params.policy, params.train.temperature)
     asked, folder = params.explore.explorer == "endpoint", Paths.requests(t, "explore")
     with (

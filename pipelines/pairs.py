@@ -2,8 +2,8 @@
 
 With `pairs.hard` above 0 the failure agent plays too, learns among failures, and its hard negatives are failures beside the others.
 
-Writes data/t/pairs: pairs.jsonl, rehearsals.parquet, references.parquet and hard.parquet, all empty for a learner that plays by
-itself, and failures/next, the failure agent. Run again after a kill, it goes on after the last step that was played or learned.
+Writes data/t/pairs: pairs.jsonl, rehearsals.parquet, references.parquet, hard.parquet and continued.parquet, all empty for a
+learner that plays by itself, and failures/next, the failure agent. Run again after a kill, it goes on after the last step that was played or learned.
 """
 
 import shutil
@@ -19,13 +19,13 @@ from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage import run_iteration
-from coevolve.core.stage_summary import FAILURE_IDLE
+from coevolve.core.stage_summary import FAILURE_IDLE, StageSummary
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.pairs.choose import LEARNERS
 from coevolve.stages.pairs.evolve import Ground, Rival
-from coevolve.stages.pairs.health import THEIRS, summary
+from coevolve.stages.pairs.health import THEIRS
 from coevolve.stages.pairs.make import Made, make, write
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.train.learner import Shared
@@ -51,16 +51,15 @@ def main(params: Params, t: int) -> None:
         config = params.pairs.failure_agent
         rival = Rival(Paths.failure(t), Paths.policy(0), config, shared) if params.pairs.hard else None
         made = make(Paths.policy(t), ground, params.train, params.pairs, rival)
-        write(t, made, in_effect().name)
-        _track(params, t, made)
+        _track(params, t, made, write(t, made, in_effect().name))
         shutil.rmtree(folder)
 
 
-def _track(params: Params, t: int, made: Made) -> None:
+def _track(params: Params, t: int, made: Made, summary: StageSummary) -> None:
     """What was made, in a run of its own; the failure agent as a version of its registered model, if it has learned."""
     own = params.pairs.model_dump()
     own |= {f"failure_agent.{name}": value for name, value in own.pop("failure_agent").items()}
-    figures = {name: value for name, value in summary(t, made, "").figures.items() if value is not None}
+    figures = {name: value for name, value in summary.figures.items() if value is not None}
     with start(params.tracking, f"pairs/{t}", {}) as run:
         run.params({"seed": params.seed, "iteration": t, "environment": params.environment, **own})
         run.dataset(Paths.tasks(t), "rehearsal")

@@ -1,7 +1,8 @@
 """Stage `tasks`: the seed tasks that the loop starts from, and the frozen panels of the environment.
 
 Writes data/environment.json, which says what the environment is, data/0/tasks.jsonl, data/0/attempts.jsonl (nothing has
-been attempted yet), data/panels/NAME.jsonl and failures/0, the failure agent before it has learned anything.
+been attempted yet), data/0/generations.jsonl (nothing was generated yet), data/panels/NAME.jsonl and failures/0, the failure agent
+before it has learned anything.
 """
 
 from coevolve.core.io import write_json, write_jsonl
@@ -11,7 +12,7 @@ from coevolve.core.stage import run
 from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
-from coevolve.stages.pairs import agent
+from coevolve.policies import adapted
 from coevolve.stages.tasks import start
 
 
@@ -21,7 +22,8 @@ def main(params: Params) -> None:
     write_json(Paths.environment, identity(environment))
     write_jsonl(Paths.tasks(0), first.seed)
     write_jsonl(Paths.attempts(0), [])
-    agent.start(Paths.failure(0))
+    write_jsonl(Paths.generations(0), [])
+    adapted.start(Paths.failure(0))
     write_summary(StageSummary("tasks", 0, {TASKS: len(first.seed)}, columns=[TASKS]))
     print(f"{Paths.tasks(0)}: {len(first.seed)} tasks")
     for panel, tasks in first.panels.items():

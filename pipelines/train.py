@@ -32,13 +32,12 @@ def main(params: Params, t: int) -> int:
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     settings = Settings(params.train, params.policy, params.launch, params.grpo, params.dpo, params.sft)
     attempts = sorted(read_jsonl(Paths.attempts(t), Attempt), key=lambda one: (one.iteration, one.step))
-    paired = [
-        Paths.pairs(t) / name for name in ("pairs.jsonl", "rehearsals.parquet", "references.parquet", "hard.parquet")
-    ]
-    pairs, (rehearsals, references, hard) = read_jsonl(paired[0], Pair), map(read_trajectories, paired[1:])
+    played = {name: Paths.pairs(t) / f"{name}.parquet" for name in ("rehearsals", "references", "hard", "continued")}
+    pairs_file = Paths.pairs(t) / "pairs.jsonl"
+    pairs, episodes = read_jsonl(pairs_file, Pair), {name: read_trajectories(file) for name, file in played.items()}
     inputs = [params.seed, t, *(section.model_dump() for section in vars(settings).values())]
     # what another code, arithmetic, environment, dataset or parent left half-done is not gone on with
-    files = map(file_hash, (Paths.environment, Paths.tasks(t), Paths.attempts(t), *paired))
+    files = map(file_hash, (Paths.environment, Paths.tasks(t), Paths.attempts(t), pairs_file, *played.values()))
     policies = map(policy_hash, (Paths.policy(t), Paths.policy(0)))
     fingerprint = content_hash([*inputs, in_effect().name, digest(Path(__file__).resolve()), *files, *policies])
     place = scratch() / "train" / fingerprint
@@ -54,9 +53,7 @@ def main(params: Params, t: int) -> int:
         base=Paths.policy(0),
         attempts=attempts,
         pairs=pairs,
-        rehearsals=rehearsals,
-        references=references,
-        hard=hard,
+        **episodes,
     )
     if launch.inside():
         return _learn(settings, environment, job, params.tracking, fingerprint)

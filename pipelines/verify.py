@@ -1,18 +1,23 @@
 """Stage `verify`: the environment judges every candidate, and the new policy's pass rate on what it accepts is measured.
 
-Reads data/t/candidates.jsonl; writes data/t/verified/verdicts.jsonl and data/t/verified/accepted.jsonl.
+Reads data/t/candidates.jsonl; writes data/t/verified/verdicts.jsonl and data/t/verified/accepted.jsonl, and
+data/next/generations.jsonl: what a generator wrote, with what came of it.
 """
 
-from coevolve.core.io import read_tasks, write_jsonl
+from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.processes import available
 from coevolve.core.progress import bar
+from coevolve.core.records import Exploration, Generation
+from coevolve.core.seeding import derive_seed
 from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import write_summary
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies.loading import open_policy
 from coevolve.rollout import Limits
+from coevolve.stages.generate.calibration import with_generator
+from coevolve.stages.generate.settling import set_apart, settled
 from coevolve.stages.verify.judge import accepted, read_lines, summary, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_rates, with_pass_rate
@@ -45,11 +50,16 @@ def main(params: Params, t: int) -> None:
                 policy, environment, passed, limits, config.pass_rate_samples, params.seed, progress.update
             )
     judged = [with_pass_rate(verdict, task, rates) for verdict, task in judged]
+    specs, samples = read_jsonl(Paths.specs(t), Generation), config.pass_rate_samples
+    new = settled(specs, read_jsonl(Paths.explorations(t), Exploration), judged, samples)
+    write_jsonl(Paths.generations(t + 1), [*read_jsonl(Paths.generations(t), Generation), *new])
+    judged = set_apart(judged, specs)
     if config.select is not None:
         judged = select(judged, config.select, config.pass_rate_samples)
     write_jsonl(Paths.verified(t) / "verdicts.jsonl", (verdict for verdict, _ in judged))
     write_jsonl(Paths.verified(t) / "accepted.jsonl", accepted(judged))
-    write_summary(summary(t, [verdict for verdict, _ in judged], config.pass_rate_samples))
+    said = summary(t, [verdict for verdict, _ in judged], samples)
+    write_summary(with_generator(said, new, params.generate, derive_seed(params.seed, "calibration", t)))
     kept = sum(verdict.accepted for verdict, _ in judged)
     print(f"{Paths.verified(t)}: {kept} of {len(lines)} candidates accepted")
 

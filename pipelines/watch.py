@@ -14,7 +14,7 @@ from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.fingerprint import open_environment
-from coevolve.stages.watch import STEP, indicators, measure, summary
+from coevolve.stages.watch import SAID, STEP, indicators, measure, summary
 
 
 def main(params: Params, t: int) -> None:
@@ -30,7 +30,7 @@ def main(params: Params, t: int) -> None:
         read_tasks(Paths.tasks(t)),
         read_tasks(Paths.verified(t) / "accepted.jsonl"),
         read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict),
-        read_json(Paths.summary(t, "pairs"))["figures"],
+        {name: value for stage in SAID for name, value in read_json(Paths.summary(t, stage))["figures"].items()},
     )
     found = indicators(values, params.watch)
     write_json(Paths.watch(t), {one.name: one.as_dict() for one in found})

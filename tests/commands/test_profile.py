@@ -40,10 +40,11 @@ def test_a_profile_is_valid_keeps_the_comments_and_can_be_undone(name: str, para
     assert params.read_bytes() == (ROOT / "params.yaml").read_bytes()
 
 
-SOURCES = (
-    ("arXiv 2604.15840", "AgentEvolver", "Eight:", "Two x 8:"),
-    ("arXiv 2511.22254", "arXiv 2403.02502", "one model at a time"),
-)
+SOURCES = {
+    "qwen": ("arXiv 2604.15840", "AgentEvolver", "Eight:", "Two x 8:"),
+    "hardneg": ("arXiv 2511.22254", "arXiv 2403.02502", "one model at a time"),
+    "genenv": ("arXiv 2512.19682", "one model at a time but for the update"),
+}
 
 
 def test_every_profile_can_be_undone_by_the_laptop_and_says_where_its_values_come_from() -> None:
@@ -54,7 +55,12 @@ def test_every_profile_can_be_undone_by_the_laptop_and_says_where_its_values_com
     for name in names():
         assert keys[name] == keys["laptop"], name
         if name != "laptop":
-            for said in ("GB", "One GPU:", "AppWorld", *SOURCES[name.partition("-")[0] == "hardneg"]):
+            for said in (
+                "GB",
+                "One GPU:",
+                "AppWorld",
+                *next(some for kind, some in SOURCES.items() if name.startswith(kind)),
+            ):
                 assert said in _text(name), (name, said)
 
 
@@ -65,7 +71,9 @@ def test_what_the_user_set_stays(params: Path) -> None:
 
 
 def test_an_unknown_name_and_a_broken_file(params: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CoevolveError, match=r"no profile 'qwen'; expected one of: hardneg-qwen3-4b, laptop"):
+    with pytest.raises(
+        CoevolveError, match=r"no profile 'qwen'; expected one of: genenv-qwen3-4b, hardneg-qwen3-4b, laptop"
+    ):
         apply("qwen", params)
     params.write_text(params.read_text().replace("beta:", "bata:"))
     with pytest.raises(CoevolveError, match=r"unknown key grpo.bata; did you mean 'beta'"):

@@ -66,6 +66,32 @@ def test_the_repository_s_params_are_valid() -> None:
             {"train__learner": "dpo", "policy__backend": "vllm"},
             "pairs.hard: 0.5 and policy.backend: vllm do not go together",
         ),
+        (
+            {"pairs__level": "turn", "pairs__expert": False},
+            "pairs: level: turn and expert: false do not go together",
+        ),
+        (
+            {"pairs__level": "turn", "train__learner": "sft"},
+            "train.learner: sft and pairs.level: turn do not go together",
+        ),
+        (
+            {"explore__guidance": "generator"},
+            "explore.guidance: generator and generate.model: none do not go together",
+        ),
+        ({"generate__model": "tiny"}, "explore.guidance: signals and generate.model: tiny do not go together"),
+        (
+            {"explore__guidance": "generator", "generate__model": "tiny", "explore__explorer": "policy"},
+            "explore.guidance: generator and explore.explorer: policy do not go together",
+        ),
+        (
+            {"explore__guidance": "generator", "generate__model": "tiny", "verify__pass_rate_samples": 0},
+            "generate.frozen: false needs pass rates to learn from, and verify.pass_rate_samples is 0",
+        ),
+        (
+            {"explore__guidance": "generator", "generate__model": "tiny"},
+            "leaves no room for explore.explorations and generate.control",
+        ),
+        ({"generate__alpha": 1.0}, "generate.alpha: "),
         ({"explore__stones": True}, "explore.stones: true needs unsolved tasks, and signals.kinds has no unsolved"),
         ({"evaluate__panels": []}, "evaluate.panels: "),
         ({"evaluate__panels": ["test"]}, "report.panel is validation, which evaluate.panels leaves out"),

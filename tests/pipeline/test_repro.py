@@ -13,7 +13,7 @@ from coevolve.stages.train.checkpoints import COMPLETE
 from tests.pipeline.conftest import Project, clone
 from tests.waiting import until
 
-LOOP = ("pairs", "train", "signals", "explore", "synthesize", "verify", "watch", "validate", "evaluate")
+LOOP = ("pairs", "train", "signals", "generate", "explore", "synthesize", "verify", "watch", "validate", "evaluate")
 
 
 def stages(project: Project) -> list[str]:
@@ -43,7 +43,14 @@ OUTPUTS = [
 
 
 def test_the_loop_has_all_its_stages(project: Project) -> None:
-    assert stages(project) == ["base", "tasks", "evaluate_base", *(f"{stage}@0" for stage in LOOP), "report"]
+    assert stages(project) == [
+        "base",
+        "tasks",
+        "generator",
+        "evaluate_base",
+        *(f"{stage}@0" for stage in LOOP),
+        "report",
+    ]
 
 
 def test_the_loop_closes(project: Project) -> None:

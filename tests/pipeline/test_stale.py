@@ -6,7 +6,19 @@ from contextlib import contextmanager
 
 from tests.pipeline.conftest import Project
 
-PLAYING = {"evaluate_base", "pairs", "train", "explore", "synthesize", "verify", "watch", "validate", "evaluate"}
+PLAYING = {
+    "generator",
+    "evaluate_base",
+    "pairs",
+    "train",
+    "generate",
+    "explore",
+    "synthesize",
+    "verify",
+    "watch",
+    "validate",
+    "evaluate",
+}
 
 
 @contextmanager

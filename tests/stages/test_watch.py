@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.core.evenness import evenness
 from coevolve.core.records import Attempt, Gate, StopReason, Verdict
 from coevolve.core.stage_summary import FAILURE_IDLE, FAILURE_SUCCESS
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.yaml_files import load
-from coevolve.stages.watch import action_entropy, drift, indicators, measure, regressions
+from coevolve.stages.watch import drift, indicators, measure, regressions
 from tests import ROOT
 
 CONFIG = load(ROOT / "params.yaml").watch
@@ -26,11 +27,11 @@ def task(number: int, *tools: str) -> Task:
 
 
 def test_entropy_is_one_where_all_tools_are_used_alike_and_zero_for_one() -> None:
-    assert action_entropy({"a": 5, "b": 5, "c": 5, "d": 5}, 4) == pytest.approx(1.0)
-    assert action_entropy({"a": 5}, 4) == 0.0
-    assert action_entropy({"a": 5, "b": 5}, 4) == pytest.approx(0.5)
-    assert action_entropy({}, 4) is None
-    assert action_entropy({"a": 5}, 1) is None
+    assert evenness({"a": 5, "b": 5, "c": 5, "d": 5}, 4) == pytest.approx(1.0)
+    assert evenness({"a": 5}, 4) == 0.0
+    assert evenness({"a": 5, "b": 5}, 4) == pytest.approx(0.5)
+    assert evenness({}, 4) is None
+    assert evenness({"a": 5}, 1) is None
 
 
 def test_drift_is_zero_for_equal_and_one_for_disjoint() -> None:
@@ -91,7 +92,7 @@ def test_all_of_an_iteration() -> None:
     assert found["regressions"] is None
     assert found["environment_failed"] == pytest.approx(1 / 6)
     assert found["drift"] == pytest.approx(drift({"a": 1}, {"a": 1, "b": 1}))
-    assert found["action_entropy"] == pytest.approx(action_entropy({"a": 3, "b": 1}, 4))
+    assert found["action_entropy"] == pytest.approx(evenness({"a": 3, "b": 1}, 4))
 
 
 def test_limits_say_and_critical_ones_stop() -> None:

@@ -31,6 +31,11 @@ def _one_of(module: str, table: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _by_pairs(learner: str) -> bool:
+    learners: Collection[str] = import_module("coevolve.stages.pairs.choose").LEARNERS
+    return learner in learners
+
+
 Curriculum = Annotated[str, _one_of("stages.train.curriculum", "CURRICULA")]
 Guidance = Annotated[str, _one_of("stages.explore.guidance", "GUIDANCE")]
 Kind = Annotated[str, _one_of("stages.signals.kinds", "KINDS")]
@@ -151,8 +156,7 @@ class Train(Optimizer):
 
     @model_validator(mode="after")
     def _played(self) -> "Train":
-        by_pairs: Collection[str] = import_module("coevolve.stages.pairs.choose").LEARNERS
-        if self.learner in by_pairs and self.vllm.mode != "off":
+        if _by_pairs(self.learner) and self.vllm.mode != "off":
             raise ValueError(
                 f"learner: {self.learner} and vllm.mode: {self.vllm.mode} do not go together: its episodes are played before "
                 "training, by policy.backend"
@@ -193,13 +197,43 @@ class FailureAgent(Section):
     beta: Positive
 
 
+class Generate(Section):
+    model: str
+    revision: str | None
+    frozen: bool
+    variations: Count
+    control: Whole
+    temperature: Positive
+    unit: Literal["task", "batch"]
+    alpha: Annotated[float, Field(gt=0.0, lt=1.0)]
+    beta: Positive
+    band: Annotated[float, Field(gt=0.0, le=1.0)]
+    inverse_temperature: Annotated[float, Field(ge=0.0)]
+    discount: Share
+    kl: Annotated[float, Field(ge=0.0)]
+    max_kl: Positive
+    steps: Count
+    batch: Count
+    learning_rate: Positive
+    save_steps: Count
+
+
 class Pairs(Section):
+    level: Literal["trajectory", "turn"]
     rank: Rank
     margin: Share
     per_task: Count
     expert: bool
     hard: Share
     failure_agent: FailureAgent
+
+    @model_validator(mode="after")
+    def _mended(self) -> "Pairs":
+        if self.level == "turn" and not self.expert:
+            raise ValueError(
+                "level: turn and expert: false do not go together: what is preferred in a turn is what the reference does there"
+            )
+        return self
 
 
 class Signals(Section):
@@ -300,6 +334,9 @@ class Watch(Section):
     failure_success: Limit
     failure_idle: Limit
     failure_distinct: Limit
+    generator_valid: Limit
+    generator_entropy: Limit
+    generator_sample: Limit
 
 
 class Evaluate(Section):
@@ -333,6 +370,7 @@ class Params(Section):
     dpo: Dpo
     sft: Sft
     pairs: Pairs
+    generate: Generate
     launch: Launch
     signals: Signals
     explore: Explore
@@ -354,9 +392,41 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
+    def _written(self) -> "Params":
+        own, explore = self.generate, self.explore
+        led = explore.guidance == "generator"
+        if led != (own.model != "none"):
+            raise ValueError(
+                f"explore.guidance: {explore.guidance} and generate.model: {own.model} do not go together: set both, or neither"
+            )
+        if led and explore.explorer != "scripted":
+            raise ValueError(
+                f"explore.guidance: generator and explore.explorer: {explore.explorer} do not go together: it names tools to call, "
+                "which only the scripted explorer keeps to"
+            )
+        if led and not own.frozen and self.verify.pass_rate_samples == 0:
+            raise ValueError(
+                "generate.frozen: false needs pass rates to learn from, and verify.pass_rate_samples is 0; change one of them"
+            )
+        wanted = explore.explorations + (0 if own.frozen else own.control)
+        if led and self.synthesize.count < wanted:
+            raise ValueError(
+                f"synthesize.count: {self.synthesize.count} leaves no room for explore.explorations and generate.control, "
+                f"{wanted} together; raise it, or lower these"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _by_turn(self) -> "Params":
+        if self.train.learner == "sft" and self.pairs.level == "turn":
+            raise ValueError(
+                "train.learner: sft and pairs.level: turn do not go together: it learns from whole episodes; set train.learner: dpo"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _in_turns(self) -> "Params":
-        by_pairs: Collection[str] = import_module("coevolve.stages.pairs.choose").LEARNERS
-        if self.train.learner in by_pairs and self.pairs.hard and self.policy.backend == "vllm":
+        if _by_pairs(self.train.learner) and self.pairs.hard and self.policy.backend == "vllm":
             raise ValueError(
                 f"pairs.hard: {self.pairs.hard:g} and policy.backend: vllm do not go together: two agents play in turns, and vLLM "
                 "keeps its memory; set policy.backend: transformers, or pairs.hard: 0"

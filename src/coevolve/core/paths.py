@@ -24,6 +24,21 @@ class Paths:
         return Path("failures") / str(t)
 
     @staticmethod
+    def generator(t: int) -> Path:
+        """The generator of tasks before iteration t."""
+        return Path("generators") / str(t)
+
+    @staticmethod
+    def generations(t: int) -> Path:
+        """All that it wrote before iteration t, and what came of it."""
+        return Paths.data(t) / "generations.jsonl"
+
+    @staticmethod
+    def specs(t: int) -> Path:
+        """What it writes in iteration t."""
+        return Paths.data(t) / "specs.jsonl"
+
+    @staticmethod
     def evaluation(t: int) -> Path:
         return Path("evaluations") / str(t)
 
@@ -42,8 +57,8 @@ class Paths:
 
     @staticmethod
     def pairs(t: int) -> Path:
-        """Folder with pairs.jsonl, and the episodes that they are of: rehearsals.parquet, references.parquet and hard.parquet;
-        in ``failure``, what the failure agent played and learned from.
+        """Folder with pairs.jsonl, and the episodes that they are of: rehearsals.parquet, references.parquet, hard.parquet
+        and continued.parquet; in ``failure``, what the failure agent played and learned from.
         """
         return Paths.data(t) / "pairs"
 

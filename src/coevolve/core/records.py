@@ -73,7 +73,8 @@ class Pair:
     """Two episodes of one task, by ids of their trajectories: ``chosen`` is to become likelier than ``rejected``.
 
     ``kind`` says whose they are; ``closeness`` how close the rejected one comes to what is right, by `pairs.rank`, and
-    ``chosen_closeness`` how close the chosen one does, which is 1 where it is right.
+    ``chosen_closeness`` how close the chosen one does, which is 1 where it is right. With ``turn``, only the agent's reply of that
+    number, counted from 0, is preferred; before it, both are the same.
     """
 
     pair_id: str
@@ -84,6 +85,7 @@ class Pair:
     rejected: str
     closeness: float
     chosen_closeness: float = 1.0
+    turn: int | None = None
     schema_version: int = SCHEMA_VERSION
 
 
@@ -103,6 +105,29 @@ class Signal:
     strength: float
     evidence: dict[str, Any]
     trajectory_ids: list[str]
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What a generator wrote: ``text``, a variation of the task ``seed``, in answer to ``prompt``.
+
+    ``goals`` and ``ask`` are what could be read of it, None if nothing could. ``control``: it is the generator's of before any training,
+    and only measured. ``outcome`` is ACCEPTED, or why no task came of it; empty as long as that is not known. The agent solved ``task_id`` in ``successes`` of ``episodes``.
+    """
+
+    generation_id: str
+    iteration: int
+    seed: str
+    prompt: str
+    text: str
+    goals: list[str] | None
+    ask: str | None
+    control: bool
+    outcome: str = ""
+    task_id: str | None = None
+    successes: int = 0
+    episodes: int = 0
     schema_version: int = SCHEMA_VERSION
 
 

@@ -13,6 +13,8 @@ ACCEPTED = "accepted"  # candidates
 TOKENS = "training tokens"  # that the policy generated while it trained
 FAILURE_SUCCESS = "the failure agent succeeds"  # shares of its episodes, and of its failures: after it has learned
 FAILURE_IDLE, FAILURE_DISTINCT = "the failure agent does nothing", "failure agent distinct calls"
+SPEC_VALID, SPEC_ENTROPY = "specs that can be taken", "entropy of goals"  # of what a generator writes
+SPEC_SAMPLE = "effective sample of the generator"  # as a share of the generations that it learns from
 
 
 @dataclass(frozen=True, slots=True)

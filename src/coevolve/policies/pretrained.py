@@ -13,19 +13,19 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]  # of a model repository: no other formats of weights
 
 
-def point(model: str, revision: str | None, folder: Path) -> None:
+def point(model: str, revision: str | None, folder: Path, section: str = "base") -> None:
     """Write a pointer to ``model`` into ``folder``: a path, or a hub name at ``revision``, which is downloaded now.
 
-    A branch or tag is pinned to the commit that it names today; a path to the hash of its files.
+    A branch or tag is pinned to the commit that it names today; a path to the hash of its files. ``section`` of params.yaml names it.
     """
     for file in folder.glob("*") if folder.is_dir() else ():
         file.unlink()
     if Path(model).is_dir():
         if revision is not None:
-            raise CoevolveError("base.revision is for models from the hub; set it to null for a path")
+            raise CoevolveError(f"{section}.revision is for models from the hub; set it to null for a path")
         pinned = {"model": str(Path(model).resolve()), "files": _files(Path(model))}
     else:
-        pinned = {"model": model, "revision": _commit(_download(model, revision), model)}
+        pinned = {"model": model, "revision": _commit(_download(model, revision, section), model, section)}
     write_json(folder / POINTER, pinned)
 
 
@@ -56,7 +56,7 @@ def _files(place: Path) -> str:
     return content_hash(found, 32)
 
 
-def _download(model: str, revision: str | None) -> Path:
+def _download(model: str, revision: str | None, section: str = "base") -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
     from huggingface_hub.errors import RevisionNotFoundError as NoRevision
@@ -68,22 +68,26 @@ def _download(model: str, revision: str | None) -> Path:
     try:
         return Path(snapshot_download(model, revision=revision, allow_patterns=FILES))
     except GatedRepoError:
-        raise CoevolveError(f"base.model: {model} is gated; accept its terms on the hub and set HF_TOKEN") from None
+        raise CoevolveError(
+            f"{section}.model: {model} is gated; accept its terms on the hub and set HF_TOKEN"
+        ) from None
     except NoRevision:
         raise CoevolveError(
-            f"base.revision: {model} has no revision {revision!r}; take a commit from its page"
+            f"{section}.revision: {model} has no revision {revision!r}; take a commit from its page"
         ) from None
     except RepositoryNotFoundError:
-        raise CoevolveError(f"base.model: {model!r} is no directory here and no model on the hub") from None
+        raise CoevolveError(f"{section}.model: {model!r} is no directory here and no model on the hub") from None
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:
         reason = str(error).splitlines()[0][:160]
         raise CoevolveError(
-            f"base.model: {model}{at} is not in the local cache and the hub cannot be reached ({reason}); download it where "
-            "there is a network with HF_HUB_OFFLINE=0, or set base.model to a model directory"
+            f"{section}.model: {model}{at} is not in the local cache and the hub cannot be reached ({reason}); download it where "
+            f"there is a network with HF_HUB_OFFLINE=0, or set {section}.model to a model directory"
         ) from None
 
 
-def _commit(snapshot: Path, model: str) -> str:
+def _commit(snapshot: Path, model: str, section: str) -> str:
     if not COMMIT.fullmatch(snapshot.name):
-        raise CoevolveError(f"base.model: the cache has no commit for {model} ({snapshot.name}); download it again")
+        raise CoevolveError(
+            f"{section}.model: the cache has no commit for {model} ({snapshot.name}); download it again"
+        )
     return snapshot.name

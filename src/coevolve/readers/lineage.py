@@ -9,10 +9,11 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl, read_tasks
 from coevolve.core.paths import Paths
-from coevolve.core.records import Exploration, Pair, Signal, Trajectory, Verdict
+from coevolve.core.records import Exploration, Generation, Pair, Signal, Trajectory, Verdict
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
+from coevolve.stages.generate.spec import exploration_of
 from coevolve.stages.pairs.closeness import parting
 
 
@@ -42,7 +43,9 @@ def iterations() -> list[int]:
 
 
 def of_task(task_id: str) -> Node:
-    """task → verdict → exploration → signal → failed trajectories → training step → policy."""
+    """task → verdict → exploration → signal → failed trajectories → training step → policy; or → generation → its prompt, the
+    generator, and the task that it varies.
+    """
     task, first = _find(task_id)
     top = Node(f"task {task.task_id}, in datasets {first} to {iterations()[-1]}: {' / '.join(task.turns)[:160]}")
     top.add("reference: " + ", ".join(call.name for call in task.calls))
@@ -72,12 +75,27 @@ def of_task(task_id: str) -> Node:
     if found.reflection:
         place.add(f"reflection: {found.reflection.why}")
     signals = [one for one in read_jsonl(Paths.signals(t), Signal) if one.signal_id in origin.signal_ids]
-    if not signals:
+    if author := next((one for one in _generations(t) if exploration_of(one) == found.exploration_id), None):
+        _author(place, author, t)
+    elif not signals:
         place.add("no signal: exploration was random")
     trajectories = read_trajectories(Paths.trajectories(t))
     for signal in signals:
         _signal(place, signal, trajectories)
     return top
+
+
+def _generations(t: int) -> list[Generation]:
+    file = Paths.specs(t)
+    return read_jsonl(file, Generation) if file.exists() else []
+
+
+def _author(place: Node, one: Generation, t: int) -> None:
+    """What a generator wrote, what it was asked for, and which generator it is."""
+    by = "generators/0" if one.control else f"generators/{t + 1}"
+    below = place.add(f"generation {one.generation_id}, by {by}: {one.text}"[:300])
+    below.add(f"asked for: {one.prompt}"[:300])
+    below.add(f"a variation of task {one.seed}")
 
 
 def _signal(place: Node, signal: Signal, trajectories: Sequence[Trajectory]) -> None:
@@ -162,6 +180,7 @@ def of_pair(pair_id: str) -> Node:
     task, _ = _find(pair.task_id)
     top.add(f"task {task.task_id}: {' / '.join(task.turns)[:160]}")
     players = {"rehearsals": f"policies/{t}", "references": "the reference", "hard": f"failures/{t + 1}"}
+    players["continued"] = "nobody: a history, played on"
     played = {
         one.trajectory_id: (one, player)
         for file, player in players.items()

@@ -3,7 +3,7 @@
 Diversity collapse shows in ``action_entropy`` and the two shares of duplicates, a runaway curriculum in ``drift``,
 wasted rollouts in ``zero_variance``, what training took away in ``regressions``, and episodes that no statistics count in
 ``environment_failed``. Of learning by preference: ``margin`` and ``chosen`` say when it goes too far, and three of the failure
-agent whether its failures still teach. Limits are the section ``watch`` of params.yaml: past the first the report says so, past the
+agent whether its failures still teach. A generator that collapses shows in ``generator_valid`` and ``generator_entropy``. Limits are the section ``watch`` of params.yaml: past the first the report says so, past the
 critical one the pipeline stops.
 """
 
@@ -15,9 +15,18 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from coevolve.core.evenness import evenness
 from coevolve.core.params import Limit, Watch
 from coevolve.core.records import Attempt, StopReason, Verdict
-from coevolve.core.stage_summary import FAILURE_DISTINCT, FAILURE_IDLE, FAILURE_SUCCESS, StageSummary
+from coevolve.core.stage_summary import (
+    FAILURE_DISTINCT,
+    FAILURE_IDLE,
+    FAILURE_SUCCESS,
+    SPEC_ENTROPY,
+    SPEC_SAMPLE,
+    SPEC_VALID,
+    StageSummary,
+)
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task
 
@@ -36,8 +45,13 @@ MEANING = {
     "failure_success": "share of the failure agent's episodes that succeed, from which no failure is learned",
     "failure_idle": "share of the failure agent's failures that do nothing",
     "failure_distinct": "of the failure agent's failures at a task, the share that differ in calls",
+    "generator_valid": "share of what the generator writes that is a spec of known tools",
+    "generator_entropy": "how evenly it names tools: Shannon entropy of its goals over the most there could be",
+    "generator_sample": "effective sample size of its update, as a share of what it learns from: low, few generations carry all",
 }
-LOW_IS_BAD = frozenset({"action_entropy", "chosen", "failure_distinct"})
+LOW_IS_BAD = frozenset(
+    {"action_entropy", "chosen", "failure_distinct", "generator_valid", "generator_entropy", "generator_sample"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +104,7 @@ def summary(t: int, found: Sequence[Indicator]) -> StageSummary:
 
 
 STEP = ("groups", "groups_without_variance")  # what is read of each step's figures
+SAID = ("pairs", "generate")  # stages whose own figures are watched
 
 
 def measure(
@@ -102,13 +117,13 @@ def measure(
     tasks: Sequence[Task],
     accepted: Sequence[Task],
     verdicts: Sequence[Verdict],
-    pairs: Mapping[str, float | None],
+    said: Mapping[str, float | None],
 ) -> dict[str, float | None]:
     """All indicators of iteration ``t``.
 
     ``groups`` holds, for each group of attempts, the calls of each attempt, and ``ends`` how each attempt ended; ``tools``
-    is how many the environment has; ``steps`` are the lines of train_metrics.jsonl; ``attempts`` all made until now; ``pairs`` are
-    the figures of stage `pairs`.
+    is how many the environment has; ``steps`` are the lines of train_metrics.jsonl; ``attempts`` all made until now; ``said`` are
+    the figures of the stages in ``SAID``.
     """
     last = steps[-1] if steps else {}
     used: Counter[str] = Counter()
@@ -118,7 +133,7 @@ def measure(
         later += len(group) - 1
         repeated += len(group) - len({json.dumps([(call.name, call.arguments) for call in calls]) for calls in group})
     return {
-        "action_entropy": action_entropy(used, tools),
+        "action_entropy": evenness(used, tools),
         "duplicate_trajectories": _share(repeated, later),
         "duplicate_tasks": _share(sum(_repeats(verdict) for verdict in verdicts), len(verdicts)),
         "drift": drift(_tools(tasks), _tools([*tasks, *accepted])),
@@ -129,19 +144,13 @@ def measure(
         "environment_failed": _share(sum(one is StopReason.ENVIRONMENT_FAILED for one in ends), len(ends)),
         "margin": last.get("margin"),
         "chosen": last.get("chosen"),
-        "failure_success": pairs.get(FAILURE_SUCCESS),
-        "failure_idle": pairs.get(FAILURE_IDLE),
-        "failure_distinct": pairs.get(FAILURE_DISTINCT),
+        "failure_success": said.get(FAILURE_SUCCESS),
+        "failure_idle": said.get(FAILURE_IDLE),
+        "failure_distinct": said.get(FAILURE_DISTINCT),
+        "generator_valid": said.get(SPEC_VALID),
+        "generator_entropy": said.get(SPEC_ENTROPY),
+        "generator_sample": said.get(SPEC_SAMPLE),
     }
-
-
-def action_entropy(calls: Mapping[str, int], tools: int) -> float | None:
-    """H(calls) / log ``tools``, in [0, 1]; None without calls or choice."""
-    total = sum(calls.values())
-    if not total or tools < 2:
-        return None
-    shares = [count / total for count in calls.values()]
-    return -sum(share * math.log(share) for share in shares) / math.log(tools)
 
 
 def drift(before: Mapping[str, int], after: Mapping[str, int]) -> float | None:

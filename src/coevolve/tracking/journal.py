@@ -22,10 +22,9 @@ from coevolve.core.io import write_json
 from coevolve.core.params import Tracking
 from coevolve.core.scratch import scratch
 
-POLICY, FAILURE = (
-    "coevolve-policy",
-    "coevolve-failure",
-)  # registered models, whose versions are policies and failure agents
+POLICY = "coevolve-policy"  # registered models: their versions are policies, failure agents, and generators
+FAILURE = "coevolve-failure"
+GENERATOR = "coevolve-generator"
 PAUSE = 30.0  # seconds that a failing sink is left alone
 
 Event = dict[str, Any]

@@ -11,7 +11,8 @@ from coevolve.core.seeding import generator
 from coevolve.core.yaml_files import load as load_params
 from coevolve.environments.miniworld.miniworld_environment import MUTATING, Miniworld
 from coevolve.stages.base.demonstrate import demonstrate, demonstrations, unreliable_chances
-from coevolve.stages.base.recipe import IGNORED, copying, example, make
+from coevolve.stages.base.recipe import copying, make
+from coevolve.stages.base.small import IGNORED, example
 from coevolve.stages.base.tokenizer import build
 from tests import ROOT
 

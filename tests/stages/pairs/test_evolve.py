@@ -11,11 +11,11 @@ from coevolve.core.records import Trajectory
 from coevolve.core.task import Observation, Task
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.policies import adapted
 from coevolve.policies.loading import playing
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.pairs import agent
 from coevolve.stages.pairs.choose import choose, contrast
 from coevolve.stages.pairs.closeness import failures, ranked
 from coevolve.stages.pairs.evolve import Ground, Rival, learned
@@ -69,16 +69,16 @@ def test_qwen3_learns_to_fail_closely_by_adapters_and_its_hard_negatives_are_lea
     plan = Rehearsal(0, 0, tasks, [], tmp_path / "scratch")
     settings = Settings(config(), ACTING, PARAMS.launch, PARAMS.grpo, PARAMS.dpo, PARAMS.sft)
     ground = Ground(world, plan, LIMITS, partial(playing, config=ACTING, temperature=1.0))
-    agent.start(tmp_path / "failures")
+    adapted.start(tmp_path / "failures")
     small = PARAMS.pairs.failure_agent.model_copy(update={"steps": 2, "batch": 2, "save_steps": 1})
     rival = Rival(tmp_path / "failures", base, small, settings)
-    folder, figures = learned(rival, ground, contrast(episodes, ranks, PARAMS.pairs, plan), episodes)
+    folder, figures = learned(rival, ground, base, contrast(episodes, ranks, PARAMS.pairs, plan), episodes)
     assert len(figures) == 2 and figures[0]["margin"] == 0.0 != figures[1]["margin"]
     assert set(outputs(folder)) == {
         "agent.json", "adapter-0/adapter_config.json", "adapter-0/adapter_model.safetensors"
     }  # fmt: skip
 
-    merged = agent.opened(folder, base, tmp_path / "merged", ACTING.dtype)
+    merged = adapted.opened(folder, base, tmp_path / "merged", ACTING.dtype)
     before, after = (load(path)[0] for path in (base, merged))
     changed = {
         name.rsplit(".", 2)[1]

@@ -14,12 +14,12 @@ from coevolve.core.params import Pairs
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
+from coevolve.policies import adapted
 from coevolve.policies.loading import open_policy, playing
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
-from coevolve.stages.pairs import agent
 from coevolve.stages.pairs.choose import AMONG, EXPERT_HARD, OWN_HARD
 from coevolve.stages.pairs.evolve import Ground, Rival
 from coevolve.stages.pairs.health import CLOSE, HARD, summary
@@ -42,7 +42,7 @@ def ground(folder: Path, tasks: list[Task] = TASKS) -> Ground:
 
 
 def rival(folder: Path, **changes: object) -> Rival:
-    agent.start(folder / "first")
+    adapted.start(folder / "first")
     return Rival(folder / "first", ROOT / "policies/0", SMALL, Shared(changed(**changes), ACTING, PARAMS.launch))
 
 
@@ -103,11 +103,11 @@ def test_the_failure_agent_plays_what_was_failed_and_its_hard_negatives_are_pair
 def test_what_it_has_learned_is_where_it_goes_on(evolved: Made, place: Path) -> None:
     found = evolved.evolved
     assert found
-    agent.write(place / "second", found.folder)
-    assert agent.opened(place / "second", ROOT / "policies/0", place / "merged", "float32") == place / "second/model"
+    adapted.write(place / "second", found.folder)
+    assert adapted.opened(place / "second", ROOT / "policies/0", place / "merged", "float32") == place / "second/model"
     first = (ROOT / "policies/0/model.safetensors").read_bytes()
     assert (place / "second/model/model.safetensors").read_bytes() != first
-    assert agent.opened(place / "first", ROOT / "policies/0", place / "merged", "float32") == ROOT / "policies/0"
+    assert adapted.opened(place / "first", ROOT / "policies/0", place / "merged", "float32") == ROOT / "policies/0"
 
 
 @pytest.mark.parametrize("phase", ["pairs", "failures", "agent", "hard"])
@@ -117,7 +117,7 @@ def test_a_killed_failure_agent_ends_with_the_same_bytes(
     broken = {
         "pairs": "coevolve.stages.pairs.make.evolve",
         "failures": "coevolve.stages.pairs.evolve.contrast",
-        "agent": "coevolve.stages.train.dpo.save",
+        "agent": "coevolve.stages.train.dpo.save_learned",
         "hard": "coevolve.stages.pairs.make.choose",
     }
 
@@ -138,18 +138,18 @@ def test_adapters_are_kept_as_adapters_each_on_those_before(tmp_path: Path) -> N
     other = rival(tmp_path, lora={"enabled": True})
     found = made(tmp_path, other).evolved
     assert found
-    agent.write(tmp_path / "second", found.folder)
+    adapted.write(tmp_path / "second", found.folder)
     names = {"agent.json", "adapter-0/adapter_config.json", "adapter-0/adapter_model.safetensors"}
     assert set(outputs(tmp_path / "second")) == names
     assert str(tmp_path).encode() not in outputs(tmp_path / "second")["adapter-0/adapter_config.json"]
     (tmp_path / "third").mkdir()
     next_one = made(tmp_path / "third", replace(other, folder=tmp_path / "second")).evolved
     assert next_one
-    agent.write(tmp_path / "last", next_one.folder)
+    adapted.write(tmp_path / "last", next_one.folder)
     assert set(outputs(tmp_path / "last")) == names | {name.replace("-0/", "-1/") for name in names - {"agent.json"}}
     weights = [
         (
-            agent.opened(tmp_path / name, ROOT / "policies/0", tmp_path / "merged", "float32") / "model.safetensors"
+            adapted.opened(tmp_path / name, ROOT / "policies/0", tmp_path / "merged", "float32") / "model.safetensors"
         ).read_bytes()
         for name in ("first", "second", "last")
     ]

@@ -23,26 +23,40 @@ from coevolve.stages.train import dpo, sft
 from coevolve.stages.train.batch import row as sampled
 from coevolve.stages.train.learner import Job, Log, learner
 from coevolve.stages.train.offline import Batch, scheduled, tokenized
-from coevolve.stages.train.references import Tokens, tokens
+from coevolve.stages.train.references import Example, Tokens, tokens
 from tests import ROOT
 from tests.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed, job, outputs, settings
 
 LIMITS = Limits.of(ACTING)
-LEARNERS = ["dpo", "sft"]
+WAYS = ["dpo", "sft", "turn"]  # learners, and dpo from pairs of single turns
+
+
+def found(folder: Path, level: str) -> Made:
+    plan = Rehearsal(0, 0, WORLD.tasks("seed")[:16], [], folder)
+    play = partial(playing, config=ACTING, temperature=CONFIG.temperature)
+    own = PARAMS.pairs.model_copy(update={"level": level})
+    return make(ROOT / "policies/0", Ground(WORLD, plan, LIMITS, play), CONFIG, own)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    plan = Rehearsal(0, 0, WORLD.tasks("seed")[:16], [], tmp_path_factory.mktemp("rehearsal"))
-    play = partial(playing, config=ACTING, temperature=CONFIG.temperature)
-    return make(ROOT / "policies/0", Ground(WORLD, plan, LIMITS, play), CONFIG, PARAMS.pairs)
+    return found(tmp_path_factory.mktemp("rehearsal"), "trajectory")
+
+
+@pytest.fixture(scope="module")
+def ways(made: Made, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Made]:
+    return {"dpo": made, "sft": made, "turn": found(tmp_path_factory.mktemp("turns"), "turn")}
 
 
 def offline(folder: Path, made: Made) -> Job:
-    return replace(job(folder), pairs=made.checked.pairs, rehearsals=made.rehearsals, references=made.references)
+    return replace(
+        job(folder), pairs=made.checked.pairs, rehearsals=made.rehearsals, references=made.references,
+        continued=made.turns.continued if made.turns else [],
+    )  # fmt: skip
 
 
-def run(name: str, folder: Path, made: Made, log: Log | None = None, **changes: object) -> None:
+def run(way: str, folder: Path, made: Made, log: Log | None = None, **changes: object) -> None:
+    name = "dpo" if way == "turn" else way
     learner(name)(settings(changed(learner=name, **changes)), WORLD, offline(folder, made), log)
 
 
@@ -72,7 +86,7 @@ def test_a_reference_reads_as_the_agent_would_say_it(made: Made) -> None:
         assert tokenizer.decode(own) == "".join(text + tokenizer.eos_token for text in said)
 
 
-def pairs_of(made: Made, folder: Path) -> list[tuple[Tokens, Tokens]]:
+def pairs_of(made: Made, folder: Path) -> list[Example]:
     _, tokenizer = load(ROOT / "policies/0")
     return list(tokenized(offline(folder, made), WORLD, Renderer(tokenizer), ACTING.episode_tokens))
 
@@ -89,13 +103,14 @@ def gradient(loss: torch.Tensor, model: torch.nn.Module) -> torch.Tensor:
     return torch.cat([one.flatten() for one in torch.autograd.grad(loss, list(model.parameters()))])
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", WAYS)
 def test_the_loss_is_that_of_what_the_agent_wrote(
-    name: str, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, ways: dict[str, Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TRL's loss and gradient at a step, against a plain computation over each sequence by itself."""
-    found: list[tuple[torch.Tensor, torch.Tensor]] = []
-    trainer = {"dpo": dpo.MaskedDPO, "sft": sft.OrderedSFT}[name]
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+    made = ways[name]
+    trainer = {"dpo": dpo.MaskedDPO, "sft": sft.OrderedSFT, "turn": dpo.TurnDPO}[name]
     compute = trainer.compute_loss
 
     def watched(
@@ -104,27 +119,29 @@ def test_the_loss_is_that_of_what_the_agent_wrote(
         for one in model.parameters():  # at the first step policy and reference are one, and every margin 0
             one.data.add_(1e-3 * torch.randn(one.shape, generator=torch.Generator().manual_seed(one.numel())))
         loss = compute(self, model, inputs, *rest, **more)
-        found.append((loss.detach(), gradient(loss, model)))
+        seen.append((loss.detach(), gradient(loss, model)))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(trainer, "compute_loss", watched)
     with pytest.raises(KeyboardInterrupt):
         run(name, tmp_path, made, steps=1, micro_batch=8)
-    ((loss, slope),) = found
+    ((loss, slope),) = seen
     rows = scheduled(pairs_of(made, tmp_path), Batch(8, "its size"), changed(steps=1), job(tmp_path))
-    assert any(0 in chosen.mask for chosen, _ in rows), "there is something to mask"
+    assert any(0 in one.whole.mask for one in rows), "there is something to mask"
+    assert all((one.chosen is one.whole) == (name != "turn") for one in rows)
     model, _ = load(ROOT / "policies/0")
     fixed, _ = load(ROOT / "policies/0")
     for one in model.parameters():
         one.data.add_(1e-3 * torch.randn(one.shape, generator=torch.Generator().manual_seed(one.numel())))
-    right = [by_hand(model, chosen) for chosen, _ in rows]
+    right = [by_hand(model, one.whole) for one in rows]
     likelihood = -torch.stack([logps for logps, _ in right]).sum() / sum(count for _, count in right)
     wanted = likelihood
-    if name == "dpo":
+    if name != "sft":
         margins = [
-            logps - by_hand(model, rejected)[0] - (by_hand(fixed, chosen)[0] - by_hand(fixed, rejected)[0])
-            for (logps, _), (chosen, rejected) in zip(right, rows, strict=True)
-        ]
+            by_hand(model, chosen)[0] - by_hand(model, rejected)[0]
+            - (by_hand(fixed, chosen)[0] - by_hand(fixed, rejected)[0])
+            for chosen, rejected, _ in rows
+        ]  # fmt: skip
         own = PARAMS.dpo
         preferred = -torch.nn.functional.logsigmoid(own.beta * torch.stack(margins)).mean()
         wanted = preferred + own.sft_weight * likelihood
@@ -136,8 +153,10 @@ def test_trl_still_prepares_the_rows_where_we_keep_it_from_doing_so() -> None:
     assert "_prepare_dataset" in vars(DPOTrainer)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_a_killed_run_ends_with_the_same_bytes(name: str, made: Made, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", WAYS)
+def test_a_killed_run_ends_with_the_same_bytes(name: str, ways: dict[str, Made], tmp_path: Path) -> None:
+    made = ways[name]
+
     def stop(step: int, figures: dict[str, float]) -> None:
         if step == 1:
             raise KeyboardInterrupt
@@ -150,18 +169,18 @@ def test_a_killed_run_ends_with_the_same_bytes(name: str, made: Made, tmp_path: 
     rows = [row for _, row in read_jsonl_objects(tmp_path / "whole/metrics.jsonl")]
     assert [row["step"] for row in rows] == [0, 1, 2] and all(row["groups"] == CONFIG.tasks_per_step for row in rows)
     assert read_trajectories(tmp_path / "whole/trajectories.parquet") == list(made.rehearsals)
-    if name == "dpo":
-        assert rows[0]["margin"] == 0.0 < rows[-1]["margin"] and rows[-1]["accuracy"] > 0.5
+    if name != "sft":
+        assert rows[0]["margin"] == 0.0 < rows[-1]["margin"] and (rows[-1]["accuracy"] > 0.5 or name == "turn")
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", WAYS)
 @pytest.mark.parametrize("lora", [False, True])
 def test_however_many_processes_work_out_a_step_the_bytes_are_the_same(
-    name: str, lora: bool, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, lora: bool, ways: dict[str, Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for count in ("1", "2"):
         monkeypatch.setenv("COEVOLVE_PROCESSES", count)
-        run(name, tmp_path / count, made, steps=2, lora={"enabled": lora})
+        run(name, tmp_path / count, ways[name], steps=2, lora={"enabled": lora})
     assert outputs(tmp_path / "1") == outputs(tmp_path / "2")
 
 

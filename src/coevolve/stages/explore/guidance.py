@@ -72,6 +72,7 @@ GUIDANCE: dict[str, Guidance] = {
     "adaptive": Guidance(adaptive, signals=True),
     "coverage": Guidance(seldom),
     "random": Guidance(even),
+    "generator": Guidance(even),  # requests are made of what it wrote: see ``requests.written``
 }
 
 # How many of `explorations` are made in iteration t.

@@ -10,13 +10,14 @@ from typing import Any
 from coevolve.core.difficulty import Record
 from coevolve.core.hashing import content_hash
 from coevolve.core.params import Explore
-from coevolve.core.records import Signal, Trajectory
+from coevolve.core.records import Generation, Signal, Trajectory
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import uses
 from coevolve.stages.explore.guidance import GUIDANCE, SCHEDULES, Known, sample, weight
+from coevolve.stages.generate.spec import exploration_of
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Request:
     """One exploration to make: start in ``world`` of ``task``, around the weakness of ``signal`` (None: anywhere).
 
     ``failed`` is the trajectory that shows the weakness, ``focus`` the tools that it is about, and ``weakness`` those
-    that the agent gets wrong. ``tools`` weighs every tool of the environment as something to go for besides.
+    that the agent gets wrong. ``tools`` weighs every tool of the environment as something to go for besides. ``goals``, if there are
+    any, are all that is to be called, in this order; what does not call all of them found nothing.
     """
 
     exploration_id: str
@@ -37,6 +39,34 @@ class Request:
     weakness: list[str]
     tools: Mapping[str, float]
     seed: int
+    goals: Sequence[str] = ()
+
+
+def written(
+    environment: Environment, tasks: Sequence[Task], generations: Sequence[Generation], iteration: int, seed: int
+) -> list[Request]:
+    """A request for each of ``generations`` that can be tried: exactly its ``goals``, in their order, around the task that it varies."""
+    by_id = {task.task_id: task for task in tasks}
+    made = []
+    for one in generations:
+        if one.goals is not None and one.seed in by_id:
+            rng = generator("written", seed, one.generation_id)
+            made.append(
+                Request(
+                    exploration_id=exploration_of(one),
+                    iteration=iteration,
+                    signal=None,
+                    task=by_id[one.seed],
+                    world=environment.fresh_world(by_id[one.seed], rng.randrange(2**62)),
+                    failed=None,
+                    focus=[],
+                    weakness=[],
+                    tools={},
+                    seed=rng.randrange(2**62),
+                    goals=[*one.goals, *([one.ask] if one.ask else [])],
+                )
+            )
+    return made
 
 
 def requests(

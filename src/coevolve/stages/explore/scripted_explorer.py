@@ -6,11 +6,13 @@ Arguments are filled from schemas, from what it observed, and from what known ta
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from coevolve.chains import is_identifier, observed
 from coevolve.core.params import Explore
 from coevolve.core.records import Exploration
+from coevolve.core.seeding import derive_seed
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Environment, Session
 from coevolve.knowledge import Knowledge, fruitless
@@ -20,6 +22,7 @@ from coevolve.stages.explore.requests import Request
 
 GOALS, GOAL_WEIGHTS = (1, 2, 3), (0.5, 0.4, 0.1)  # how many tools a chain is meant to use
 READ_LAST = 0.25  # share of chains that are meant to end in a lookup, so that there are tasks that ask for an answer
+WORLDS = 4  # in which goals that are all to be reached are tried
 DEPTH = 2  # tools that are called for the sake of another: a remedy or a lookup, and what that needs in turn
 DRAWS = 3  # times that arguments are drawn for a tool, before the goal is given up
 REMEDIES = 3  # times that a call is made with the same arguments, a remedy taken after each refusal
@@ -41,13 +44,24 @@ class ScriptedExplorer:
         return map(self._explore, wanted)
 
     def _explore(self, request: Request) -> Exploration:
+        walk = self._walk(request)
+        for number in range(1, WORLDS if request.goals else 1):
+            if set(request.goals) <= {call.name for call in walk.chain}:
+                break
+            seed = derive_seed("another world", request.seed, number)
+            request = replace(request, world=self._environment.fresh_world(request.task, seed), seed=seed)
+            walk = self._walk(request)
+        whole = set(request.goals) <= {call.name for call in walk.chain}
+        return record(request, "scripted", walk.chain if whole else [], walk.goals)
+
+    def _walk(self, request: Request) -> "_Walk":
         session = self._environment.open()
         try:
             walk = _Walk(session, request, self._knowledge, self._config)
             walk.go()
         finally:
             session.close()
-        return record(request, "scripted", walk.chain, walk.goals)
+        return walk
 
 
 class _Walk:
@@ -69,6 +83,8 @@ class _Walk:
 
     def _choose(self, request: Request) -> list[str]:
         """Tools to use: those of the weakness, or else those in focus; with others for company, or alone."""
+        if request.goals:
+            return [name for name in request.goals if name in self._schemas]
         tools = [name for name in self._schemas if name not in self._known.reading]
         tools = tools or list(self._schemas)
         goals = [name for name in request.weakness if name in tools] or [

@@ -16,10 +16,10 @@ from coevolve.core.records import Pair, Trajectory
 from coevolve.core.seeding import derive_seed
 from coevolve.core.success import is_success
 from coevolve.environments.environment import Environment
+from coevolve.policies import adapted
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
-from coevolve.stages.pairs import agent
 from coevolve.stages.pairs.check import Checked, check
 from coevolve.stages.pairs.choose import contrast
 from coevolve.stages.pairs.closeness import Failure, ranked
@@ -86,12 +86,15 @@ def evolve(
     if not weak:
         return replace(found, reason="the agent in training failed at no task that has a reference")
 
-    def play_as(folder: Path, count: int, phase: str) -> list[Trajectory]:
-        model = agent.opened(folder, rival.base, plan.scratch / "merged", rival.shared.policy.dtype)
+    def opened(folder: Path) -> Path:
+        return adapted.opened(folder, rival.base, plan.scratch / "merged", rival.shared.policy.dtype)
+
+    def play_as(model: Path, count: int, phase: str) -> list[Trajectory]:
         with ground.open(model) as policy, bar(count, f"{phase} {plan.iteration}", "episodes") as progress:
             return play(policy, ground.environment, weak, count, plan, phase, ground.limits, progress.update)
 
-    before = play_as(rival.folder, config.episodes, "failures")
+    parent = opened(rival.folder)
+    before = play_as(parent, config.episodes, "failures")
     found = replace(found, before=before, failures=judge(before))
     counted = [one for one in before if one.counts]
     share = sum(not is_success(one.score) for one in counted) / max(len(counted), 1)
@@ -101,17 +104,19 @@ def evolve(
     ranks = ranked({**failures, **found.failures}, own.rank)
     found = replace(found, checked=check(contrast(list(known.values()), ranks, own, plan), known, own.margin))
     try:
-        folder, figures = learned(rival, ground, found.checked.pairs, list(known.values()))
+        folder, figures = learned(rival, ground, parent, found.checked.pairs, list(known.values()))
     except NothingToLearn as error:
         return replace(found, reason=str(error))
-    after = play_as(folder, config.hard_episodes, "hard negatives")
+    after = play_as(opened(folder), config.hard_episodes, "hard negatives")
     return replace(found, folder=folder, after=after, failures={**found.failures, **judge(after)}, figures=figures)
 
 
 def learned(
-    rival: Rival, ground: Ground, pairs: Sequence[Pair], episodes: Sequence[Trajectory]
+    rival: Rival, ground: Ground, parent: Path, pairs: Sequence[Pair], episodes: Sequence[Trajectory]
 ) -> tuple[Path, Figures]:
-    """The agent after it has learned from ``pairs`` of ``episodes``, and the figures of each step; made once, also after a kill."""
+    """The agent after it, as the model directory ``parent``, has learned from ``pairs`` of ``episodes``, and the figures of each
+    step; made once, also after a kill.
+    """
     from coevolve.stages.train.dpo import prefer
     from coevolve.stages.train.offline import Batch
 
@@ -122,7 +127,7 @@ def learned(
         job = Job(
             iteration=plan.iteration,
             seed=derive_seed(plan.seed, "failure agent"),
-            parent=agent.opened(rival.folder, rival.base, plan.scratch / "merged", shared.policy.dtype),
+            parent=parent,
             tasks=plan.tasks,
             policy=plan.scratch / "learned",
             trajectories=plan.scratch / "none",
@@ -135,7 +140,7 @@ def learned(
         own = Dpo(learning_rate=config.learning_rate, beta=config.beta, sft_weight=0.0)
         batch = Batch(config.batch, "pairs.failure_agent.batch")
         figures = prefer(own, shared, ground.environment, job, batch, f"failure agent {plan.iteration}")
-        agent.write(folder, rival.folder, job.policy)
+        adapted.write(folder, rival.folder, job.policy)
         write_jsonl(done, figures)
     return folder, [row for _, row in read_jsonl_objects(done)]
 

@@ -41,12 +41,15 @@ def summary(t: int, made: "Made | None", arithmetic: str) -> StageSummary:
         IDLE: _idle(own),
     }
     plots = {"how close failures come": [CLOSE], "failures that do nothing": [IDLE]}
-    notes = []
+    costs: list[str] = []
+    notes: list[str] = []
+    if made.turns:
+        figures["pairs without a turn"] = made.turns.without
     if rival := made.evolved:
         figures |= _of(rival, made.hard)
         plots = {"how close failures come": [CLOSE, THEIRS, HARD], "failures that do nothing": [IDLE, FAILURE_IDLE]}
         notes = [f"the failure agent did not learn: {rival.reason}"] if rival.reason else []
-    costs = [EPISODES, TOKENS] if made.evolved else []
+        costs = [EPISODES, TOKENS]
     return StageSummary("pairs", t, figures, ["pairs"], costs, plots, notes, arithmetic)
 
 

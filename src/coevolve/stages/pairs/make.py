@@ -12,22 +12,23 @@ from coevolve.core.params import Pairs, Train
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
 from coevolve.core.records import Trajectory
-from coevolve.core.stage_summary import write_summary
+from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.core.trajectories import write_trajectories
-from coevolve.stages.pairs import agent
+from coevolve.policies import adapted
 from coevolve.stages.pairs.check import Checked, check, report
 from coevolve.stages.pairs.choose import choose
 from coevolve.stages.pairs.closeness import Failure, failures, ranked
 from coevolve.stages.pairs.evolve import Evolved, Ground, Rival, evolve
 from coevolve.stages.pairs.health import summary
 from coevolve.stages.pairs.rehearse import rehearse
+from coevolve.stages.pairs.turns import ByTurn, by_turn
 from coevolve.stages.train.references import replayed
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
     """Pairs as they were ``checked``, and the episodes that they are of. ``failures`` are those of the rehearsals, by id; ``hard``
-    are hard negatives of the failure agent, which has ``evolved``, if there is one.
+    are hard negatives of the failure agent, which has ``evolved``, if there is one; ``turns`` is what pairs of turns were made of.
     """
 
     checked: Checked = field(default_factory=lambda: Checked([], [], []))
@@ -36,6 +37,7 @@ class Made:
     failures: Mapping[str, Failure] = field(default_factory=dict)
     hard: Sequence[Trajectory] = ()
     evolved: Evolved | None = None
+    turns: ByTurn | None = None
 
 
 def make(policy: Path, ground: Ground, config: Train, own: Pairs, rival: Rival | None = None) -> Made:
@@ -62,28 +64,42 @@ def make(policy: Path, ground: Ground, config: Train, own: Pairs, rival: Rival |
         hard = [one for one in evolved.after if ranks.get(one.trajectory_id, -1.0) >= rival.config.closeness]
     pairs = choose(played, references, ranks, own, plan, hard)
     episodes = {one.trajectory_id: one for one in (*played, *references.values(), *hard)}
-    return Made(check(pairs, episodes, own.margin), played, list(references.values()), failed, hard, evolved)
+    turns = None
+    if own.level == "turn":
+        turns = by_turn(pairs, episodes, ground, lambda some: ranked(judge(some), own.rank), own.margin)
+        pairs = list(turns.pairs)
+        episodes |= {one.trajectory_id: one for one in turns.continued}
+    return Made(check(pairs, episodes, own.margin), played, list(references.values()), failed, hard, evolved, turns)
 
 
-def write(t: int, made: Made | None = None, arithmetic: str = "") -> None:
-    """The folder of iteration ``t``, the failure agent after it, and the stage's summary: where the learner needs no pairs, none,
-    as it was, and of nothing.
+def write(t: int, made: Made | None = None, arithmetic: str = "") -> StageSummary:
+    """The folder of iteration ``t``, the failure agent after it, and the stage's summary, which is returned: where the learner
+    needs no pairs, none, as it was, and of nothing.
     """
     found = made or Made()
-    folder = Paths.pairs(t)
+    folder, rival = Paths.pairs(t), found.evolved
     shutil.rmtree(folder, ignore_errors=True)
-    write_jsonl(folder / "pairs.jsonl", found.checked.pairs)
-    write_jsonl(folder / "quarantine.jsonl", found.checked.quarantine)
-    write_text(folder / "report.md", report(found.checked, f"Pairs of iteration {t}"))
-    for name, episodes in (("rehearsals", found.rehearsals), ("references", found.references), ("hard", found.hard)):
-        write_trajectories(folder / f"{name}.parquet", episodes)
-    if rival := found.evolved:
-        own = folder / "failure"
-        write_jsonl(own / "pairs.jsonl", rival.checked.pairs)
-        write_jsonl(own / "quarantine.jsonl", rival.checked.quarantine)
-        write_text(own / "report.md", report(rival.checked, f"Pairs of failures of iteration {t}"))
-        write_jsonl(own / "metrics.jsonl", rival.figures)
-        for name, episodes in (("before", rival.before), ("after", rival.after)):
-            write_trajectories(own / f"{name}.parquet", episodes)
-    agent.write(Paths.failure(t + 1), found.evolved.folder if found.evolved else Paths.failure(t))
-    write_summary(summary(t, made, arithmetic))
+    continued = found.turns.continued if found.turns else ()
+    episodes = {
+        "rehearsals": found.rehearsals,
+        "references": found.references,
+        "hard": found.hard,
+        "continued": continued,
+    }
+    _write(folder, found.checked, f"Pairs of iteration {t}", episodes)
+    if rival:
+        episodes = {"before": rival.before, "after": rival.after}
+        _write(folder / "failure", rival.checked, f"Pairs of failures of iteration {t}", episodes)
+        write_jsonl(folder / "failure/metrics.jsonl", rival.figures)
+    adapted.write(Paths.failure(t + 1), rival.folder if rival else Paths.failure(t))
+    said = summary(t, made, arithmetic)
+    write_summary(said)
+    return said
+
+
+def _write(folder: Path, checked: Checked, title: str, episodes: Mapping[str, Sequence[Trajectory]]) -> None:
+    write_jsonl(folder / "pairs.jsonl", checked.pairs)
+    write_jsonl(folder / "quarantine.jsonl", checked.quarantine)
+    write_text(folder / "report.md", report(checked, title))
+    for name, some in episodes.items():
+        write_trajectories(folder / f"{name}.parquet", some)

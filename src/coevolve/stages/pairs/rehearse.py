@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from coevolve.core.trajectories import read_trajectories, write_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
-from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
 from coevolve.stages.train.curriculum import Step, stream
 from coevolve.stages.train.groups import attempts, requests
 
@@ -47,11 +48,12 @@ def rehearse(
     """
     found: list[Trajectory] = []
     records = recorded({}, plan.before)
+    roll = partial(rollout, policy, environment, limits=limits, progress=progress)
     for step in range(config.steps):
         now = Step(plan.seed, plan.iteration, step, config.tasks_per_step)
         tasks = islice(stream(plan.tasks, records, config, now), config.tasks_per_step)
         wanted = requests(enumerate(tasks), config.group_size, plan.seed, plan.iteration, step)
-        played = _kept(plan.scratch / f"{step}.parquet", policy, environment, wanted, limits, progress)
+        played = _kept(plan.scratch / f"{step}.parquet", wanted, roll, progress)
         records = recorded(records, attempts(played))
         found += played
     return found
@@ -71,6 +73,7 @@ def play(
 
     They are kept in the scratch folder in parts, so that a killed run goes on after its last whole part.
     """
+    roll = partial(rollout, policy, environment, limits=limits, progress=progress)
     wanted = []
     for number in range(count):
         sample, place = divmod(number, len(tasks))
@@ -80,23 +83,21 @@ def play(
     return [
         one
         for part, some in enumerate(parts)
-        for one in _kept(plan.scratch / phase / f"{part}.parquet", policy, environment, some, limits, progress)
+        for one in _kept(plan.scratch / phase / f"{part}.parquet", some, roll, progress)
     ]
 
 
 def _kept(
     file: Path,
-    policy: Policy | Replicas,
-    environment: Environment,
     wanted: Sequence[RolloutRequest],
-    limits: Limits,
+    roll: Callable[[Sequence[RolloutRequest]], list[Episode]],
     progress: Callable[[int], object],
 ) -> list[Trajectory]:
-    """The episodes of ``file``; those that are ``wanted``, if it is not there yet."""
+    """The episodes of ``file``; those that are ``wanted``, by ``roll``, if it is not there yet."""
     if file.exists():
         played = read_trajectories(file)
         progress(len(played))
         return played
-    played = [one.trajectory for one in rollout(policy, environment, wanted, limits, progress=progress)]
+    played = [one.trajectory for one in roll(wanted)]
     write_trajectories(file, played)
     return played

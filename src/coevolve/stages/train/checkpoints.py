@@ -67,7 +67,7 @@ class Steps:
         }
 
     def add(self, step: int, figures: dict[str, float]) -> None:
-        self._figures[step] |= figures
+        self._figures.setdefault(step, {}).update(figures)
 
     def finish(self, step: int, logs: dict[str, Any]) -> dict[str, float]:
         """Join what training says of ``step`` to its figures, and write both."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from datasets import Dataset
 from torch.utils.data import SequentialSampler
@@ -23,7 +23,7 @@ from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.groups import Gathered, teaches
 from coevolve.stages.train.learner import Job, Log, NothingToLearn, Shared, reference
 from coevolve.stages.train.progress_bar import ProgressBar
-from coevolve.stages.train.references import Tokens, offered, tokens
+from coevolve.stages.train.references import Example, Tokens, offered, tokens
 from coevolve.stages.train.saving import finish
 from coevolve.stages.train.setup import ROWS, adapters, alone, common, weights_dtype
 from coevolve.stages.train.spread import Helper, Spread
@@ -31,17 +31,18 @@ from coevolve.stages.train.spread import Helper, Spread
 PASSES = 4  # into which a step is divided by length, so that less of it is padding; train.micro_batch decides where it is set
 
 Row = dict[str, list[int]]
+One = TypeVar("One")
 
 
 @dataclass(frozen=True)
 class Method:
-    """How TRL learns from pairs: ``row`` and ``collate`` make of (chosen, rejected) what ``trainer`` takes, which is told
-    ``arguments``; ``held``: it holds the policy against a reference; ``rate``: its learning rate.
+    """How TRL learns from pairs: ``row`` and ``collate`` make of an example what ``trainer`` takes, which is told ``arguments``;
+    ``held``: it holds the policy against a reference; ``rate``: its learning rate.
     """
 
     trainer: Callable[..., Any]
     arguments: Callable[..., Any]
-    row: Callable[[Tokens, Tokens], Row]
+    row: Callable[[Example], Row]
     collate: Callable[[list[Row]], dict[str, Any]]
     held: bool
     rate: float
@@ -84,7 +85,7 @@ def trained(
     recipe = Recipe(method, config, acting, shared, job.parent, reference(settings, job) if held else None)
     _, tokenizer = model = recipe.load()
     pairs = list(tokenized(job, environment, Renderer(tokenizer, acting.template), acting.episode_tokens))
-    rows = [method.row(*pair) for pair in scheduled(pairs, batch, config, job)]
+    rows = [method.row(pair) for pair in scheduled(pairs, batch, config, job)]
     count = min(available(), shared["gradient_accumulation_steps"]) if alone(settings.launch) else 1
     replicas = Replicas(count, make_helper, recipe, rows[:1]) if count > 1 else None
     trainer = recipe.trainer(*model, rows, [*([ProgressBar(name)] if is_main() else []), keeper])
@@ -142,24 +143,26 @@ def _divided(config: Train, size: int) -> Train:
     return config if config.micro_batch or rest else config.model_copy(update={"micro_batch": share})
 
 
-def tokenized(job: Job, environment: Environment, renderer: Renderer, room: int) -> Iterator[tuple[Tokens, Tokens]]:
-    """(chosen, rejected) of each of the job's pairs; those of which one is longer than ``room`` tokens are left out."""
-    episodes = {one.trajectory_id: one for one in (*job.rehearsals, *job.references, *job.hard)}
+def tokenized(job: Job, environment: Environment, renderer: Renderer, room: int) -> Iterator[Example]:
+    """Each of the job's pairs; those of which an episode is longer than ``room`` tokens are left out."""
+    episodes = {one.trajectory_id: one for one in (*job.rehearsals, *job.references, *job.hard, *job.continued)}
+    references = {one.task_id: one.trajectory_id for one in job.references}
     paired = {pair.task_id for pair in job.pairs}
     tools = offered(environment, [task for task in job.tasks if task.task_id in paired])
     known: dict[str, Tokens] = {}
     for pair in job.pairs:
-        for name in (pair.chosen, pair.rejected):
+        names = pair.chosen, pair.rejected, pair.chosen if pair.turn is None else references[pair.task_id]
+        for name in names:
             if name not in known:
                 known[name] = tokens(renderer, tools[pair.task_id], episodes[name])
-        both = known[pair.chosen], known[pair.rejected]
-        if max(map(len, both)) <= room:
-            yield both
+        chosen, rejected, whole = (known[name] for name in names)
+        if max(map(len, (chosen, rejected, whole))) <= room:
+            if pair.turn is not None:
+                chosen, rejected = chosen.reply(pair.turn), rejected.reply(pair.turn)
+            yield Example(chosen, rejected, whole)
 
 
-def scheduled(
-    pairs: Sequence[tuple[Tokens, Tokens]], batch: Batch, config: Train, job: Job
-) -> list[tuple[Tokens, Tokens]]:
+def scheduled(pairs: Sequence[Example], batch: Batch, config: Train, job: Job) -> list[Example]:
     """The pairs of each step: one random order of all of them after another, and those of a step by length."""
     size = batch.size
     if len(pairs) < size:
@@ -167,13 +170,19 @@ def scheduled(
             f"iteration {job.iteration}: a step takes {size} pairs, {batch.named}, and there "
             f"are {len(job.pairs)}, {len(pairs)} of which fit into policy.episode_tokens; lower the former, or raise pairs.per_task"
         )
-    found: list[tuple[Tokens, Tokens]] = []
-    while len(found) < size * config.steps:
-        order = list(pairs)
-        generator("pairs order", job.seed, job.iteration, len(found)).shuffle(order)
-        found += order
+    found = in_rounds(pairs, size * config.steps, "pairs order", job.seed, job.iteration)
     steps = (found[start : start + size] for start in range(0, size * config.steps, size))
     return [pair for step in steps for pair in sorted(step, key=lambda pair: max(map(len, pair)))]
+
+
+def in_rounds(some: Sequence[One], count: int, *purpose: str | int) -> list[One]:
+    """``count`` of ``some``: one random order of all of them after another, by seeds for this ``purpose``."""
+    found: list[One] = []
+    while len(found) < count:
+        order = list(some)
+        generator(*purpose, len(found)).shuffle(order)
+        found += order
+    return found[:count]
 
 
 def played(job: Job, steps: Steps, config: Train) -> None:

@@ -61,6 +61,14 @@ def save(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
     os.replace(temporary, policy)
 
 
+def save_learned(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
+    """Write ``job.policy`` for who is kept as ``coevolve.policies.adapted`` does: the whole model, or the adapter alone."""
+    if settings.train.lora.enabled:
+        save_adapter(trainer, job.policy)
+    else:
+        save(trainer, tokenizer, settings, job)
+
+
 def save_adapter(trainer: Any, folder: Path) -> None:
     """Write the adapter that ``trainer`` has made to ``folder``, without the place of the weights that it is on."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -6,16 +6,13 @@ arXiv 2308.01825), at the tasks that it solves now and then.
 
 from functools import partial
 
-import torch
-from torch.nn.utils.rnn import pad_sequence
 from trl import SFTConfig, SFTTrainer
 
 from coevolve.environments.environment import Environment
 from coevolve.stages.train.learner import Job, Log, Settings
 from coevolve.stages.train.offline import InOrder, Method, Row, fit
-from coevolve.stages.train.references import Tokens
-
-IGNORED = -100  # a label that is no target
+from coevolve.stages.train.references import Example
+from coevolve.stages.train.supervised import collate, supervised
 
 
 def learn(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
@@ -25,22 +22,10 @@ def learn(settings: Settings, environment: Environment, job: Job, log: Log | Non
     fit(method, settings, environment, job, log)
 
 
-def row(chosen: Tokens, rejected: Tokens) -> Row:
+def row(example: Example) -> Row:
     """The chosen side alone; what the environment wrote is no target."""
-    own = [token if mask else IGNORED for token, mask in zip(chosen.completion, chosen.mask, strict=True)]
-    return {"input_ids": chosen.prompt + chosen.completion, "labels": [IGNORED] * len(chosen.prompt) + own}
+    return supervised(example.chosen)
 
 
 class OrderedSFT(InOrder, SFTTrainer):  # type: ignore[misc]
     """``SFTTrainer`` over rows such as ``row`` makes."""
-
-
-def collate(rows: list[Row]) -> dict[str, torch.Tensor]:
-    """Rows × longest each: ids, which are there, and labels."""
-    ids = [torch.tensor(one["input_ids"]) for one in rows]
-    labels = [torch.tensor(one["labels"]) for one in rows]
-    return {
-        "input_ids": pad_sequence(ids, batch_first=True),
-        "attention_mask": pad_sequence([torch.ones_like(one) for one in ids], batch_first=True),
-        "labels": pad_sequence(labels, batch_first=True, padding_value=IGNORED),
-    }

@@ -39,13 +39,13 @@ class Helper:
 
     def load(self, weights: Arrays) -> None:
         with torch.no_grad():
-            for parameter, values in zip(_trained(self._trainer.model), weights, strict=True):
+            for parameter, values in zip(in_training(self._trainer.model), weights, strict=True):
                 parameter.copy_(torch.from_numpy(values))
 
     def work(self, passes: Sequence[Pass]) -> list[tuple[float, Arrays, Metrics]]:
         """Of each pass: the loss, the gradients of all that is trained, and what the trainer has measured."""
         trainer, found = self._trainer, []
-        parameters = _trained(trainer.model)
+        parameters = in_training(trainer.model)
         for one in passes:
             inputs = {name: torch.from_numpy(values) for name, values in one.inputs.items()}
             items = None if one.items is None else torch.tensor(one.items)
@@ -82,7 +82,7 @@ class Spread:
             return self.alone(model, inputs, num_items_in_batch)
         model.train()  # or what was measured would count as evaluation
         loss, gradients, metrics = self._found[place]
-        for parameter, values in zip(_trained(self.model), gradients, strict=True):
+        for parameter, values in zip(in_training(self.model), gradients, strict=True):
             gradient = torch.from_numpy(values)
             if parameter.grad is None:
                 parameter.grad = gradient.clone()
@@ -103,7 +103,7 @@ class Spread:
     def _worked(self, samples: Sequence[Mapping[str, torch.Tensor]], items: Any) -> list[tuple[float, Arrays, Metrics]]:
         assert self.replicas
         calls: list[Callable[..., Any]] = [one.call for one in self.replicas.members]
-        weights = [one.detach().numpy() for one in _trained(self.model)]
+        weights = [one.detach().numpy() for one in in_training(self.model)]
         count, total = len(samples), None if items is None else int(items)
         passes = [
             Pass({name: one.numpy() for name, one in sample.items()}, self._seed(place), count, total)
@@ -134,5 +134,6 @@ def shared(sizes: Sequence[int], count: int) -> list[list[int]]:
     return shares
 
 
-def _trained(model: Any) -> list[torch.nn.Parameter]:
+def in_training(model: Any) -> list[torch.nn.Parameter]:
+    """The parameters of ``model`` that the optimizer changes."""
     return [one for one in model.parameters() if one.requires_grad]

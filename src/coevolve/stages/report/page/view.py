@@ -230,14 +230,13 @@ def groups(
 def compared(t: int) -> dict[str, list[tuple[str, Trajectory]]]:
     """By task, what pairs of iteration ``t`` put beside the agent's attempts: the reference, and the closest hard negative."""
     found: dict[str, list[tuple[str, Trajectory]]] = {}
-    if not (Paths.pairs(t) / "pairs.jsonl").exists():
+    if not (pairs := _read(Paths.pairs(t) / "pairs.jsonl", Pair)):
         return found
-    pairs = read_jsonl(Paths.pairs(t) / "pairs.jsonl", Pair)
     paired, ranks = {one.task_id for one in pairs}, {one.rejected: one.closeness for one in pairs}
-    for one in read_trajectories(Paths.pairs(t) / "references.parquet") if pairs else ():
+    for one in read_trajectories(Paths.pairs(t) / "references.parquet"):
         if one.task_id in paired:
             found[one.task_id] = [("reference", one)]
-    hard = read_trajectories(Paths.pairs(t) / "hard.parquet") if pairs else []
+    hard = read_trajectories(Paths.pairs(t) / "hard.parquet")
     known = [one for one in hard if one.trajectory_id in ranks and one.task_id in found]
     for one in sorted(known, key=lambda one: (-ranks[one.trajectory_id], one.trajectory_id)):
         if len(found[one.task_id]) < 2:

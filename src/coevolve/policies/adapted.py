@@ -1,4 +1,4 @@
-"""The failure agent as a folder: weights of its own or else those of policies/0, and adapters on them.
+"""A model that learns beside the agent, as a folder: weights of its own or else those of another model, and adapters on them.
 
 ``agent.json`` says how many adapters there are. Whole weights stand in ``model``, adapters in ``adapter-0`` and so on, each learned
 on top of those before. A model of many billions so costs an adapter an iteration.
@@ -13,12 +13,12 @@ MANIFEST, WHOLE, ADAPTER = "agent.json", "model", "adapter_config.json"
 
 
 def start(folder: Path) -> None:
-    """The agent before the first iteration: policies/0 as it is."""
+    """Before it has learned anything: the other model as it is."""
     _renew(folder, 0)
 
 
 def opened(folder: Path, base: Path, place: Path, dtype: str) -> Path:
-    """The model directory of the agent in ``folder``: its own, or ``base``; made in ``place``, if adapters are to be merged."""
+    """The model directory of what is in ``folder``: its own, or ``base``; made in ``place``, if adapters are to be merged."""
     whole = folder / WHOLE if (folder / WHOLE).exists() else base
     adapters = _adapters(folder)
     if not adapters:
@@ -37,7 +37,7 @@ def opened(folder: Path, base: Path, place: Path, dtype: str) -> Path:
 
 
 def write(folder: Path, before: Path, learned: Path | None = None) -> None:
-    """Into ``folder``, the agent in ``before`` as it is after it has ``learned``: a model directory, an adapter, or nothing."""
+    """Into ``folder``, what is in ``before`` as it is after it has ``learned``: a model directory, an adapter, or nothing."""
     adapters = _adapters(before)
     whole: Path | None = before / WHOLE
     if learned and (learned / ADAPTER).exists():

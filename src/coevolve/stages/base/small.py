@@ -1,0 +1,81 @@
+"""A small causal LM from nothing: its shape, examples of conversations, and one supervised pass over them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+CONTEXT = 768  # positions
+IGNORED = -100  # the label of tokens that are not the policy's own
+
+Example = dict[str, list[int]]
+
+
+def small(tokenizer: Any, layers: int, hidden: int, heads: int) -> Any:
+    """A Llama of this many ``layers`` for the vocabulary of ``tokenizer``, with random weights of torch's seed."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    shape = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=hidden,
+        intermediate_size=hidden * 5 // 2,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+        attention_dropout=0.0,
+    )
+    return LlamaForCausalLM(shape)
+
+
+def example(tokenizer: Any, messages: Sequence[dict[str, Any]]) -> Example:
+    """Token ids of a conversation, with the policy's own tokens as labels."""
+    ids = tokenizer.encode(tokenizer.apply_chat_template(list(messages), tokenize=False), add_special_tokens=False)
+    assistant = tokenizer.convert_tokens_to_ids("<|assistant|>")
+    labels, own = [], False
+    for token in ids:
+        labels.append(token if own else IGNORED)
+        own = token == assistant or (own and token != tokenizer.eos_token_id)
+    return {"input_ids": ids, "labels": labels}
+
+
+def supervise(model: Any, tokenizer: Any, examples: list[Example], batch: int, rate: float, name: str) -> None:
+    """One pass over ``examples`` by transformers' ``Trainer``: AdamW, warm-up, cosine decay."""
+    import tempfile
+
+    from transformers import DataCollatorForSeq2Seq, PrinterCallback, Trainer, TrainingArguments
+
+    from coevolve.stages.train.progress_bar import ProgressBar
+
+    if not examples:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            output_dir=folder,
+            per_device_train_batch_size=batch,
+            num_train_epochs=1,
+            learning_rate=rate,
+            lr_scheduler_type="cosine",
+            warmup_steps=min(100, len(examples) // batch // 5),
+            weight_decay=0.01,
+            max_grad_norm=1.0,
+            use_cpu=True,
+            bf16=False,
+            report_to="none",
+            save_strategy="no",
+            logging_strategy="no",
+            disable_tqdm=True,
+            dataloader_pin_memory=False,
+            seed=0,
+        )
+        trainer = Trainer(
+            model=model,
+            args=arguments,
+            train_dataset=examples,
+            data_collator=DataCollatorForSeq2Seq(tokenizer, padding=True, label_pad_token_id=IGNORED),
+            callbacks=[ProgressBar(name)],
+        )
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()

@@ -1,0 +1,135 @@
+"""The generator before it has learned anything about the agent.
+
+``tiny`` is a model of some 0.1 M parameters, trained for a minute or two to repeat names of tools, and then to edit specs at random,
+whatever it is told of the agent: exploring by it is exploring by chance. Any other model is taken as it is.
+"""
+
+import random
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.arithmetic import in_effect, settle
+from coevolve.core.difficulty import Record
+from coevolve.core.hashing import content_hash
+from coevolve.core.imports import digest
+from coevolve.core.io import read_json
+from coevolve.core.scratch import once, scratch
+from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.task import Task
+from coevolve.environments.environment import Environment
+from coevolve.knowledge import learn
+from coevolve.policies import adapted
+from coevolve.policies.pretrained import point, resolve
+from coevolve.stages.base.small import IGNORED
+from coevolve.stages.generate.asks import LISTED, PARTS, Ask
+from coevolve.stages.generate.asks import tools as known
+from coevolve.stages.generate.spec import CLOSE, MOST, OPEN, Spec, Tools
+
+NONE, TINY = "none", "tiny"
+KNOWS = "knows_specs"  # in a model's config, where it stays whatever the model learns
+LAYERS, HIDDEN, HEADS = 2, 64, 2
+COPY_STEPS, COPY_BATCH, COPY_RATE, COPY_LENGTHS = 600, 32, 5e-3, (3, 12)
+STEPS, BATCH, RATE = 1500, 32, 3e-3
+# what one edit of a spec does, and how often; an edit that cannot be made adds a goal
+EDITS = {"drop": 0.25, "add": 0.25, "replace": 0.35, "reorder": 0.15}
+ASKED = 0.25  # share of specs that ask for what a lookup finds
+WORDS = ["vary", "solved", "of", "agent", "seldom", "none", "?", "0.", *map(str, range(PARTS + 1))]
+PIECES = [
+    f'{OPEN}{{"goals": ["',
+    f'{OPEN}{{"goals": [], "ask": "',
+    '", "',
+    '"], "ask": null}',
+    '"], "ask": "',
+    '"}',
+    CLOSE,
+]
+
+
+def start(folder: Path, model: str, revision: str | None, environment: Environment, tasks: Sequence[Task]) -> None:
+    """Write the initial generator to ``folder``: a pointer to a model, or the tiny one, made for the tools of ``environment`` as
+    ``tasks`` show them. It is kept in scratch.
+    """
+    adapted.start(folder)
+    place = folder / adapted.WHOLE
+    if model != TINY:
+        point(model, revision, place, "generate")
+        return
+    tools = known(environment.tools(), learn(environment, tasks))
+    key = content_hash([tools.goals, tools.lookups, in_effect().name, digest(Path(__file__).resolve())])
+    adapted.write(folder, folder, once(scratch() / "generator" / key, partial(make, tools)))
+
+
+def make(tools: Tools, folder: Path) -> None:
+    """Train the tiny generator for an environment's ``tools`` and save it to ``folder`` as a transformers model directory."""
+    import torch
+
+    from coevolve.stages.base.small import example, small, supervise
+    from coevolve.stages.base.tokenizer import build
+
+    settle(threads=1)
+    names = [*tools.goals, *tools.lookups]
+    tokenizer = build([*names, *PIECES], WORDS)
+    torch.manual_seed(derive_seed("generator", content_hash(names)) % 2**31)
+    model = small(tokenizer, LAYERS, HIDDEN, HEADS)
+    rng = generator("random edits", content_hash(names))
+    supervise(model, tokenizer, copies(tokenizer, names, rng), COPY_BATCH, COPY_RATE, "generator: copying")
+    examples = []
+    for _ in range(STEPS * BATCH):
+        ask = drawn(tools, rng)
+        messages = [
+            {"role": "user", "content": str(ask)},
+            {"role": "assistant", "content": str(edited(ask.spec, tools, rng))},
+        ]
+        examples.append(example(tokenizer, messages))
+    supervise(model, tokenizer, examples, BATCH, RATE, "generator: editing")
+    setattr(model.config, KNOWS, True)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def copies(tokenizer: Any, names: Sequence[str], rng: random.Random) -> list[dict[str, list[int]]]:
+    """Names of tools and their repetition: copying comes first, for editing shows it too seldom to be learned from."""
+    ids = [tokenizer.convert_tokens_to_ids(name) for name in names]
+    user, assistant = (tokenizer.convert_tokens_to_ids(f"<|{role}|>") for role in ("user", "assistant"))
+    found = []
+    for _ in range(COPY_STEPS * COPY_BATCH):
+        own = [*rng.choices(ids, k=rng.randint(*COPY_LENGTHS)), tokenizer.eos_token_id]
+        head = [user, *own, assistant]
+        found.append({"input_ids": head + own, "labels": [IGNORED] * len(head) + own})
+    return found
+
+
+def knows_specs(model: Path) -> bool:
+    """Whether the model directory is of a model that was made to write specs, and need not be told what they are."""
+    return bool(read_json(resolve(model) / "config.json").get(KNOWS))
+
+
+def drawn(tools: Tools, rng: random.Random) -> Ask:
+    """What a prompt may say: a random spec, and anything of the agent."""
+    size = rng.randint(1, min(MOST, len(tools.goals)))
+    spec = Spec(tuple(rng.sample(tools.goals, size)), _asked(tools, rng))
+    record = Record(rng.randint(0, PARTS), PARTS) if rng.random() < 0.9 else Record()
+    few = sorted(rng.sample(tools.goals, min(LISTED, len(tools.goals))))
+    return Ask(spec, record, rng.randint(0, 9) / 10 if rng.random() < 0.9 else None, few)
+
+
+def edited(spec: Spec, tools: Tools, rng: random.Random) -> Spec:
+    """``spec`` with a goal less, more, or replaced, or in another order; whether it asks for something is drawn anew."""
+    goals = list(spec.goals)
+    others = [name for name in tools.goals if name not in goals]
+    kind = rng.choices(list(EDITS), list(EDITS.values()))[0]
+    if kind == "drop" and len(goals) > 1:
+        goals.remove(rng.choice(goals))
+    elif kind == "reorder" and len(goals) > 1:
+        rng.shuffle(goals)
+    elif others and goals and (kind == "replace" or len(goals) == MOST):
+        goals[rng.randrange(len(goals))] = rng.choice(others)
+    elif others:
+        goals.insert(rng.randint(0, len(goals)), rng.choice(others))
+    return Spec(tuple(goals), _asked(tools, rng))
+
+
+def _asked(tools: Tools, rng: random.Random) -> str | None:
+    return rng.choice(tools.lookups) if tools.lookups and rng.random() < ASKED else None

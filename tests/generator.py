@@ -1,0 +1,17 @@
+"""A generator that has hardly learned to write specs: what tests of its further life start from."""
+
+from pathlib import Path
+
+import pytest
+
+from coevolve.stages import generator as initial
+from coevolve.stages.generate.spec import Tools
+
+
+def hardly_trained(tools: Tools, folder: Path, steps: int = 60) -> Path:
+    """Its model directory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(initial, "COPY_STEPS", 0)
+        patch.setattr(initial, "STEPS", steps)
+        initial.make(tools, folder / "model")
+    return folder / "model"

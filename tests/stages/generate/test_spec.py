@@ -1,0 +1,123 @@
+"""What is read of a generation, and what is not: hostile text never raises, and reaches nothing but ``json.loads``."""
+
+import json
+import random
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coevolve.stages.generate.spec import (
+    CLOSE,
+    LONGEST,
+    MOST,
+    OPEN,
+    UNKNOWN,
+    UNREADABLE,
+    WITHHELD,
+    Spec,
+    Tools,
+    named,
+    parse,
+)
+
+TOOLS = Tools(("pay", "lock", "archive", "move", "send"), ("find", "list"), frozenset({"lock", "list"}))
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["pay", "find"]),
+    lambda inner: (
+        st.lists(inner, max_size=6) | st.dictionaries(st.sampled_from(["goals", "ask", "x"]), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('<spec>{"goals": ["pay", "move"], "ask": null}</spec>', Spec(("pay", "move"))),
+        ('I think <spec>{"goals": ["pay"], "ask": "find"}</spec> would do', Spec(("pay",), "find")),
+        ('<spec>{"goals": ["pay"]}</spec>', Spec(("pay",))),
+        ('<spec>{"goals": [], "ask": "find"}</spec>', Spec((), "find")),
+        ("", UNREADABLE),
+        ('{"goals": ["pay"], "ask": null}', UNREADABLE),
+        ('<spec>{"goals": ["pay"], "ask": null}', UNREADABLE),
+        ("<spec>[]</spec>", UNREADABLE),
+        ('<spec>{"goals": [], "ask": null}</spec>', UNREADABLE),
+        ('<spec>{"goals": "pay", "ask": null}</spec>', UNREADABLE),
+        ('<spec>{"goals": ["pay", "pay"], "ask": null}</spec>', UNREADABLE),
+        ('<spec>{"goals": ["pay"], "ask": ["find"]}</spec>', UNREADABLE),
+        ('<spec>{"goals": ["pay"], "ask": null, "run": "rm"}</spec>', UNREADABLE),
+        ('<spec>{"goals": ["pay", "move", "send", "archive", "fly"], "ask": null}</spec>', UNREADABLE),
+        ('<spec>{"goals": ["fly"], "ask": null}</spec>', UNKNOWN),
+        ('<spec>{"goals": ["find"], "ask": null}</spec>', UNKNOWN),
+        ('<spec>{"goals": ["pay"], "ask": "move"}</spec>', UNKNOWN),
+        ('<spec>{"goals": ["pay", "lock"], "ask": null}</spec>', WITHHELD),
+        ('<spec>{"goals": ["pay"], "ask": "list"}</spec>', WITHHELD),
+        (f'<spec>{{"goals": ["pay"], "ask": null}}{" " * LONGEST}</spec>', UNREADABLE),
+        (f"<spec>{'[' * 1900}</spec>", UNREADABLE),
+    ],
+)
+def test_what_a_text_holds(text: str, expected: Spec | str) -> None:
+    assert parse(text, TOOLS) == expected
+
+
+specs = st.builds(
+    Spec,
+    st.lists(st.sampled_from(["pay", "archive", "move", "send"]), min_size=1, max_size=MOST, unique=True).map(tuple),
+    st.none() | st.just("find"),
+)
+
+
+@given(specs, st.text(max_size=20), st.text(max_size=20))
+def test_a_spec_is_read_as_it_was_written(spec: Spec, before: str, after: str) -> None:
+    assert parse(str(spec), TOOLS) == spec
+    assert parse(before.replace("<", "") + str(spec) + after, TOOLS) == spec
+
+
+hostile = st.text() | st.builds(lambda value: f"{OPEN}{json.dumps(value)}{CLOSE}", json_values) | st.builds(
+    lambda text: f"{OPEN}{text}{CLOSE}", st.text()
+)  # fmt: skip
+
+
+@settings(max_examples=1000)
+@given(hostile)
+def test_hostile_text_is_refused_in_a_word_and_never_run(text: str) -> None:
+    with patch("builtins.eval", side_effect=AssertionError), patch("builtins.exec", side_effect=AssertionError):
+        found = parse(text, TOOLS)
+    if isinstance(found, Spec):
+        assert set(found.goals) <= set(TOOLS.goals) - TOOLS.withheld and len(found.goals) + bool(found.ask) > 0
+        assert found.ask in (None, "find") and len(found.goals) <= MOST
+    else:
+        assert found in (UNREADABLE, UNKNOWN, WITHHELD)
+
+
+def test_the_spec_of_a_task_is_what_it_changes_or_else_what_it_looks_up() -> None:
+    assert named(["find", "pay", "done", "move"], TOOLS) == Spec(("pay", "move"))
+    assert named(["find", "done"], TOOLS) == Spec((), "find")
+    assert named(["done"], TOOLS) is None
+
+
+def test_ten_thousand_spoilt_specs_never_raise() -> None:
+    rng = random.Random(0)
+    pieces = [
+        *'{}[]",:\\u0000<>/ ',
+        OPEN,
+        CLOSE,
+        "goals",
+        "ask",
+        "pay",
+        "null",
+        "1e999",
+        "\ud800",
+        "é",
+        "[" * 300,
+        "NaN",
+    ]
+    whole = str(Spec(("pay", "move"), "find"))
+    for _ in range(10_000):
+        text = list(whole)
+        for _ in range(rng.randint(1, 8)):
+            text[rng.randrange(len(text))] = rng.choice(pieces)
+        found = parse("".join(text), TOOLS)
+        assert isinstance(found, Spec) or found in (UNREADABLE, UNKNOWN, WITHHELD)
