@@ -22,6 +22,7 @@ from statistics import fmean
 from typing import Any
 
 from coevolve.core.difficulty import variance
+from coevolve.core.estimates import estimate
 from coevolve.core.io import read_tasks
 from coevolve.core.params import Params, Select
 from coevolve.core.paths import Paths
@@ -33,7 +34,6 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.policies.loading import open_policy
-from coevolve.readers.estimates import estimate
 from coevolve.rollout import Limits
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests

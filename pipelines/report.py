@@ -21,7 +21,7 @@ def main(params: Params) -> None:
     last = params.iterations[-1].next
     name = run_hash(last)
     summary = summarize(name, params.environment, params.seed, params.iterations, params.report, params.evaluate)
-    files, weak = write(summary, params.report.traces)
+    files, weak = write(summary, params.report.traces, params.generate.alpha)
     with start(
         params.tracking, "pipeline", {"coevolve.run": summary.run, "coevolve.arithmetic": summary.arithmetic}
     ) as pipeline:

@@ -11,7 +11,7 @@ from coevolve.core.records import Attempt, Gate, StopReason, Verdict
 from coevolve.core.stage_summary import FAILURE_IDLE, FAILURE_SUCCESS
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.yaml_files import load
-from coevolve.stages.watch import drift, indicators, measure, regressions
+from coevolve.stages.watch import drift, indicators, measure, regressions, stagnant
 from tests import ROOT
 
 CONFIG = load(ROOT / "params.yaml").watch
@@ -61,6 +61,32 @@ def test_regressions_are_of_tasks_once_solved_and_visited_now() -> None:
     assert regressions(attempts, 1) == 0.5
     assert regressions(list(reversed(attempts)), 1) == 0.5
     assert regressions([], 1) is None
+
+
+def test_what_is_solved_by_luck_does_not_rise() -> None:
+    def visits(name: str, *solved: int) -> list[Attempt]:
+        return [Attempt(name, n // 2, n, count / 4, 4, count) for n, count in enumerate(solved)]
+
+    rising = [one for n in range(6) for one in visits(f"up{n}", 2, 1, 3)]
+    lucky = [one for n in range(3) for one in visits(f"luck{n}", 2, 4, 2 - n)]
+    others = [
+        *visits("other", 1, 1, 1),  # not made by the loop
+        *visits("once", 1),
+        Attempt("new", 1, 9, 0.5, 4, 2),
+        *visits("twice", 1, 1),
+        *visits("sure", 4, 4, 4),
+        *visits("never", 0, 0, 0),
+        *visits("before", 1, 1, 1, 1),
+        Attempt("before", 0, 9, 1.0, 4, 4),  # last visited in iteration 1 all the same
+    ]
+    made = {one.task_id for one in [*rising, *lucky, *others]} - {"other", "before"}
+    assert stagnant([*rising, *lucky, *others], 1, made) == pytest.approx(3 / 9)
+    assert stagnant([*reversed(rising), *lucky, *others], 1, made) == pytest.approx(3 / 9)
+    assert stagnant([*rising, *lucky, *others], 1, made | {"before"}) == pytest.approx(4 / 10)
+    assert stagnant([*rising, *lucky], 0, made) is None, "none was visited last in iteration 0"
+    assert stagnant(rising, 1, made) is None, "six are too few"
+    more = [Attempt(one.task_id, 1, 9, 1.0, 8, 4) for one in visits("x", 2)]
+    assert stagnant([*rising, *lucky, *visits("x", 2, 0), *more], 1, made | {"x"}) == pytest.approx(4 / 10), "by shares"
 
 
 def test_all_of_an_iteration() -> None:

@@ -36,14 +36,21 @@ def data(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def curves(
-    rows: Sequence[Mapping[str, Any]], title: str, series: str, domain: tuple[float, float] | None = None
+    rows: Sequence[Mapping[str, Any]],
+    title: str,
+    series: str,
+    domain: tuple[float, float] | None = None,
+    place: str = "policy, after that many iterations",
 ) -> Any:
-    """``success`` with the band ``low`` to ``high`` over ``policy``, a line for each value of ``series``, in their order."""
+    """``success`` with the band ``low`` to ``high`` over ``policy``, a line for each value of ``series``, in their order.
+
+    ``title`` says what the one is, ``place`` what the other.
+    """
     import altair as alt
 
     names = list(dict.fromkeys(row[series] for row in rows))
     base = alt.Chart(data(rows)).encode(
-        x=alt.X("policy:O", title="policy, after that many iterations", axis=alt.Axis(labelAngle=0)),
+        x=alt.X("policy:O", title=place, axis=alt.Axis(labelAngle=0)),
         color=alt.Color(
             f"{series}:N",
             sort=names,

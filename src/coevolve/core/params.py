@@ -328,6 +328,7 @@ class Watch(Section):
     drift: Limit
     zero_variance: Limit
     regressions: Limit
+    stagnant: Limit
     environment_failed: Limit
     margin: Limit
     chosen: Limit

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from coevolve.core.estimates import ERROR, Estimate, estimate
 from coevolve.core.params import Section
-from coevolve.readers.estimates import ERROR, Estimate, estimate
 
 Share = Annotated[float, Field(ge=-1.0, le=1.0)]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coevolve.readers.estimates import ERROR, Estimate
+from coevolve.core.estimates import ERROR, Estimate
 
 
 @dataclass(frozen=True, slots=True)

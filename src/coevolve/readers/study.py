@@ -15,6 +15,7 @@ from pydantic import Field
 
 from coevolve.core.charts import highlighted, intervals, svg
 from coevolve.core.errors import CoevolveError
+from coevolve.core.estimates import Estimate, estimate
 from coevolve.core.params import Section, Whole
 from coevolve.core.stage_summary import TASKS, TOKENS
 from coevolve.core.task import Task
@@ -23,7 +24,6 @@ from coevolve.readers.claims import Claim, flaw, judge
 from coevolve.readers.claims import table as claim_table
 from coevolve.readers.effects import Run, crossed, effects
 from coevolve.readers.effects import table as effect_table
-from coevolve.readers.estimates import Estimate, estimate
 from coevolve.stages.report.summary import Number, Summary
 
 ADDED = "tasks added"  # to the first dataset, until the last

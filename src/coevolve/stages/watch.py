@@ -1,16 +1,17 @@
 """Watchdogs: numbers of an iteration that say when co-evolution goes wrong, before the next iteration trains on it.
 
 Diversity collapse shows in ``action_entropy`` and the two shares of duplicates, a runaway curriculum in ``drift``,
-wasted rollouts in ``zero_variance``, what training took away in ``regressions``, and episodes that no statistics count in
-``environment_failed``. Of learning by preference: ``margin`` and ``chosen`` say when it goes too far, and three of the failure
-agent whether its failures still teach. A generator that collapses shows in ``generator_valid`` and ``generator_entropy``. Limits are the section ``watch`` of params.yaml: past the first the report says so, past the
-critical one the pipeline stops.
+wasted rollouts in ``zero_variance``, what training took away in ``regressions``, tasks that are solved by luck in ``stagnant``, and
+episodes that no statistics count in ``environment_failed``. Of learning by preference: ``margin`` and ``chosen`` say when it goes too
+far, and three of the failure agent whether its failures still teach. A generator that collapses shows in ``generator_valid`` and
+``generator_entropy``. Limits are the section ``watch`` of params.yaml: past the first the report says so, past the critical one the
+pipeline stops.
 """
 
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -30,6 +31,7 @@ from coevolve.core.stage_summary import (
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task
 
+FEW = 8  # tasks of which a share says something
 REPEATS = ("duplicate", "near_duplicate")  # the gates that find a candidate is known already
 
 MEANING = {
@@ -39,6 +41,8 @@ MEANING = {
     "drift": "Jensen-Shannon divergence, in bits, of the tools that references use, from this dataset to the next",
     "zero_variance": "share of groups whose attempts all had one reward, from which nothing is learned",
     "regressions": "of the tasks visited that were once solved, the share that failed on their last visit",
+    "stagnant": "of tasks that the loop made, solved sometimes when first visited and visited twice since, the share that is solved "
+    "no more often now: its words may leave open what is asked, and success be luck",
     "environment_failed": "share of attempts that ended without the agent's doing, which no statistics count",
     "margin": "by how much the last step's pairs are told apart: beta times the log-ratio to the reference policy",
     "chosen": "beta times the log-ratio of what was preferred in the last step: below 0, it has become less likely",
@@ -141,6 +145,7 @@ def measure(
             sum(step["groups_without_variance"] for step in steps), sum(step["groups"] for step in steps)
         ),
         "regressions": regressions(attempts, t),
+        "stagnant": stagnant(attempts, t, {task.task_id for task in tasks if task.provenance is not None}),
         "environment_failed": _share(sum(one is StopReason.ENVIRONMENT_FAILED for one in ends), len(ends)),
         "margin": last.get("margin"),
         "chosen": last.get("chosen"),
@@ -168,14 +173,34 @@ def drift(before: Mapping[str, int], after: Mapping[str, int]) -> float | None:
 
 def regressions(attempts: Sequence[Attempt], t: int) -> float | None:
     """Of the tasks visited in iteration ``t`` and solved before their last visit, the share that failed on it."""
-    ordered = sorted(attempts, key=lambda one: (one.task_id, one.iteration, one.step))
     solved = failed = 0
-    for _, one in groupby(ordered, key=lambda attempt: attempt.task_id):
-        *earlier, last = one
-        if last.iteration == t and any(is_success(attempt.score) for attempt in earlier):
+    for *earlier, last in _visits(attempts, t):
+        if any(is_success(attempt.score) for attempt in earlier):
             solved += 1
             failed += not is_success(last.score)
     return _share(failed, solved)
+
+
+def stagnant(attempts: Sequence[Attempt], t: int, made: Collection[str]) -> float | None:
+    """Of the tasks in ``made`` visited in iteration ``t`` and at least twice before, and solved by some episodes of the first visit but
+    not by all, the share that is solved no more often on the last. None of fewer than ``FEW``, where chance decides.
+    """
+    begun = risen = 0
+    for visits in _visits([one for one in attempts if one.task_id in made], t):
+        first, last = visits[0], visits[-1]
+        if len(visits) > 2 and 0 < first.successes < first.size:
+            begun += 1
+            risen += last.successes * first.size > first.successes * last.size
+    return 1.0 - risen / begun if begun >= FEW else None
+
+
+def _visits(attempts: Sequence[Attempt], t: int) -> Iterator[list[Attempt]]:
+    """Of each task visited in iteration ``t``: its visits until now, in order."""
+    ordered = sorted(attempts, key=lambda one: (one.task_id, one.iteration, one.step))
+    for _, one in groupby(ordered, key=lambda attempt: attempt.task_id):
+        visits = list(one)
+        if visits[-1].iteration == t:
+            yield visits
 
 
 def _tools(tasks: Sequence[Task]) -> Counter[str]:

@@ -79,6 +79,16 @@ BESIDE = {
         ("hard negative", replace(attempt(SEEDS[0], 0, 0, 9, 0.25), trajectory_id="h", calls=OTHER)),
     ]
 }
+ONE = {"policy": 0, "generator": "trained", "success": 0.2, "low": 0.1, "high": 0.3}
+GENERATOR = {
+    "alpha": 0.5,
+    "distances": [ONE, {**ONE, "generator": "not"}],
+    "outcomes": [{"t": 0, "outcome": "accepted", "count": 3}, {"t": 0, "outcome": "unreadable", "count": 1}],
+    "goals": [{"dataset": 0, "tool": "pay", "tasks": 2, "share": 0.5}],
+    "lengths": [{"iteration": 0, "figure": "calls of the reference", "value": 2.0}],
+    "realized": [{"probe": 0.5, "training": 0.75, "tasks": 3}],
+    "examples": [{"t": 0, "spec": "<spec>{}</spec>", "instruction": "pay <b>", "task_id": "x", "solved": "4 of 8"}],
+}
 SUMMARY = Summary(
     run="abc",
     environment="e",
@@ -115,6 +125,7 @@ def view() -> dict[str, Any]:
         "journey": [{"t": 0, "rows": [{"kind": "boundary", "signals": 1, "explorations": 2, "candidates": 2, "accepted": 1}]}],
         "outcomes": [{"t": 0, "gate": None, "candidates": 1, "reasons": []},
                      {"t": 0, "gate": "needed", "candidates": 1, "reasons": ["passes without call 0 (pay)"]}],
+        "generator": GENERATOR,
         "quarantine": [],
         "watch": watch,
         "stages": figures(SUMMARY),
@@ -153,19 +164,19 @@ def test_it_is_whole_without_javascript_and_asks_for_nothing(page: Path) -> None
     found.feed(page.read_text(encoding="utf-8"))
     for said in ("do <b>0</b> & more", "<script>alert(1)</script>", "why <i>not</i>", "passes without call 0 (pay)", "a note",
                  "pay({\"x\": 1})", "boundary", "0.700", "find+end (1)", "critical", "1,000 gradient steps",
-                 "success <&> first", "0.25"):  # fmt: skip
+                 "success <&> first", "0.25", "<spec>{}</spec>", "pay <b>"):  # fmt: skip
         assert said in found.text, said
     assert found.tags.count("script") == 1
-    assert found.tags.count("svg") >= 6
+    assert found.tags.count("svg") >= 11
     assert all(one.startswith(("#", "data:")) for one in found.addresses)
     assert "characters more" in found.text  # long observations are cut
 
 
 def test_parts_that_a_run_has_nothing_for_are_left_out(view: dict[str, Any]) -> None:
-    bare = {**view, "journey": [], "outcomes": [], "watch": [], "groups": []}
+    bare = {**view, "journey": [], "outcomes": [], "watch": [], "groups": [], "generator": None}
     found = Text()
     found.feed(render(bare, draw(bare)))
-    assert set(found.addresses) & {"#signals", "#verification", "#watchdogs"} == set()
+    assert set(found.addresses) & {"#signals", "#verification", "#watchdogs", "#generator"} == set()
     assert "#stages" in found.addresses and "Signals, and where they went" not in found.text
 
 

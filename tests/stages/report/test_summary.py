@@ -177,7 +177,7 @@ def test_a_stage_that_the_report_has_never_heard_of_is_shown_everywhere(params: 
     assert [row[1] for row in lines_of(text)] == ["11", "11", "11", "-"]
     assert "Budget: 303 rehearsals, 60 gradient steps" in text
     assert "Iteration 2: odd." in text
-    view = {**gather(made), "groups": []}
+    view = {**gather(made, params.generate.alpha), "groups": []}
     charts = draw(view)
     page = render(view, charts)
     assert "partners-how-close-pairs-are" in charts and charts["partners-how-close-pairs-are"] in page
@@ -195,7 +195,7 @@ def test_a_stage_that_the_report_has_never_heard_of_is_shown_everywhere(params: 
 def test_a_stage_that_had_nothing_to_do_is_not_on_the_page(params: Params, run: Path) -> None:
     for t in range(3):
         write_summary(StageSummary("pairs", t, {}))
-    view = {**gather(summed(params)), "groups": []}
+    view = {**gather(summed(params), params.generate.alpha), "groups": []}
     assert "pairs" not in [stage["stage"] for stage in view["stages"]]
     assert "<h3>pairs</h3>" not in render(view, draw(view))
 

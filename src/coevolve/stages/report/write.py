@@ -17,8 +17,11 @@ from coevolve.stages.report.summary import SUMMARY, Summary
 from coevolve.stages.report.tables import curve, table
 
 
-def write(summary: Summary, count: int) -> tuple[list[Path], list[Trajectory]]:
-    """Write them. Their paths, and of each iteration the ``count`` weakest trajectories; the page has as many groups."""
+def write(summary: Summary, count: int, alpha: float) -> tuple[list[Path], list[Trajectory]]:
+    """Write them. Their paths, and of each iteration the ``count`` weakest trajectories; the page has as many groups.
+
+    ``alpha`` is the success that a generator of tasks aims at.
+    """
     reader: list[dict[str, Any]] = []
     weak: list[Trajectory] = []
     for t in range(summary.last):
@@ -27,7 +30,7 @@ def write(summary: Summary, count: int) -> tuple[list[Path], list[Trajectory]]:
         tasks, order = read_tasks(Paths.tasks(t)), strength(summary)
         reader += groups(trajectories, tasks, signals, order, count, compared(t))
         weak += weakest(trajectories, count)
-    view = {**gather(summary), "groups": reader}
+    view = {**gather(summary, alpha), "groups": reader}
     charts = draw(view)
     write_json(SUMMARY, asdict(summary))
     files = {

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coevolve.core.charts import COLORS, WIDTH, curves, data, svg
+from coevolve.core.charts import BOLD, COLORS, GREY, WIDTH, curves, data, svg
 from coevolve.stages.report.summary import Summary
 
 
@@ -14,11 +14,13 @@ def draw(view: Mapping[str, Any]) -> dict[str, str]:
     charts = {
         "curve": _curve(summary),
         "origins": _origins(view["origins"]),
-        "tools": _tools(view["tools"]),
+        "tools": _tools(view["tools"], "dataset", "tasks"),
         "signals": _signals(view["journey"]),
         "funnel": _funnel(view["outcomes"]),
         "watch": _watch(view["watch"]),
     }
+    if view["generator"]:
+        charts |= _generator(view["generator"])
     for stage in view["stages"]:
         for title, rows in stage["plots"].items():
             charts[chart_name(stage["stage"], title)] = _plot(rows)
@@ -58,16 +60,70 @@ def _origins(rows: Sequence[Mapping[str, Any]]) -> Any:
     )
 
 
-def _tools(rows: Sequence[Mapping[str, Any]]) -> Any:
+def _generator(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """What a generator of tasks does, by the name of the chart."""
+    far = "distance of the pass rate to alpha"
+    return {
+        "distances": curves(shown["distances"], far, "generator", place="iteration") if shown["distances"] else None,
+        "specs": _outcomes(shown["outcomes"], "specs"),
+        "goals": _tools(shown["goals"], "iteration", "specs") if shown["goals"] else None,
+        "lengths": _lengths(shown["lengths"]),
+        "realized": _realized(shown["realized"]),
+    }
+
+
+def _lengths(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Small multiples: their units differ."""
+    import altair as alt
+
+    if not rows:
+        return None
+    names = list(dict.fromkeys(row["figure"] for row in rows))
+    line = (
+        alt.Chart(data(rows))
+        .mark_line(point=alt.OverlayMarkDef(size=50, color=COLORS[0]), color=COLORS[0])
+        .encode(x=alt.X("iteration:O", axis=alt.Axis(labelAngle=0)), y=alt.Y("value:Q", title=None))
+        .properties(width=160, height=110)
+    )
+    return line.facet(facet=alt.Facet("figure:N", sort=names, header=alt.Header(**BOLD)), columns=3).resolve_scale(
+        y="independent"
+    )
+
+
+def _realized(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """A circle for each pair of shares, as large as there are tasks; the line is where both are equal."""
+    import altair as alt
+
+    if not rows:
+        return None
+    scale = alt.Scale(domain=[0, 1])
+    sizes = sorted({1, max(row["tasks"] for row in rows)})
+    equal = alt.Chart(data([{"x": 0, "y": 0}, {"x": 1, "y": 1}])).mark_line(color=GREY, strokeDash=[4, 3])
+    dots = (
+        alt.Chart(data(rows))
+        .mark_circle(color=COLORS[0], opacity=0.6)
+        .encode(
+            x=alt.X("probe:Q", title="solved in the probe", scale=scale),
+            y=alt.Y("training:Q", title="solved on the first visit in training", scale=scale),
+            size=alt.Size("tasks:Q", scale=alt.Scale(range=[20, 400]), legend=alt.Legend(values=sizes)),
+        )
+    )
+    return alt.layer(equal.encode(x="x:Q", y="y:Q"), dots).properties(width=260, height=260)
+
+
+def _tools(rows: Sequence[Mapping[str, Any]], place: str, of: str) -> Any:
+    """Tools by ``place``, which is what the rows' ``dataset`` counts: the share and the number of what is named by ``of``."""
     import altair as alt
 
     names = list(dict.fromkeys(row["tool"] for row in rows))
+    dark = max((row["share"] for row in rows), default=0.0) / 2
     base = alt.Chart(data(rows)).encode(
-        x=alt.X("dataset:O", axis=alt.Axis(labelAngle=0, orient="top")), y=alt.Y("tool:N", sort=names, title=None)
+        x=alt.X("dataset:O", title=place, axis=alt.Axis(labelAngle=0, orient="top")),
+        y=alt.Y("tool:N", sort=names, title=None),
     )
-    boxes = base.mark_rect().encode(color=alt.Color("share:Q", title="share of tasks", scale=alt.Scale(scheme="blues")))
+    boxes = base.mark_rect().encode(color=alt.Color("share:Q", title=f"share of {of}", scale=alt.Scale(scheme="blues")))
     text = base.mark_text(fontSize=11).encode(
-        text="tasks:Q", color=alt.condition("datum.share > 0.25", alt.value("white"), alt.value("#333"))
+        text="tasks:Q", color=alt.condition(f"datum.share > {dark}", alt.value("white"), alt.value("#333"))
     )
     return alt.layer(boxes, text).properties(width=alt.Step(70), height=alt.Step(20))
 
@@ -99,25 +155,30 @@ def _signals(journeys: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _funnel(outcomes: Sequence[Mapping[str, Any]]) -> Any:
-    import altair as alt
-
     rows = [
         {
-            "iteration": one["t"],
+            "t": one["t"],
             "outcome": f"rejected: {one['gate']}" if one["gate"] else "accepted",
-            "candidates": one["candidates"],
+            "count": one["candidates"],
         }
         for one in outcomes
     ]
-    names = ["accepted", *dict.fromkeys(row["outcome"] for row in rows if row["outcome"] != "accepted")]
-    if not any(row["candidates"] for row in rows):
+    return _outcomes(rows, "candidates")
+
+
+def _outcomes(rows: Sequence[Mapping[str, Any]], of: str) -> Any:
+    """How many became what, by iteration: what was accepted in green, and first."""
+    import altair as alt
+
+    if not any(row["count"] for row in rows):
         return None
+    names = ["accepted", *dict.fromkeys(row["outcome"] for row in rows if row["outcome"] != "accepted")]
     return (
         alt.Chart(data(rows))
         .mark_bar()
         .encode(
-            x=alt.X("candidates:Q"),
-            y=alt.Y("iteration:O", title="iteration"),
+            x=alt.X("count:Q", title=of),
+            y=alt.Y("t:O", title="iteration"),
             color=alt.Color("outcome:N", sort=names, scale=alt.Scale(domain=names, range=["#009E73", *COLORS[::-1]])),
         )
         .properties(width=WIDTH, height=alt.Step(34))

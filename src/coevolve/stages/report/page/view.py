@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,9 +14,10 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
 from coevolve.stages.pairs.closeness import parting
+from coevolve.stages.report.page.generated import explored, written
 from coevolve.stages.report.summary import Summary
 
-SEED, UNGUIDED = "seed tasks", "no signal"
+SEED, GENERATOR, UNGUIDED = "seed tasks", "the generator", "no signal"
 TOOLS = 24  # tools that the composition lists, at most
 REASONS = 3  # examples of a gate's reasons
 SHOWN = 1500  # characters of a message
@@ -25,11 +26,12 @@ TURNS = 40  # messages of an attempt
 Record = TypeVar("Record")
 
 
-def gather(summary: Summary) -> dict[str, Any]:
-    """All that the page needs but its ``groups``."""
+def gather(summary: Summary, alpha: float) -> dict[str, Any]:
+    """All that the page needs but its ``groups``; ``alpha`` is what a generator aims at."""
     ts = range(summary.last)
     signals = {t: _read(Paths.signals(t), Signal) for t in ts}
     kinds = {one.signal_id: one.kind for found in signals.values() for one in found}
+    kinds |= dict.fromkeys(explored(summary.last), GENERATOR)
     order = strength(summary)
     datasets = [read_tasks(Paths.tasks(t)) for t in range(summary.last + 1)]
     return {
@@ -40,6 +42,7 @@ def gather(summary: Summary) -> dict[str, Any]:
         "added": [added(datasets, t) for t in ts],
         "journey": [journey(t, signals[t], kinds, order) for t in ts],
         "outcomes": [one for t in ts for one in outcomes(t)],
+        "generator": written(summary.last, alpha),
         "quarantine": [one for t in ts for one in quarantine(t + 1)],
         "watch": [
             {"t": t, "name": name, **found}
@@ -61,19 +64,20 @@ def strength(summary: Summary) -> list[str]:
     return list(dict.fromkeys(kind for one in summary.stages if one.stage == "signals" for kind in one.columns))
 
 
-def _kind(signal_ids: Sequence[str], kinds: Mapping[str, str]) -> str:
-    """Of the signal that something came of."""
-    return kinds.get(signal_ids[0], UNGUIDED) if signal_ids else UNGUIDED
+def _kind(signal_ids: Sequence[str], exploration_id: str, kinds: Mapping[str, str]) -> str:
+    """Of what led there: ``kinds`` are those of signals, and of explorations that no signal led to, by id."""
+    return kinds.get(signal_ids[0] if signal_ids else exploration_id, UNGUIDED)
 
 
 def _origin(task: Task, kinds: Mapping[str, str]) -> str:
-    return SEED if task.provenance is None else _kind(task.provenance.signal_ids, kinds)
+    made = task.provenance
+    return SEED if made is None else _kind(made.signal_ids, made.exploration_id, kinds)
 
 
 def origins(datasets: Sequence[Sequence[Task]], kinds: Mapping[str, str], order: Sequence[str]) -> list[dict[str, Any]]:
     """Of each dataset, how many tasks there are for each reason to be there; ``order`` is that of the kinds."""
     counts = [Counter(_origin(task, kinds) for task in tasks) for tasks in datasets]
-    reasons = (SEED, *order, UNGUIDED)
+    reasons = (SEED, *order, GENERATOR, UNGUIDED)
     used = [name for name in reasons if any(count[name] for count in counts)]
     return [
         {"dataset": t, "origin": name, "tasks": count[name], "order": reasons.index(name)}
@@ -114,19 +118,20 @@ def added(datasets: Sequence[Sequence[Task]], t: int) -> dict[str, Any]:
 def journey(t: int, signals: Sequence[Signal], kinds: Mapping[str, str], order: Sequence[str]) -> dict[str, Any]:
     """Where the signals of iteration ``t`` went, by kind: explorations, candidates, accepted tasks."""
 
-    def count(found: Iterable[Sequence[str]]) -> Counter[str]:
-        return Counter(_kind(one, kinds) for one in found)
-
-    explorations = [one.signal_ids for one in _read(Paths.explorations(t), Exploration)]
-    candidates = [one.task.provenance for one in _read(Paths.candidates(t), Candidate)]
+    made = [one.task.provenance for one in _read(Paths.candidates(t), Candidate)]
     accepted = [one.provenance for one in _read(Paths.verified(t) / "accepted.jsonl", Task)]
     columns = {
         "signals": Counter(one.kind for one in signals),
-        "explorations": count(explorations),
-        "candidates": count(one.signal_ids for one in candidates if one),
-        "accepted": count(one.signal_ids for one in accepted if one),
+        **{
+            name: Counter(_kind(one.signal_ids, one.exploration_id, kinds) for one in found if one)
+            for name, found in (
+                ("explorations", _read(Paths.explorations(t), Exploration)),
+                ("candidates", made),
+                ("accepted", accepted),
+            )
+        },
     }
-    rows = [name for name in (*order, UNGUIDED) if any(column[name] for column in columns.values())]
+    rows = [name for name in (*order, GENERATOR, UNGUIDED) if any(column[name] for column in columns.values())]
     return {"t": t, "rows": [{"kind": name, **{key: column[name] for key, column in columns.items()}} for name in rows]}
 
 

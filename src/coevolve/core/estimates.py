@@ -1,4 +1,4 @@
-"""Means over seeds with their intervals, and how they are written."""
+"""Means with their intervals, over seeds say, and how they are written."""
 
 import math
 from collections.abc import Sequence
