@@ -33,7 +33,7 @@ TORCH_INDEX ?=
 JOBS ?= 2
 
 # `kitchens` compiles its planner
-HOSTED := appworld openenv textworld $(if $(shell sh -c 'command -v g++'),kitchens)
+HOSTED := appworld openenv reasoning_gym textworld $(if $(shell sh -c 'command -v g++'),kitchens)
 BFCL := src/coevolve/environments/requirements/bfcl.txt
 
 .PHONY: environments repro test ui bench docs study lint lock install develop

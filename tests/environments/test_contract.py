@@ -1,18 +1,20 @@
 """Every installed environment keeps the contract, and the contract can be broken."""
 
+import random
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.task import Observation, Score, ToolCall
+from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.contract import CHECKS
 from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import HOSTED
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make, names
+from tests.environments.quiz import Quiz
 
 
 def installed() -> list[str]:
@@ -35,6 +37,40 @@ def environment(request: pytest.FixtureRequest) -> Environment:
 @pytest.mark.parametrize("check", CHECKS)
 def test_it_keeps_the_contract(environment: Environment, check: str) -> None:
     CHECKS[check](environment, 25)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_one_that_constructs_its_tasks_keeps_the_contract(check: str) -> None:
+    CHECKS[check](Quiz(), 3)
+
+
+def another(goal: str, seed: int) -> Task:
+    """A task of this goal, whose seed is forgotten."""
+    return Quiz().construct(goal, random.randrange(10**9))
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ({"construct": another}, "construct\\(\\) of one seed differs"),
+        ({"goals": ("sum_2", "sum_3")}, "sum_3"),
+        ({"construct": lambda goal, seed: replace(Quiz().construct(goal, seed), tags=[])}, "without this tag"),
+        ({"construct": lambda goal, seed: replace(Quiz().construct(goal, seed), turns=["add"])}, "its world says"),
+        ({"construct": lambda goal, seed: replace(Quiz().construct(goal, seed), reference=[[]])}, "reference"),
+        ({"goals": ["sum_2"]}, "goals is not a tuple of names"),
+    ],
+)
+def test_what_is_constructed_wrongly_is_found(broken: dict[str, Any], said: str) -> None:
+    quiz = Quiz()
+    vars(quiz).update(broken)
+    with pytest.raises((AssertionError, KeyError), match=said):
+        for check in ("is_an_environment", "what_is_constructed_is_a_task"):
+            CHECKS[check](quiz, 2)
+
+
+def test_one_that_constructs_nothing_says_so() -> None:
+    with pytest.raises(CoevolveError, match="miniworld constructs no tasks"):
+        Miniworld().construct("pay", 0)
 
 
 class Generous(MiniworldSession):

@@ -175,6 +175,54 @@ class TestTextWorld:
             assert is_success(episode.trajectory.score) == success
 
 
+@pytest.fixture(scope="module")
+def gym() -> Iterator[WorkerEnvironment]:
+    made = hosted("reasoning_gym")
+    yield made
+    made.close()
+
+
+@needs("reasoning_gym")
+class TestReasoningGym:
+    @pytest.mark.parametrize("check", CHECKS)
+    def test_it_keeps_the_contract(self, gym: WorkerEnvironment, check: str) -> None:
+        CHECKS[check](gym, 4)
+
+    def test_every_goal_constructs_problems_that_its_checker_tells_apart(self, gym: WorkerEnvironment) -> None:
+        session = gym.open()
+        for goal in gym.goals:
+            task = gym.construct(goal, 7)
+            (call,) = task.reference[0]
+            scores = []
+            for value in (call.arguments["value"], f"{call.arguments['value']}x", "", "no idea", "9" * 9000):
+                session.reset(task)
+                assert session.step(ToolCall("answer", {"value": value})).done
+                scores.append(session.score().reward)
+            assert scores[0] == 1.0 and all(score < 0.5 for score in scores[1:]), f"{goal}: {scores}"
+            assert scores[2] == 0.0, goal
+        session.close()
+
+    def test_levels_are_of_their_own_and_no_problem_is_in_two_splits(self, gym: WorkerEnvironment) -> None:
+        words = [task.turns[0] for split in ("seed", *gym.panels) for task in gym.tasks(split)]
+        assert len(set(words)) == len(words) > 300
+        longer = 0
+        for goal in {one.rpartition("_")[0] for one in gym.goals}:
+            lengths = [
+                sum(len(gym.construct(f"{goal}_{level}", seed).turns[0]) for seed in range(10)) for level in range(4)
+            ]
+            longer += lengths == sorted(lengths)
+        assert longer >= 12, "of 14 kinds most are the longer, the higher the level"
+
+    def test_another_process_makes_the_same(self, gym: WorkerEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PYTHONHASHSEED", "3")
+        other = hosted("reasoning_gym")
+        assert [one.turns for one in other.tasks("test")] == [one.turns for one in gym.tasks("test")]
+        assert [other.construct(goal, 5) for goal in gym.goals] == [gym.construct(goal, 5) for goal in gym.goals]
+        with pytest.raises(CoevolveError, match="constructs no 'gcd_9'"):
+            gym.construct("gcd_9", 0)
+        other.close()
+
+
 def as_json(text: str) -> list[str]:
 
     found: list[str] = json.loads(text)

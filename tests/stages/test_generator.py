@@ -30,6 +30,15 @@ def test_an_edit_changes_a_goal_or_the_order_and_is_a_spec(seed: int, count: int
     assert str(ask).endswith(str(ask.spec)), "the spec comes last"
 
 
+def test_where_a_spec_has_one_goal_an_edit_takes_another() -> None:
+    tools = Tools(("sum_2", "sum_4", "sum_8"), (), constructed=True)
+    rng = random.Random(0)
+    for _ in range(100):
+        ask = drawn(tools, rng)
+        assert len(ask.spec.goals) == 1 and parse(str(edited(ask.spec, tools, rng)), tools) != ask.spec
+    assert edited(Spec(("sum_2",)), Tools(("sum_2",), (), constructed=True), rng) == Spec(("sum_2",))
+
+
 def test_edits_of_all_kinds_are_made() -> None:
     rng = random.Random(0)
     sizes = {len(edited(Spec(TOOLS.goals[:2]), TOOLS, rng).goals) for _ in range(100)}

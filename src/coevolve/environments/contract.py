@@ -51,8 +51,12 @@ def _attributes(environment: Environment) -> Iterator[tuple[str, bool, str]]:
     """Each attribute, whether it fits, and what it has to be."""
     for key, text in (("name", environment.name), ("fingerprint", environment.fingerprint)):
         yield key, isinstance(text, str) and bool(text), "a text"
-    for key, splits in (("panels", environment.panels), ("more_splits", environment.more_splits)):
-        yield key, isinstance(splits, tuple) and all(isinstance(one, str) for one in splits), "a tuple of names"
+    for key, names in (
+        ("panels", environment.panels),
+        ("more_splits", environment.more_splits),
+        ("goals", environment.goals),
+    ):
+        yield key, isinstance(names, tuple) and all(isinstance(one, str) for one in names), "a tuple of names"
     capacity, known = environment.capacity, environment.quarantine
     yield "capacity", capacity is None or (isinstance(capacity, int) and capacity > 0), "a positive number or None"
     yield "quarantine", isinstance(known, Mapping) and all(map(isinstance, known.values(), repeat(str))), "id → reason"
@@ -148,6 +152,20 @@ def bad_argument_is_an_error_turn(environment: Environment, count: int) -> None:
         session.close()
 
 
+def what_is_constructed_is_a_task(environment: Environment, count: int) -> None:
+    session = environment.open()
+    for goal in environment.goals[:count] + environment.goals[-count:]:
+        task = environment.construct(goal, count)
+        assert task == environment.construct(goal, count), f"{goal}: construct() of one seed differs"
+        assert goal in task.tags, f"{goal}: construct() gives a task without this tag"
+        said = session.reset(replace(task, turns=[""])).content
+        assert said == task.turns[0], f"{goal}: its world says {said[:80]!r}, its instruction is {task.turns[0][:80]!r}"
+        solved, _ = _perform(environment, task, task.reference)
+        assert is_success(solved.score().reward), f"{goal}: the reference of a constructed task fails"
+        solved.close()
+    session.close()
+
+
 def nothing_leaks(environment: Environment, count: int) -> None:
     task = environment.tasks("seed")[0]
 
@@ -178,6 +196,7 @@ CHECKS: dict[str, Check] = {
         sessions_are_apart,
         unknown_tool_is_an_error_turn,
         bad_argument_is_an_error_turn,
+        what_is_constructed_is_a_task,
         nothing_leaks,
     )
 }

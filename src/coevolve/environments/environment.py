@@ -95,6 +95,9 @@ class Environment(ABC):
     capacity: int | None = None  # how many sessions can be open at once; None: as many as one likes
     quarantine: Mapping[str, str] = MappingProxyType({})  # items known to be unsolvable: ``id`` in a world → reason
     phrasebook: Phrasebook = Phrasebook()  # without it, tools are spoken of by their names
+    goals: tuple[
+        str, ...
+    ] = ()  # kinds of tasks that it constructs itself; each of its tasks has its own among its tags
 
     @abstractmethod
     def load_tasks(self, split: str) -> Sequence[Task]:
@@ -122,6 +125,10 @@ class Environment(ABC):
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
         """Where an exploration around ``task`` starts: another world of its kind, if there are any; here its own."""
         return task.world
+
+    def construct(self, goal: str, seed: int) -> Task:
+        """A task of the kind ``goal``, which is one of ``goals``; always the same. Its world alone gives the instruction at ``reset``."""
+        raise CoevolveError(f"{self.name} constructs no tasks")
 
     def category(self, task: Task) -> str:
         """The line of a table of results that ``task`` belongs to; here its first tag."""

@@ -56,6 +56,7 @@ class WorkerEnvironment(Environment):
         self.more_splits = tuple(about["more_splits"])
         self.quarantine = about["quarantine"]
         self.phrasebook = Phrasebook(**about["phrasebook"])
+        self.goals = tuple(about["goals"])
         self._tools: list[dict[str, Any]] = about["tools"]
 
     @property
@@ -92,6 +93,9 @@ class WorkerEnvironment(Environment):
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
         world: dict[str, Any] = self._ask("fresh_world", task=wire.of_task(task), seed=seed)
         return world
+
+    def construct(self, goal: str, seed: int) -> Task:
+        return wire.to_task(self._ask("construct", goal=goal, seed=seed))
 
     def category(self, task: Task) -> str:
         return str(self._ask("category", task=wire.of_task(task)))

@@ -51,6 +51,7 @@ class Server:
             "capacity": one.capacity,
             "quarantine": dict(one.quarantine),
             "phrasebook": asdict(one.phrasebook),
+            "goals": list(one.goals),
         }
 
     def do_tasks(self, request: dict[str, Any]) -> Any:
@@ -62,6 +63,9 @@ class Server:
 
     def do_fresh_world(self, request: dict[str, Any]) -> Any:
         return self._environment.fresh_world(wire.to_task(request["task"]), request["seed"])
+
+    def do_construct(self, request: dict[str, Any]) -> Any:
+        return wire.of_task(self._environment.construct(request["goal"], request["seed"]))
 
     def do_category(self, request: dict[str, Any]) -> Any:
         return self._environment.category(wire.to_task(request["task"]))

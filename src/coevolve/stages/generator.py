@@ -25,7 +25,7 @@ from coevolve.policies.pretrained import point, resolve
 from coevolve.stages.base.small import IGNORED
 from coevolve.stages.generate.asks import LISTED, PARTS, Ask
 from coevolve.stages.generate.asks import tools as known
-from coevolve.stages.generate.spec import CLOSE, MOST, OPEN, Spec, Tools
+from coevolve.stages.generate.spec import CLOSE, OPEN, Spec, Tools
 
 NONE, TINY = "none", "tiny"
 KNOWS = "knows_specs"  # in a model's config, where it stays whatever the model learns
@@ -56,7 +56,7 @@ def start(folder: Path, model: str, revision: str | None, environment: Environme
     if model != TINY:
         point(model, revision, place, "generate")
         return
-    tools = known(environment.tools(), learn(environment, tasks))
+    tools = known(environment, learn(environment, tasks))
     key = content_hash([tools.goals, tools.lookups, in_effect().name, digest(Path(__file__).resolve())])
     adapted.write(folder, folder, once(scratch() / "generator" / key, partial(make, tools)))
 
@@ -108,7 +108,7 @@ def knows_specs(model: Path) -> bool:
 
 def drawn(tools: Tools, rng: random.Random) -> Ask:
     """What a prompt may say: a random spec, and anything of the agent."""
-    size = rng.randint(1, min(MOST, len(tools.goals)))
+    size = rng.randint(1, min(tools.most, len(tools.goals)))
     spec = Spec(tuple(rng.sample(tools.goals, size)), _asked(tools, rng))
     record = Record(rng.randint(0, PARTS), PARTS) if rng.random() < 0.9 else Record()
     few = sorted(rng.sample(tools.goals, min(LISTED, len(tools.goals))))
@@ -124,7 +124,7 @@ def edited(spec: Spec, tools: Tools, rng: random.Random) -> Spec:
         goals.remove(rng.choice(goals))
     elif kind == "reorder" and len(goals) > 1:
         rng.shuffle(goals)
-    elif others and goals and (kind == "replace" or len(goals) == MOST):
+    elif others and goals and (kind == "replace" or len(goals) == tools.most):
         goals[rng.randrange(len(goals))] = rng.choice(others)
     elif others:
         goals.insert(rng.randint(0, len(goals)), rng.choice(others))

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 from coevolve.core.params import Explore
-from coevolve.core.records import Exploration, Signal, Trajectory
+from coevolve.core.records import Exploration, Generation, Signal, Trajectory
 from coevolve.core.task import Task
 from coevolve.core.yaml_files import load
 from coevolve.environments.environment import Environment
@@ -20,9 +20,11 @@ from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.policy_explorer import PolicyExplorer
-from coevolve.stages.explore.requests import requests
+from coevolve.stages.explore.requests import requests, written
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.generate.spec import exploration_of
 from tests import ROOT
+from tests.environments.quiz import Quiz
 
 CONFIG = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 64, "tries": 6})
 NAMES = ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])]
@@ -172,3 +174,24 @@ class _Replaying(ReferencePolicy):
 
     def begin(self, conversations: Sequence[Conversation]) -> None:
         super().begin([replace(one, task=self._by_words[tuple(one.task.turns)]) for one in conversations])
+
+
+def test_an_environment_that_constructs_its_tasks_is_asked_for_them() -> None:
+    quiz = Quiz()
+    tasks = quiz.tasks("seed")
+    weak = next(task for task in tasks if "sum_8" in task.tags)
+    explorer = ScriptedExplorer(quiz, learn(quiz, tasks), CONFIG)
+
+    def kinds(signals: list[Signal]) -> Counter[str]:
+        found = explore(explorer, requests(quiz, tasks, [], signals, CONFIG, 0, 0), lambda count: None)
+        for one in found:
+            made = quiz.construct(one.goals[0], one.world["seed"])
+            assert one.world == made.world and [call.arguments for call in one.calls] == [made.calls[0].arguments]
+        assert len({one.world["seed"] for one in found}) == CONFIG.explorations
+        return Counter(one.goals[0] for one in found)
+
+    assert min(kinds([])[goal] for goal in quiz.goals) > CONFIG.explorations / 6, "by chance all kinds are"
+    assert kinds([of_task(weak.task_id, [])]) == {"sum_8": CONFIG.explorations}, "around a weak task its own kind is"
+    spec = Generation("g", 0, weak.task_id, "", "", ["sum_2"], None, False)
+    (found,) = explorer.explore(written(quiz, tasks, [spec], 0, 0))
+    assert found.goals == ["sum_2"] and found.exploration_id == exploration_of(spec)

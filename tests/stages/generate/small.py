@@ -9,7 +9,7 @@ from coevolve.stages.train.learner import Job, Shared
 from tests.stages.train.small import ACTING, PARAMS, WORLD, changed
 
 TASKS = WORLD.tasks("seed")[:16]
-TOOLS = tools(WORLD.tools(), learn(WORLD, TASKS))
+TOOLS = tools(WORLD, learn(WORLD, TASKS))
 OWN = PARAMS.generate.model_copy(update={"model": "tiny", "steps": 4, "batch": 8, "save_steps": 2, "control": 8})
 
 

@@ -19,7 +19,9 @@ from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
+from coevolve.stages.verify.gates import environment_gates
 from tests import ROOT
+from tests.environments.quiz import Quiz
 
 WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:64]
@@ -153,3 +155,21 @@ def test_errors_are_what_verification_is_for() -> None:
     kept = [sum(v.accepted for v, _ in verify("miniworld", many, Library([], {}, 0.99))) for many in lines]
     assert kept[0] > 0.8 * len(good)
     assert kept[1] < 0.3 * len(good)
+
+
+def test_a_constructed_task_is_what_its_world_says() -> None:
+    quiz = Quiz()
+    tasks = quiz.tasks("seed")
+    wanted = requests(quiz, tasks, [], [], CONFIG.model_copy(update={"explorations": 12}), 0, 0)
+    found = explore(ScriptedExplorer(quiz, learn(quiz, tasks), CONFIG), wanted, lambda count: None)
+    made = synthesize(ScriptedSynthesizer(quiz, tasks, 0), found, 100, lambda count: None)
+    assert len(made) == len(found) == 12
+    for candidate, exploration in zip(made, found, strict=True):
+        task = quiz.construct(exploration.goals[0], exploration.world["seed"])
+        assert (candidate.task.turns, candidate.task.reference, candidate.task.family) == (
+            task.turns,
+            task.reference,
+            task.tags[0],
+        )
+        assert candidate.task.provenance and candidate.task.provenance.exploration_id == exploration.exploration_id
+        assert all(gate.passed for gate in environment_gates(quiz, candidate))

@@ -6,10 +6,11 @@ Arguments are filled from schemas, from what it observed, and from what known ta
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from coevolve.chains import is_identifier, observed
+from coevolve.chains import is_identifier, observed, replay
 from coevolve.core.params import Explore
 from coevolve.core.records import Exploration
 from coevolve.core.seeding import derive_seed
@@ -44,6 +45,8 @@ class ScriptedExplorer:
         return map(self._explore, wanted)
 
     def _explore(self, request: Request) -> Exploration:
+        if self._environment.goals:
+            return self._constructed(request)
         walk = self._walk(request)
         for number in range(1, WORLDS if request.goals else 1):
             if set(request.goals) <= {call.name for call in walk.chain}:
@@ -53,6 +56,17 @@ class ScriptedExplorer:
             walk = self._walk(request)
         whole = set(request.goals) <= {call.name for call in walk.chain}
         return record(request, "scripted", walk.chain if whole else [], walk.goals)
+
+    def _constructed(self, request: Request) -> Exploration:
+        """Of an environment that constructs tasks: one of the goal that is wanted, of the weak task's, or of any."""
+        rng = random.Random(request.seed)
+        kinds = self._environment.goals
+        near = [name for name in request.task.tags if name in kinds] if request.signal else []
+        goal = next(iter([*request.goals, *near]), None) or rng.choice(kinds)
+        task = self._environment.construct(goal, rng.randrange(2**31))
+        with closing(self._environment.open()) as session:
+            calls, _, _ = replay(session, task, watch=False)
+        return record(replace(request, world=task.world), "scripted", calls, [goal])
 
     def _walk(self, request: Request) -> "_Walk":
         session = self._environment.open()

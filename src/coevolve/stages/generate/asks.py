@@ -9,12 +9,16 @@ from typing import Any
 from coevolve.core.difficulty import Record
 from coevolve.core.records import Attempt
 from coevolve.core.task import Task
-from coevolve.knowledge import Knowledge, uses
+from coevolve.environments.environment import Environment
+from coevolve.knowledge import Knowledge
 from coevolve.prompts.prompt import prompt, quoted, quoted_name
-from coevolve.stages.generate.spec import Spec, Tools, named
+from coevolve.stages.generate.spec import MOST, Spec, Tools, named
 
 DESCRIBED = 160  # characters of what an environment says of a tool
 LISTED = 3  # tools that the dataset seldom uses
+# what the list of goals holds, and an example of it
+SEVERAL = (f"1 to {MOST} different tools that the task is to take, in order", '["first_tool", "second_tool"]')
+ONE = ("the one kind of task that it is to be", '["one_kind"]')
 PARTS = 8  # into which a share of solved attempts is rounded
 
 
@@ -37,9 +41,13 @@ class Ask:
         return f"seldom {few}; agent {agent}; solved {solved} of {PARTS}; vary {self.spec}"
 
 
-def tools(environment_tools: Sequence[Mapping[str, Any]], known: Knowledge, withheld: Sequence[str] = ()) -> Tools:
-    """What specs may name: a goal is any tool but the one that ends a task and those that only look up, as for explorers."""
-    names = [tool["function"]["name"] for tool in environment_tools]
+def tools(environment: Environment, known: Knowledge, withheld: Sequence[str] = ()) -> Tools:
+    """What specs may name: a goal is any tool but the one that ends a task and those that only look up, as for explorers; or, where the
+    environment constructs its tasks, any of its own goals.
+    """
+    if environment.goals:
+        return Tools(environment.goals, (), frozenset(withheld), constructed=True)
+    names = [tool["function"]["name"] for tool in environment.tools()]
     lookups = tuple(name for name in names if name in known.reading)
     goals = tuple(name for name in names if name not in known.reading and name != known.terminal)
     return Tools(goals or tuple(names), lookups if known.answer else (), frozenset(withheld))
@@ -47,7 +55,7 @@ def tools(environment_tools: Sequence[Mapping[str, Any]], known: Knowledge, with
 
 def seldom(tasks: Sequence[Task], known: Tools) -> list[str]:
     """The goals that the fewest of ``tasks`` use, in the order of their names."""
-    used = uses(tasks)
+    used = Counter(name for task in tasks for name in set(known.of(task)))
     allowed = sorted(set(known.goals) - known.withheld)
     return sorted(sorted(allowed, key=lambda name: used[name])[:LISTED])
 
@@ -68,7 +76,7 @@ def seeds(
     tasks: Sequence[Task], known: Tools, visits: Counter[str], count: int, variations: int, rng: random.Random
 ) -> list[tuple[Task, Spec]]:
     """``count`` tasks to vary with their specs, each ``variations`` times in a row: drawn by 1/(1 + visits so far)."""
-    able = [(task, spec) for task in tasks if (spec := named(task.tools, known)) is not None]
+    able = [(task, spec) for task in tasks if (spec := named(known.of(task), known)) is not None]
     found: list[tuple[Task, Spec]] = []
     seen = Counter(visits)
     while able and len(found) < count:
@@ -80,11 +88,16 @@ def seeds(
 
 
 def system(environment_tools: Sequence[Mapping[str, Any]], known: Tools) -> str:
-    """What a model is told that was not made for this: the format, and each tool in a line."""
-    functions = [one["function"] for one in environment_tools]
+    """What a model is told that was not made for this: the format, and each tool in a line, or each kind of task."""
+    said = {
+        one["function"]["name"]: quoted(str(one["function"].get("description") or ""), DESCRIBED)
+        for one in environment_tools
+    }
+    names = known.goals if known.constructed else [one for one in said if one in {*known.goals, *known.lookups}]
     lines = [
-        f"- {quoted_name(one['name'])}: {quoted(str(one.get('description') or ''), DESCRIBED)}"
-        for one in functions
-        if one["name"] in {*known.goals, *known.lookups} - known.withheld
+        f"- {quoted_name(one)}" + (f": {said[one]}" if one in said else "")
+        for one in names
+        if one not in known.withheld
     ]
-    return prompt("generate").fill(tools="\n".join(lines))
+    goals, example = ONE if known.constructed else SEVERAL
+    return prompt("generate").fill(tools="\n".join(lines), goals=goals, example=example)

@@ -77,7 +77,7 @@ class Generated:
 def generate(plan: Plan, own: Generate, ground: Ground) -> Generated:
     """Learn, and write: the same generations also after a kill."""
     environment = ground.environment
-    known = tools(environment.tools(), know(environment, plan.tasks), plan.withheld)
+    known = tools(environment, know(environment, plan.tasks), plan.withheld)
     first = plan.first / adapted.WHOLE
     told = "" if knows_specs(first) else system(environment.tools(), known)
     dtype = ground.shared.policy.dtype

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from coevolve.core.hashing import content_hash
 from coevolve.core.records import Generation
+from coevolve.core.task import Task
 
 OPEN, CLOSE = "<spec>", "</spec>"
 MOST = 4  # goals of a spec
@@ -32,11 +33,24 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Of an environment: tools that a goal can be, tools that can be asked, and those that synthesis may not use."""
+    """Of an environment: tools that a goal can be, tools that can be asked, and those that synthesis may not use.
+
+    Where the environment constructs tasks, a goal is one of its kinds instead, and a spec has one.
+    """
 
     goals: tuple[str, ...]
     lookups: tuple[str, ...]
     withheld: frozenset[str] = frozenset()
+    constructed: bool = False
+
+    @property
+    def most(self) -> int:
+        """How many goals a spec has at most."""
+        return 1 if self.constructed else MOST
+
+    def of(self, task: Task) -> list[str]:
+        """What ``task`` has of what goals and lookups are, in its order."""
+        return task.tags if self.constructed else task.tools
 
 
 def exploration_of(one: Generation) -> str:
@@ -59,7 +73,7 @@ def parse(text: str, tools: Tools) -> Spec | str:
     goals, ask = value.get("goals"), value.get("ask")
     if not isinstance(goals, list) or not all(isinstance(one, str) for one in goals):
         return UNREADABLE
-    if not (ask is None or isinstance(ask, str)) or len(goals) > MOST or len(set(goals)) < len(goals):
+    if not (ask is None or isinstance(ask, str)) or len(goals) > tools.most or len(set(goals)) < len(goals):
         return UNREADABLE
     if not goals and ask is None:
         return UNREADABLE
@@ -80,7 +94,7 @@ def named(names: Collection[str], tools: Tools) -> Spec | None:
 
     A task that changes nothing asks for what its last lookup finds.
     """
-    goals = tuple(name for name in names if name in tools.goals)[:MOST]
+    goals = tuple(name for name in names if name in tools.goals)[: tools.most]
     lookups = [name for name in names if name in tools.lookups]
     if goals:
         return Spec(goals)

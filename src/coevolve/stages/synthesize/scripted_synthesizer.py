@@ -29,9 +29,13 @@ class ScriptedSynthesizer:
         self._book = environment.phrasebook
         self._session = environment.open()
         self._seed = seed
+        self._constructs = bool(environment.goals)
 
     def abstract(self, explorations: Sequence[Exploration]) -> Iterator[Iterator[Candidate]]:
         for exploration in explorations:
+            if self._constructs:
+                yield iter([_spoken(self._session, exploration)])
+                continue
             rng = generator("synthesize", self._seed, exploration.exploration_id)
             yield _abstract(self._session, exploration, self._known, self._book, rng)
 
@@ -60,6 +64,13 @@ def _abstract(
         candidate = _candidate(session, exploration, [calls[position] for position in kept], known, book, rng)
         if candidate is not None:
             yield candidate
+
+
+def _spoken(session: Session, exploration: Exploration) -> Candidate:
+    """The candidate of a constructed task: its world says what is asked."""
+    words = session.reset(_start(exploration)).content
+    calls = [ToolCall(call.name, call.arguments) for call in exploration.calls]
+    return candidate(exploration, [words], [calls], [[0, row] for row in range(len(calls))], exploration.goals, VERSION)
 
 
 def _start(exploration: Exploration) -> Task:

@@ -1,0 +1,201 @@
+"""reasoning-gym's generators as an environment that constructs its tasks: the difficulty of each is known. Runs in a worker.
+
+A goal is a generator and a level of its own curriculum (``gcd_2``): every attribute is set to that level and to no easier one. A task is
+one problem of it, in a line; who answers is told nothing, and an answer ends the episode. reasoning-gym's own checker scores it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from importlib.metadata import version
+from itertools import count
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.seeding import derive_seed
+from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.environments.environment import Environment, Session, check_owner
+
+NAME = "reasoning_gym"
+VERSION = 1  # of how tasks are made of problems
+LEVELS = 4
+EACH = 2  # tasks of a goal in a split
+PARTIAL = 0.49  # what an answer that is not right can reach
+FLOOR = 0.01  # what checkers give for any answer
+TOO_LONG = 10_000  # characters of an answer
+# A generator's problem in words, of its metadata. Its own question would do, but says so much that is the same in all of them that
+# any two are near-duplicates.
+WORDS: Mapping[str, str] = {
+    "base_conversion": "convert {source_repr} from base {source_base} to base {target_base}",
+    "basic_arithmetic": "calculate {expression}",
+    "bitwise_arithmetic": "calculate {problem} , in hexadecimal",
+    "chain_sum": "add up {expression}",
+    "count_bits": "how many bits of {number} are 1 ?",
+    "count_primes": "how many primes are there from {start} to {end} ?",
+    "decimal_chain_sum": "add up {expression} exactly",
+    "gcd": "what is the greatest common divisor of {numbers} ?",
+    "lcm": "what is the least common multiple of {numbers} ?",
+    "leg_counting": "how many legs have {animals} together ?",
+    "letter_counting": "how often is there a {target_letter} in: {span}",
+    "products": "multiply {expression}",
+    "simple_equations": "solve {equation} for {variable}",
+    "spell_backward": "spell {word} backward",
+}
+SPLITS = ("seed", "validation", "test", "hard")
+GOALS = tuple(f"{name}_{level}" for name in WORDS for level in range(LEVELS))
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "answer",
+            "description": "Give the answer to the problem; this ends the task",
+            "parameters": {
+                "type": "object",
+                "properties": {"value": {"type": "string", "description": "the answer alone"}},
+                "required": ["value"],
+            },
+        },
+    }
+]
+
+
+class ReasoningGym(Environment):
+    """Problems of known difficulty."""
+
+    name = NAME
+    panels = SPLITS[1:]
+    goals = GOALS
+
+    def __init__(self) -> None:
+        recipe = content_hash([VERSION, LEVELS, EACH, WORDS])
+        self.fingerprint = f"{NAME}-{version('reasoning-gym')}-{recipe[:12]}"
+
+    def load_tasks(self, split: str) -> Sequence[Task]:
+        return _tasks()[split]
+
+    def tools(self) -> Sequence[dict[str, Any]]:
+        return TOOLS
+
+    def open(self) -> "ReasoningGymSession":
+        return ReasoningGymSession()
+
+    def construct(self, goal: str, seed: int) -> Task:
+        if goal not in GOALS:
+            raise CoevolveError(f"{NAME} constructs no {goal!r}; expected one of: {', '.join(GOALS)}")
+        return constructed(goal, seed, "constructed")
+
+    def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
+        return {**task.world, "seed": seed}
+
+
+class ReasoningGymSession(Session):
+    """One problem, one answer."""
+
+    def __init__(self) -> None:
+        self._world: tuple[str, int] | None = None
+        self._given: str | None = None
+
+    def reset(self, task: Task) -> Observation:
+        check_owner(task, NAME)
+        self._world, self._given = (task.world["goal"], task.world["seed"]), None
+        return Observation("user", words(*self._world), tools=TOOLS)
+
+    def step(self, call: ToolCall) -> Observation:
+        if self._world is None or self._given is not None:
+            return Observation("tool", "the episode is over", error=True, done=True)
+        value = call.arguments.get("value")
+        if call.name != "answer" or set(call.arguments) != {"value"} or not isinstance(value, str):
+            return Observation("tool", "expected answer(value), a text", error=True)
+        if len(value) > TOO_LONG:
+            return Observation("tool", f"longer than {TOO_LONG} characters", error=True)
+        self._given = value
+        return Observation("tool", "taken", done=True)
+
+    def say(self, text: str) -> Observation:
+        return Observation("user", "", done=True)
+
+    def score(self) -> Score:
+        if self._world is None:
+            raise CoevolveError("score() before reset(): no task was started")
+        got = 0.0 if self._given is None else _judged(*self._world, self._given)
+        right = got == 1.0  # more than 1 is what shares of a longer answer add up to
+        return Score(1.0 if right else PARTIAL * min(max(got - FLOOR, 0.0), 1.0), {"right": right})
+
+    def digest(self) -> str:
+        return content_hash([words(*self._world) if self._world else "", self._given])
+
+    def close(self) -> None:
+        self._world = self._given = None
+
+
+def _judged(goal: str, seed: int, answer: str) -> float:
+    """What the checker gives, 1 for what is right; it raises for much that it cannot read."""
+    made, entry = _problem(goal, seed)
+    try:
+        return float(made.score_answer(answer, entry))
+    except Exception:
+        return 0.0
+
+
+def words(goal: str, seed: int) -> str:
+    """The problem in a line."""
+    known = _problem(goal, seed)[1]["metadata"]
+    return WORDS[goal.rsplit("_", 1)[0]].format_map({key: _said(value) for key, value in known.items()})
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, Mapping):  # animals
+        return ", ".join(f"{count} {name}" for name, count in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(str, value)) if all(isinstance(one, int) for one in value) else " ".join(map(str, value))
+    return str(value)
+
+
+def constructed(goal: str, seed: int, split: str) -> Task:
+    answer = str(_problem(goal, seed)[1]["answer"])
+    call = ToolCall("answer", {"value": answer})
+    return Task.create(NAME, split, [words(goal, seed)], {"goal": goal, "seed": seed}, [[call]], [goal])
+
+
+@lru_cache(maxsize=4096)
+def _problem(goal: str, seed: int) -> tuple[Any, dict[str, Any]]:
+    """The generator at that level, which holds the checker, and its problem of that seed."""
+    from reasoning_gym.coaching.base_curriculum import RangeAttributeDefinition
+    from reasoning_gym.factory import CURRICULA, DATASETS
+
+    name, _, level = goal.rpartition("_")
+    curriculum = CURRICULA[name]()
+    for attribute, definition in curriculum.attributes.items():
+        curriculum.set_attr_level(attribute, min(int(level), len(definition.levels) - 1))
+    config = curriculum.generate_configuration({"seed": seed % 2**31, "size": 1})
+    for definition in curriculum.attributes.values():
+        if isinstance(definition, RangeAttributeDefinition):
+            highest = getattr(config, definition.upper_field_name)
+            below = [one for one in definition.levels if one < highest]
+            lowest = below[-1] if definition.ensure_interval and below else highest
+            setattr(config, definition.lower_field_name, lowest)
+    made = DATASETS[name][0](config)
+    return made, made[0]
+
+
+@cache
+def _tasks() -> Mapping[str, tuple[Task, ...]]:
+    """By split, of each goal a few problems: `hard` has those of the highest level, the others all. None occurs in two splits."""
+    found: dict[str, tuple[Task, ...]] = {}
+    said: set[str] = set()
+    for split in SPLITS:
+        goals = [goal for goal in GOALS if split != "hard" or goal.endswith(f"_{LEVELS - 1}")]
+        found[split] = tuple(task for goal in goals for task in _problems(split, goal, said))
+    return found
+
+
+def _problems(split: str, goal: str, said: set[str]) -> Iterator[Task]:
+    """``EACH`` problems that were not ``said`` before."""
+    wanted = len(said) + EACH
+    for number in count():
+        task = constructed(goal, derive_seed(NAME, split, goal, number) % 2**31, split)
+        if task.turns[0] not in said:
+            said.add(task.turns[0])
+            yield task
+        if len(said) == wanted:
+            return
