@@ -14,7 +14,7 @@ import json
 import math
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -75,39 +75,67 @@ class Skilled:
         return replies
 
 
+@dataclass
+class Instrument:
+    """Where generations are tried, and by whom: ``samples`` episodes are a probe, or a visit in training."""
+
+    environment: Environment
+    agent: Skilled
+    params: Params
+    seed: int
+    samples: int
+
+    def rates(self, tasks: Sequence[Task], seed: int) -> dict[str, float]:
+        limits = Limits.of(self.params.policy)
+        return pass_rates(self.agent, self.environment, tasks, limits, self.samples, seed, lambda _: None)
+
+    def visits(self, tasks: Sequence[Task], t: int) -> list[Attempt]:
+        """Each task is played once."""
+        solved = self.rates(tasks, derive_seed(self.seed, "visit", t))
+        return [
+            Attempt.of(
+                task.task_id, t, row, [float(n < solved[task.task_id] * self.samples) for n in range(self.samples)]
+            )
+            for row, task in enumerate(tasks)
+        ]
+
+    def tried(self, tasks: Sequence[Task], new: Sequence[Generation], t: int) -> list[tuple[Generation, Task | None]]:
+        """Each generation with its outcome, and the task that came of it."""
+        world = self.environment
+        explorer = ScriptedExplorer(world, learn(world, tasks), self.params.explore)
+        explorations = list(explorer.explore(written(world, tasks, new, t, self.seed)))
+        synthesizer = ScriptedSynthesizer(world, tasks, self.seed)
+        candidates = synthesize(synthesizer, explorations, len(explorations), lambda _: None)
+        panels = {name: world.tasks(name) for name in world.panels}
+        library = Library(tasks, panels, self.params.verify.near_duplicate)
+        judged = verify(world.name, [json.dumps(asdict(one)) for one in candidates], library)
+        rates = self.rates(accepted(judged), self.seed)
+        judged = [with_pass_rate(verdict, task, rates) for verdict, task in judged]
+        found = {task.task_id: task for _, task in judged if task is not None}
+        return [(one, found.get(one.task_id or "")) for one in settled(new, explorations, judged, self.samples)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--iterations", type=int, default=6)
     parser.add_argument("--count", type=int, default=128, help="generations of an iteration")
-    parser.add_argument(
-        "--rise", type=float, default=0.0, help="by which the agent's skill rises an iteration, in logits"
-    )
+    parser.add_argument("--samples", type=int, default=8, help="episodes of a probe, and of a visit in training")
+    parser.add_argument("--rise", type=float, default=0.0, help="of the agent's skill in an iteration, in logits")
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of the section generate")
     args = parser.parse_args()
-    params = load()
+    params, environment = load(), make("reasoning_gym")
     changed = {key: yaml.safe_load(value) for key, value in (one.split("=", 1) for one in args.set)}
     own = Generate.model_validate({**params.generate.model_dump(), "model": "tiny", **changed})
-    environment = make("reasoning_gym")
-    print(
-        "seed | t | accepted | distance of p to alpha | of the untrained | p in the middle | of the untrained | steps | nats"
-    )
+    print("seed | t | accepted | p to alpha | of the untrained | in the middle | of the untrained | steps | nats")
     for seed in args.seeds:
+        instrument = Instrument(environment, Skilled(seed, args.rise), params, seed, args.samples)
         with tempfile.TemporaryDirectory() as place:
-            run(Path(place), params, own, environment, seed, args.iterations, args.count, args.rise)
+            run(Path(place), own, instrument, args.iterations, args.count)
 
 
-def run(
-    place: Path,
-    params: Params,
-    own: Generate,
-    environment: Environment,
-    seed: int,
-    iterations: int,
-    count: int,
-    rise: float,
-) -> None:
-    agent = Skilled(seed, rise)
+def run(place: Path, own: Generate, instrument: Instrument, iterations: int, count: int) -> None:
+    environment, params, seed = instrument.environment, instrument.params, instrument.seed
     tasks = list(environment.tasks("seed"))
     attempts: list[Attempt] = []
     generations: list[Generation] = []
@@ -116,54 +144,16 @@ def run(
     play = partial(playing, config=params.policy, temperature=own.temperature)
     ground = Ground(environment, Limits.of(params.policy), play, Shared(params.train, params.policy, params.launch))
     for t in range(iterations):
-        agent.iteration = t
-        attempts += visits(agent, environment, tasks, t, params, seed)
+        instrument.agent.iteration = t
+        attempts += instrument.visits(tasks, t)
         scratch = place / f"scratch/{t}"
         scratch.mkdir(parents=True)
         made = generate(Plan(seed, t, tasks, attempts, generations, count, folder, first, scratch), own, ground)
         folder = scratch / "generator"
-        new = tried(environment, tasks, made.new, agent, params, t, seed)
-        report(seed, t, new, agent, made.figures)
+        new = instrument.tried(tasks, made.new, t)
+        report(seed, t, new, instrument.agent, made.figures)
         generations += [one for one, _ in new]
         tasks += [task for one, task in new if task is not None and not one.control]
-
-
-def visits(
-    agent: Skilled, environment: Environment, tasks: Sequence[Task], t: int, params: Params, seed: int
-) -> list[Attempt]:
-    """Each task is played once, by as many as in a group of training."""
-    size = params.train.group_size
-    rates = pass_rates(
-        agent, environment, tasks, Limits.of(params.policy), size, derive_seed(seed, "visit", t), lambda _: None
-    )
-    return [
-        Attempt.of(task.task_id, t, row, [float(place < rates[task.task_id] * size) for place in range(size)])
-        for row, task in enumerate(tasks)
-    ]
-
-
-def tried(
-    environment: Environment,
-    tasks: Sequence[Task],
-    new: Sequence[Generation],
-    agent: Skilled,
-    params: Params,
-    t: int,
-    seed: int,
-) -> list[tuple[Generation, Task | None]]:
-    """Each generation with its outcome, and the task that came of it."""
-    explorer = ScriptedExplorer(environment, learn(environment, tasks), params.explore)
-    explorations = list(explorer.explore(written(environment, tasks, new, t, seed)))
-    candidates = synthesize(
-        ScriptedSynthesizer(environment, tasks, seed), explorations, len(explorations), lambda _: None
-    )
-    panels = {name: environment.tasks(name) for name in environment.panels}
-    lines = [json.dumps(asdict(one)) for one in candidates]
-    judged = verify(environment.name, lines, Library(tasks, panels, params.verify.near_duplicate))
-    rates = pass_rates(agent, environment, accepted(judged), Limits.of(params.policy), 8, seed, lambda _: None)
-    judged = [with_pass_rate(verdict, task, rates) for verdict, task in judged]
-    found = {task.task_id: task for _, task in judged if task is not None}
-    return [(one, found.get(one.task_id or "")) for one in settled(new, explorations, judged, 8)]
 
 
 def report(

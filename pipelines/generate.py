@@ -13,10 +13,10 @@ from pathlib import Path
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.imports import digest
-from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
+from coevolve.core.io import read_attempts, read_jsonl, read_tasks, write_jsonl
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
-from coevolve.core.records import Attempt, Generation
+from coevolve.core.records import Generation
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import StageSummary, write_summary
@@ -50,12 +50,11 @@ def main(params: Params, t: int) -> None:
         [params.seed, t, count, *sections, *params.synthesize.withhold, *code, *map(file_hash, inputs), *models]
     )
     with claim(scratch() / "generate" / key) as folder:
-        attempts = read_jsonl(Paths.attempts(t + 1), Attempt)
         plan = Plan(
             seed=params.seed,
             t=t,
             tasks=read_tasks(Paths.tasks(t), params.environment, least=1),
-            attempts=sorted(attempts, key=lambda one: (one.iteration, one.step)),
+            attempts=read_attempts(Paths.attempts(t + 1)),
             generations=read_jsonl(Paths.generations(t), Generation),
             count=count,
             folder=Paths.generator(t),

@@ -13,10 +13,9 @@ from pathlib import Path
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.imports import digest
-from coevolve.core.io import read_jsonl, read_tasks
+from coevolve.core.io import read_attempts, read_tasks
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
-from coevolve.core.records import Attempt
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import FAILURE_IDLE, StageSummary
@@ -38,7 +37,7 @@ def main(params: Params, t: int) -> None:
         return
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
-    before = sorted(read_jsonl(Paths.attempts(t), Attempt), key=lambda one: (one.iteration, one.step))
+    before = read_attempts(Paths.attempts(t))
     shared = Shared(params.train, params.policy, params.launch)
     sections = [section.model_dump() for section in (params.train, params.policy, params.launch, params.pairs)]
     files = map(file_hash, (Paths.environment, Paths.tasks(t), Paths.attempts(t)))

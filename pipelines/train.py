@@ -12,10 +12,10 @@ from coevolve.core import launch
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.imports import digest
-from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks
+from coevolve.core.io import read_attempts, read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.core.params import Params, Tracking
 from coevolve.core.paths import Paths
-from coevolve.core.records import Attempt, Pair
+from coevolve.core.records import Pair
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import write_summary
@@ -31,7 +31,7 @@ def main(params: Params, t: int) -> int:
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     settings = Settings(params.train, params.policy, params.launch, params.grpo, params.dpo, params.sft)
-    attempts = sorted(read_jsonl(Paths.attempts(t), Attempt), key=lambda one: (one.iteration, one.step))
+    attempts = read_attempts(Paths.attempts(t))
     played = {name: Paths.pairs(t) / f"{name}.parquet" for name in ("rehearsals", "references", "hard", "continued")}
     pairs_file = Paths.pairs(t) / "pairs.jsonl"
     pairs, episodes = read_jsonl(pairs_file, Pair), {name: read_trajectories(file) for name, file in played.items()}

@@ -6,10 +6,10 @@ Past a critical limit of the section `watch` of params.yaml the pipeline stops h
 from itertools import groupby
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects, read_tasks, write_json
+from coevolve.core.io import read_attempts, read_json, read_jsonl, read_jsonl_objects, read_tasks, write_json
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
-from coevolve.core.records import Attempt, Verdict
+from coevolve.core.records import Verdict
 from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import write_summary
 from coevolve.core.trajectories import read_trajectories
@@ -25,7 +25,7 @@ def main(params: Params, t: int) -> None:
         [one.stop_reason for one in trajectories],
         len(open_environment(params.environment).tools()),
         [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl", STEP)],
-        read_jsonl(Paths.attempts(t + 1), Attempt),
+        read_attempts(Paths.attempts(t + 1)),
         t,
         read_tasks(Paths.tasks(t)),
         read_tasks(Paths.verified(t) / "accepted.jsonl"),

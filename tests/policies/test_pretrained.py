@@ -60,5 +60,12 @@ def test_a_directory_is_pinned_to_its_files(tmp_path: Path) -> None:
     shutil.rmtree(model)
     with pytest.raises(CoevolveError, match="is gone"):
         resolve(tmp_path / "0")
+    point(str(ROOT / "policies/0"), None, tmp_path / "generator", "generate")
+    assert resolve(tmp_path / "generator") == ROOT / "policies/0"
+    (tmp_path / "generator" / POINTER).write_text(
+        (tmp_path / "generator" / POINTER).read_text().replace(str(ROOT / "policies/0"), str(model))
+    )
+    with pytest.raises(CoevolveError, match="is gone; bring it back, or run `dvc repro -f generator`"):
+        resolve(tmp_path / "generator")
     with pytest.raises(CoevolveError, match=r"base.revision is for models from the hub"):
         point(str(ROOT / "policies/0"), "main", tmp_path / "1")

@@ -159,7 +159,14 @@ def constructed(goal: str, seed: int, split: str) -> Task:
 
 @lru_cache(maxsize=4096)
 def _problem(goal: str, seed: int) -> tuple[Any, dict[str, Any]]:
-    """The generator at that level, which holds the checker, and its problem of that seed."""
+    """The generator, which holds the checker, and its problem of that number."""
+    made = _generator(goal)
+    return made, made[seed]
+
+
+@cache
+def _generator(goal: str) -> Any:
+    """At that level: made once, since some count primes for a second first."""
     from reasoning_gym.coaching.base_curriculum import RangeAttributeDefinition
     from reasoning_gym.factory import CURRICULA, DATASETS
 
@@ -167,15 +174,14 @@ def _problem(goal: str, seed: int) -> tuple[Any, dict[str, Any]]:
     curriculum = CURRICULA[name]()
     for attribute, definition in curriculum.attributes.items():
         curriculum.set_attr_level(attribute, min(int(level), len(definition.levels) - 1))
-    config = curriculum.generate_configuration({"seed": seed % 2**31, "size": 1})
+    config = curriculum.generate_configuration({"seed": 0, "size": 1})
     for definition in curriculum.attributes.values():
         if isinstance(definition, RangeAttributeDefinition):
             highest = getattr(config, definition.upper_field_name)
             below = [one for one in definition.levels if one < highest]
             lowest = below[-1] if definition.ensure_interval and below else highest
             setattr(config, definition.lower_field_name, lowest)
-    made = DATASETS[name][0](config)
-    return made, made[0]
+    return DATASETS[name][0](config)
 
 
 @cache

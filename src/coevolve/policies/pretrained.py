@@ -9,6 +9,7 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.io import read_json, write_json
 
 POINTER = "pretrained.json"
+WRITERS = {"base": "base", "generate": "generator"}  # the stage that points to the model of a section
 COMMIT = re.compile(r"[0-9a-f]{40}")
 FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]  # of a model repository: no other formats of weights
 
@@ -26,7 +27,7 @@ def point(model: str, revision: str | None, folder: Path, section: str = "base")
         pinned = {"model": str(Path(model).resolve()), "files": _files(Path(model))}
     else:
         pinned = {"model": model, "revision": _commit(_download(model, revision, section), model, section)}
-    write_json(folder / POINTER, pinned)
+    write_json(folder / POINTER, pinned if section == "base" else {**pinned, "section": section})
 
 
 def resolve(folder: Path) -> Path:
@@ -34,15 +35,14 @@ def resolve(folder: Path) -> Path:
     if not (folder / POINTER).exists():
         return folder
     pinned = read_json(folder / POINTER)
+    section = pinned.get("section", "base")
     if "revision" in pinned:
-        return _download(pinned["model"], pinned["revision"])
-    place = Path(pinned["model"])
+        return _download(pinned["model"], pinned["revision"], section)
+    place, again = Path(pinned["model"]), f"dvc repro -f {WRITERS[section]}"
     if not place.is_dir():
-        raise CoevolveError(f"{folder / POINTER}: {place} is gone; bring it back, or run `dvc repro -f base`")
+        raise CoevolveError(f"{folder / POINTER}: {place} is gone; bring it back, or run `{again}`")
     if _files(place) != pinned["files"]:
-        raise CoevolveError(
-            f"{folder / POINTER}: the files of {place} have changed; run `dvc repro -f base` to pin them"
-        )
+        raise CoevolveError(f"{folder / POINTER}: the files of {place} have changed; run `{again}` to pin them")
     return place
 
 

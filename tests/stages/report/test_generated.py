@@ -67,7 +67,7 @@ def test_lengths_are_of_tasks_and_of_what_the_agent_says_at_them() -> None:
 
 
 def test_the_probe_stands_against_the_first_visit() -> None:
-    visits = [Attempt(EASY.task_id, 1, 3, 0.5, 4, 2), Attempt(EASY.task_id, 1, 1, 0.75, 4, 3)]
+    visits = [Attempt(EASY.task_id, 1, 1, 0.75, 4, 3), Attempt(EASY.task_id, 1, 3, 0.5, 4, 2)]
     assert realized(WRITTEN, visits) == [{"probe": 1.0, "training": 0.75, "tasks": 1}]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from coevolve.core.difficulty import Record
 from coevolve.core.estimates import estimate
-from coevolve.core.io import read_jsonl, read_tasks
+from coevolve.core.io import read_attempts, read_jsonl, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt, Generation
 from coevolve.core.task import Task
@@ -28,7 +28,7 @@ def written(last: int, alpha: float) -> dict[str, Any] | None:
     if not any(made.values()):
         return None
     tasks = {task.task_id: task for t in range(last) for task in _tasks(t)}
-    attempts = read_jsonl(Paths.attempts(last), Attempt)
+    attempts = read_attempts(Paths.attempts(last))
     return {
         "alpha": alpha,
         "distances": [row for t, found in made.items() for row in distances(t, found, alpha)],
@@ -112,9 +112,9 @@ def lengths(
 
 
 def realized(generations: Sequence[Generation], attempts: Sequence[Attempt]) -> list[Row]:
-    """Solved share in the probe against that on the first visit in training: how many tasks have both."""
+    """Solved share in the probe against that on the first of ``attempts``, which are in order: how many tasks have both."""
     first: dict[str, Attempt] = {}
-    for one in sorted(attempts, key=lambda one: (one.iteration, one.step)):
+    for one in attempts:
         first.setdefault(one.task_id, one)
     both = Counter(
         (one.successes / one.episodes, visit.successes / visit.size)
