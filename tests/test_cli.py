@@ -9,6 +9,7 @@ from coevolve.cli import COMMANDS
 from coevolve.core.io import read_tasks, write_jsonl
 from coevolve.environments.contract import CHECKS
 from coevolve.environments.registry import make
+from tests import ROOT
 from tests.waiting import PATIENCE
 
 
@@ -70,6 +71,26 @@ def test_verify_judges_a_file_of_tasks(tmp_path: Path) -> None:
     assert unknown.returncode == 1
     assert "'minworld' is unknown; expected one of:" in unknown.stderr
     assert "miniworld" in unknown.stderr
+
+
+def test_an_audit_says_what_it_finds_and_exits_by_severity(tmp_path: Path) -> None:
+    arguments = ["env", "audit", "miniworld", "--tasks", "2", "--out", "audit"]
+    only = ["--only", "semantic.oracle_max", "data.near"]
+    done = coevolve(*arguments, *only, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "semantic.oracle_max" in done.stdout and "WARN" in done.stdout and "1 passed, 1 failed: warn" in done.stdout
+    read = json.loads((tmp_path / "audit/audit.json").read_text())
+    assert read["environment"] == "miniworld" and read["worst"] == "warn"
+    assert "data.near" in (tmp_path / "audit/index.html").read_text()
+    assert coevolve(*arguments, *only, "--fail-on", "warn", cwd=tmp_path).returncode == 1
+    policy = coevolve(*arguments, "--policy", "nowhere", cwd=tmp_path)
+    assert policy.stderr == "error: --policy nowhere: no such directory; expected a model directory\n"
+    skill = ["--policy", str(ROOT / "policies/0"), "--samples", "1", "--only", "statistical.difficulty"]
+    done = coevolve(*arguments, *skill, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    measured = json.loads((tmp_path / "audit/audit.json").read_text())["findings"][0]["measured"]
+    assert 0.0 < measured["success"] < 1.0 and measured["episodes of each"] == 1
+    assert not list(tmp_path.glob("mlruns")), "only a project has runs"
 
 
 def test_env_lists_and_shows() -> None:

@@ -204,22 +204,22 @@ class TestReasoningGym:
 
     def test_levels_are_of_their_own_and_no_problem_is_in_two_splits(self, gym: WorkerEnvironment) -> None:
         words = [task.turns[0] for split in ("seed", *gym.panels) for task in gym.tasks(split)]
-        assert len(set(words)) == len(words) > 300
+        assert len(set(words)) == len(words) > 280
         longer = 0
         for goal in {one.rpartition("_")[0] for one in gym.goals}:
             lengths = [
                 sum(len(gym.construct(f"{goal}_{level}", seed).turns[0]) for seed in range(10)) for level in range(4)
             ]
             longer += lengths == sorted(lengths)
-        assert longer >= 12, "of 14 kinds most are the longer, the higher the level"
+        assert longer >= 10, "of 12 kinds most are the longer, the higher the level"
 
     def test_another_process_makes_the_same(self, gym: WorkerEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PYTHONHASHSEED", "3")
         other = hosted("reasoning_gym")
         assert [one.turns for one in other.tasks("test")] == [one.turns for one in gym.tasks("test")]
         assert [other.construct(goal, 5) for goal in gym.goals] == [gym.construct(goal, 5) for goal in gym.goals]
-        with pytest.raises(CoevolveError, match="constructs no 'gcd_9'"):
-            gym.construct("gcd_9", 0)
+        with pytest.raises(CoevolveError, match="constructs no 'lcm_9'"):
+            gym.construct("lcm_9", 0)
         other.close()
 
 

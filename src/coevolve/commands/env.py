@@ -6,13 +6,31 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.terminal import plain
+
+if TYPE_CHECKING:
+    from coevolve.audit.checks import Check
+    from coevolve.audit.finding import Audit
 
 # Their packages live in ours, pinned by this file of `requirements`: their own dependencies would downgrade ours, and what
 # we use of them needs none.
 WITHOUT_DEPENDENCIES = {"bfcl": "bfcl.txt", "bfcl_single": "bfcl.txt"}
+
+
+AUDIT = """
+Looks at an environment as one does before training on it: does the reference get the maximum, and doing nothing little; what do players
+without skill reach; are answers the same again, in another process too; do splits overlap; does a refusal tell the answer. Ids and
+severities are those of OpenEnv's RFC 008 where it has them. `coevolve env doctor` is the quick one.
+
+  coevolve env audit miniworld
+  coevolve env audit sql --tasks 100 --fail-on warn
+  coevolve env audit miniworld --policy policies/0 --only statistical.difficulty
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +45,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     doctor.add_argument("name", nargs="?")
     doctor.add_argument("--tasks", type=int, default=5, metavar="N", help="tasks to try of each split (5)")
+    audit = commands.add_parser(
+        "audit",
+        help="is it fit to be trained on? many checks, as audit.json and a page",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=AUDIT,
+    )
+    audit.add_argument("name")
+    audit.add_argument("--tasks", type=int, default=25, metavar="N", help="tasks to look at of each split (25)")
+    audit.add_argument("--only", nargs="+", default=[], metavar="CHECK", help="run only these")
+    audit.add_argument("--policy", metavar="FOLDER", help="a model directory: how hard is it for this policy?")
+    audit.add_argument("--samples", type=int, default=4, metavar="K", help="episodes of the policy at each task (4)")
+    audit.add_argument(
+        "--fail-on",
+        choices=("fail", "warn", "advisory"),
+        default="fail",
+        help="exit with 1 from this severity on (fail)",
+    )
+    audit.add_argument("--out", type=Path, metavar="FOLDER", help="for audit.json and index.html (scratch/audits/NAME)")
     serve = commands.add_parser("serve", help="serve an environment to OpenEnv clients, until Ctrl-C")
     serve.add_argument("name")
     serve.add_argument("--host", default="127.0.0.1", help="the interface to listen on (127.0.0.1)")
@@ -35,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    actions = {"list": _list, "install": _install, "show": _show, "doctor": _doctor, "serve": _serve}
+    actions = {"list": _list, "install": _install, "show": _show, "doctor": _doctor, "audit": _audit, "serve": _serve}
     return actions[args.action](args)
 
 
@@ -119,6 +155,69 @@ def _doctor(args: argparse.Namespace) -> int:
                 broken += 1
             print(f"  {check.replace('_', ' '):32s} {time.perf_counter() - began:6.1f} s  {outcome}", flush=True)
     return 1 if broken else 0
+
+
+def _audit(args: argparse.Namespace) -> int:
+    from coevolve.audit.audit import audit
+    from coevolve.audit.checks import CHECKS
+    from coevolve.audit.files import write
+    from coevolve.audit.finding import Finding
+    from coevolve.audit.subject import Subject
+    from coevolve.core.scratch import scratch
+    from coevolve.environments.registry import make
+
+    environment = make(args.name)
+    print(f"{environment.name}, {environment.fingerprint}", flush=True)
+    checks = {**CHECKS, **_skill(args)}
+
+    def say(one: Finding) -> None:
+        outcome = "ok" if one.status == "pass" else one.status if one.status == "skip" else f"{one.severity.upper()}"
+        print(f"  {one.check:34s} {one.seconds:6.1f} s  {outcome}", flush=True)
+        if one.bad:
+            lines = [plain(line) for line in one.evidence[:3]]
+            more = [f"… {one.number - 3} more"] if one.number > 3 else []
+            print(
+                "".join(f"      {line}\n" for line in [*lines, *more, one.remedy, one.command] if line),
+                end="",
+                flush=True,
+            )
+
+    found = audit(Subject(environment, args.tasks), checks, args.only, say, args.policy)
+    folder = args.out or scratch() / "audits" / environment.name
+    for file in _logged(found, write(found, folder)):
+        print(file)
+    print(", ".join(f"{count} {name}" for name, count in found.counts().items() if count))
+    return 1 if found.past(args.fail_on) else 0
+
+
+def _skill(args: argparse.Namespace) -> "dict[str, Check]":
+    if args.policy is None:
+        return {}
+    if not Path(args.policy).is_dir():
+        raise CoevolveError(f"--policy {args.policy}: no such directory; expected a model directory")
+    from coevolve.audit.skill import CHECK, check
+    from coevolve.policies.loading import open_model
+    from coevolve.rollout import Limits
+
+    policy = open_model(Path(args.policy), 1, "float32", 1.0, {})
+    return {CHECK: check(policy, args.samples, Limits(100, 32768, 1024, 600.0), 0)}
+
+
+def _logged(found: "Audit", files: Sequence[Path]) -> Sequence[Path]:
+    """``files``, which are artifacts of a run of MLflow by now, where there is a project."""
+    from coevolve.core import dvc
+    from coevolve.core.yaml_files import load
+    from coevolve.tracking.journal import start
+
+    if (params := dvc.root() / "params.yaml").exists():
+        tags = {"coevolve.environment": found.fingerprint}
+        with start(load(params).tracking, f"audit/{found.environment}", tags) as run:
+            measured = {f"{one.check}/{key}": value for one in found.findings for key, value in one.measured.items()}
+            run.metrics({key: value for key, value in measured.items() if isinstance(value, int | float)})
+            run.metrics({name: float(count) for name, count in found.counts().items()})
+            for file in files:
+                run.artifact(file)
+    return files
 
 
 def _serve(args: argparse.Namespace) -> int:

@@ -1,6 +1,6 @@
 """reasoning-gym's generators as an environment that constructs its tasks: the difficulty of each is known. Runs in a worker.
 
-A goal is a generator and a level of its own curriculum (``gcd_2``): every attribute is set to that level and to no easier one. A task is
+A goal is a generator and a level of its own curriculum (``lcm_2``): every attribute is set to that level and to no easier one. A task is
 one problem of it, in a line; who answers is told nothing, and an answer ends the episode. reasoning-gym's own checker scores it.
 """
 
@@ -24,7 +24,8 @@ PARTIAL = 0.49  # what an answer that is not right can reach
 FLOOR = 0.01  # what checkers give for any answer
 TOO_LONG = 10_000  # characters of an answer
 # A generator's problem in words, of its metadata. Its own question would do, but says so much that is the same in all of them that
-# any two are near-duplicates.
+# any two are near-duplicates. `gcd` and `letter_counting` are left out: 1 is the answer to 87 of 100 problems of the one's highest level,
+# and to 46 of 100 of the other's lowest, so that a level says nothing of difficulty.
 WORDS: Mapping[str, str] = {
     "base_conversion": "convert {source_repr} from base {source_base} to base {target_base}",
     "basic_arithmetic": "calculate {expression}",
@@ -33,10 +34,8 @@ WORDS: Mapping[str, str] = {
     "count_bits": "how many bits of {number} are 1 ?",
     "count_primes": "how many primes are there from {start} to {end} ?",
     "decimal_chain_sum": "add up {expression} exactly",
-    "gcd": "what is the greatest common divisor of {numbers} ?",
     "lcm": "what is the least common multiple of {numbers} ?",
     "leg_counting": "how many legs have {animals} together ?",
-    "letter_counting": "how often is there a {target_letter} in: {span}",
     "products": "multiply {expression}",
     "simple_equations": "solve {equation} for {variable}",
     "spell_backward": "spell {word} backward",

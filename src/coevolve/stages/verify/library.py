@@ -55,7 +55,7 @@ class Library:
         for task in known:
             self.add(task, "known")
         self._panels = {task.task_id: (name, task) for name, tasks in panels.items() for task in tasks}
-        self._panel_solutions = {_solution(task): name for name, task in self._panels.values()}
+        self._panel_solutions = {solution_of(task): name for name, task in self._panels.values()}
         self._panel_texts = Index(near_duplicate)
         self._panel_passages = Passages(HELD)
         for key, (_, task) in self._panels.items():
@@ -66,12 +66,12 @@ class Library:
 
     def add(self, task: Task, kind: str) -> None:
         """``kind``: what to call it, should it be repeated."""
-        self._ids[task.task_id] = self._solutions[_solution(task)] = kind
+        self._ids[task.task_id] = self._solutions[solution_of(task)] = kind
         self._texts.add(task.task_id, _text(task))
 
     def duplicate(self, task: Task) -> str | None:
         """The kind of the task that ``task`` is, or has the solution of."""
-        return self._ids.get(task.task_id) or self._solutions.get(_solution(task))
+        return self._ids.get(task.task_id) or self._solutions.get(solution_of(task))
 
     def nearest(self, task: Task) -> tuple[str, float] | None:
         """Id and similarity of the nearest near-duplicate."""
@@ -87,7 +87,7 @@ class Library:
         found = [near[0]] if near else self._panel_passages.within(text)
         if not found and effect is not None and environment is not None:
             found = self._in_one_world(text, effect, environment)
-        return self._panel_solutions.get(_solution(task)) or (self._panels[found[0]][0] if found else None)
+        return self._panel_solutions.get(solution_of(task)) or (self._panels[found[0]][0] if found else None)
 
     def _in_one_world(self, text: str, effect: Effect, environment: Environment) -> list[str]:
         """The panels' tasks that start where ``effect`` does and are solved by it, or whose instruction ``text`` holds."""
@@ -115,6 +115,6 @@ def _text(task: Task) -> str:
     return "\n".join(task.turns)
 
 
-def _solution(task: Task) -> str:
+def solution_of(task: Task) -> str:
     """World and reference: tasks that differ in wording alone have one solution."""
     return content_hash([task.world, [[[call.name, call.arguments] for call in turn] for turn in task.reference]])

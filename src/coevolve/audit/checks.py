@@ -1,0 +1,260 @@
+"""What an audit asks of an environment: a table of checks, with the ids of OpenEnv's RFC 008 where it has them.
+
+Ours begin with ``data.``, ``cost.`` and ``policy.``; the others are the RFC's, read as it says where a world is no container: what only
+concerns images, hosts and networks is not here. Severities are the RFC's too, but that of leakage: a refusal that lists what there is
+may be meant to.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import fmean
+
+from coevolve.audit.finding import Found, Measured, Severity
+from coevolve.audit.leaks import leaks
+from coevolve.audit.overlaps import near, same
+from coevolve.audit.players import PLAYERS
+from coevolve.audit.subject import Subject
+from coevolve.audit.transcript import elsewhere, transcript
+from coevolve.core.success import is_success
+from coevolve.core.task import Task, ToolCall
+from coevolve.environments.contract import STRANGE_NAMES
+
+CANARIES = [name for name in PLAYERS if name != "nothing"]
+LUCK = {"repeat one call": 0.05, "another task's reference": 0.05}  # share of tasks that these may solve
+PREFIXES = 8  # of a reference, that are scored
+VARIED = 0.5  # share of a split's tasks that are different, at least
+MARGIN = 0.5  # between what doing nothing gets and the maximum
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    severity: Severity
+    question: str
+    run: Callable[[Subject], Found]
+    remedy: str
+
+
+def name(task: Task) -> str:
+    """How evidence speaks of a task."""
+    return f"{task.split} {task.task_id}"
+
+
+def oracle_max(subject: Subject) -> Found:
+    rewards = {name(task): subject.reference(task) for task in subject.tasks}
+    bad = [
+        f"{who}: {one.reward:g}, fails {', '.join(key for key, passed in one.checks.items() if not passed) or one.broken}"
+        for who, one in rewards.items()
+        if one.reward < 1.0
+    ]
+    return Found(not bad, {"tasks": len(rewards), "lowest reward": min(one.reward for one in rewards.values())}, bad)
+
+
+def floor_gap(subject: Subject) -> Found:
+    """Doing nothing fails, and lies well below the maximum."""
+    rewards = {name(task): subject.play(task, [[] for _ in task.turns]).reward for task in subject.tasks}
+    bad = [f"{who}: doing nothing gets {reward:g}" for who, reward in rewards.items() if reward > 1.0 - MARGIN]
+    measured: Measured = {"mean of doing nothing": fmean(rewards.values()), "highest": max(rewards.values())}
+    return Found(not bad, measured, bad)
+
+
+def canary_floor(subject: Subject) -> Found:
+    """Players without skill solve nothing, but for what ``LUCK`` gives those that answer as others would."""
+    measured: Measured = {}
+    bad = []
+    for who in CANARIES:
+        rewards = []
+        solved = []
+        for task in subject.tasks:
+            if (play := PLAYERS[who](subject, task)) is not None:
+                rewards.append(subject.play(task, play.calls, play.says).reward)
+                if is_success(rewards[-1]):
+                    solved.append(f"{name(task)}: solved by “{who}”")
+        measured[who] = fmean(rewards) if rewards else None
+        bad += solved if len(solved) > LUCK.get(who, 0.0) * len(rewards) else []
+    return Found(not bad, measured, bad)
+
+
+def well_formed(subject: Subject) -> Found:
+    """Rewards are finite, in [0, 1], and asking for them changes nothing. How finely they grade is measured."""
+    seen: Counter[float] = Counter()
+    bad = []
+    for task in subject.tasks:
+        calls = subject.environment.reference(task)
+        flat = [(turn, row) for turn, made in enumerate(calls) for row in range(len(made) + 1)][:PREFIXES]
+        for turn, row in flat:
+            one = subject.play(task, [*calls[:turn], calls[turn][:row], *([] for _ in calls[turn + 1 :])])
+            seen[round(one.reward, 6)] += 1
+            if not math.isfinite(one.reward) or not 0.0 <= one.reward <= 1.0:
+                bad.append(f"{name(task)}: a reward of {one.reward}")
+    between = sum(many for reward, many in seen.items() if 0.0 < reward < 1.0)
+    measured: Measured = {"different rewards": len(seen), "share between 0 and 1": between / max(seen.total(), 1)}
+    return Found(not bad, measured, bad)
+
+
+def deterministic(subject: Subject) -> Found:
+    """The same calls are answered and scored the same, twice here."""
+    bad = []
+    for task in subject.tasks:
+        one, other = subject.reference(task), subject.reference(task)
+        if (one.said, one.reward, one.digest) != (other.said, other.reward, other.digest):
+            bad.append(f"{name(task)}: a second run of the reference differs")
+    return Found(not bad, {"tasks": sum(map(len, subject.some.values()))}, bad)
+
+
+def portable(subject: Subject) -> Found:
+    """A process with another hash seed has the same tasks, and answers and scores them the same."""
+    here, there = transcript(subject.environment, subject.count), elsewhere(subject.environment, subject.count)
+    bad = [f"{who} differs in another process" for who in here if here[who] != there.get(who)]
+    return Found(not bad, {"tasks": len(here)}, bad)
+
+
+def isolated(subject: Subject) -> Found:
+    bad = []
+    for task in subject.tasks:
+        with subject.idle(task) as idle:
+            before = idle.digest()
+            subject.reference(task)
+            if idle.digest() != before or is_success(idle.score().reward):
+                bad.append(f"{name(task)}: another session changed its world")
+    return Found(not bad, {}, bad)
+
+
+def tools_are_declared(subject: Subject) -> Found:
+    """References use declared tools alone, and a tool that is not declared is refused."""
+    declared = {tool["function"]["name"] for tool in subject.environment.tools()}
+    bad = [
+        f"{name(task)}: its reference calls {call.name}, which is not declared"
+        for tasks in subject.splits.values()
+        for task in tasks
+        for call in task.calls
+        if call.name not in declared
+    ]
+    task = subject.some["seed"][0]
+    for strange in STRANGE_NAMES:
+        heard = subject.play(task, [[ToolCall(strange)]]).heard
+        if len(heard) < 2 or not heard[1].error:
+            bad.append(f"a call of {strange!r} is not refused")
+    return Found(not bad, {"tools": len(declared)}, bad)
+
+
+def tasks_are_declared(subject: Subject) -> Found:
+    """Ids are unique, and every split has tasks."""
+    ids = Counter(task.task_id for tasks in subject.splits.values() for task in tasks)
+    bad = [f"{split} has no tasks" for split, tasks in subject.splits.items() if not tasks]
+    bad += [f"task {one} occurs {many} times" for one, many in ids.items() if many > 1]
+    return Found(not bad, {split: len(tasks) for split, tasks in subject.splits.items()}, bad)
+
+
+def quarantined_is_known(subject: Subject) -> Found:
+    """What no agent can solve is measured: a ceiling below 1 has to be known."""
+    total = sum(map(len, subject.splits.values()))
+    bad = subject.bad()
+    return Found(True, {"tasks in quarantine": len(bad), "ceiling": 1.0 - len(bad) / max(total, 1)})
+
+
+def coverage(subject: Subject) -> Found:
+    """Every declared tool is used by some reference of the training split."""
+    used = {call.name for task in subject.splits["seed"] for call in task.calls}
+    declared = [tool["function"]["name"] for tool in subject.environment.tools()]
+    unused = sorted(set(declared) - used)
+    bad = [f"no reference of the training split calls {one}" for one in unused]
+    return Found(not bad, {"tools": len(declared), "share used": 1.0 - len(unused) / max(len(declared), 1)}, bad)
+
+
+def variety(subject: Subject) -> Found:
+    """Tasks of a split differ in words or in what solves them, not in their worlds alone."""
+    shares = {}
+    for split, tasks in subject.splits.items():
+        kinds = {repr((task.turns, [[call.name, call.arguments] for call in task.calls])) for task in tasks}
+        shares[split] = len(kinds) / max(len(tasks), 1)
+    bad = [f"{split}: {share:.0%} of the tasks are different" for split, share in shares.items() if share < VARIED]
+    return Found(not bad, dict(shares), bad)
+
+
+def costs(subject: Subject) -> Found:
+    for task in subject.tasks if not subject.seconds else ():
+        subject.reference(task)
+    return Found(True, {f"{kind}, milliseconds": round(cost, 3) for kind, cost in sorted(subject.costs().items())})
+
+
+CHECKS: dict[str, Check] = {
+    "runtime.task_declaration_accuracy": Check(
+        "fail",
+        "Has every split tasks, each once?",
+        tasks_are_declared,
+        "give each task an id of its own: a hash of its content",
+    ),
+    "runtime.tool_declaration_accuracy": Check(
+        "fail",
+        "Are all tools that references call declared, and others refused?",
+        tools_are_declared,
+        "declare the tool, or refuse it",
+    ),
+    "semantic.oracle_max": Check(
+        "fail",
+        "Does every reference get the maximum?",
+        oracle_max,
+        "mend the reference or the checker, or name the item in `quarantine` with the reason",
+    ),
+    "semantic.floor_gap": Check(
+        "fail",
+        "Does doing nothing stay well below the maximum?",
+        floor_gap,
+        "look for conditions that hold from the start",
+    ),
+    "semantic.canary_floor": Check(
+        "fail",
+        "Do players without skill solve nothing?",
+        canary_floor,
+        "let the checker look at what the task asks for, and for nothing less",
+    ),
+    "runtime.reward_well_formed": Check(
+        "fail", "Are rewards finite and between 0 and 1?", well_formed, "scale the reward"
+    ),
+    "runtime.episode_determinism": Check(
+        "fail",
+        "Do the same calls get the same answers and score?",
+        deterministic,
+        "derive all randomness from the task",
+    ),
+    "semantic.verifier_portability": Check(
+        "fail",
+        "Does another process have the same tasks, answers and scores?",
+        portable,
+        "look for sets that are iterated, hash(), clocks, and caches that differ",
+    ),
+    "runtime.episode_isolation": Check(
+        "fail", "Do sessions leave each other alone?", isolated, "keep no state in the class or the module"
+    ),
+    "semantic.no_solution_leakage": Check(
+        "warn",
+        "Do refusals keep the right value to themselves?",
+        leaks,
+        "say what is wrong with a call, not what would be right",
+    ),
+    "data.same": Check(
+        "fail", "Is no task of one split the same as one of another?", same, "draw splits apart, by world or by goal"
+    ),
+    "data.near": Check(
+        "warn",
+        "Is no instruction of one split nearly one of another?",
+        near,
+        "draw splits apart, or word them differently",
+    ),
+    "data.variety": Check(
+        "warn",
+        "Do the tasks of a split differ?",
+        variety,
+        "draw more kinds of tasks: what differs in its world alone can be known by heart",
+    ),
+    "data.coverage": Check(
+        "advisory",
+        "Does the training split use every tool?",
+        coverage,
+        "add tasks, or let the loop explore (`explore.guidance: coverage`)",
+    ),
+    "data.quarantine": Check("advisory", "How many tasks can nobody solve?", quarantined_is_known, ""),
+    "cost.requests": Check("advisory", "What do a reset, a step and a score take?", costs, ""),
+}

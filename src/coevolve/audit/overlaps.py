@@ -1,0 +1,64 @@
+"""Tasks of one split that are in another too: what is trained on must not be what is tested."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+
+from coevolve.audit.finding import Found, Measured
+from coevolve.audit.subject import Subject
+from coevolve.core.similarity import Index, shingles, similarity
+from coevolve.core.task import Task
+from coevolve.stages.verify.library import solution_of
+
+THRESHOLD = 0.9  # of the similarity of instructions
+
+
+def same(subject: Subject) -> Found:
+    """The same instruction and reference, or the same world and reference."""
+
+    def keys(task: Task) -> list[str]:
+        made = [[call.name, call.arguments] for call in task.calls]
+        return [solution_of(task), repr((task.turns, made))]
+
+    return _between(subject, lambda one, other: _shared(one, other, keys))
+
+
+def near(subject: Subject) -> Found:
+    """Instructions of a similarity of at least THRESHOLD; those with the same reference in different worlds too."""
+
+    def close(one: Sequence[Task], other: Sequence[Task]) -> list[tuple[Task, Task]]:
+        index = Index(THRESHOLD)
+        by_id = {task.task_id: task for task in one}
+        for task in one:
+            index.add(task.task_id, _text(task))
+        found = [(task, index.nearest(_text(task))) for task in other]
+        return [(by_id[nearest[0]], task) for task, nearest in found if nearest is not None]
+
+    return _between(
+        subject, close, lambda one, other: f"{similarity(shingles(_text(one)), shingles(_text(other))):.2f} like"
+    )
+
+
+def _between(
+    subject: Subject,
+    pairs: Callable[[Sequence[Task], Sequence[Task]], list[tuple[Task, Task]]],
+    how: Callable[[Task, Task], str] = lambda one, other: "the same as",
+) -> Found:
+    measured: Measured = {}
+    bad = []
+    for (one, tasks), (other, others) in combinations(subject.splits.items(), 2):
+        found = pairs(tasks, others)
+        measured[f"{one} and {other}"] = len(found)
+        bad += [f"{other} {second.task_id} is {how(first, second)} {one} {first.task_id}" for first, second in found]
+    return Found(not bad if measured else None, measured, bad)
+
+
+def _shared(
+    tasks: Sequence[Task], others: Sequence[Task], keys: Callable[[Task], list[str]]
+) -> list[tuple[Task, Task]]:
+    known: Mapping[str, Task] = {key: task for task in tasks for key in keys(task)}
+    found = [(task, next((known[key] for key in keys(task) if key in known), None)) for task in others]
+    return [(first, task) for task, first in found if first is not None]
+
+
+def _text(task: Task) -> str:
+    return "\n".join(task.turns)

@@ -1,0 +1,101 @@
+"""Players without skill: what they reach is what an environment gives away.
+
+Each makes of a task the calls that it would make, turn by turn, and says what it would say after them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from coevolve.audit.subject import Calls, Subject
+from coevolve.core.hashing import content_hash
+from coevolve.core.task import Task, ToolCall
+
+REPEATED = 8  # times that a call is repeated
+PLACEHOLDERS: Mapping[str, Any] = {
+    "string": "x", "integer": 1, "number": 1.0, "float": 1.0, "boolean": True, "array": [], "object": {},
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    calls: Calls
+    says: str = "done"
+
+
+def nothing(subject: Subject, task: Task) -> Play:
+    return Play([[] for _ in task.turns])
+
+
+def end_at_once(subject: Subject, task: Task) -> Play | None:
+    """Calls what ends every task, without arguments; None where nothing does."""
+    terminal = subject.known.terminal
+    return Play(_last(task, [ToolCall(terminal)])) if terminal else None
+
+
+def repeat(subject: Subject, task: Task) -> Play:
+    """One call again and again, the one that other tasks' references make most; then what ends a task."""
+    others = [other for other in subject.some["seed"] if other.task_id != task.task_id]
+    calls = [call for other in others for call in other.calls if call.name != subject.known.terminal]
+    calls = calls or [call for other in others for call in other.calls] or [ToolCall("")]
+    counted = Counter(content_hash([call.name, call.arguments]) for call in calls)
+    key = counted.most_common(1)[0][0]
+    most = next(call for call in calls if content_hash([call.name, call.arguments]) == key)
+    return Play(_last(task, [most] * REPEATED + _end(subject)))
+
+
+def everything(subject: Subject, task: Task) -> Play:
+    """Every tool once, with arguments that some reference had, or of the right type."""
+    calls = []
+    for tool in subject.environment.tools():
+        name, schema = tool["function"]["name"], tool["function"]["parameters"]
+        if name != subject.known.terminal:
+            required = schema.get("required", [])
+            calls.append(ToolCall(name, {key: _value(subject, name, key, schema) for key in required}))
+    return Play(_last(task, calls + _end(subject)))
+
+
+def echo(subject: Subject, task: Task) -> Play:
+    """Says what it was asked, and gives it for every text that what ends a task takes."""
+    words = " ".join(task.turns)
+    terminal = next(
+        (one for one in subject.environment.tools() if one["function"]["name"] == subject.known.terminal), None
+    )
+    given = terminal["function"]["parameters"].get("properties", {}) if terminal else {}
+    texts = {key: words for key, schema in given.items() if schema.get("type") == "string"}
+    return Play(_last(task, [ToolCall(subject.known.terminal, texts)] if subject.known.terminal else []), words)
+
+
+def another(subject: Subject, task: Task) -> Play:
+    """The reference of another task of the split."""
+    peers = subject.some[task.split] if task.split in subject.some else subject.some["seed"]
+    ids = [one.task_id for one in peers]
+    other = peers[(ids.index(task.task_id) + 1) % len(peers)] if task.task_id in ids else peers[0]
+    return Play(subject.environment.reference(other))
+
+
+PLAYERS: dict[str, Callable[[Subject, Task], Play | None]] = {
+    "nothing": nothing,
+    "end at once": end_at_once,
+    "repeat one call": repeat,
+    "call everything": everything,
+    "echo the instruction": echo,
+    "another task's reference": another,
+}
+
+
+def _last(task: Task, calls: list[ToolCall]) -> Calls:
+    """``calls`` in the last turn."""
+    return [*([] for _ in task.turns[1:]), calls]
+
+
+def _end(subject: Subject) -> list[ToolCall]:
+    return [ToolCall(subject.known.terminal)] if subject.known.terminal else []
+
+
+def _value(subject: Subject, tool: str, key: str, schema: Mapping[str, Any]) -> Any:
+    own = schema.get("properties", {}).get(key, {})
+    if values := subject.known.fitting(tool, key):
+        return values[0]
+    return own["enum"][0] if own.get("enum") else PLACEHOLDERS.get(str(own.get("type")), "x")

@@ -1,0 +1,45 @@
+"""What an environment says when references are played in it, as a hash by task: to be compared between processes.
+
+`python -m coevolve.audit.transcript NAME COUNT` prints it as JSON; NAME may be MODULE:CLASS, of one that has no name yet.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+from coevolve.audit.subject import Subject
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.environments.environment import Environment
+from coevolve.environments.registry import make, make_from, names
+
+SEED = "PYTHONHASHSEED"
+
+
+def transcript(environment: Environment, count: int) -> dict[str, str]:
+    """Of ``count`` tasks of each split: all that is heard, the score and the last digest."""
+    found = {}
+    for task in Subject(environment, count).tasks:
+        one = Subject(environment, 1).reference(task)
+        told = [[heard.role, heard.content, heard.error, heard.done] for heard in one.heard]
+        found[f"{task.split} {task.task_id}"] = content_hash([task.turns, told, one.reward, one.checks, one.digest])
+    return found
+
+
+def elsewhere(environment: Environment, count: int) -> dict[str, str]:
+    """The same of another process, in which texts hash otherwise."""
+    kind = type(environment)
+    place = environment.name if environment.name in names() else f"{kind.__module__}:{kind.__qualname__}"
+    code = [sys.executable, "-m", "coevolve.audit.transcript", place, str(count)]
+    other = "1" if os.environ.get(SEED) != "1" else "2"
+    done = subprocess.run(code, capture_output=True, text=True, env={**os.environ, SEED: other}, check=False)
+    if done.returncode:
+        raise CoevolveError(f"{environment.name} does not open in another process: {done.stderr.strip()[-300:]}")
+    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+if __name__ == "__main__":
+    asked = sys.argv[1]
+    print(json.dumps(transcript(make_from(asked) if ":" in asked else make(asked), int(sys.argv[2]))))

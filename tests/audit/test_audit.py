@@ -1,0 +1,99 @@
+"""Each check finds the fault that it is for, and a sound environment has none."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from coevolve.audit.audit import audit
+from coevolve.audit.checks import CHECKS
+from coevolve.audit.files import page, write
+from coevolve.audit.finding import SHOWN, Audit
+from coevolve.audit.subject import Subject
+from coevolve.core.errors import CoevolveError
+from coevolve.environments.environment import Environment
+from coevolve.environments.registry import make
+from tests.audit import broken
+from tests.environments.quiz import Quiz
+
+ELSEWHERE = "semantic.verifier_portability"  # takes a process
+QUICK = [name for name in CHECKS if name != ELSEWHERE]
+
+
+def found(environment: Environment, only: list[str] = QUICK) -> dict[str, str]:
+    return {one.check: one.status for one in audited(environment, only).findings}
+
+
+def audited(environment: Environment, only: list[str] = QUICK) -> Audit:
+    return audit(Subject(environment, 4), only=only)
+
+
+def test_a_sound_one_passes_all() -> None:
+    said = audited(Quiz(), [])
+    assert {one.check: (one.status, one.evidence) for one in said.findings} == {name: ("pass", []) for name in CHECKS}
+    assert said.worst() is None and not said.past("advisory") and said.looked_at == {"seed": 4, "validation": 4}
+
+
+@pytest.mark.parametrize(
+    ("kind", "faults"),
+    [
+        (broken.Lavish, {"semantic.floor_gap", "semantic.canary_floor", "runtime.episode_isolation"}),
+        (broken.Stingy, {"semantic.oracle_max"}),
+        (broken.Gullible, {"semantic.canary_floor"}),
+        (broken.Boundless, {"runtime.reward_well_formed"}),
+        (broken.Moody, {"runtime.episode_determinism"}),
+        (broken.Shared, {"runtime.episode_isolation"}),
+        (broken.Talkative, {"semantic.no_solution_leakage"}),
+        (broken.Parrot, set()),
+        (broken.Obliging, {"runtime.tool_declaration_accuracy"}),
+        (broken.Leaky, {"data.same", "data.near", "semantic.canary_floor"}),
+        (broken.Monotonous, {"data.variety", "semantic.canary_floor"}),
+    ],
+)
+def test_a_fault_is_found(kind: type[Environment], faults: set[str]) -> None:
+    said = audited(kind())
+    bad = {one.check for one in said.findings if one.bad}
+    assert bad >= faults - ({"semantic.canary_floor"} if kind is broken.Leaky else set())
+    assert bad <= faults, f"{kind.__doc__} {bad - faults}"
+    for one in said.findings:
+        assert bool(one.evidence) == one.bad and len(one.evidence) <= SHOWN
+        assert one.command.endswith(f"--only {one.check}")
+
+
+def test_another_process_may_answer_otherwise() -> None:
+    assert found(make("miniworld"), [ELSEWHERE]) == {ELSEWHERE: "pass"}
+    (one,) = audited(broken.Scattered(), [ELSEWHERE]).findings
+    assert one.status == "fail" and one.number == 8 and "differs in another process" in one.evidence[0]
+
+
+def test_what_raises_is_a_finding_and_the_rest_goes_on() -> None:
+    said = found(broken.Silent())
+    assert said["data.coverage"] == "error" and said["semantic.oracle_max"] == "pass"
+    wrong = next(one for one in audited(broken.Silent()).findings if one.check == "data.coverage")
+    assert wrong.bad and wrong.evidence == ["RuntimeError: no tools today"]
+
+
+def test_severities_decide_and_unknown_checks_are_named() -> None:
+    said = audited(broken.Monotonous(), ["data.variety"])
+    assert said.worst() == "warn" and said.past("warn") and said.past("advisory") and not said.past("fail")
+    assert said.counts() == {
+        "passed": 0, "skipped": 0, "failed: fail": 0, "failed: warn": 1, "failed: advisory": 0,
+    }  # fmt: skip
+    with pytest.raises(CoevolveError, match=r"--only: no check data\.varied; expected some of: .*data\.variety"):
+        audited(Quiz(), ["data.varied"])
+
+
+def test_the_files_hold_all_and_escape_it(tmp_path: Path) -> None:
+    class Rude(broken.Monotonous):
+        fingerprint = "<script>alert(1)</script>"
+
+    said = audited(Rude())
+    written = write(said, tmp_path / "new")
+    assert [one.name for one in written] == ["audit.json", "index.html"]
+    read = json.loads(written[0].read_text())
+    assert read["worst"] == "fail" and [one["check"] for one in read["findings"]] == QUICK
+    text = page(said)
+    assert text == written[1].read_text() and "<script>" not in text and "http" not in text
+    for name in QUICK:
+        assert name in text
+    assert "of the tasks are different" in text and "&lt;script&gt;" in text
