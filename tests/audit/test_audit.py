@@ -41,7 +41,7 @@ def test_a_sound_one_passes_all() -> None:
         (broken.Stingy, {"semantic.oracle_max"}),
         (broken.Gullible, {"semantic.canary_floor"}),
         (broken.Boundless, {"runtime.reward_well_formed"}),
-        (broken.Moody, {"runtime.episode_determinism"}),
+        (broken.Moody, {"runtime.episode_determinism", "semantic.replayability"}),
         (broken.Shared, {"runtime.episode_isolation"}),
         (broken.Talkative, {"semantic.no_solution_leakage"}),
         (broken.Parrot, set()),

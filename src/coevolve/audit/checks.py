@@ -15,12 +15,16 @@ from coevolve.audit.finding import Found, Measured, Severity
 from coevolve.audit.leaks import leaks
 from coevolve.audit.overlaps import near, same
 from coevolve.audit.players import PLAYERS
+from coevolve.audit.rescoring import SAME, counted, rescore
 from coevolve.audit.subject import Subject
 from coevolve.audit.transcript import elsewhere, transcript
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.contract import STRANGE_NAMES
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout
 
+LIMITS = Limits(200, 10**6, 2**20, 600.0)  # of an episode that is stored
 CANARIES = [name for name in PLAYERS if name != "nothing"]
 LUCK = {"repeat one call": 0.05, "another task's reference": 0.05}  # share of tasks that these may solve
 PREFIXES = 8  # of a reference, that are scored
@@ -108,6 +112,17 @@ def portable(subject: Subject) -> Found:
     here, there = transcript(subject.environment, subject.count), elsewhere(subject.environment, subject.count)
     bad = [f"{who} differs in another process" for who in here if here[who] != there.get(who)]
     return Found(not bad, {"tasks": len(here)}, bad)
+
+
+def replayable(subject: Subject) -> Found:
+    """An episode that was stored gets its score again."""
+    tasks = list(subject.tasks)
+    requests = [RolloutRequest(task, 0) for task in tasks]
+    policy = ReferencePolicy(subject.environment)
+    played = [one.trajectory for one in rollout(policy, subject.environment, requests, LIMITS)]
+    found = list(rescore(subject.environment, {task.task_id: task for task in tasks}, played))
+    bad = [f"{name(task)}: {one.kind}, {one.why}" for task, one in zip(tasks, found, strict=True) if one.kind != SAME]
+    return Found(not bad, dict(counted(found)), bad)
 
 
 def isolated(subject: Subject) -> Found:
@@ -224,6 +239,12 @@ CHECKS: dict[str, Check] = {
         "Does another process have the same tasks, answers and scores?",
         portable,
         "look for sets that are iterated, hash(), clocks, and caches that differ",
+    ),
+    "semantic.replayability": Check(
+        "fail",
+        "Does a stored episode get its score again?",
+        replayable,
+        "say all that an agent hears in what a call returns; `coevolve rescore` tells what differs",
     ),
     "runtime.episode_isolation": Check(
         "fail", "Do sessions leave each other alone?", isolated, "keep no state in the class or the module"

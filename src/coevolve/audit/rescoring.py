@@ -1,0 +1,138 @@
+"""Stored trajectories, played again in today's environment: which scores changed, and why.
+
+What an agent said and called is all in its trajectory, so that a checker that was mended, or an environment that moved on, need not mean
+that everything is run again. The calls are made as they were, turn by turn; nobody decides anything anew.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from coevolve.core.calls import writable
+from coevolve.core.records import StopReason, Trajectory
+from coevolve.core.task import Score, Task, ToolCall
+from coevolve.environments.environment import Environment, Session, blameless
+
+SAME, CHECKER, WORLD, LEFT = "the same", "the checker says otherwise", "the world answers otherwise", "not played again"
+
+# how an episode may have ended that is no play of its calls
+UNPLAYED = {
+    StopReason.BROKEN: "the call that broke it is not in its calls",
+    StopReason.TIMEOUT: "it ran out of time",
+    StopReason.ENVIRONMENT_FAILED: "the environment failed in it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rescored:
+    """A trajectory's score then and now. ``kind`` is one of SAME, CHECKER, WORLD and LEFT, ``why`` what differs; ``after`` is None of
+    what was not played again.
+    """
+
+    trajectory_id: str
+    task_id: str
+    kind: str
+    before: float
+    after: float | None
+    why: str = ""
+    checks: Mapping[str, bool] | None = None
+
+
+def rescore(
+    environment: Environment,
+    tasks: Mapping[str, Task],
+    trajectories: Sequence[Trajectory],
+    progress: Callable[[int], object] = lambda count: None,
+) -> Iterator[Rescored]:
+    """Each of ``trajectories``, in order; ``tasks`` by id."""
+    for one in trajectories:
+        yield _rescored(environment, tasks.get(one.task_id), one)
+        progress(1)
+
+
+def with_scores(trajectories: Sequence[Trajectory], found: Sequence[Rescored]) -> list[Trajectory]:
+    """``trajectories`` with today's scores, but those that the world answers otherwise: an agent that heard that might have gone on
+    differently."""
+    return [
+        one if new.after is None or new.kind == WORLD else replace(one, score=new.after, checks=dict(new.checks or {}))
+        for one, new in zip(trajectories, found, strict=True)
+    ]
+
+
+def moved(found: Sequence[Rescored]) -> list[Rescored]:
+    """Those whose score is another, of the same episode."""
+    return [one for one in found if one.kind == CHECKER]
+
+
+def counted(found: Sequence[Rescored]) -> dict[str, int]:
+    """How many of each kind."""
+    counts = Counter(one.kind for one in found)
+    return {kind: counts[kind] for kind in (SAME, CHECKER, WORLD, LEFT)}
+
+
+def _rescored(environment: Environment, task: Task | None, one: Trajectory) -> Rescored:
+    def left(why: str) -> Rescored:
+        return Rescored(one.trajectory_id, one.task_id, LEFT, one.score, None, why)
+
+    if task is None:
+        return left("its task is in none of the files")
+    if one.stop_reason in UNPLAYED:
+        return left(UNPLAYED[one.stop_reason])
+    with closing(environment.open()) as session:
+        try:
+            other = _play(session, task, one)
+            score = session.score()
+        except Exception as error:
+            if blameless(error):
+                return left(f"the environment failed: {error}")
+            score, other = Score(0.0), f"it breaks the session: {type(error).__name__}"
+    changed = score.reward != one.score
+    kind = WORLD if other else CHECKER if changed else SAME
+    why = other or (_otherwise(one.checks, score.checks) if changed else "")
+    return Rescored(one.trajectory_id, one.task_id, kind, one.score, score.reward, why, score.checks)
+
+
+def _play(session: Session, task: Task, one: Trajectory) -> str:
+    """Make the calls; the first thing that is answered otherwise than then, in a line, or nothing."""
+    first = session.reset(task)
+    other = "" if writable(first.content) == one.messages[0]["content"] else "the task is opened with other words"
+    made = 0
+    for text, count in replies(one):
+        if count:
+            session.begin_reply()
+        for call in one.calls[made : made + count]:
+            heard = session.step(ToolCall(call.name, call.arguments))
+            made += 1
+            if not other and (writable(heard.content), not heard.error) != (call.observation, call.ok):
+                other = f"call {made} ({call.name}) is answered {writable(heard.content)[:80]!r}, then {call.observation[:80]!r}"
+            if heard.done:
+                return other
+        if not count and session.say(text).done:
+            return other
+    return other
+
+
+def replies(one: Trajectory) -> Iterator[tuple[str, int]]:
+    """What the agent replied, and how many calls it made with that; without what could not be read, and what was cut off."""
+    made = 0
+    for place, message in enumerate(one.messages):
+        if message["role"] != "assistant":
+            continue
+        heard = []
+        for later in one.messages[place + 1 :]:
+            if later["role"] != "tool":
+                break
+            heard.append(later["content"])
+        count = 0
+        while count < len(heard) and made < len(one.calls) and one.calls[made].observation == heard[count]:
+            count, made = count + 1, made + 1
+        last = place == len(one.messages) - 1
+        if count or not (heard or (last and one.stop_reason is StopReason.MAX_TOKENS)):
+            yield message.get("content") or "", count
+
+
+def _otherwise(before: Mapping[str, bool], after: Mapping[str, bool]) -> str:
+    """Which checks changed."""
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return ", ".join(f"{name}: {before.get(name)} then, {after.get(name)} now" for name in names) or "the reward alone"
