@@ -135,6 +135,27 @@ def test_play_names_what_is_wrong_with_the_task() -> None:
     assert "number below 256" in done.stderr
 
 
+def test_evaluate_plays_each_task_several_times(tmp_path: Path) -> None:
+    arguments = ["--environment", "miniworld", "--split", "test", "--tasks", "12", "--policy", str(ROOT / "policies/0")]
+    done = coevolve("evaluate", *arguments, "--samples", "3", "--temperature", "1", "--out", "o.jsonl", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert len(lines) == 36 and len({one["task_id"] for one in lines}) == 12
+    assert len({(one["task_id"], one["tokens"]) for one in lines}) > 12, "samples of a task differ"
+    header = next(line for line in done.stdout.splitlines() if "category" in line).split()
+    assert header == ["category", "tasks", "success", "pass@2", "pass@3", "pass^2", "pass^3"]
+    (row,) = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("1 goal")]
+    ours = [one for one in lines if one["category"] == "1 goal"]
+    counts = [
+        sum(one["success"] for one in ours if one["task_id"] == name) for name in {one["task_id"] for one in ours}
+    ]
+    assert int(row[2]) == len(counts)
+    assert float(row[6]) == pytest.approx(sum(count > 0 for count in counts) / len(counts), abs=5e-4), "pass@3 of 3"
+    assert float(row[8]) == pytest.approx(sum(count == 3 for count in counts) / len(counts), abs=5e-4), "pass^3 of 3"
+    greedy = coevolve("evaluate", *arguments, "--samples", "3", cwd=tmp_path)
+    assert greedy.returncode == 1 and "set --temperature" in greedy.stderr
+
+
 def test_evaluate_prints_a_table_by_category(tmp_path: Path) -> None:
     arguments = ["--environment", "miniworld", "--split", "test", "--tasks", "64", "--out", "outcomes.jsonl"]
     done = coevolve("evaluate", *arguments, "--policy", "reference", cwd=tmp_path)
@@ -146,6 +167,7 @@ def test_evaluate_prints_a_table_by_category(tmp_path: Path) -> None:
         ["3", "goals", "1.000"],
     ]
     assert len((tmp_path / "outcomes.jsonl").read_text().splitlines()) == 64
+    assert "tokens for each success: " in done.stdout and "pass@" not in done.stdout
     wrong = coevolve("evaluate", *arguments, "--policy", "nowhere", cwd=tmp_path)
     assert wrong.returncode == 1
     assert "no such directory" in wrong.stderr

@@ -24,7 +24,11 @@ agent would score.
 be reached where items are in quarantine. An environment whose tasks come in scenarios (AppWorld) gets their share too:
 the table's success is its TGC, this its SGC. `all` weighs every category the same, as leaderboards do.
 
+With `--samples` each task is played several times: `pass@k` is the chance that at least one of k episodes succeeds, `pass^k` that all
+of them do, both estimated without bias from the samples; intervals are over tasks.
+
   coevolve evaluate --environment bfcl --policy policies/0 --split test
+  coevolve evaluate --environment miniworld --policy policies/3 --samples 8 --temperature 1
   coevolve evaluate --environment bfcl --policy endpoint --url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-4B
 
 A served model costs money: every reply is kept in the log, and the same command run again pays for the rest alone. Use
@@ -38,6 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy", required=True, metavar="POLICY")
     parser.add_argument("--split", action="append", metavar="NAME", help="a panel, or seed (every panel)")
     parser.add_argument("--tasks", type=int, default=10**9, metavar="N", help="the first N of each split (all)")
+    parser.add_argument(
+        "--samples", type=int, default=1, metavar="K", help="episodes of each task, for pass@k and pass^k (1)"
+    )
     parser.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (0)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--max-turns", type=int, default=100, help="replies in an episode (100)")
@@ -68,22 +75,28 @@ def run(args: argparse.Namespace) -> int:
     from coevolve.rollout import Limits
     from coevolve.stages.evaluate import evaluate
 
+    if args.samples < 1:
+        raise CoevolveError(f"--samples {args.samples}: expected 1 or more")
+    if args.samples > 1 and args.temperature == 0.0 and args.policy != "endpoint":
+        raise CoevolveError(
+            "--samples: greedy episodes of a task are all the same; set --temperature as well, to 1 say"
+        )
     environment = make(args.environment)
     splits = {split: environment.tasks(split) for split in args.split or environment.panels}
     config = Evaluate(panels=None, tasks=args.tasks, temperature=args.temperature, bootstrap=2000, confidence=0.95)
     limits = Limits(args.max_turns, args.episode_tokens, args.reply_tokens, args.max_seconds)
     policy, close = _policy(args, environment)
     try:
-        outcomes = evaluate(policy, environment, splits, limits, config, args.seed)
+        outcomes = evaluate(policy, environment, splits, limits, config, args.seed, args.samples)
     finally:
         close()
     if args.out:
         write_jsonl(args.out, outcomes)
-    played = sum(min(len(tasks), args.tasks) for tasks in splits.values())
+    played = sum(min(len(tasks), args.tasks) for tasks in splits.values()) * args.samples
     print(f"{args.environment} ({environment.fingerprint}), policy {args.policy}")
     for split, tasks in splits.items():
         ours = [one for one in outcomes if one.panel == split]
-        _print(split, ours, quarantined(environment, tasks), config, args.seed)
+        _print(split, ours, quarantined(environment, tasks), config, args.seed, args.samples)
         groups = {task.task_id: environment.scenario(task) for task in tasks}
         if len(set(groups.values())) < len(groups):
             print(f"scenarios of which every task succeeds: {_scenarios(ours, groups):.3f}")
@@ -154,35 +167,66 @@ def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], None]]:
     return EndpointPolicy(endpoint, args.temperature), close
 
 
-def _print(split: str, outcomes: Sequence["Outcome"], bad: set[str], config: "Evaluate", seed: int) -> None:
+def _print(
+    split: str, outcomes: Sequence["Outcome"], bad: set[str], config: "Evaluate", seed: int, samples: int
+) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     from coevolve.core.outcomes import interval
+    from coevolve.core.passing import depths
 
     table = Table(title=split, box=box.SIMPLE_HEAD, title_justify="left")
     strict = any("strict" in one.checks for one in outcomes)
-    for column in ("category", "tasks", "success", *(["strict"] if strict else []), *(["ceiling"] if bad else [])):
+    several = [f"pass{sign}{k}" for sign in "@^" for k in depths(samples)]
+    more = [*several, *(["strict"] if strict else []), *(["ceiling"] if bad else [])]
+    for column in ("category", "tasks", "success", *more):
         table.add_column(column, justify="left" if column == "category" else "right")
-    categories = {name: [one for one in outcomes if one.category == name] for name in _names(outcomes)}
     rows: list[list[float]] = []
-    for name, ours in categories.items():
-        successes = [one.success for one in ours]
+    for name in _names(outcomes):
+        ours = [one for one in outcomes if one.category == name]
+        tasks = _by_task(ours)
+        successes = [_share([one.success for one in many]) for many in tasks]
         low, high = interval(successes, config, seed)
-        figures = [_share(successes)]
+        figures = [sum(successes) / len(successes), *_several(tasks, samples)]
         figures += [_share([one.success and one.checks.get("strict", True) for one in ours])] if strict else []
         figures += [_share([one.task_id not in bad for one in ours])] if bad else []
         rows.append(figures)
         first = f"{figures[0]:.3f} ±{(high - low) / 2:.3f}"
-        table.add_row(name, str(len(ours)), first, *(f"{one:.3f}" for one in figures[1:]))
+        table.add_row(name, str(len(tasks)), first, *(f"{one:.3f}" for one in figures[1:]))
     if len(rows) > 1:
         means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
         table.add_section()
         table.add_row(
-            "all", str(len(outcomes)), *(f"{one:.3f}{'       ' if not n else ''}" for n, one in enumerate(means))
+            "all",
+            str(len(_by_task(outcomes))),
+            *(f"{one:.3f}{'       ' if not n else ''}" for n, one in enumerate(means)),
         )
     Console().print(table)
+    if solved := sum(one.success for one in outcomes):
+        print(f"tokens for each success: {sum(one.tokens for one in outcomes) / solved:,.0f}")
+
+
+def _by_task(outcomes: Sequence["Outcome"]) -> list[list["Outcome"]]:
+    """The episodes of each task."""
+    found: dict[str, list[Outcome]] = {}
+    for one in outcomes:
+        found.setdefault(one.task_id, []).append(one)
+    return list(found.values())
+
+
+def _several(tasks: Sequence[Sequence["Outcome"]], samples: int) -> list[float]:
+    """pass@k and then pass^k for each k, the mean over the tasks that have so many episodes."""
+    from coevolve.core.passing import depths, pass_at, pass_every
+
+    counts = [(len(many), sum(one.success for one in many)) for many in tasks]
+    found = []
+    for chance in (pass_at, pass_every):
+        for k in depths(samples):
+            known = [chance(n, c, k) for n, c in counts if n >= k]
+            found.append(sum(known) / len(known) if known else 0.0)
+    return found
 
 
 def _names(outcomes: Sequence["Outcome"]) -> list[str]:

@@ -14,7 +14,7 @@ OUTCOMES = "outcomes.jsonl"  # in evaluations/t, and an artifact of the run that
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One task of a panel, played once."""
+    """One episode at a task of a panel."""
 
     panel: str
     task_id: str

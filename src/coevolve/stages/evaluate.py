@@ -33,15 +33,24 @@ def evaluate(
     limits: Limits,
     config: Evaluate,
     seed: int,
+    samples: int = 1,
 ) -> list[Outcome]:
-    """Play the first ``config.tasks`` of every panel once; episodes that failed without the agent's doing are left out."""
+    """Play the first ``config.tasks`` of every panel, each ``samples`` times in a row; episodes that failed without the agent's doing
+    are left out.
+    """
     outcomes: list[Outcome] = []
     for name, tasks in panels.items():
         chosen = tasks[: config.tasks]
         # the same numbers for every policy, so that two evaluations differ by the policies alone
-        requests = [RolloutRequest(task, derive_seed(seed, "evaluate", name, task.task_id)) for task in chosen]
+        requests = [
+            RolloutRequest(
+                task, derive_seed(seed, "evaluate", name, task.task_id, *([sample] if sample else [])), sample=sample
+            )
+            for task in chosen
+            for sample in range(samples)
+        ]
         by_id = {task.task_id: task for task in chosen}
-        with bar(len(chosen), f"evaluate {name}", "tasks") as progress:
+        with bar(len(requests), f"evaluate {name}", "episodes" if samples > 1 else "tasks") as progress:
             episodes = rollout(policy, environment, requests, limits, progress=progress.update)
         for episode in scored(episodes):
             one = episode.trajectory

@@ -1,0 +1,30 @@
+"""pass@k and pass^k against all subsets, and what must hold between them."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coevolve.core.passing import depths, pass_at, pass_every
+
+CASES = st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
+
+
+@given(CASES)
+def test_they_are_the_means_over_all_subsets_of_k_samples(case: tuple[int, int, int]) -> None:
+    n, c, k = case
+    subsets = list(combinations([place < c for place in range(n)], k))
+    assert pass_at(n, c, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
+    assert pass_every(n, c, k) == pytest.approx(sum(map(all, subsets)) / len(subsets))
+
+
+@given(CASES)
+def test_one_sample_is_the_success_rate_and_more_spread_around_it(case: tuple[int, int, int]) -> None:
+    n, c, k = case
+    assert pass_at(n, c, 1) == pytest.approx(c / n) == pass_every(n, c, 1)
+    assert pass_every(n, c, k) - 1e-12 <= c / n <= pass_at(n, c, k) + 1e-12
+
+
+def test_depths_are_powers_of_two_and_all() -> None:
+    assert [depths(n) for n in (1, 2, 3, 4, 8, 12)] == [[], [2], [2, 3], [2, 4], [2, 4, 8], [2, 4, 8, 12]]
