@@ -11,9 +11,10 @@ from functools import partial
 from pathlib import Path
 
 from coevolve.core.arithmetic import in_effect
+from coevolve.core.attempts import read_attempts
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.imports import digest
-from coevolve.core.io import read_attempts, read_jsonl, read_tasks, write_jsonl
+from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.records import Generation

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from coevolve.core import launch
 from coevolve.core.arithmetic import in_effect
+from coevolve.core.attempts import read_attempts
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.imports import digest
-from coevolve.core.io import read_attempts, read_jsonl, read_jsonl_objects, read_tasks
+from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.core.params import Params, Tracking
 from coevolve.core.paths import Paths
 from coevolve.core.records import Pair

@@ -5,8 +5,9 @@ Past a critical limit of the section `watch` of params.yaml the pipeline stops h
 
 from itertools import groupby
 
+from coevolve.core.attempts import read_attempts
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import read_attempts, read_json, read_jsonl, read_jsonl_objects, read_tasks, write_json
+from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects, read_tasks, write_json
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.records import Verdict

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coevolve.core import io, trajectories
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import Attempt, StopReason, Trajectory
+from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.scratch import claim
 from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
 
@@ -45,12 +45,6 @@ def test_tasks_come_back_as_they_were_written(tmp_path: Path) -> None:
     )
     io.write_jsonl(tmp_path / "tasks.jsonl", [found, synthesized])
     assert io.read_tasks(tmp_path / "tasks.jsonl", "miniworld") == [found, synthesized]
-
-
-def test_attempts_come_back_in_the_order_in_which_they_were_made(tmp_path: Path) -> None:
-    made = [Attempt(f"t{n}", n // 3, n % 3, 0.5) for n in range(6)]
-    io.write_jsonl(tmp_path / "attempts.jsonl", [made[n] for n in (4, 0, 5, 2, 1, 3)])
-    assert io.read_attempts(tmp_path / "attempts.jsonl") == made
 
 
 def test_identity_is_content() -> None:

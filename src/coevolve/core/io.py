@@ -17,7 +17,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from coevolve.core.calls import DEPTH, writable
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import Attempt
 from coevolve.core.task import SCHEMA_VERSION, Task
 
 Record = TypeVar("Record")
@@ -200,11 +199,6 @@ def parse_jsonl(text: str, kind: type[Record], where: str) -> list[Record]:
 
 def read_jsonl(path: Path, kind: type[Record]) -> list[Record]:
     return [parse(kind, value, f"{path}:{number}") for number, value in read_jsonl_objects(path)]
-
-
-def read_attempts(path: Path) -> list[Attempt]:
-    """Visits of tasks, in the order in which they were made."""
-    return sorted(read_jsonl(path, Attempt), key=lambda one: (one.iteration, one.step))
 
 
 def read_tasks(path: Path, environment: str | None = None, least: int = 0) -> list[Task]:

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from coevolve.core.attempts import read_attempts
 from coevolve.core.difficulty import Record
 from coevolve.core.estimates import estimate
-from coevolve.core.io import read_attempts, read_jsonl, read_tasks
+from coevolve.core.io import read_jsonl, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt, Generation
 from coevolve.core.task import Task
