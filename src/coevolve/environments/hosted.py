@@ -44,6 +44,7 @@ HOSTED = {
     # needs a C++ compiler: its planner comes as source
     "kitchens": Hosted("coevolve.environments.kitchens:Kitchens", each=64),
     "openenv": Hosted("coevolve.environments.openenv:OpenEnv", each=64),
+    # needs a C compiler: it imports a solver that comes as source
     "reasoning_gym": Hosted("coevolve.environments.reasoning_gym:ReasoningGym", each=256),
     "textworld": Hosted("coevolve.environments.textworld:TextWorld", each=64),
 }
