@@ -1,6 +1,6 @@
 """What an audit asks of an environment: a table of checks, with the ids of OpenEnv's RFC 008 where it has them.
 
-Ours begin with ``data.``, ``cost.`` and ``policy.``; the others are the RFC's, read as it says where a world is no container: what only
+Ours begin with ``data.`` and ``cost.``; the others are the RFC's, read as it says where a world is no container: what only
 concerns images, hosts and networks is not here. Severities are the RFC's too, but that of leakage: a refusal that lists what there is
 may be meant to.
 """
@@ -13,13 +13,13 @@ from statistics import fmean
 
 from coevolve.audit.finding import Found, Measured, Severity
 from coevolve.audit.leaks import leaks
-from coevolve.audit.overlaps import near, same
-from coevolve.audit.players import PLAYERS
+from coevolve.audit.overlaps import known_by_heart, near, same
+from coevolve.audit.players import PLAYERS, nothing
 from coevolve.audit.rescoring import SAME, counted, rescore
-from coevolve.audit.subject import Subject
+from coevolve.audit.subject import Subject, name
 from coevolve.audit.transcript import elsewhere, transcript
 from coevolve.core.success import is_success
-from coevolve.core.task import Task, ToolCall
+from coevolve.core.task import ToolCall
 from coevolve.environments.contract import STRANGE_NAMES
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
@@ -40,11 +40,6 @@ class Check:
     remedy: str
 
 
-def name(task: Task) -> str:
-    """How evidence speaks of a task."""
-    return f"{task.split} {task.task_id}"
-
-
 def oracle_max(subject: Subject) -> Found:
     rewards = {name(task): subject.reference(task) for task in subject.tasks}
     bad = [
@@ -57,7 +52,7 @@ def oracle_max(subject: Subject) -> Found:
 
 def floor_gap(subject: Subject) -> Found:
     """Doing nothing fails, and lies well below the maximum."""
-    rewards = {name(task): subject.play(task, [[] for _ in task.turns]).reward for task in subject.tasks}
+    rewards = {name(task): subject.play(task, nothing(subject, task).calls).reward for task in subject.tasks}
     bad = [f"{who}: doing nothing gets {reward:g}" for who, reward in rewards.items() if reward > 1.0 - MARGIN]
     measured: Measured = {"mean of doing nothing": fmean(rewards.values()), "highest": max(rewards.values())}
     return Found(not bad, measured, bad)
@@ -81,7 +76,7 @@ def canary_floor(subject: Subject) -> Found:
 
 
 def well_formed(subject: Subject) -> Found:
-    """Rewards are finite, in [0, 1], and asking for them changes nothing. How finely they grade is measured."""
+    """Rewards are finite, and in [0, 1]. How finely they grade is measured."""
     seen: Counter[float] = Counter()
     bad = []
     for task in subject.tasks:
@@ -182,7 +177,7 @@ def variety(subject: Subject) -> Found:
     """Tasks of a split differ in words or in what solves them, not in their worlds alone."""
     shares = {}
     for split, tasks in subject.splits.items():
-        kinds = {repr((task.turns, [[call.name, call.arguments] for call in task.calls])) for task in tasks}
+        kinds = {known_by_heart(task) for task in tasks}
         shares[split] = len(kinds) / max(len(tasks), 1)
     bad = [f"{split}: {share:.0%} of the tasks are different" for split, share in shares.items() if share < VARIED]
     return Found(not bad, dict(shares), bad)

@@ -5,7 +5,7 @@ A check has no opinion of how bad it is that it fails: the table of checks gives
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 Status = Literal["pass", "fail", "skip", "error"]
 Severity = Literal["fail", "warn", "advisory"]
@@ -76,6 +76,3 @@ class Audit:
             "skipped": sum(one.status == "skip" for one in self.findings),
             **{f"failed: {severity}": bad.count(severity) for severity in SEVERITIES},
         }
-
-
-Row = dict[str, Any]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from coevolve.audit.finding import Found
-from coevolve.audit.subject import Subject
+from coevolve.audit.subject import Subject, name
 from coevolve.core.task import ToolCall
 
 SHORTEST = 3  # characters of a value that is looked for: shorter ones occur by chance
@@ -24,15 +24,15 @@ def leaks(subject: Subject) -> Found:
         for turn, row, key, value in _values(reference):
             tried += 1
             before = [*reference[:turn], reference[turn][:row]]
-            known = "\n".join([schemas, *task.turns, *said[: 1 + sum(map(len, before)) + turn]])
+            place = 1 + sum(map(len, before)) + turn  # of the answer to this call, in all that is heard
+            known = "\n".join([schemas, *task.turns, *said[:place]])
             if value in known:
                 continue
             call = reference[turn][row]
             wrong = replace(call, arguments={**call.arguments, key: _other(call.arguments[key])})
             heard = subject.play(task, [*before[:-1], [*before[-1], wrong]]).heard
-            place = 1 + sum(map(len, before)) + turn
             if len(heard) > place and heard[place].error and value in heard[place].content:
-                bad.append(f"{task.split} {task.task_id}: a wrong {key} of {call.name} is answered with the right one")
+                bad.append(f"{name(task)}: a wrong {key} of {call.name} is answered with the right one")
     return Found(not bad if tried else None, {"arguments made wrong": tried}, bad)
 
 

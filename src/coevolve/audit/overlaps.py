@@ -7,19 +7,22 @@ from coevolve.audit.finding import Found, Measured
 from coevolve.audit.subject import Subject
 from coevolve.core.similarity import Index, shingles, similarity
 from coevolve.core.task import Task
-from coevolve.stages.verify.library import solution_of
+from coevolve.stages.verify.library import solution_of, text_of
 
 THRESHOLD = 0.9  # of the similarity of instructions
+
+
+def known_by_heart(task: Task) -> str:
+    """What an agent needs to remember of a task to solve it in any world: its words, and the calls that solve it."""
+    return repr((task.turns, [[call.name, call.arguments] for call in task.calls]))
 
 
 def same(subject: Subject) -> Found:
     """The same instruction and reference, or the same world and reference."""
 
-    def keys(task: Task) -> list[str]:
-        made = [[call.name, call.arguments] for call in task.calls]
-        return [solution_of(task), repr((task.turns, made))]
-
-    return _between(subject, lambda one, other: _shared(one, other, keys))
+    return _between(
+        subject, lambda one, other: _shared(one, other, lambda task: [solution_of(task), known_by_heart(task)])
+    )
 
 
 def near(subject: Subject) -> Found:
@@ -29,12 +32,12 @@ def near(subject: Subject) -> Found:
         index = Index(THRESHOLD)
         by_id = {task.task_id: task for task in one}
         for task in one:
-            index.add(task.task_id, _text(task))
-        found = [(task, index.nearest(_text(task))) for task in other]
+            index.add(task.task_id, text_of(task))
+        found = [(task, index.nearest(text_of(task))) for task in other]
         return [(by_id[nearest[0]], task) for task, nearest in found if nearest is not None]
 
     return _between(
-        subject, close, lambda one, other: f"{similarity(shingles(_text(one)), shingles(_text(other))):.2f} like"
+        subject, close, lambda one, other: f"{similarity(shingles(text_of(one)), shingles(text_of(other))):.2f} like"
     )
 
 
@@ -58,7 +61,3 @@ def _shared(
     known: Mapping[str, Task] = {key: task for task in tasks for key in keys(task)}
     found = [(task, next((known[key] for key in keys(task) if key in known), None)) for task in others]
     return [(first, task) for task, first in found if first is not None]
-
-
-def _text(task: Task) -> str:
-    return "\n".join(task.turns)

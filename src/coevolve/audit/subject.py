@@ -17,6 +17,11 @@ MOST_CALLS = 64  # of a turn
 Answer = TypeVar("Answer")
 
 
+def name(task: Task) -> str:
+    """How evidence speaks of a task."""
+    return f"{task.split} {task.task_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class Episode:
     """What was heard, ``reset`` included, and how it was scored. ``broken``: what a call raised, after which the score is 0."""

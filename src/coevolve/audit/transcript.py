@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-from coevolve.audit.subject import Subject
+from coevolve.audit.subject import Subject, name
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.environments.environment import Environment
@@ -20,10 +20,11 @@ SEED = "PYTHONHASHSEED"
 def transcript(environment: Environment, count: int) -> dict[str, str]:
     """Of ``count`` tasks of each split: all that is heard, the score and the last digest."""
     found = {}
-    for task in Subject(environment, count).tasks:
-        one = Subject(environment, 1).reference(task)
+    subject = Subject(environment, count)
+    for task in subject.tasks:
+        one = subject.reference(task)
         told = [[heard.role, heard.content, heard.error, heard.done] for heard in one.heard]
-        found[f"{task.split} {task.task_id}"] = content_hash([task.turns, told, one.reward, one.checks, one.digest])
+        found[name(task)] = content_hash([task.turns, told, one.reward, one.checks, one.digest])
     return found
 
 

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from coevolve.core.difficulty import Record
 from coevolve.core.params import Generate
 from coevolve.core.records import Generation
 from coevolve.core.stage_summary import StageSummary
-from coevolve.stages.generate.rewards import rewards
+from coevolve.stages.generate.rewards import distance, rewards
 from coevolve.stages.generate.settling import ACCEPTED
 
 OFF, OFF_CONTROL = "distance to alpha", "distance to alpha, untrained"
@@ -49,7 +48,7 @@ def with_generator(said: StageSummary, new: Sequence[Generation], own: Generate,
 
 def _distances(generations: Sequence[Generation], own: Generate) -> list[float]:
     """|p - α| of what was accepted and played, p by (k + 1)/(n + 2)."""
-    return [abs(Record(one.successes, one.episodes).chance - own.alpha) for one in generations if one.episodes]
+    return [distance(one, own.alpha) for one in generations if one.episodes]
 
 
 def difference(ours: Sequence[float], control: Sequence[float], seed: int) -> tuple[float, float, float]:

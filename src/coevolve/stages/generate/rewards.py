@@ -31,6 +31,11 @@ def chances(generations: Sequence[Generation], unit: str) -> dict[str, float]:
     return {name: math.fsum(own[other] for other in names) / len(names) for names in batches.values() for name in names}
 
 
+def distance(one: Generation, alpha: float) -> float:
+    """|p - alpha| of what was accepted and played."""
+    return abs(Record(one.successes, one.episodes).chance - alpha)
+
+
 def rewards(generations: Sequence[Generation], config: Generate) -> dict[str, float]:
     """By id, R of the chance, for all that have one."""
     return {name: bell(chance, config.alpha, config.beta) for name, chance in chances(generations, config.unit).items()}

@@ -59,15 +59,15 @@ class Library:
         self._panel_texts = Index(near_duplicate)
         self._panel_passages = Passages(HELD)
         for key, (_, task) in self._panels.items():
-            self._panel_texts.add(key, _text(task))
-            self._panel_passages.add(key, _text(task))
+            self._panel_texts.add(key, text_of(task))
+            self._panel_passages.add(key, text_of(task))
         self._panel_starts: dict[str, list[str]] | None = None
         self._panel_effects: dict[str, Effect] = {}
 
     def add(self, task: Task, kind: str) -> None:
         """``kind``: what to call it, should it be repeated."""
         self._ids[task.task_id] = self._solutions[solution_of(task)] = kind
-        self._texts.add(task.task_id, _text(task))
+        self._texts.add(task.task_id, text_of(task))
 
     def duplicate(self, task: Task) -> str | None:
         """The kind of the task that ``task`` is, or has the solution of."""
@@ -75,14 +75,14 @@ class Library:
 
     def nearest(self, task: Task) -> tuple[str, float] | None:
         """Id and similarity of the nearest near-duplicate."""
-        return self._texts.nearest(_text(task))
+        return self._texts.nearest(text_of(task))
 
     def panel(self, task: Task, effect: Effect | None = None, environment: Environment | None = None) -> str | None:
         """The panel that has a task of the same solution, or whose instruction is a near-duplicate or part of this one.
 
         ``effect`` is what ``environment`` says that the task is; without them, its solution is compared as it is spelled.
         """
-        text = _text(task)
+        text = text_of(task)
         near = self._panel_texts.nearest(text)
         found = [near[0]] if near else self._panel_passages.within(text)
         if not found and effect is not None and environment is not None:
@@ -111,7 +111,8 @@ class Library:
         return self._panel_effects[key]
 
 
-def _text(task: Task) -> str:
+def text_of(task: Task) -> str:
+    """What of a task is compared as words."""
     return "\n".join(task.turns)
 
 

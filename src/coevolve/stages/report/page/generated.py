@@ -6,13 +6,13 @@ from statistics import fmean
 from typing import Any
 
 from coevolve.core.attempts import read_attempts
-from coevolve.core.difficulty import Record
 from coevolve.core.estimates import estimate
 from coevolve.core.io import read_jsonl, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt, Generation
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
+from coevolve.stages.generate.rewards import distance
 from coevolve.stages.generate.settling import ACCEPTED
 from coevolve.stages.generate.spec import exploration_of
 
@@ -71,7 +71,7 @@ def distances(t: int, generations: Sequence[Generation], alpha: float) -> list[R
     for name, control in ((TRAINED, False), (UNTRAINED, True)):
         ours = [one for one in generations if one.control == control and one.episodes]
         if len(ours) > 1:
-            found = estimate([abs(Record(one.successes, one.episodes).chance - alpha) for one in ours])
+            found = estimate([distance(one, alpha) for one in ours])
             low, high = found.mean - found.half, found.mean + found.half
             rows.append({"policy": t, "generator": name, "success": found.mean, "low": low, "high": high})
     return rows
@@ -128,7 +128,7 @@ def realized(generations: Sequence[Generation], attempts: Sequence[Attempt]) -> 
 def examples(t: int, generations: Sequence[Generation], tasks: Mapping[str, Task], alpha: float) -> list[Row]:
     """The specs of iteration ``t`` whose tasks lie closest to α."""
     ours = [one for one in generations if one.task_id in tasks and one.episodes and not one.control]
-    ours.sort(key=lambda one: (abs(Record(one.successes, one.episodes).chance - alpha), one.generation_id))
+    ours.sort(key=lambda one: (distance(one, alpha), one.generation_id))
     return [
         {
             "t": t,
