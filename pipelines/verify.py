@@ -1,7 +1,8 @@
 """Stage `verify`: the environment judges every candidate, and the new policy's pass rate on what it accepts is measured.
 
 Reads data/t/candidates.jsonl; writes data/t/verified/verdicts.jsonl and data/t/verified/accepted.jsonl, and
-data/next/generations.jsonl: what a generator wrote, with what came of it.
+data/next/generations.jsonl: what a generator wrote, with what came of it. data/t/requests/verify has every request to a solver
+at an endpoint, its reply and what was spent.
 """
 
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
@@ -13,6 +14,7 @@ from coevolve.core.records import Exploration, Generation
 from coevolve.core.seeding import derive_seed
 from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import write_summary
+from coevolve.endpoint.spending import metered
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies.loading import open_policy
 from coevolve.rollout import Limits
@@ -22,6 +24,7 @@ from coevolve.stages.verify.judge import accepted, read_lines, summary, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_rates, with_pass_rate
 from coevolve.stages.verify.select import select
+from coevolve.stages.verify.solver import Solver
 
 
 def main(params: Params, t: int) -> None:
@@ -38,8 +41,18 @@ def main(params: Params, t: int) -> None:
             library,
             processes=available(),
             enabled=config.enabled,
+            words=config.words,
             progress=progress.update,
         )
+    asked, folder = config.solver_attempts > 0, Paths.requests(t, "verify")
+    with (
+        bar(len(accepted(judged)) * asked, f"solver {t}", "tasks") as progress,
+        metered(params.endpoint, asked, folder, progress) as meter,
+    ):
+        if meter.endpoint is not None:
+            limits, seed = Limits.of(params.policy), params.seed
+            solver = Solver(environment, meter.endpoint, limits, config.solver_attempts, seed, meter.counts)
+            judged = solver.judge(judged, progress.update)
     passed = accepted(judged)
     rates: dict[str, float] = {}
     if passed and config.pass_rate_samples:
@@ -58,10 +71,10 @@ def main(params: Params, t: int) -> None:
         judged = select(judged, config.select, config.pass_rate_samples)
     write_jsonl(Paths.verified(t) / "verdicts.jsonl", (verdict for verdict, _ in judged))
     write_jsonl(Paths.verified(t) / "accepted.jsonl", accepted(judged))
-    said = summary(t, [verdict for verdict, _ in judged], samples)
+    said = summary(t, [verdict for verdict, _ in judged], samples, meter)
     write_summary(with_generator(said, new, params.generate, derive_seed(params.seed, "calibration", t)))
     kept = sum(verdict.accepted for verdict, _ in judged)
-    print(f"{Paths.verified(t)}: {kept} of {len(lines)} candidates accepted")
+    print(f"{Paths.verified(t)}: {kept} of {len(lines)} candidates accepted{meter}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.io import read_jsonl
-from coevolve.core.records import Exploration
+from coevolve.core.records import Exploration, Verdict
 from coevolve.core.task import Task
 from tests.pipeline.conftest import Project, clone
 
@@ -49,6 +49,19 @@ def test_the_report_says_what_was_spent_and_lineage_holds(asked: Project) -> Non
     assert spent["endpoint dollars"] == pytest.approx(spent["endpoint prompt tokens"] * 1e-6)
     table = asked.run("coevolve", "summary").stdout
     assert "Asked of endpoints:" in table and "for each accepted task" in table
+
+
+def test_a_model_tries_what_was_accepted(asked: Project) -> None:
+    accepted = (asked.folder / "data/0/verified/accepted.jsonl").read_text().count("\n")
+    asked.set(verify__solver_attempts=1)
+    asked.dvc("repro", "verify@0")
+    verdicts = read_jsonl(asked.folder / "data/0/verified/verdicts.jsonl", Verdict)
+    gates = [gate for verdict in verdicts for gate in verdict.gates if gate.name == "solvable"]
+    assert len(gates) == accepted  # and nobody else is asked about
+    spent = json.loads((asked.folder / "data/0/requests/verify/spend.json").read_text())
+    summary = json.loads((asked.folder / "data/0/summary/verify.json").read_text())
+    assert summary["figures"]["endpoint replies"] == spent["replies"] >= accepted
+    assert summary["figures"].get("rejected by solvable", 0) == sum(gate.passed is False for gate in gates)
 
 
 def test_the_key_is_in_no_file(asked: Project) -> None:

@@ -21,6 +21,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--panel", type=Path, action="append", default=[], metavar="FILE", help="evaluation tasks")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     parser.add_argument("--near-duplicate", type=float, default=0.9, help="similarity of near-duplicates (0.9)")
+    parser.add_argument(
+        "--words",
+        choices=("none", "language", "values"),
+        default="language",
+        help="whether instructions ask for what references do: by the environment's own language (default), or by values too",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,7 +43,9 @@ def run(args: argparse.Namespace) -> int:
     lines = read_lines(args.candidates)
     with bar(len(lines), "verify", "candidates") as progress:
         library = Library(known, panels, args.near_duplicate)
-        judged = verify(args.environment, lines, library, processes=available(), progress=progress.update)
+        judged = verify(
+            args.environment, lines, library, processes=available(), words=args.words, progress=progress.update
+        )
     write_jsonl(args.out / "verdicts.jsonl", (verdict for verdict, _ in judged))
     write_jsonl(args.out / "accepted.jsonl", (task for verdict, task in judged if verdict.accepted))
     reasons = Counter(gate.name for verdict, _ in judged for gate in verdict.gates if gate.passed is False)

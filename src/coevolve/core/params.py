@@ -295,7 +295,9 @@ class Select(Section):
 
 class Verify(Section):
     enabled: bool
+    words: Literal["none", "language", "values"]
     near_duplicate: Share
+    solver_attempts: Whole
     pass_rate_samples: Whole
     select: Select | None
 

@@ -122,6 +122,13 @@ class Environment(ABC):
         """The calls, turn by turn, that solve ``task``: those that it carries."""
         return task.reference
 
+    def reading(self, task: Task) -> list[ToolCall] | None:
+        """The calls that the words of ``task`` ask for in its world, where they are the environment's own and say so; here None.
+
+        Never from the reference: verification plays them to see whether words and reference ask for the same.
+        """
+        return None
+
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
         """Where an exploration around ``task`` starts: another world of its kind, if there are any; here its own."""
         return task.world

@@ -1,15 +1,17 @@
-"""From a chain of calls to an instruction in words.
+"""From a chain of calls to an instruction in words, and the instructions that a chain could have been put into.
 
 An instruction names what it asks for and gives only what a person would know: a value that an earlier observation
 revealed is described by the lookup that reveals it ("the mail about rent"), never given. Wordings vary over
-openers, phrases, descriptions, connectives and closers.
+openers, phrases, descriptions, connectives and closers. One grammar speaks and listens: a voice that chooses makes an
+instruction, one that takes every alternative makes the pattern of all of them.
 """
 
 import json
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from coevolve.chains import is_identifier, observed, source_of
 from coevolve.core.task import CallOutcome
@@ -19,6 +21,8 @@ OPENERS = ("", "", "please", "could you", "now", "i need you to", "go and", "fir
 CLOSERS = ("", "", "please", "thanks", "for me", "if you can")
 ASKING = ("who", "what", "when", "where", "which", "how")  # an instruction that begins so takes no verb before it
 CONNECTIVES = (" and ", " then ", " , then ", " and also ", " ; after that ")
+ARTICLE = r"(?:(?:an?|the|my|our|your) )?"
+SLOT = re.compile(r"\{([^{}]+)\}")
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,55 @@ class Question:
     field: str
 
 
+class _Voice(Protocol):
+    def one_of(self, alternatives: Sequence[str]) -> str: ...
+
+    def plain(self, text: str) -> str: ...
+
+    def value(self, text: str) -> str: ...
+
+    def by_name(self, templates: list[str]) -> list[str]:
+        """Hears of templates that speak of a tool by its name, because the book has no phrase."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Speaker:
+    rng: random.Random
+
+    def one_of(self, alternatives: Sequence[str]) -> str:
+        return self.rng.choice(alternatives)
+
+    def plain(self, text: str) -> str:
+        return text
+
+    def value(self, text: str) -> str:
+        return text
+
+    def by_name(self, templates: list[str]) -> list[str]:
+        return templates
+
+
+class Listener:
+    """Its words are regular expressions. A value may have an article, which nobody counts."""
+
+    def __init__(self) -> None:
+        self.phrased = True
+
+    def one_of(self, alternatives: Sequence[str]) -> str:
+        return f"(?:{'|'.join(dict.fromkeys(alternatives))})"
+
+    def plain(self, text: str) -> str:
+        return re.escape(text)
+
+    def value(self, text: str) -> str:
+        return ARTICLE + re.escape(text)
+
+    def by_name(self, templates: list[str]) -> list[str]:
+        self.phrased = False
+        return templates
+
+
 def instruct(
     chain: Sequence[CallOutcome],
     asks: Sequence[int],
@@ -37,9 +90,7 @@ def instruct(
     rng: random.Random,
 ) -> str:
     """An instruction that asks for the calls at ``asks`` (in this order) and then ``question``."""
-    parts = [_action(chain, position, book, rng) for position in asks]
-    if question is not None:
-        parts.append(_question(chain, question, book, rng))
+    parts = _parts(chain, asks, question, book, _Speaker(rng))
     opener, closer = rng.choice(OPENERS), rng.choice(CLOSERS)
     if parts[0].split()[0] in ASKING:
         opener = opener if opener == "now" else ""
@@ -49,33 +100,65 @@ def instruct(
     return " ".join(filter(None, (opener, connective.join(parts), closer)))
 
 
-def _fill(template: str, described: Mapping[str, str]) -> str:
-    for key, words in described.items():
-        template = template.replace(f"{{{key}}}", words)
-    return template
+def instructions(
+    chain: Sequence[CallOutcome], asks: Sequence[int], questions: Sequence[Question], book: Phrasebook
+) -> tuple[re.Pattern[str], bool]:
+    """A pattern of whatever ``instruct`` can say for the calls at ``asks`` and then, if there are any, one of ``questions``.
+
+    And whether ``book`` has phrases for all of it.
+    """
+    listener = Listener()
+    asked: Sequence[Question | None] = questions or [None]
+    endings = [_parts(chain, asks, question, book, listener) for question in asked]
+    connective = listener.one_of([listener.plain(one) for one in CONNECTIVES])
+    pattern = framed(listener.one_of([connective.join(parts) for parts in endings]))
+    return re.compile(pattern, re.IGNORECASE), listener.phrased
 
 
-def _described(chain: Sequence[CallOutcome], position: int, book: Phrasebook, rng: random.Random) -> dict[str, str]:
+def framed(goals: str) -> str:
+    """The pattern of an instruction, between an opener and a closer, whose goals match the pattern ``goals``."""
+    listener = Listener()
+    opener, closer = (listener.one_of([one for one in words if one]) for words in (OPENERS, CLOSERS))
+    return f"(?:{opener} )?{goals}(?: {closer})?"
+
+
+def _parts(
+    chain: Sequence[CallOutcome], asks: Sequence[int], question: Question | None, book: Phrasebook, voice: _Voice
+) -> list[str]:
+    parts = [_action(chain, position, book, voice) for position in asks]
+    return parts if question is None else [*parts, _question(chain, question, book, voice)]
+
+
+def fill(template: str, described: Mapping[str, str], voice: _Voice) -> str:
+    pieces = SLOT.split(template)  # text and slots in turn
+    return "".join(described[piece] if place % 2 else voice.plain(piece) for place, piece in enumerate(pieces))
+
+
+def _chosen(templates: Sequence[str], described: Mapping[str, str], voice: _Voice) -> str:
+    return voice.one_of([fill(template, described, voice) for template in templates])
+
+
+def _described(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice) -> dict[str, str]:
     """Per argument of a call: its words."""
     found = {}
     for key, value in chain[position].arguments.items():
         source = source_of(key, value, chain, position)
-        found[key] = _literal(value) if source is None else _revealed(chain, source, key, value, book, rng)
+        found[key] = (
+            voice.value(_literal(value)) if source is None else _revealed(chain, source, key, value, book, voice)
+        )
     return found
 
 
-def _revealed(
-    chain: Sequence[CallOutcome], source: int, key: str, value: Any, book: Phrasebook, rng: random.Random
-) -> str:
+def _revealed(chain: Sequence[CallOutcome], source: int, key: str, value: Any, book: Phrasebook, voice: _Voice) -> str:
     """What the lookup at ``source`` finds, or the field of it that holds ``value``."""
     fields = [name for name, found in observed(chain[source].observation) if found == value]
     if is_identifier(key) or key in fields or fields[0] in ("", "id"):
-        return _lookup(chain, source, book, rng)
+        return _lookup(chain, source, book, voice)
     name = chain[source].name
     templates = _templates(book.fields.get(f"{name}.{fields[0]}", ()), chain[source].arguments)
     if templates:
-        return _fill(rng.choice(templates), _described(chain, source, book, rng))
-    return f"the {_spaced(fields[0])} of {_lookup(chain, source, book, rng)}"
+        return _chosen(templates, _described(chain, source, book, voice), voice)
+    return f"{voice.plain(f'the {spaced(fields[0])} of ')}{_lookup(chain, source, book, voice)}"
 
 
 def _literal(value: Any) -> str:
@@ -91,50 +174,53 @@ def _templates(templates: Sequence[str], described: Mapping[str, Any]) -> list[s
     ]
 
 
-def _spaced(name: str) -> str:
+def spaced(name: str) -> str:
     return name.rsplit(".", 1)[-1].replace("_", " ")
 
 
-def _listed(described: Mapping[str, Any]) -> str:
-    return ", ".join(f"{_spaced(key)} {{{key}}}" for key in described)
+def _listed(keys: Sequence[str]) -> str:
+    return ", ".join(f"{spaced(key)} {{{key}}}" for key in keys)
 
 
-def _action(chain: Sequence[CallOutcome], position: int, book: Phrasebook, rng: random.Random) -> str:
-    described = _described(chain, position, book, rng)
+def _plain_actions(name: str, keys: Sequence[str]) -> list[str]:
+    """How to ask for a tool that no book has phrases for."""
+    verb, listed = spaced(name), _listed(keys)
+    return (
+        [f"{verb} with {listed}", f"do {verb} using {listed}", f"{verb} ({listed})"]
+        if keys
+        else [verb, f"do {verb}", f"run {verb}"]
+    )
+
+
+def _action(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice) -> str:
+    described = _described(chain, position, book, voice)
     name = chain[position].name
     templates = _templates(book.actions.get(name, ()), described)
-    if not templates:
-        verb, listed = _spaced(name), _listed(described)
-        templates = (
-            [f"{verb} with {listed}", f"do {verb} using {listed}", f"{verb} ({listed})"]
-            if described
-            else [verb, f"do {verb}", f"run {verb}"]
-        )
-    return _fill(rng.choice(templates), described)
+    templates = templates or voice.by_name(_plain_actions(name, list(described)))
+    return _chosen(templates, described, voice)
 
 
-def _lookup(chain: Sequence[CallOutcome], position: int, book: Phrasebook, rng: random.Random) -> str:
-    described = _described(chain, position, book, rng)
+def _lookup(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice) -> str:
+    described = _described(chain, position, book, voice)
     name = chain[position].name
     templates = _templates(book.lookups.get(name, ()), described)
     if not templates:
-        thing, listed = _spaced(name), _listed(described)
-        templates = (
+        thing, listed = spaced(name), _listed(list(described))
+        templates = voice.by_name(
             [f"the one that {thing} gives for {listed}", f"what {thing} with {listed} returns"]
             if described
             else [f"the one that {thing} gives", f"what {thing} returns"]
         )
-    return _fill(rng.choice(templates), described)
+    return _chosen(templates, described, voice)
 
 
-def _question(chain: Sequence[CallOutcome], question: Question, book: Phrasebook, rng: random.Random) -> str:
+def _question(chain: Sequence[CallOutcome], question: Question, book: Phrasebook, voice: _Voice) -> str:
     call = chain[question.position]
-    described = _described(chain, question.position, book, rng)
+    described = _described(chain, question.position, book, voice)
     templates = _templates(book.questions.get(f"{call.name}.{question.field}", ()), described)
     if templates:
-        return _fill(rng.choice(templates), described)
-    words = _lookup(chain, question.position, book, rng)
-    asked = rng.choice(
-        ("tell me the {field} of {thing}", "what is the {field} of {thing}", "find the {field} of {thing}")
-    )
-    return asked.replace("{field}", _spaced(question.field)).replace("{thing}", words)
+        return _chosen(templates, described, voice)
+    thing = {"thing": _lookup(chain, question.position, book, voice)}
+    field = spaced(question.field)
+    asked = [f"tell me the {field} of {{thing}}", f"what is the {field} of {{thing}}", f"find the {field} of {{thing}}"]
+    return _chosen(asked, thing, voice)

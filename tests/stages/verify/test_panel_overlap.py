@@ -24,7 +24,7 @@ AROUND = "hello there my dear assistant one two three four five six"
 
 def judged(*tasks: Task, environment: str = "miniworld", panels: Any = PANELS) -> list[Verdict]:
     lines = [json.dumps(asdict(task)) for task in tasks]
-    return [one for one, _ in verify(environment, lines, Library([], panels, 0.9))]
+    return [one for one, _ in verify(environment, lines, Library([], panels, 0.9), words="none")]
 
 
 def outcome(one: Verdict) -> str:

@@ -45,8 +45,8 @@ DONE = ToolCall("complete_task", {})
 GOOD = candidate("put a yoga party on monday into my calendar", [ADD, DONE], [[0, 0]])
 
 
-def verdict(lines: list[str], known: list[Task] | None = None) -> list[Verdict]:
-    return [one for one, _ in verify("miniworld", lines, Library(known or [], PANELS, 0.9))]
+def verdict(lines: list[str], known: list[Task] | None = None, words: str = "language") -> list[Verdict]:
+    return [one for one, _ in verify("miniworld", lines, Library(known or [], PANELS, 0.9), words=words)]
 
 
 def failed(one: Verdict) -> list[tuple[str, str]]:
@@ -91,6 +91,7 @@ def _vacuous() -> Candidate:
         (_vacuous, "nothing_fails", "complete_task alone"),
         (_cancelled, "needed", "passes without call 0"),
         (_unasked, "collateral", "block_contact"),
+        (lambda: candidate("add yoga party on friday", [ADD, DONE], [[0, 0]]), "words_match", "monday"),
     ],
 )
 def test_each_gate_has_its_reason(make_it: Callable[[], Candidate], gate: str, reason: str) -> None:
@@ -113,7 +114,7 @@ def test_duplicates_near_duplicates_and_panels() -> None:
     close = candidate("put a yoga party on monday into my calendar", [ADD, DONE], [[0, 0]], seed=6)
     panel = WORLD.tasks("test")[0]
     overlap = candidate(panel.turns[0], [ADD, DONE], [[0, 0]], seed=7)
-    found = verdict([line(one) for one in (GOOD, again, reworded, close, overlap)])
+    found = verdict([line(one) for one in (GOOD, again, reworded, close, overlap)], words="none")
     assert [one.accepted for one in found] == [True, False, False, False, False]
     assert [failed(one)[0][0] for one in found[1:]] == ["duplicate", "duplicate", "near_duplicate", "panel_overlap"]
     assert verdict([line(GOOD)], [GOOD.task])[0].accepted is False
@@ -166,7 +167,7 @@ def test_order_is_kept_and_processes_agree_with_one() -> None:
         line(
             candidate(
                 f"plan event number {n} for monday please",
-                [ToolCall("add_event", {"title": f"e{n}", "day": "monday"}), DONE],
+                [ToolCall("add_event", {"title": f"event number {n}", "day": "monday"}), DONE],
                 [[0, 0]],
                 n,
             )
@@ -204,7 +205,7 @@ def test_the_ablation_of_verification_asks_the_environment_nothing() -> None:
 def test_a_candidate_that_ends_the_process_is_rejected_and_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coevolve.stages.verify.judge.Judge", Fragile)
     lines = [line(candidate(f"plan event {n} for monday please", [ADD, DONE], [[0, 0]], n)) for n in range(18)]
-    found = [one for one, _ in verify("miniworld", lines, Library([], {}, 0.99), processes=2)]
+    found = [one for one, _ in verify("miniworld", lines, Library([], {}, 0.99), processes=2, words="none")]
     assert [row for row, one in enumerate(found) if ("readable", "kills the process") in failed(one)] == [11]
     assert all(one.accepted for row, one in enumerate(found) if row != 11), [failed(one) for one in found]
 

@@ -5,6 +5,7 @@ every question is about something that is there.
 """
 
 import random
+import re
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -249,3 +250,27 @@ def ask(family: Family, seed: int, rng: random.Random) -> tuple[str, str]:
     connection.close()
     statement = family.sql.format(**{key: literal(value) for key, value in chosen.items()})
     return rng.choice(family.words).format(**chosen), statement
+
+
+def read(domain: str, words: str) -> list[tuple[Family, str]]:
+    """The questions in ``words`` to a database of ``domain`` that its families could have put so, each with its statement.
+
+    None if anything else is said, or if a sentence could be put by two families.
+    """
+    found, rest = [], words
+    for family in FAMILIES:
+        for template in family.words if family.domain == domain else ():
+            for match in re.finditer(_pattern(template), words):
+                chosen = {key: int(value) if value.isdecimal() else value for key, value in match.groupdict().items()}
+                found.append((family, family.sql.format(**{key: literal(value) for key, value in chosen.items()})))
+                rest = rest.replace(match[0], "", 1)
+    return [] if rest.strip() else found
+
+
+@cache
+def _pattern(template: str) -> str:
+    pieces = re.split(r"\{(\w+)\}", template)  # text and parameters in turn
+    said = "".join(
+        rf"(?P<{piece}>[\w'-]+(?: [\w'-]+)?)" if place % 2 else re.escape(piece) for place, piece in enumerate(pieces)
+    )
+    return rf"(?:^|(?<=[.?!] )){said}(?= |$)"

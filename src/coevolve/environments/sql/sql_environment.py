@@ -15,7 +15,7 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
-from coevolve.environments.sql.databases import DOMAINS, FAMILIES, Family, ask, columns_of
+from coevolve.environments.sql.databases import DOMAINS, FAMILIES, Family, ask, columns_of, read
 from coevolve.environments.sql.sandbox import Result, run, state
 from coevolve.environments.sql.sandbox_main import World
 
@@ -57,6 +57,10 @@ class SQL(Environment):
 
     def open(self) -> "SQLSession":
         return SQLSession()
+
+    def reading(self, task: Task) -> list[ToolCall] | None:
+        found = read(_world(task)[0], " ".join(task.turns))
+        return [_asking(family, statement) for family, statement in found] or None
 
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
         return {**task.world, "seed": derive_seed("sql fresh world", seed) % 2**31}
@@ -200,6 +204,10 @@ def _families(split: str) -> list[Family]:
     ]
 
 
+def _asking(family: Family, statement: str) -> ToolCall:
+    return ToolCall("query" if family.writes else "submit", {"sql": statement})
+
+
 @cache
 def _tasks(split: str) -> tuple[Task, ...]:
     """Families in turn, so that a panel is balanced; a question whose answer is empty or nothing is asked again."""
@@ -213,7 +221,7 @@ def _tasks(split: str) -> tuple[Task, ...]:
         world: dict[str, Any] = {"seed": seed, "domain": family.domain}
         if family.writes:
             world["writable"] = True
-        last = ToolCall("query" if family.writes else "submit", {"sql": statement})
+        last = _asking(family, statement)
         task = Task.create("sql", split, [words], world, [[ToolCall("tables"), last]], [family.name, family.domain])
         wanted, _ = _truth(_world(task), _statements(task))
         if family.writes or any(any(value is not None for value in row) for row in wanted or ()):

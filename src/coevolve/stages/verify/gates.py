@@ -1,7 +1,7 @@
 """The gates that a candidate must pass, in order; each is a named outcome with its reason.
 
-`readable` is decided by the line alone. The environment decides the next seven: what the candidate's calls and their variants
-do in it. The last three are decided by the tasks that are there already.
+`readable` is decided by the line alone. The environment decides the next eight: what the candidate's calls and their variants
+do in it, and whether its words are about them. The last three are decided by the tasks that are there already.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,6 +18,7 @@ from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall, task_id_of
 from coevolve.environments.environment import Environment, Session
 from coevolve.stages.verify.library import Effect, Library
+from coevolve.stages.verify.words import Played, against
 
 GATES = (
     "readable",
@@ -28,11 +29,13 @@ GATES = (
     "wrong_variant_fails",
     "needed",
     "collateral",
+    "words_match",
     "duplicate",
     "near_duplicate",
     "panel_overlap",
 )
-ENVIRONMENT_GATES = GATES[1:8]
+ENVIRONMENT_GATES = GATES[1:9]
+WORDS = ("none", "language", "values")  # which rules the gate words_match goes by; see coevolve.stages.verify.words
 MAX_LINE = 1_000_000  # characters of a candidate
 MAX_CALLS = 64  # of a reference
 VARIANTS = 4  # wrong variants that are tried until one fails
@@ -71,12 +74,12 @@ def read(environment: str, line: str) -> Candidate:
     return candidate
 
 
-def environment_gates(environment: Environment, candidate: Candidate) -> Iterator[Gate]:
-    """Those of ENVIRONMENT_GATES, in order; who asks stops at the first that fails."""
+def environment_gates(environment: Environment, candidate: Candidate, words: str = "language") -> Iterator[Gate]:
+    """Those of ENVIRONMENT_GATES, in order; who asks stops at the first that fails. ``words`` is one of WORDS."""
     task = candidate.task
     session = environment.open()
     try:
-        chain, changed, _ = replay(session, task)
+        chain, changed, ended = replay(session, task)
         yield _executable(environment, task, chain)
         score = session.score()
         missed = [name for name, passed in score.checks.items() if not passed]
@@ -90,6 +93,12 @@ def environment_gates(environment: Environment, candidate: Candidate) -> Iterato
         yield _wrong_variant_fails(session, task, environment, changed)
         yield _needed(session, task, changed)
         yield _collateral(session, candidate, changed)
+        if words == "none":
+            yield Gate("words_match", None, "verify.words is none")
+        else:
+            played = Played(chain, changed, ended)
+            reason = against(environment, session, candidate, played, values=words == "values")
+            yield Gate("words_match", not reason, reason)
     finally:
         session.close()
 

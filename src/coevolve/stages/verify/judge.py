@@ -20,6 +20,7 @@ from coevolve.core.processes import WorkerDied, Workers
 from coevolve.core.records import Candidate, Gate, Verdict
 from coevolve.core.stage_summary import ACCEPTED, StageSummary
 from coevolve.core.task import Task
+from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, library_gates, read
@@ -52,16 +53,18 @@ def verify(
     *,
     processes: int = 1,
     enabled: bool = True,
+    words: str = "language",
     progress: Callable[[int], object] = lambda count: None,
 ) -> list[Judged]:
     """A verdict for each line (JSON of a Candidate or a Task), in order, and the task where it could be read.
 
     The environment's gates run in ``processes`` of their own; what depends on the other tasks is judged in order here, and
     ``library`` gets what is accepted. Without ``enabled`` the environment is not asked: the ablation of verification.
+    ``words``: which rules `words_match` goes by, one of WORDS.
     """
     results = []
     world = make(environment)
-    for one in _by_environment(environment, world, lines, processes, enabled):
+    for one in _by_environment(environment, world, lines, processes, enabled, words):
         verdict, task = one.verdict, one.task
         gates = list(verdict.gates)
         if task is not None and verdict.accepted:
@@ -88,14 +91,14 @@ def _passed(gates: Sequence[Gate]) -> bool:
 
 
 def _by_environment(
-    environment: str, world: Environment, lines: Sequence[str], processes: int, enabled: bool
+    environment: str, world: Environment, lines: Sequence[str], processes: int, enabled: bool, words: str
 ) -> Iterator[Judgement]:
     if processes <= 1 or len(lines) <= CHUNK or not enabled:
-        judge = Judge(environment, enabled, world)
+        judge = Judge(environment, enabled, words, world)
         yield from (judge.judge(line) for line in lines)
         return
     chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
-    with Workers(processes, Judge, environment) as workers:
+    with Workers(processes, Judge, environment, True, words) as workers:
 
         def judged(chunk: Sequence[str]) -> list[Judgement]:
             try:
@@ -134,11 +137,14 @@ def _name(line: str) -> str:
 class Judge:
     """The gates of one environment, up to those that need to know the other tasks."""
 
-    def __init__(self, environment: str, enabled: bool = True, world: Environment | None = None) -> None:
+    def __init__(
+        self, environment: str, enabled: bool = True, words: str = "language", world: Environment | None = None
+    ) -> None:
         """``world``: the environment, if it was made already."""
         self._name = environment
         self._environment = world or make(environment)
         self._enabled = enabled
+        self._words = words
 
     def judge_all(self, lines: Sequence[str]) -> list[Judgement]:
         return [self.judge(line) for line in lines]
@@ -152,7 +158,9 @@ class Judge:
             with _limited(MAX_SECONDS):
                 candidate = read(self._name, line)
                 gates.append(Gate("readable", True))
-                _extend(gates, environment_gates(self._environment, candidate) if self._enabled else _unasked())
+                _extend(
+                    gates, environment_gates(self._environment, candidate, self._words) if self._enabled else _unasked()
+                )
                 if self._enabled and _passed(gates):
                     effect = effect_of(self._environment, candidate.task)
         except CoevolveError as error:
@@ -201,8 +209,8 @@ def read_lines(path: Path) -> list[str]:
         raise missing(path) from None
 
 
-def summary(t: int, verdicts: Sequence[Verdict], samples: int) -> StageSummary:
-    """Of iteration ``t``, in which ``samples`` episodes measured each pass rate."""
+def summary(t: int, verdicts: Sequence[Verdict], samples: int, meter: Meter) -> StageSummary:
+    """Of iteration ``t``, in which ``samples`` episodes measured each pass rate, and ``meter`` what a solver cost."""
     accepted = [one for one in verdicts if one.accepted]
     rates = [one.pass_rate for one in accepted if one.pass_rate is not None]
     rejected = Counter(gate.name for one in verdicts for gate in one.gates if gate.passed is False)
@@ -211,6 +219,8 @@ def summary(t: int, verdicts: Sequence[Verdict], samples: int) -> StageSummary:
         "pass rate": sum(rates) / len(rates) if rates else None,
         "pass rate episodes": sum(one.pass_rate is not None for one in verdicts) * samples,
         **{f"rejected by {gate}": count for gate, count in sorted(rejected.items())},
+        **meter.costs(),
     }
     plots = {"mean pass rate of what was accepted": ["pass rate"]}
-    return StageSummary("verify", t, figures, columns=[ACCEPTED], costs=["pass rate episodes"], plots=plots)
+    costs = ["pass rate episodes", *meter.costs()]
+    return StageSummary("verify", t, figures, columns=[ACCEPTED], costs=costs, plots=plots, notes=meter.lost())

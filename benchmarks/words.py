@@ -1,0 +1,234 @@
+"""How many instructions that ask for something else than their reference does get past verification, by kind of corruption.
+
+`python benchmarks/words.py [--count 400] [--solver policies/3 --attempts 4]`
+
+Sound tasks are what the scripted explorer and synthesizer make and every gate accepts (miniworld) and an environment's own
+(SQL, BFCL's single-turn functions). In each the words alone are corrupted, at the level of the text; the reference stays, so
+that every other gate passes as before. With --solver, a policy plays what passes: where it never succeeds, the task is
+rejected.
+"""
+
+import argparse
+import json
+import random
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from coevolve.chains import replay
+from coevolve.core.records import Candidate
+from coevolve.core.seeding import generator
+from coevolve.core.success import is_success
+from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.core.yaml_files import load
+from coevolve.environments.environment import Environment
+from coevolve.environments.registry import make
+from coevolve.environments.wording import CLOSERS, CONNECTIVES, OPENERS
+from coevolve.knowledge import Knowledge, learn
+from coevolve.policies.loading import open_policy
+from coevolve.policies.policy import Policy
+from coevolve.policies.replicas import Replicas
+from coevolve.rollout import Limits
+from coevolve.stages.explore.explorer import explore
+from coevolve.stages.explore.requests import requests
+from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
+from coevolve.stages.synthesize.synthesizer import synthesize
+from coevolve.stages.verify.gates import WORDS
+from coevolve.stages.verify.judge import accepted, verify
+from coevolve.stages.verify.library import Library
+from coevolve.stages.verify.pass_rates import pass_rates
+from coevolve.stages.verify.words import QUOTED, Played, against
+
+PARAMS = load(Path(__file__).parent.parent / "params.yaml")
+KINDS = ("value", "tool", "entity", "order", "left out", "added")
+SQL_EDITS = {  # kind: pairs of which each is put in the other's place
+    "tool": [("How many", "Which"), ("Raise", "Lower"), ("on average", "in all"), ("in all", "on average")],
+    "entity": [("customers", "products"), ("members", "books"), ("patients", "doctors"), ("orders", "products")],
+    "order": [("dearest", "cheapest"), ("cheapest", "dearest"), ("most", "fewest"), ("later", "earlier"),
+              ("more than", "fewer than")],
+    "left out": [(" Name and price,", " Price,"), (" and number", ""), (" and how many products it has", ""), (" pending", ""),
+                 (" Title and year.", " Title."), (" and fee", ""), (" Each name once.", ""), (" Each once.", "")],
+}  # fmt: skip
+
+
+def sound(name: str, count: int) -> list[Candidate]:
+    world = make(name)
+    if name != "miniworld":
+        tasks = [task for split in ("seed", *world.panels) for task in world.tasks(split)]
+        return [Candidate(task.task_id, task, []) for task in tasks[:count]]
+    tasks = world.tasks("seed")[:64]
+    config = PARAMS.explore.model_copy(update={"explorations": count, "tries": 6})
+    wanted = requests(world, tasks, [], [], config, 0, 0)
+    found = explore(ScriptedExplorer(world, learn(world, tasks, []), config), wanted, lambda done: None)
+    candidates = synthesize(ScriptedSynthesizer(world, tasks, 0), found, count, lambda done: None)
+    judged = verify(name, [json.dumps(asdict(one)) for one in candidates], Library(tasks, {}, 1.0), words="none")
+    kept = {task.task_id for task in accepted(judged)}
+    return [one for one in candidates if one.task.task_id in kept]
+
+
+def corruptions(
+    world: Environment, one: Candidate, others: Sequence[Candidate], known: Knowledge
+) -> Iterator[tuple[str, str]]:
+    """(kind, words) of ways to corrupt the words of ``one``."""
+    words, rng = one.task.turns[0], generator("corrupt words", one.task.task_id)
+    with closing(world.open()) as session:
+        chain, changed, _ = replay(session, one.task)
+    looked_up = [call for call, changes in zip(chain, changed, strict=True) if not changes]
+    acted = [call for call, changes in zip(chain, changed, strict=True) if changes]
+    sources = {"value": acted, "entity": looked_up} if world.name == "miniworld" else {"value": chain}
+    for kind, calls in sources.items():
+        found = [other for call in calls if (other := _other_value(words, call, known, rng)) is not None]
+        yield from [(kind, found[0])] if found else []
+    if world.name == "sql":
+        for kind, pairs in SQL_EDITS.items():
+            found = [words.replace(old, new, 1) for old, new in pairs if old in words]
+            yield from [(kind, rng.choice(found))] if found else []
+    if (other := _other_tool(words, world, {call.name for call in chain}, rng)) is not None:
+        yield "tool", other
+    donors = [other for other in others if other.task.world.get("domain") == one.task.world.get("domain")]
+    more = rng.choice(donors).task.turns[0]
+    if world.name != "miniworld":
+        yield "added", f"{words} {more}"
+        return
+    opener, parts, connective, closer = _cut(words)
+    if len(parts) > 1:
+        if _order_matters(world, one):
+            yield "order", opener + connective.join(reversed(parts)) + closer
+        yield "left out", opener + rng.choice(parts) + closer
+    added = rng.choice(_cut(more)[1])
+    if added not in words:
+        yield "added", opener + (connective or " and ").join([*parts, added]) + closer
+
+
+def _other_value(words: str, call: CallOutcome, known: Knowledge, rng: random.Random) -> str | None:
+    """``words`` with one value of ``call`` in them replaced by another that would fit."""
+    for key, value in call.arguments.items():
+        fitting = known.fitting(call.name, key)
+        inner = [a or b for a, b in QUOTED.findall(value)] if isinstance(value, str) and " " in value else []
+        for part in inner or [value]:
+            text = str(part)
+            pool = [x for x in fitting if isinstance(x, str)] if inner else fitting
+            others = (
+                sorted({a or b for x in pool for a, b in QUOTED.findall(x)}) if inner else [str(x) for x in fitting]
+            )
+            others = [x for x in others if x.isdecimal() == text.isdecimal() and x not in words and x != text]
+            if isinstance(part, int | float) and not isinstance(part, bool):
+                others = [str(part + 1)]
+            place = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)")
+            if others and len(place.findall(words)) == 1:
+                return "".join(
+                    (words[: place.search(words).start()], rng.choice(others), words[place.search(words).end() :])
+                )  # type: ignore[union-attr]
+    return None
+
+
+def _other_tool(words: str, world: Environment, used: set[str], rng: random.Random) -> str | None:
+    """``words`` with a phrase of a tool that the reference uses replaced by one of another tool of the same arguments."""
+    book = world.phrasebook.actions
+    slots = {tool: frozenset(re.findall(r"\{(\w+)\}", found[0])) for tool, found in book.items()}
+    for tool in sorted(used & set(book)):
+        others = [
+            phrase for other in book if other not in used and slots[other] == slots[tool] for phrase in book[other]
+        ]
+        for template in book[tool] if others else ():
+            pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+?)", re.escape(template))
+            found = re.search(rf"(?:^|(?<= )){pattern}(?=$| (?:and|then|,|;|please|thanks|for|if))", words)
+            if found:
+                new = rng.choice(others)
+                for key, value in found.groupdict().items():
+                    new = new.replace(f"{{{key}}}", value)
+                return words[: found.start()] + new + words[found.end() :]
+    return None
+
+
+def _cut(words: str) -> tuple[str, list[str], str, str]:
+    """Opener, parts, connective and closer of an instruction of miniworld."""
+    opener = next((f"{one} " for one in OPENERS if one and words.startswith(f"{one} ")), "")
+    closer = next((f" {one}" for one in CLOSERS if one and words.endswith(f" {one}")), "")
+    middle = words[len(opener) : len(words) - len(closer) or None]
+    connective = next((one for one in sorted(CONNECTIVES, key=len, reverse=True) if one in middle), "")
+    return opener, middle.split(connective) if connective else [middle], connective, closer
+
+
+def _order_matters(world: Environment, one: Candidate) -> bool:
+    """Whether the calls that are asked for, in the other order, fail."""
+    calls = list(one.task.reference[0])
+    places = sorted(row for _, row in one.asks if calls[row].name != calls[-1].name)
+    for place, call in zip(places, [calls[row] for row in reversed(places)], strict=True):
+        calls[place] = call
+    session = world.open()
+    session.reset(one.task)
+    for call in calls:
+        if session.step(ToolCall(call.name, call.arguments)).done:
+            break
+    return not is_success(session.score().reward)
+
+
+def judged(world: Environment, candidates: Sequence[Candidate], rules: str) -> list[bool]:
+    """Whether each gets past the words' gate."""
+    session = world.open()
+    if rules == "none":
+        return [True] * len(candidates)
+    return [
+        not against(world, session, one, Played(*replay(session, one.task)), values=rules == "values")
+        for one in candidates
+    ]
+
+
+def corrupted(world: Environment, tasks: Sequence[Candidate]) -> dict[str, list[Candidate]]:
+    """By kind: the tasks with other words, at most one of a kind for each."""
+    known = learn(world, [one.task for one in tasks])
+    wrong: dict[str, list[Candidate]] = {kind: [] for kind in KINDS}
+    for one in tasks:
+        made = {kind: words for kind, words in corruptions(world, one, tasks, known) if words != one.task.turns[0]}
+        for kind, words in made.items():
+            old = one.task
+            task = Task.create(old.environment, old.split, [words], old.world, old.reference, old.tags, old.provenance)
+            wrong[kind].append(replace(one, task=task))
+    return wrong
+
+
+def solved(world: Environment, candidates: Sequence[Candidate], policy: Policy | Replicas, attempts: int) -> list[bool]:
+    tasks, limits = [one.task for one in candidates], Limits.of(PARAMS.policy)
+    rates = pass_rates(policy, world, tasks, limits, attempts, 0, lambda done: None)
+    return [rates.get(task.task_id, 0.0) > 0 for task in tasks]
+
+
+def row(rules: str, by_kind: dict[str, list[bool]], kept: Sequence[bool]) -> str:
+    through, whole = (sum(map(count, by_kind.values())) for count in (sum, len))
+    lost, caught = len(kept) - sum(kept), whole - through
+    precision = f"{caught / (caught + lost):.3f}" if caught + lost else ""
+    cells = [f"{sum(found)} of {len(found)}" if found else "" for found in by_kind.values()]
+    return f"| {' | '.join([rules, *cells])} | {through / whole:.3f} | {lost / len(kept):.3f} | {precision} | {caught / whole:.3f} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=400, help="sound tasks of each environment, at most")
+    parser.add_argument("--environments", nargs="+", default=["miniworld", "sql", "bfcl_single"])
+    parser.add_argument("--solver", type=Path, help="a policy that plays miniworld's")
+    parser.add_argument("--attempts", type=int, default=4)
+    args = parser.parse_args()
+    for name in args.environments:
+        world, tasks = make(name), sound(name, args.count)
+        wrong = corrupted(world, tasks)
+        print(f"\n{name}: {len(tasks)} sound tasks\n")
+        print(
+            "| rules | "
+            + " | ".join(f"{kind} passes" for kind in KINDS)
+            + " | all pass | sound lost | precision | recall |"
+        )
+        print("|---" * (len(KINDS) + 5) + "|")
+        for rules in WORDS:
+            print(row(rules, {kind: judged(world, wrong[kind], rules) for kind in KINDS}, judged(world, tasks, rules)))
+        if args.solver and name == "miniworld":
+            policy, tries = open_policy(args.solver, PARAMS.policy, 1.0), args.attempts
+            by_kind = {kind: solved(world, wrong[kind], policy, tries) for kind in KINDS}
+            print(row(f"{tries} attempts", by_kind, solved(world, tasks, policy, tries)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

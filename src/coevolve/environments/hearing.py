@@ -1,0 +1,69 @@
+"""What of an instruction is in the language that ``wording`` speaks, whatever it asks for."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from coevolve.chains import is_identifier
+from coevolve.environments.environment import Phrasebook
+from coevolve.environments.wording import ARTICLE, CONNECTIVES, SLOT, Listener, fill, framed, spaced
+
+_SPLIT = re.compile("|".join(re.escape(one) for one in sorted(CONNECTIVES, key=len, reverse=True)), re.IGNORECASE)
+_WORD = (
+    r"(?!(?:an?|the|my|our|your|his|her|their|this|that|to|for|of|on|in|at|by|with|from|about|and|or|then|also|please|me|it)\b)"
+    r"[^\W\d][\w'-]*"
+)
+# What a person gives for an argument. With a number beside words, such as "5 dollars", it is not told where the value ends.
+_VALUE = rf"{ARTICLE}(?:-?\d[\d.,-]*|{_WORD}(?: {_WORD}){{0,2}})"
+
+
+def bare(text: str) -> str:
+    """``text`` without what ends a sentence."""
+    return text.strip().rstrip(".!?")
+
+
+def spoken(text: str, book: Phrasebook, schemas: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether ``text`` is made of nothing but phrases of ``book``, or of what tools of ``schemas`` and arguments are called.
+
+    Doubtful text is not: a description that no lookup of the book gives, or a value of many words.
+    """
+    functions = [schema["function"] for schema in schemas]
+    keys = {key for one in functions for key in one["parameters"].get("properties", {})}
+    phrases = json.dumps([book.actions, book.lookups, book.fields, book.questions], default=list)
+    goal = _any_goal(phrases, tuple(one["name"] for one in functions), tuple(sorted(keys)))
+    inner = re.fullmatch(framed("(.+?)"), bare(text), re.IGNORECASE)
+    return inner is not None and all(goal.fullmatch(part) for part in _SPLIT.split(inner[1]))
+
+
+def phrases_in(text: str, book: Phrasebook) -> list[tuple[str, int, int]]:
+    """Where ``text`` asks for something by a phrase of ``book``: the tool, and from and to which character."""
+    return [
+        (tool, match.start(), match.end())
+        for tool, templates in book.actions.items()
+        for template in templates
+        for match in _phrase(template).finditer(text)
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _phrase(template: str) -> re.Pattern[str]:
+    thing = rf"{ARTICLE}{_WORD}(?: (?:of |about |from |on )?{_WORD}){{0,2}}|\d+"
+    pattern = fill(template, dict.fromkeys(SLOT.findall(template), f"(?:{thing})"), Listener())
+    return re.compile(rf"(?<!\S){pattern}(?!\S)", re.IGNORECASE)
+
+
+@lru_cache(maxsize=8)
+def _any_goal(phrases: str, tools: tuple[str, ...], keys: tuple[str, ...]) -> re.Pattern[str]:
+    actions, lookups, fields, questions = json.loads(phrases)
+    voice = Listener()
+    flat = [template for book in (lookups, fields) for templates in book.values() for template in templates]
+    described = voice.one_of([fill(one, dict.fromkeys(SLOT.findall(one), _VALUE), voice) for one in flat] or [_VALUE])
+    slots = {True: described, False: voice.one_of([_VALUE, described])}  # what only a lookup reveals, and the rest
+    templates = [one for book in (actions, questions) for found in book.values() for one in found]
+    goals = [fill(one, {slot: slots[is_identifier(slot)] for slot in SLOT.findall(one)}, voice) for one in templates]
+    verbs = voice.one_of([voice.plain(spaced(name)) for name in tools if name not in actions] or ["(?!)"])
+    listed = voice.one_of([voice.plain(spaced(key)) for key in keys] or ["(?!)"])
+    by_name = rf"(?:do |run )?{verbs}(?: with {listed} .+| using {listed} .+| \({listed} .+\))?"
+    return re.compile("|".join([*goals, by_name]), re.IGNORECASE)

@@ -1,0 +1,80 @@
+"""A language model tries what was accepted from its words alone. It can only reject.
+
+What the words do not say cannot be done by who has nothing else: an instruction that asks for something else than its
+reference does, or that leaves out what only its author knew. A model that fails may be too weak, so that sound tasks are
+lost; that it succeeds says that the task can be done from its words.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from coevolve.core.concurrency import in_order
+from coevolve.core.records import Gate
+from coevolve.core.seeding import derive_seed
+from coevolve.core.success import is_success
+from coevolve.core.task import Task
+from coevolve.endpoint.client import Endpoint
+from coevolve.environments.environment import Environment
+from coevolve.policies.endpoint_policy import ContextTooShort, EndpointPolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.verify.judge import Judged
+
+GATE = "solvable"
+
+
+class Solver:
+    """``attempts`` episodes a task at most: the first success ends them. ``counts`` says what became of the replies."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        endpoint: Endpoint,
+        limits: Limits,
+        attempts: int,
+        seed: int,
+        counts: Counter[str],
+    ) -> None:
+        self._environment = environment
+        self._endpoint = endpoint
+        self._limits = limits
+        self._attempts = attempts
+        self._seed = seed
+        self._counts = counts
+
+    def judge(self, judged: Sequence[Judged], progress: Callable[[int], object]) -> list[Judged]:
+        """``judged`` with a last gate on what was accepted: where every attempt was answered and none succeeded, it fails."""
+        tasks = [task for verdict, task in judged if verdict.accepted and task is not None]
+        gates = {}
+        for task, gate in zip(tasks, in_order(self._gate, tasks, self._endpoint.config.concurrency), strict=True):
+            gates[task.task_id] = gate
+            progress(1)
+        return [
+            (replace(verdict, accepted=gate.passed is not False, gates=[*verdict.gates, gate]), task)
+            if verdict.accepted and task is not None and (gate := gates[task.task_id])
+            else (verdict, task)
+            for verdict, task in judged
+        ]
+
+    def _gate(self, task: Task) -> Gate:
+        unanswered = 0
+        for attempt in range(self._attempts):
+            policy = EndpointPolicy(self._endpoint, self._endpoint.config.temperature)
+            request = RolloutRequest(task, derive_seed(self._seed, "solver", task.task_id, attempt), sample=attempt)
+            try:
+                [episode] = rollout(policy, self._environment, [request], self._limits, workers=1)
+            except ContextTooShort:
+                self._counts["unanswered"] += 1
+                return Gate(GATE, None, "the model's context is too short for it")
+            self._counts["out of budget"] += policy.exhausted
+            self._counts["unanswered"] += len(policy.failures)
+            if is_success(episode.trajectory.score):
+                return Gate(GATE, True)
+            unanswered += bool(policy.exhausted or policy.failures or not episode.trajectory.counts)
+        if unanswered:
+            return Gate(GATE, None, f"{unanswered} of {self._attempts} attempts came to nothing that counts")
+        return Gate(
+            GATE,
+            False,
+            f"not solvable from its words: {self._endpoint.model} failed {self._attempts} of {self._attempts}",
+        )

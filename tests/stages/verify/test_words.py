@@ -1,0 +1,173 @@
+"""The gate `words_match`: instructions that ask for something else than their reference does."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import pairwise
+
+import pytest
+
+from coevolve.chains import replay
+from coevolve.core.hashing import content_hash
+from coevolve.core.records import Candidate
+from coevolve.core.task import Task, ToolCall
+from coevolve.core.yaml_files import load
+from coevolve.environments.registry import make
+from coevolve.knowledge import learn
+from coevolve.stages.explore.explorer import explore
+from coevolve.stages.explore.requests import requests
+from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
+from coevolve.stages.synthesize.synthesizer import synthesize
+from coevolve.stages.verify.judge import verify
+from coevolve.stages.verify.library import Library
+from coevolve.stages.verify.words import Played, against
+from tests import ROOT
+
+WORLD = make("miniworld")
+DONE = ToolCall("complete_task", {})
+
+
+def reason(candidate: Candidate, values: bool = False) -> str:
+    world = make(candidate.task.environment)
+    session = world.open()
+    try:
+        return against(world, session, candidate, Played(*replay(session, candidate.task)), values)
+    finally:
+        session.close()
+
+
+def spoken(text: str, calls: list[ToolCall], asks: list[list[int]], seed: int = 5) -> Candidate:
+    task = Task.create("miniworld", "synthesized", [text], {"seed": seed, "variant": "plain"}, [calls])
+    return Candidate(content_hash([task.task_id, "c"]), task, asks)
+
+
+def party(text: str) -> Candidate:
+    return spoken(text, [ToolCall("add_event", {"title": "party", "day": "monday"}), DONE], [[0, 0]])
+
+
+@pytest.fixture(scope="module", params=["miniworld", "bfcl"])
+def made(request: pytest.FixtureRequest) -> Iterator[list[Candidate]]:
+    """What the scripted explorer and synthesizer make."""
+    world = make(request.param)
+    tasks, config = world.tasks("seed")[:32], load(ROOT / "params.yaml").explore
+    wanted = requests(world, tasks, [], [], config.model_copy(update={"explorations": 60}), 0, 0)
+    found = explore(ScriptedExplorer(world, learn(world, tasks, []), config), wanted, lambda count: None)
+    yield synthesize(ScriptedSynthesizer(world, tasks, 0), found, 60, lambda count: None)
+
+
+def test_nothing_speaks_against_what_the_synthesizer_says(made: list[Candidate]) -> None:
+    assert len(made) > 40
+    assert [reason(one) for one in made if reason(one)] == []
+
+
+def test_nor_if_the_candidate_does_not_say_what_it_asks(made: list[Candidate]) -> None:
+    assert [found for one in made if (found := reason(Candidate("x", one.task, [])))] == []
+
+
+@pytest.mark.parametrize("environment", ["miniworld", "sql", "bfcl"])
+def test_the_own_tasks_of_an_environment_pass(environment: str) -> None:
+    world = make(environment)
+    tasks = [task for split in ("seed", *world.panels) for task in world.tasks(split)[:25]]
+    assert [found for task in tasks if (found := reason(Candidate("x", task, [])))] == []
+
+
+def test_the_words_of_another_chain_are_rejected(made: list[Candidate]) -> None:
+    """Each has the words of its neighbour, which asks for something else."""
+    swapped = 0
+    for one, other in pairwise(made):
+        old = one.task
+        task = Task.create(old.environment, old.split, other.task.turns, old.world, old.reference)
+        if old.calls != other.task.calls:
+            swapped += 1
+            assert reason(Candidate("x", task, one.asks)), (other.task.turns, old.calls)
+    assert swapped > 40
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "add party on tuesday",  # another value
+        "cancel the party",  # another tool
+        "add workshop on monday",  # another thing
+        "add party on monday and lock the wallet app",  # more
+        "please lock the wallet app",  # something else altogether
+    ],
+)
+def test_corrupted_phrases_are_rejected_with_what_would_be_right(text: str) -> None:
+    assert not reason(party("please add party on monday"))
+    found = reason(party(text))
+    assert repr(text) in found
+    assert "party" in found.partition("said as")[2]
+    assert "monday" in found.partition("said as")[2]
+
+
+def test_a_goal_that_is_left_out_is_missed() -> None:
+    calls = [ToolCall("add_event", {"title": "party", "day": "monday"}), ToolCall("lock", {"app": "wallet"}), DONE]
+    world = make("miniworld")
+    seed = next(
+        seed
+        for seed in range(100)
+        if all(call.ok for call in replay(world.open(), spoken("x", calls, [], seed).task)[0])
+    )
+    assert not reason(spoken("add party on monday then lock wallet", calls, [[0, 0], [0, 1]], seed))
+    assert reason(spoken("add party on monday", calls, [[0, 0], [0, 1]], seed))
+
+
+def test_of_anybodys_words_nothing_is_known_but_by_values() -> None:
+    right, wrong = "i'd like a party in my planner for monday", "i'd like a party in my planner for tuesday"
+    assert not reason(party(right)) and not reason(party(wrong))
+    assert not reason(party(right), values=True)
+    assert "add_event.day is 'monday', which its words do not say" in reason(party(wrong), values=True)
+    assert "names 3, which no call uses" in reason(party(f"{right} at 3"), values=True)
+    assert "decline_event is not called" in reason(party(f"{right} , turn down the party"), values=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Please plan a party for Monday.", "add the party on monday", "plan party for 1 monday", "pay attention to the party"],
+)
+def test_what_a_model_may_write_instead_is_left_alone(text: str) -> None:
+    assert not reason(party(text))
+
+
+@pytest.mark.parametrize("text", ["Please plan a party for Tuesday.", "Plan the workshop for monday", "cancel the party!"])
+def test_but_what_it_gets_wrong_in_these_phrases_is_not(text: str) -> None:
+    assert reason(party(text))
+
+
+def sql(text: str, statement: str, tool: str = "submit", writable: bool = False) -> Candidate:
+    world = {"seed": 780288240, "domain": "shop", **({"writable": True} if writable else {})}
+    return Candidate("x", Task.create("sql", "x", [text], world, [[ToolCall(tool, {"sql": statement})]]), [])
+
+
+KIEL = "SELECT name FROM customers WHERE city = 'Kiel'"
+
+
+def test_an_environment_that_reads_its_words_decides_by_what_they_do() -> None:
+    assert not reason(sql("Which customers live in Kiel? Give their names.", KIEL))
+    other = "SELECT c.name AS who FROM customers c WHERE c.city IN ('Kiel')"
+    assert not reason(sql("Which customers live in Kiel? Give their names.", other))  # however it is spelled
+    assert "Graz" in reason(sql("Which customers live in Graz? Give their names.", KIEL))
+    assert reason(sql("How many orders are pending?", KIEL))
+    assert reason(sql("Which customers live in Kiel? Give their names. How many orders are pending?", KIEL))
+    assert not reason(sql("I need the names of our customers in Kiel.", KIEL))
+    raised = "UPDATE products SET price = price + 5 WHERE category = 'light'"
+    words = "Raise the price of every product of the category light by {}."
+    assert not reason(sql(words.format(5), raised, "query", writable=True))
+    assert reason(sql(words.format(2), raised, "query", writable=True))
+
+
+def test_values_are_looked_for_inside_statements() -> None:
+    assert not reason(sql("who is from Kiel?", KIEL), values=True)
+    assert "which its words do not say" in reason(sql("who is from Graz?", KIEL), values=True)
+
+
+def test_the_gate_can_be_left_out() -> None:
+    line = json.dumps(asdict(party("add party on tuesday")))
+    gates = {}
+    for words in ("none", "language"):
+        ((verdict, _),) = verify("miniworld", [line], Library([], {}, 0.9), words=words)
+        gates[words] = next(gate for gate in verdict.gates if gate.name == "words_match")
+        assert verdict.accepted is (words == "none")
+    assert gates["none"].passed is None and gates["language"].passed is False
