@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from coevolve.readers.queue import override, workers
+from coevolve.readers.queue import override, work, workers
 from tests.waiting import until
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"])).filter(
@@ -42,6 +43,50 @@ def test_any_value_arrives_as_it_is(tmp_path_factory: pytest.TempPathFactory, va
 def test_a_text_stays_a_text(tmp_path: Path, text: str) -> None:
     assert received(tmp_path, text) == text
     assert received(tmp_path, [text]) == [text]
+
+
+PIPELINE = """\
+stages:
+  one:
+    cmd: python work.py ${key} && echo ${key} > out.txt
+    deps: [work.py]
+    params: [key]
+    outs: [out.txt]
+"""
+WORK = """\
+import pathlib, sys
+log = pathlib.Path({log!r})
+log.open("a").write(sys.argv[1] + chr(10))
+sys.exit(sys.argv[1] == "2" or log.read_text().count(sys.argv[1]) == 1)
+"""
+
+
+@pytest.mark.slow
+def test_an_experiment_that_fails_is_tried_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second fails always, the first once."""
+    log, folder = tmp_path / "log", tmp_path / "project"
+    folder.mkdir()
+    (folder / "dvc.yaml").write_text(PIPELINE)
+    (folder / "params.yaml").write_text("key: 0\n")
+    (folder / "work.py").write_text(WORK.format(log=str(log)))
+    monkeypatch.chdir(folder)
+    for command in (
+        "git init -q",
+        "dvc init -q",
+        "git add -A",
+        "git -c user.name=a -c user.email=a@b.c commit -q -m a",
+    ):
+        words = command.split()
+        subprocess.run([sys.executable, "-m", *words] if words[0] == "dvc" else words, check=True)
+    whole: list[str] = []
+
+    def collect(ended: Sequence[str]) -> Sequence[str]:
+        whole.extend(ended)
+        return ended
+
+    assert work({"first": {"key": 1}, "second": {"key": 2}}, 1, collect) == ["second"]
+    assert whole == ["first"]
+    assert sorted(log.read_text().split()) == ["1", "1", "2", "2"]
 
 
 def test_a_worker_is_there_as_long_as_its_process(tmp_path: Path) -> None:

@@ -44,19 +44,26 @@ def work(
     call may have left them there, before ours. ``collect`` is told at each look which have succeeded and answers
     which of them it has. DVC's workers may end early (the queue is files, and a look at it can trip a worker), with a
     task of theirs: workers are started and tasks queued again until each has ended, or until that does not help
-    (``CoevolveError``). Ctrl-C stops the workers.
+    (``CoevolveError``). An experiment that fails is tried once more: two that share stages may trip each other, as DVC's run cache
+    takes the file that one is writing for a corrupted one of its own, and removes it. Ctrl-C stops the workers.
     """
     left = dict(wanted)
     if waiting := [row.id for row in _look()[0] if row.status == "Queued" and row.name in later]:
         _dvc("queue", "remove", *waiting)
     past = _start(left, jobs)
     starts = short = 0
+    tried: set[str] = set()  # once more
     try:
         while True:
             rows, alive = _look()
             status = {row.name: row.status for row in rows if row.id not in past}
             ended = collect([name for name in left if status.get(name) == "Success"])
             left = {name: changes for name, changes in left.items() if name not in ended}
+            again = {name: left[name] for name in left if status.get(name) == "Failed" and name not in tried}
+            if again:
+                tried.update(again)
+                past |= _start(again, jobs)
+                continue
             going = {name: changes for name, changes in left.items() if status.get(name) != "Failed"}
             if not going:
                 return list(left)

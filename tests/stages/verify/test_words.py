@@ -125,13 +125,20 @@ def test_of_anybodys_words_nothing_is_known_but_by_values() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Please plan a party for Monday.", "add the party on monday", "plan party for 1 monday", "pay attention to the party"],
+    [
+        "Please plan a party for Monday.",
+        "add the party on monday",
+        "plan party for 1 monday",
+        "pay attention to the party",
+    ],
 )
 def test_what_a_model_may_write_instead_is_left_alone(text: str) -> None:
     assert not reason(party(text))
 
 
-@pytest.mark.parametrize("text", ["Please plan a party for Tuesday.", "Plan the workshop for monday", "cancel the party!"])
+@pytest.mark.parametrize(
+    "text", ["Please plan a party for Tuesday.", "Plan the workshop for monday", "cancel the party!"]
+)
 def test_but_what_it_gets_wrong_in_these_phrases_is_not(text: str) -> None:
     assert reason(party(text))
 
