@@ -21,6 +21,7 @@ from statistics import fmean
 
 import yaml
 
+from coevolve.core.attempts import attempt_of
 from coevolve.core.params import Generate, Params
 from coevolve.core.records import Attempt, Generation
 from coevolve.core.seeding import derive_seed, generator
@@ -93,7 +94,7 @@ class Instrument:
         """Each task is played once."""
         solved = self.rates(tasks, derive_seed(self.seed, "visit", t))
         return [
-            Attempt.of(
+            attempt_of(
                 task.task_id, t, row, [float(n < solved[task.task_id] * self.samples) for n in range(self.samples)]
             )
             for row, task in enumerate(tasks)

@@ -19,6 +19,7 @@ COMMANDS = {
     "env": "list, install and check environments",
     "signals": "extract weakness signals from any trainer's trajectories",
     "verify": "let an environment judge candidate tasks",
+    "review": "look at what the loop made: accept, reject, reword",
     "rescore": "let today's environment score stored trajectories",
     "ui": "open MLflow on what ran, with its columns set",
     "summary": "print the table of the last run",

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coevolve.core.params import Validate
+from coevolve.core.reviews import Review
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.registry import make
 from coevolve.stages.validate import Validation, report, validate, write
@@ -24,6 +25,20 @@ GOOD: list[dict[str, Any]] = [json.loads(json.dumps(asdict(task))) for task in W
 
 def judged(rows: list[Any], docs: Path | None = None) -> Validation:
     return validate(rows, WORLD, PANELS, CONFIG, 0.9, docs)
+
+
+def test_what_people_reject_is_quarantined_and_what_they_reword_is_in_their_words() -> None:
+    words = ["please do as i say"]
+    reviews = {
+        GOOD[1]["task_id"]: Review(GOOD[1]["task_id"], "reject", "ada", "nobody says that"),
+        GOOD[2]["task_id"]: Review(GOOD[2]["task_id"], "reword", "ada", turns=words),
+        GOOD[3]["task_id"]: Review(GOOD[3]["task_id"], "accept", "ada"),
+    }
+    found = validate(GOOD, WORLD, PANELS, CONFIG, 0.9, reviews=reviews)
+    assert [(row["row"], row["expectations"]) for row in found.quarantine] == [(1, ["nobody rejects it"])]
+    assert len(found.tasks) == len(GOOD) - 1
+    assert found.tasks[1].turns == words and found.tasks[1].reference == WORLD.tasks("seed")[2].reference
+    assert found.critical is None
 
 
 def changed(**fields: Any) -> dict[str, Any]:

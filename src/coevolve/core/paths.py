@@ -9,6 +9,7 @@ class Paths:
     environment = Path("data/environment.json")
     panels = Path("data/panels")
     report = Path("report")
+    reviews = Path("reviews")  # a file of each reviewer's decisions
 
     @staticmethod
     def data(t: int) -> Path:

@@ -1,12 +1,9 @@
 """What flows between the stages, all of it plain data."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import fsum
 from typing import Any
 
-from coevolve.core.success import is_success
 from coevolve.core.task import SCHEMA_VERSION, CallOutcome, Task
 
 
@@ -61,11 +58,6 @@ class Attempt:
     size: int = 1
     successes: int = 0
     schema_version: int = SCHEMA_VERSION
-
-    @staticmethod
-    def of(task_id: str, iteration: int, step: int, scores: Sequence[float]) -> "Attempt":
-        """The attempt of episodes with these ``scores``: their sum is exact, and so in any order the same."""
-        return Attempt(task_id, iteration, step, fsum(scores) / len(scores), len(scores), sum(map(is_success, scores)))
 
 
 @dataclass(frozen=True, slots=True)

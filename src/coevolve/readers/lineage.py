@@ -10,6 +10,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.records import Exploration, Generation, Pair, Signal, Trajectory, Verdict
+from coevolve.core.reviews import read_reviews
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
@@ -54,9 +55,13 @@ def of_task(task_id: str) -> Node:
         top.add(f"a seed task of split {task.split!r}: it was not synthesized")
         return top
     t = origin.iteration
-    verdict = next(
-        (one for one in read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict) if one.task_id == task.task_id), None
-    )
+    was = _before_review(task, t)
+    reviews = [one for one in read_reviews() if one.task_id == was]
+    for one in reviews:
+        new = f" of task {was}, which people reworded" if was != task.task_id else ""
+        top.add(f"review by {one.reviewer}{new}: {one.decision}{f', {one.reason}' if one.reason else ''}")
+    verdicts = read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict)
+    verdict = next((one for one in verdicts if one.task_id == was), None)
     if verdict:
         passed = sum(gate.passed is True for gate in verdict.gates)
         rate = "unknown" if verdict.pass_rate is None else f"{verdict.pass_rate:.2f}"
@@ -83,6 +88,15 @@ def of_task(task_id: str) -> Node:
     for signal in signals:
         _signal(place, signal, trajectories)
     return top
+
+
+def _before_review(task: Task, t: int) -> str:
+    """The id under which the environment verified ``task``: another one, if people reworded it."""
+    accepted = read_tasks(Paths.verified(t) / "accepted.jsonl")
+    if any(one.task_id == task.task_id for one in accepted):
+        return task.task_id
+    same = (one.task_id for one in accepted if one.reference == task.reference and one.world == task.world)
+    return next(same, task.task_id)
 
 
 def _generations(t: int) -> list[Generation]:

@@ -7,16 +7,18 @@ door before training, whoever wrote the file.
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.expectations import Expectation, Outcome, Suites, among, between, hashed, quarantined
 from coevolve.core.io import flaw, parse, write_json, write_jsonl, write_text
 from coevolve.core.params import Validate
+from coevolve.core.reviews import Review, in_their_words
 from coevolve.core.similarity import Index
 from coevolve.core.task import SCHEMA_VERSION, Task
 from coevolve.environments.environment import Environment
@@ -34,6 +36,7 @@ COLUMNS = (
     "calls",
     "unknown_tools",
     "in_panel",
+    "rejected",
     "near_duplicate",
     "family",
 )
@@ -70,6 +73,7 @@ def expectations(config: Validate, environment: Environment) -> tuple[list[Expec
         Expectation("reference length", *between("calls", 1, config.max_calls)),
         Expectation("knows every tool", *among("unknown_tools", 0)),
         Expectation("is in no panel", *among("in_panel", False)),
+        Expectation("nobody rejects it", *among("rejected", False)),
     ]
     file = [
         Expectation(
@@ -101,13 +105,17 @@ def validate(
     config: Validate,
     near_duplicate: float,
     docs: Path | None = None,
+    reviews: Mapping[str, Review] = MappingProxyType({}),
 ) -> Validation:
     """Judge ``rows`` (JSON values); Data Docs go to the folder ``docs``.
 
-    ``near_duplicate`` is the similarity from which two instructions count as near-duplicates.
+    ``near_duplicate`` is the similarity from which two instructions count as near-duplicates. ``reviews`` are people's decisions, by
+    task: what they reject is quarantined, what they reword is judged in its new words.
     """
     by_row, by_file = expectations(config, environment)
-    frame = describe(rows, environment, panels, near_duplicate)
+    rows = in_their_words(rows, reviews)
+    rejected = {name for name, review in reviews.items() if review.decision == "reject"}
+    frame = describe(rows, environment, panels, near_duplicate, rejected)
     suites = Suites(docs)
     outcomes = suites.run("rows", frame, by_row)
     quarantine = quarantined(((one.expectation.name, _later_copies(one, frame)) for one in outcomes), rows)
@@ -130,9 +138,13 @@ def validate(
 
 
 def describe(
-    rows: Sequence[Any], environment: Environment, panels: Mapping[str, Sequence[Task]], near_duplicate: float
+    rows: Sequence[Any],
+    environment: Environment,
+    panels: Mapping[str, Sequence[Task]],
+    near_duplicate: float,
+    rejected: Collection[str],
 ) -> "pd.DataFrame":
-    """A row of plain facts for each row of the file; this is what expectations look at.
+    """A row of plain facts for each row of the file; this is what expectations look at. ``rejected``: ids, by reviewers.
 
     Texts of the file's own are escaped, since Data Docs put values into their HTML as they are.
     """
@@ -161,6 +173,7 @@ def describe(
                 "calls": len(calls),
                 "unknown_tools": sum(call.name not in known for call in calls),
                 "in_panel": isinstance(name, str) and name in in_panels,
+                "rejected": isinstance(name, str) and name in rejected,
                 "near_duplicate": float(bool(text) and near.nearest(text) is not None),
                 "family": task.family if task else "",
             }

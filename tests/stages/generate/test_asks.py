@@ -3,8 +3,8 @@
 import random
 from collections import Counter
 
+from coevolve.core.attempts import attempt_of
 from coevolve.core.difficulty import Record
-from coevolve.core.records import Attempt
 from coevolve.knowledge import learn
 from coevolve.stages.generate.asks import Ask, latest, seeds, seldom, success, system, tools
 from coevolve.stages.generate.spec import UNKNOWN, UNREADABLE, WITHHELD, Spec, Tools, parse
@@ -38,7 +38,7 @@ def test_what_is_seldom_used_is_named_and_what_is_withheld_is_not() -> None:
 
 
 def test_the_last_visit_and_the_last_iteration_are_what_counts() -> None:
-    visits = [Attempt.of("a", 0, 0, [1.0] * 4), Attempt.of("a", 1, 0, [0.0] * 4), Attempt.of("b", 1, 1, [1.0, 0.0])]
+    visits = [attempt_of("a", 0, 0, [1.0] * 4), attempt_of("a", 1, 0, [0.0] * 4), attempt_of("b", 1, 1, [1.0, 0.0])]
     assert latest(visits) == {"a": Record(0, 4), "b": Record(1, 2)}
     assert success(visits, 1) == 1 / 6 and success(visits, 2) is None
 

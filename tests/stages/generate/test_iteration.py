@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.core.attempts import attempt_of
 from coevolve.core.difficulty import Record
 from coevolve.core.params import Generate
-from coevolve.core.records import Attempt, Generation
+from coevolve.core.records import Generation
 from coevolve.policies import adapted
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
@@ -22,7 +23,7 @@ from coevolve.stages.generate.spec import Spec, named
 from tests.stages.generate.small import OWN, TASKS, TOOLS, shared
 from tests.stages.train.small import ACTING, WORLD, outputs
 
-ATTEMPTS = [Attempt.of(task.task_id, 1, n, [1.0] * (n % 5) + [0.0] * (4 - n % 5)) for n, task in enumerate(TASKS)]
+ATTEMPTS = [attempt_of(task.task_id, 1, n, [1.0] * (n % 5) + [0.0] * (4 - n % 5)) for n, task in enumerate(TASKS)]
 
 
 def past(count: int = 24) -> list[Generation]:

@@ -5,7 +5,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from coevolve.core.records import Attempt, Exploration, Generation
+from coevolve.core.attempts import attempt_of
+from coevolve.core.records import Exploration, Generation
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.yaml_files import load
 from coevolve.knowledge import learn
@@ -107,9 +108,9 @@ def test_what_came_of_control_is_not_trained_on(explorations: list[Exploration],
 def test_what_the_agent_did_in_training_is_what_counts_then() -> None:
     one = replace(GENERATIONS[0], task_id="t", successes=8, episodes=8, outcome=ACCEPTED)
     visits = [
-        Attempt.of("t", 2, 0, [1.0, 0.0]),
-        Attempt.of("t", 2, 5, [0.0, 0.0, 0.0, 1.0]),
-        Attempt.of("u", 2, 6, [1.0]),
+        attempt_of("t", 2, 0, [1.0, 0.0]),
+        attempt_of("t", 2, 5, [0.0, 0.0, 0.0, 1.0]),
+        attempt_of("u", 2, 6, [1.0]),
     ]
     (found,) = updated([one], visits)
     assert (found.successes, found.episodes) == (1, 4)

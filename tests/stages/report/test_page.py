@@ -11,6 +11,7 @@ import pytest
 
 from coevolve.core.outcomes import PanelMetrics
 from coevolve.core.records import Signal, StopReason, Trajectory
+from coevolve.core.reviews import DECISIONS, read_reviews
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
 from coevolve.core.yaml_files import load
@@ -89,6 +90,20 @@ GENERATOR = {
     "realized": [{"probe": 0.5, "training": 0.75, "tasks": 3}],
     "examples": [{"t": 0, "spec": "<spec>{}</spec>", "instruction": "pay <b>", "task_id": "x", "solved": "4 of 8"}],
 }
+REVIEW = {
+    "tasks": [
+        {
+            "id": f"task{n}",
+            "rate": 0.5,
+            "turns": [{"words": f'lock "<b>{n}</b>" it\'s mine', "calls": ["lock(app='x')"]}],
+        }
+        for n in range(4)
+    ],
+    "rows": [{"gate": "needed", "accept": 1, "reword": 0, "reject": 2}],
+    "decisions": DECISIONS,
+    "same": 2,
+    "total": 3,
+}
 SUMMARY = Summary(
     run="abc",
     environment="e",
@@ -126,6 +141,7 @@ def view() -> dict[str, Any]:
         "outcomes": [{"t": 0, "gate": None, "candidates": 1, "reasons": []},
                      {"t": 0, "gate": "needed", "candidates": 1, "reasons": ["passes without call 0 (pay)"]}],
         "generator": GENERATOR,
+        "review": REVIEW,
         "quarantine": [],
         "watch": watch,
         "stages": figures(SUMMARY),
@@ -164,7 +180,7 @@ def test_it_is_whole_without_javascript_and_asks_for_nothing(page: Path) -> None
     found.feed(page.read_text(encoding="utf-8"))
     for said in ("do <b>0</b> & more", "<script>alert(1)</script>", "why <i>not</i>", "passes without call 0 (pay)", "a note",
                  "pay({\"x\": 1})", "boundary", "0.700", "find+end (1)", "critical", "1,000 gradient steps",
-                 "success <&> first", "0.25", "<spec>{}</spec>", "pay <b>"):  # fmt: skip
+                 "success <&> first", "0.25", "<spec>{}</spec>", "pay <b>", "on 2 of 3 tasks", 'lock "<b>3</b>" it\'s mine'):  # fmt: skip
         assert said in found.text, said
     assert found.tags.count("script") == 1
     assert found.tags.count("svg") >= 11
@@ -173,10 +189,10 @@ def test_it_is_whole_without_javascript_and_asks_for_nothing(page: Path) -> None
 
 
 def test_parts_that_a_run_has_nothing_for_are_left_out(view: dict[str, Any]) -> None:
-    bare = {**view, "journey": [], "outcomes": [], "watch": [], "groups": [], "generator": None}
+    bare = {**view, "journey": [], "outcomes": [], "watch": [], "groups": [], "generator": None, "review": None}
     found = Text()
     found.feed(render(bare, draw(bare)))
-    assert set(found.addresses) & {"#signals", "#verification", "#watchdogs", "#generator"} == set()
+    assert set(found.addresses) & {"#signals", "#verification", "#watchdogs", "#generator", "#review"} == set()
     assert "#stages" in found.addresses and "Signals, and where they went" not in found.text
 
 
@@ -290,3 +306,33 @@ def test_without_javascript_every_group_is_there(browser: Any, page: Path) -> No
     assert shown(tab) == ["g1", "g2", "g3"]
     assert not tab.is_visible("#picker")
     context.close()
+
+
+def test_decisions_are_saved_as_a_file_that_validate_reads(
+    browser: Any, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tab = browser.new_page(viewport={"width": 1200, "height": 800}, accept_downloads=True)
+    tab.goto(page.as_uri())
+    items = tab.locator(".review > li")
+    assert tab.locator("#download").is_disabled()
+    items.nth(0).get_by_label("accept").check()
+    items.nth(1).get_by_label("reject").check()
+    items.nth(2).get_by_label("reword").check()
+    tab.locator("#reviewer").fill("ada")
+    assert tab.locator("#decided").inner_text() == "1"  # no reason, and no new words yet
+    items.nth(1).get_by_label("why").fill("odd")
+    items.nth(2).get_by_label("new words").fill("lock what is mine")
+    assert tab.locator("#decided").inner_text() == "3"
+    (tmp_path / "reviews").mkdir()
+    with tab.expect_download() as download:
+        tab.locator("#download").click()
+    assert download.value.suggested_filename == "ada.jsonl"
+    download.value.save_as(tmp_path / "reviews" / "ada.jsonl")
+    tab.close()
+    monkeypatch.chdir(tmp_path)
+    found = [(one.task_id, one.decision, one.reviewer, one.reason, one.turns) for one in read_reviews()]
+    assert found == [
+        ("task0", "accept", "ada", "", []),
+        ("task1", "reject", "ada", "odd", []),
+        ("task2", "reword", "ada", "", ["lock what is mine"]),
+    ]

@@ -24,6 +24,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coevolve.core.attempts import attempt_of
 from coevolve.core.difficulty import Record
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import missing, read_jsonl_objects
@@ -169,7 +170,7 @@ def _visit(task_id: str, iteration: int, step: int, rows: list[tuple[Any, ...]])
         return Visit(Attempt(task_id, iteration, step, rows[0][5], rows[0][6], rows[0][7]), False)
     failed = [row for row in rows if not is_success(row[5])]
     passed = [row for row in rows if is_success(row[5])] if len(failed) < len(rows) else []
-    attempt = Attempt.of(task_id, iteration, step, [row[5] for row in rows])
+    attempt = attempt_of(task_id, iteration, step, [row[5] for row in rows])
     return Visit(attempt, True, *([row[4] for row in part[:SHOWN] if row[4] is not None] for part in (failed, passed)))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from coevolve.core.attempts import attempt_of
 from coevolve.core.records import Attempt, Trajectory
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
@@ -54,7 +55,7 @@ def attempts(trajectories: Iterable[Trajectory]) -> list[Attempt]:
     for one in trajectories:
         if one.counts:
             scores.setdefault((one.task_id, one.iteration, one.step), []).append(one.score)
-    return [Attempt.of(*place, found) for place, found in scores.items()]
+    return [attempt_of(*place, found) for place, found in scores.items()]
 
 
 def gather(

@@ -15,6 +15,7 @@ from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
 from coevolve.stages.pairs.closeness import parting
 from coevolve.stages.report.page.generated import explored, written
+from coevolve.stages.report.page.reviewed import asked
 from coevolve.stages.report.summary import Summary
 
 SEED, GENERATOR, UNGUIDED = "seed tasks", "the generator", "no signal"
@@ -43,6 +44,7 @@ def gather(summary: Summary, alpha: float) -> dict[str, Any]:
         "journey": [journey(t, signals[t], kinds, order) for t in ts],
         "outcomes": [one for t in ts for one in outcomes(t)],
         "generator": written(summary.last, alpha),
+        "review": asked(summary.last),
         "quarantine": [one for t in ts for one in quarantine(t + 1)],
         "watch": [
             {"t": t, "name": name, **found}

@@ -1,0 +1,227 @@
+"""``coevolve review``: people look at what the loop made."""
+
+import argparse
+import getpass
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.terminal import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from coevolve.core.records import Candidate, Verdict
+    from coevolve.core.reviews import Review
+
+HELP = """
+Tasks that an iteration made, drawn by chance, one after the other, with what their references do and what the gates said. An answer a line:
+
+  a             accept: the instruction asks for what the reference does, and a person might say it
+  r WHY         reject, with a reason
+  w NEW WORDS   reword: the task stays, in these words (of several turns: w 2 NEW WORDS for the second)
+  s             skip
+  q             or Ctrl-D: enough for now
+
+Each answer is written at once to reviews/REVIEWER.jsonl. Commit it: stage `validate` reads the folder, so that `dvc repro` quarantines what
+anybody rejected and trains on new words; a second answer to a task replaces the first. The report page asks the same, and saves a
+file for the folder.
+
+  coevolve review                        # 20 accepted tasks of the last iteration
+  coevolve review --rejected --count 50  # what the gates refused: do they refuse what is sound?
+  coevolve review --summary [--json]     # how often people and gates agree, gate by gate
+"""
+STYLES = {"accept": "green", "reject": "red", "reword": "yellow"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = HELP
+    parser.add_argument("--iteration", type=int, metavar="T", help="whose tasks (the last that has some)")
+    parser.add_argument("--count", type=int, default=20, metavar="N", help="how many at most (20)")
+    parser.add_argument("--rejected", action="store_true", help="show what the gates refused")
+    parser.add_argument("--reviewer", metavar="NAME", help="whose decisions these are (who is logged in)")
+    parser.add_argument("--summary", action="store_true", help="ask nothing; say what was decided")
+    parser.add_argument("--json", action="store_true", help="with --summary: as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from coevolve.core.paths import Paths
+    from coevolve.core.reviews import file_of, read_reviews
+
+    if args.json and not args.summary:
+        raise CoevolveError("--json goes with --summary")
+    if args.summary:
+        return _summary(args.json)
+    reviewer = args.reviewer or getpass.getuser()
+    file = file_of(reviewer)
+    t = _last() if args.iteration is None else args.iteration
+    if not (Paths.verified(t) / "verdicts.jsonl").exists():
+        raise CoevolveError(
+            f"{Paths.verified(t)}: nothing was verified here; run `dvc repro`, or name another --iteration"
+        )
+    done = {one.task_id for one in read_reviews() if one.reviewer == reviewer}
+    waiting = [(verdict, one) for verdict, one in _made(t, args.rejected) if one.task.task_id not in done]
+    console = Console(highlight=False)
+    kind = "refused" if args.rejected else "accepted"
+    console.print(
+        f"{len(waiting)} {kind} tasks of iteration {t} that {reviewer} has not decided on; a, r, w, s or q", style="dim"
+    )
+    answers = _answers(console, _drawn(waiting, t, reviewer)[: args.count], reviewer)
+    count = 0
+    for review in answers:
+        _append(review)
+        count += 1
+    console.print(
+        f"{count} decisions in {file}; commit it, then `dvc repro`" if count else "nothing decided", style="dim"
+    )
+    return 0
+
+
+def _last() -> int:
+    from coevolve.core.paths import Paths
+    from coevolve.readers.lineage import iterations
+
+    found = [t for t in iterations() if (Paths.verified(t) / "verdicts.jsonl").exists()]
+    if not found:
+        raise CoevolveError("data: nothing was verified here; run `dvc repro`")
+    return found[-1]
+
+
+def _made(t: int, rejected: bool) -> list[tuple["Verdict", "Candidate"]]:
+    """What was accepted in iteration ``t``, or what was not as far as it could be read, with its verdict."""
+    from coevolve.core.io import read_jsonl
+    from coevolve.core.paths import Paths
+    from coevolve.core.records import Candidate, Verdict
+
+    candidates = {one.candidate_id: one for one in read_jsonl(Paths.candidates(t), Candidate)}
+    verdicts = read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict)
+    return [
+        (one, candidates[one.candidate_id])
+        for one in verdicts
+        if one.accepted is not rejected and one.candidate_id in candidates
+    ]
+
+
+def _drawn(
+    waiting: Sequence[tuple["Verdict", "Candidate"]], t: int, reviewer: str
+) -> list[tuple["Verdict", "Candidate"]]:
+    """In an order of this reviewer's own, so that several people see different tasks first."""
+    from coevolve.core.seeding import derive_seed
+
+    return sorted(waiting, key=lambda one: derive_seed("review", reviewer, t, one[1].task.task_id))
+
+
+def _answers(console: "Console", waiting: Sequence[tuple["Verdict", "Candidate"]], reviewer: str) -> Iterator["Review"]:
+    lines = _lines()
+    for number, (verdict, candidate) in enumerate(waiting, 1):
+        _show(console, f"{number} of {len(waiting)}", verdict, candidate)
+        while True:
+            line = next(lines, "q")
+            if line == "q":
+                return
+            if line == "s":
+                break
+            try:
+                yield _decision(line, candidate, reviewer)
+            except CoevolveError as error:
+                console.print(str(error), style="red", markup=False)
+                continue
+            break
+
+
+def _lines() -> Iterator[str]:
+    if sys.stdin.isatty():
+        import readline  # noqa: F401  (makes input() remember lines)
+    while True:
+        try:
+            line = input("> " if sys.stdin.isatty() else "").strip()
+        except EOFError:
+            return
+        if line:
+            yield line
+
+
+def _decision(line: str, candidate: "Candidate", reviewer: str) -> "Review":
+    from coevolve.core.reviews import Review
+
+    task, (word, _, rest) = candidate.task, line.partition(" ")
+    rest = rest.strip()
+    if word == "a" and not rest:
+        return Review(task.task_id, "accept", reviewer)
+    if word == "r" and rest:
+        return Review(task.task_id, "reject", reviewer, rest)
+    if word == "w" and rest:
+        turns = list(task.turns)
+        number, _, text = rest.partition(" ")
+        if len(turns) > 1 and not (number.isdecimal() and 1 <= int(number) <= len(turns) and text.strip()):
+            raise CoevolveError(f"expected w, the number of one of {len(turns)} turns, and its new words")
+        place = int(number) - 1 if len(turns) > 1 else 0
+        turns[place] = text.strip() if len(turns) > 1 else rest
+        return Review(task.task_id, "reword", reviewer, turns=turns)
+    raise CoevolveError("expected a, r WHY, w NEW WORDS, s or q; `coevolve review --help` says what they do")
+
+
+def _show(console: "Console", place: str, verdict: "Verdict", candidate: "Candidate") -> None:
+    task = candidate.task
+    rate = "" if verdict.pass_rate is None else f", solved in {verdict.pass_rate:.0%} of its episodes"
+    refused = next((f", refused by {gate.name}: {gate.reason}" for gate in verdict.gates if gate.passed is False), "")
+    console.print(plain(f"\n{place}: task {task.task_id}{rate}{refused}"), style="dim", markup=False)
+    asked = {tuple(one) for one in candidate.asks}
+    for turn, (words, calls) in enumerate(zip(task.turns, task.reference, strict=True)):
+        console.print(plain(words), style="bold cyan", markup=False)
+        for row, call in enumerate(calls):
+            arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
+            style = "green" if (turn, row) in asked else "dim green"
+            console.print(plain(f"  {call.name}({arguments})"), style=style, markup=False)
+
+
+def _append(review: "Review") -> None:
+    """One line more, on disk before the next task is shown."""
+    import os
+    from dataclasses import asdict
+
+    from coevolve.core.reviews import file_of
+
+    file = file_of(review.reviewer)
+    file.parent.mkdir(exist_ok=True)
+    with file.open("a", encoding="utf-8") as out:
+        out.write(json.dumps(asdict(review), ensure_ascii=True) + "\n")
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _summary(as_json: bool) -> int:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from coevolve.core.io import read_jsonl
+    from coevolve.core.paths import Paths
+    from coevolve.core.records import Verdict
+    from coevolve.core.reviews import DECISIONS, agreed, by_gate, decided, read_reviews
+    from coevolve.readers.lineage import iterations
+
+    files = [Paths.verified(t) / "verdicts.jsonl" for t in iterations()]
+    verdicts = [one for file in files if file.exists() for one in read_jsonl(file, Verdict)]
+    counts = by_gate(verdicts, decided(read_reviews()))
+    same, total = agreed(counts)
+    if as_json:
+        table = {gate: {name: found[name] for name in DECISIONS} for gate, found in counts.items()}
+        print(json.dumps({"reviewed": total, "agreed": same, "gates": table}))
+        return 0
+    if not total:
+        print("nobody has decided on a task of this run; see `coevolve review --help`")
+        return 0
+    shown = Table(box=box.SIMPLE_HEAD, title="what people decided, by what the gates did", title_justify="left")
+    shown.add_column("accepted, or refused by")
+    for name in DECISIONS:
+        shown.add_column(f"people: {name}", justify="right")
+    for gate, found in counts.items():
+        shown.add_row(gate, *(str(found[name]) for name in DECISIONS))
+    Console().print(shown)
+    print(f"people and gates agree on {same} of {total} tasks")
+    return 0
