@@ -39,9 +39,11 @@ def main(params: Params, t: int) -> None:
         figures = {
             f"{panel}/{key}": getattr(one, key) for panel, one in found.items() for key in ("success", "score", "turns")
         }
-        run.metrics(figures, t)
+        costs = {f"{panel}/tokens_per_success": one.tokens_per_success for panel, one in found.items()}
+        known = {name: cost for name, cost in costs.items() if cost is not None}
+        run.metrics({**figures, **known}, t)
         run.artifact(folder / OUTCOMES)
-        run.model(t, Paths.policy(t), {panel: one.success for panel, one in found.items()})
+        run.model(t, Paths.policy(t), {**{panel: one.success for panel, one in found.items()}, **known})
 
 
 if __name__ == "__main__":

@@ -42,6 +42,11 @@ def test_parameters_that_differ_are_named_and_no_others() -> None:
     assert differences([one, one]) == {}
 
 
+def test_tokens_of_failures_count_for_what_a_success_takes() -> None:
+    assert side("a", {"x": True, "y": False, "z": True}).tokens_per_success("test") == 1.5
+    assert side("a", {"x": False}).tokens_per_success("test") is None
+
+
 def test_only_tasks_that_both_played_count_and_lost_ones_are_named() -> None:
     (gain,) = gains(
         side("a", {"x": True, "y": True, "z": False, "only": True}),

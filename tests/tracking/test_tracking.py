@@ -97,6 +97,7 @@ def test_runs_datasets_models_children_traces_and_the_champion(root: Path) -> No
     assert version.tags["dvc.path"] == str(policy)
     assert train.data.metrics["what_ _agents__ fail/1"] == 1.0
     other = client(uri).get_model_version(FAILURE, "1")
+    assert other.tags["coevolve.closeness"] == "0.25"
     assert other.tags["dvc.path"] == str(policy) and "closeness 0.25" in other.description
     assert [one.path for one in client(uri).list_artifacts(pipeline.info.run_id)] == ["tasks.jsonl"]
     traces = client(uri).search_traces(locations=[pipeline.info.experiment_id])

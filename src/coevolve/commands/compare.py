@@ -144,7 +144,9 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
     lost = []
     for side in sides[1:]:
         shown = table(
-            f"{side.name} against {base.name}", "panel", [base.name, side.name, "gain", "95 %", "lost", "tasks"]
+            f"{side.name} against {base.name}",
+            "panel",
+            [base.name, side.name, "gain", "95 %", "lost", "tasks"],
         )
         for one in gains(base, side, config):
             shown.add_row(
@@ -159,6 +161,10 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
             if one.regressions:
                 more = f" and {len(one.regressions) - SHOWN} more" if len(one.regressions) > SHOWN else ""
                 lost.append(f"{side.name} lost on {one.panel}: {', '.join(one.regressions[:SHOWN])}{more}")
+    shown = table("Tokens that each success took, those of failures included", "panel", names)
+    for panel in dict.fromkeys(one.panel for one in base.outcomes):
+        costs = [side.tokens_per_success(panel) for side in sides]
+        shown.add_row(panel, *("–" if cost is None else f"{cost:,.0f}" for cost in costs))
     parts.append(
         "* the interval of the gain, paired by task, is clear of zero; lost: solved by the first, failed by this one"
     )

@@ -1,6 +1,7 @@
 """``coevolve evaluate``: a policy on an environment's panels, as a table by category."""
 
 import argparse
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     served.add_argument(
         "--budget-tokens", type=int, default=10**12, metavar="TOKENS", help="a hard stop in tokens (none)"
     )
+    served.add_argument("--input-price", type=float, default=0.0, metavar="USD", help="of a million prompt tokens (0)")
+    served.add_argument(
+        "--output-price", type=float, default=0.0, metavar="USD", help="of a million tokens of replies (0)"
+    )
     served.add_argument("--log", type=Path, metavar="FILE", help="requests and replies; a file that is there is used")
     parser.add_argument("--threads", type=int, default=1, help="torch threads (1)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the outcome of every task (JSONL)")
@@ -86,10 +91,12 @@ def run(args: argparse.Namespace) -> int:
     config = Evaluate(panels=None, tasks=args.tasks, temperature=args.temperature, bootstrap=2000, confidence=0.95)
     limits = Limits(args.max_turns, args.episode_tokens, args.reply_tokens, args.max_seconds)
     policy, close = _policy(args, environment)
+    began = time.monotonic()
     try:
         outcomes = evaluate(policy, environment, splits, limits, config, args.seed, args.samples)
     finally:
-        close()
+        dollars = close()
+    seconds = time.monotonic() - began
     if args.out:
         write_jsonl(args.out, outcomes)
     played = sum(min(len(tasks), args.tasks) for tasks in splits.values()) * args.samples
@@ -100,6 +107,7 @@ def run(args: argparse.Namespace) -> int:
         groups = {task.task_id: environment.scenario(task) for task in tasks}
         if len(set(groups.values())) < len(groups):
             print(f"scenarios of which every task succeeds: {_scenarios(ours, groups):.3f}")
+    print(costs(outcomes, seconds, dollars))
     if len(outcomes) < played:
         print(f"{played - len(outcomes)} episodes are left out: the environment failed in them")
     if failures := getattr(policy, "failures", []):
@@ -111,12 +119,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _policy(args: argparse.Namespace, environment: "Environment") -> tuple["Policy | Replicas", Callable[[], None]]:
-    """The policy, and what to call when it is done."""
+def _policy(args: argparse.Namespace, environment: "Environment") -> tuple["Policy | Replicas", Callable[[], float]]:
+    """The policy, and what to call when it is done, which tells what it cost in USD."""
     if args.policy == "reference":
         from coevolve.policies.scripted_policy import ReferencePolicy
 
-        return ReferencePolicy(environment, parallel=True), lambda: None
+        return ReferencePolicy(environment, parallel=True), lambda: 0.0
     if args.policy == "endpoint":
         return _served(args)
     if not Path(args.policy).is_dir():
@@ -127,10 +135,16 @@ def _policy(args: argparse.Namespace, environment: "Environment") -> tuple["Poli
     from coevolve.policies.replicas import Replicas
 
     policy = open_model(Path(args.policy), args.threads, args.dtype, args.temperature, {})
-    return policy, policy.close if isinstance(policy, Replicas) else lambda: None
+
+    def close() -> float:
+        if isinstance(policy, Replicas):
+            policy.close()
+        return 0.0
+
+    return policy, close
 
 
-def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], None]]:
+def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], float]]:
     import tempfile
 
     from coevolve.core.params import EndpointSection
@@ -151,8 +165,8 @@ def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], None]]:
             "budget_tokens": args.budget_tokens,
             "reply_tokens": args.reply_tokens,
             "temperature": args.temperature,
-            "input_price": 0.0,
-            "output_price": 0.0,
+            "input_price": args.input_price,
+            "output_price": args.output_price,
             "replay": None,
         },
         "endpoint",
@@ -160,9 +174,10 @@ def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], None]]:
     log = args.log or Path(tempfile.mkdtemp(prefix="coevolve-")) / "requests.jsonl"
     endpoint = open_endpoint(config, log)
 
-    def close() -> None:
+    def close() -> float:
         endpoint.close()
         print(f"{endpoint.spend}; requests and replies: {log}")
+        return endpoint.spend.cost
 
     return EndpointPolicy(endpoint, args.temperature), close
 
@@ -204,8 +219,15 @@ def _print(
             *(f"{one:.3f}{'       ' if not n else ''}" for n, one in enumerate(means)),
         )
     Console().print(table)
-    if solved := sum(one.success for one in outcomes):
-        print(f"tokens for each success: {sum(one.tokens for one in outcomes) / solved:,.0f}")
+
+
+def costs(outcomes: Sequence["Outcome"], seconds: float, dollars: float) -> str:
+    """What each success took, failures included: tokens of the agent, wall time, and money where there are prices."""
+    solved = sum(one.success for one in outcomes)
+    if not solved:
+        return f"no success, for {sum(one.tokens for one in outcomes):,} tokens and {seconds:,.0f} s"
+    money = f", ${dollars / solved:.4f}" if dollars else ""
+    return f"each success took {sum(one.tokens for one in outcomes) / solved:,.0f} tokens, {seconds / solved:,.2f} s{money}"
 
 
 def _by_task(outcomes: Sequence["Outcome"]) -> list[list["Outcome"]]:

@@ -40,6 +40,11 @@ class PanelMetrics:
     tokens: float
     stop_reasons: dict[str, int]
 
+    @property
+    def tokens_per_success(self) -> float | None:
+        """Tokens that the agent generates for each success, those of its failures included; None without a success."""
+        return self.tokens / self.success if self.success else None
+
 
 def metrics(outcomes: Sequence[Outcome], config: Evaluate, seed: int) -> dict[str, PanelMetrics]:
     """By panel, in the order of ``outcomes``."""

@@ -25,6 +25,12 @@ class Side:
         """1.0 or 0.0 for each task of a panel."""
         return {one.task_id: float(one.success) for one in self.outcomes if one.panel == panel}
 
+    def tokens_per_success(self, panel: str) -> float | None:
+        """What the agent generated on a panel for each task that it solved; None if it solved none."""
+        played = [one for one in self.outcomes if one.panel == panel]
+        solved = sum(one.success for one in played)
+        return sum(one.tokens for one in played) / solved if solved else None
+
 
 @dataclass(frozen=True, slots=True)
 class Gain:

@@ -176,6 +176,7 @@ class Mlflow:
             "coevolve.experiment": state["experiment"],
             "dvc.path": event["path"],
             "dvc.hash": event["digest"],
+            **{f"coevolve.{key}": f"{value:.4g}" for key, value in event["values"].items()},
         }
         registered, kind = event["name"], event["name"].removeprefix("coevolve-")
         model = mlflow.create_external_model(

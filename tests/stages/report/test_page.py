@@ -180,7 +180,7 @@ def test_it_is_whole_without_javascript_and_asks_for_nothing(page: Path) -> None
     found.feed(page.read_text(encoding="utf-8"))
     for said in ("do <b>0</b> & more", "<script>alert(1)</script>", "why <i>not</i>", "passes without call 0 (pay)", "a note",
                  "pay({\"x\": 1})", "boundary", "0.700", "find+end (1)", "critical", "1,000 gradient steps",
-                 "success <&> first", "0.25", "<spec>{}</spec>", "pay <b>", "on 2 of 3 tasks", 'lock "<b>3</b>" it\'s mine'):  # fmt: skip
+                 "success <&> first", "0.25", "<spec>{}</spec>", "pay <b>", "on 2 of 3 tasks", "71 tokens a success", 'lock "<b>3</b>" it\'s mine'):  # fmt: skip
         assert said in found.text, said
     assert found.tags.count("script") == 1
     assert found.tags.count("svg") >= 11
