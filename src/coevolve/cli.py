@@ -4,6 +4,8 @@ import argparse
 import sys
 from collections.abc import Collection, Sequence
 from importlib import import_module
+from keyword import iskeyword
+from types import ModuleType
 
 from coevolve import __version__
 from coevolve.core.stage import guard
@@ -21,6 +23,8 @@ COMMANDS = {
     "verify": "let an environment judge candidate tasks",
     "review": "look at what the loop made: accept, reject, reword",
     "rescore": "let today's environment score stored trajectories",
+    "export": "a run's data for other people's tools: messages, preferences, tasks and policies with cards",
+    "import": "tasks that were exported, and other people's episodes",
     "ui": "open MLflow on what ran, with its columns set",
     "summary": "print the table of the last run",
 }
@@ -40,15 +44,20 @@ def parser(configured: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
             name, help=summary, description=summary, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         if name in configured:
-            import_module(f"coevolve.commands.{name}").configure(subparser)
+            _module(name).configure(subparser)
     return made
+
+
+def _module(command: str) -> ModuleType:
+    """That of a command; what Python keeps for itself has an underscore behind it."""
+    return import_module(f"coevolve.commands.{command}{'_' * iskeyword(command)}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse ``arguments`` (of the process, if None), run the subcommand and exit with its code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     parsed = parser(arguments[:1]).parse_args(arguments)
-    guard(lambda: import_module(f"coevolve.commands.{parsed.command}").run(parsed))
+    guard(lambda: _module(parsed.command).run(parsed))
 
 
 if __name__ == "__main__":

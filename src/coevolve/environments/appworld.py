@@ -55,6 +55,7 @@ class AppWorld(Environment):
     """AppWorld by code actions, as the benchmark has them."""
 
     name = "appworld"
+    license = "Apache-2.0, and AppWorld asks that its tasks are passed on encrypted alone"
     panels = ("validation", "test_normal", "test_challenge")
     functions = False
 

@@ -91,6 +91,7 @@ class Environment(ABC):
     fingerprint: str  # package version + data hash; part of every lineage
     panels: tuple[str, ...]  # the frozen evaluation splits; "seed" is the training split
 
+    license: str = "unknown"  # of its tasks, as an SPDX identifier, with what else who passes them on must know
     more_splits: tuple[str, ...] = ()  # that ``tasks`` knows besides
     capacity: int | None = None  # how many sessions can be open at once; None: as many as one likes
     quarantine: Mapping[str, str] = MappingProxyType({})  # items known to be unsolvable: ``id`` in a world → reason

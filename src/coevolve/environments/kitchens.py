@@ -53,6 +53,7 @@ class Kitchens(Environment):
     """Kitchens made from seeds."""
 
     name = "kitchens"
+    license = "Apache-2.0"
     panels = ("validation", "test")
 
     def __init__(self) -> None:

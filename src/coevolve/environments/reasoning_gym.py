@@ -62,6 +62,7 @@ class ReasoningGym(Environment):
     """Problems of known difficulty."""
 
     name = NAME
+    license = "Apache-2.0"
     panels = SPLITS[1:]
     goals = GOALS
 

@@ -61,6 +61,7 @@ class TextWorld(Environment):
     """Games made from seeds."""
 
     name = "textworld"
+    license = "MIT"
     panels = ("validation", "test", "hard")
 
     def __init__(self) -> None:

@@ -57,6 +57,7 @@ class WorkerEnvironment(Environment):
         self.quarantine = about["quarantine"]
         self.phrasebook = Phrasebook(**about["phrasebook"])
         self.goals = tuple(about["goals"])
+        self.license = about["license"]
         self._tools: list[dict[str, Any]] = about["tools"]
 
     @property

@@ -52,6 +52,7 @@ class Server:
             "quarantine": dict(one.quarantine),
             "phrasebook": asdict(one.phrasebook),
             "goals": list(one.goals),
+            "license": one.license,
         }
 
     def do_tasks(self, request: dict[str, Any]) -> Any:

@@ -23,6 +23,7 @@ class BFCL(Environment):
     """
 
     name = "bfcl"
+    license = "Apache-2.0"
     panels = ("validation", "test")
     more_splits = ("quarantine",)
     quarantine = QUARANTINE

@@ -40,6 +40,7 @@ class BFCLSingle(Environment):
     """BFCL's single-turn items, split by index within each category as ``bfcl`` is; what is in quarantine is in no split."""
 
     name = "bfcl_single"
+    license = "Apache-2.0"
     panels = ("validation", "test")
     quarantine = QUARANTINE
 

@@ -29,6 +29,7 @@ class Miniworld(Environment):
 
     name = "miniworld"
     fingerprint = f"miniworld-{VERSION}"
+    license = "Apache-2.0"
     panels = ("validation", "test", "hard", "shifted")
     more_splits = ("broad",)
     phrasebook = PHRASES

@@ -47,6 +47,7 @@ class SQL(Environment):
 
     name = "sql"
     fingerprint = f"sql-{VERSION}-sqlite-{sqlite3.sqlite_version}"
+    license = "Apache-2.0"
     panels = ("validation", "test", "hard", "shifted")
 
     def load_tasks(self, split: str) -> Sequence[Task]:

@@ -1,0 +1,64 @@
+"""``coevolve import``: tasks that were exported, and other people's episodes."""
+
+import argparse
+from pathlib import Path
+
+from coevolve.core.errors import CoevolveError
+
+HELP = """
+  coevolve import tasks DIR --out tasks.jsonl                      # what `coevolve export tasks` wrote
+  coevolve import messages chats.jsonl --out trajectories.parquet  # episodes as chat messages
+
+Tasks are checked: each id is the hash of its content. `coevolve verify --candidates tasks.jsonl` lets an environment judge them.
+
+A line of chats.jsonl is an episode: `messages` as OpenAI has them (calls in `tool_calls`, or as text in <tool_call>), and `score` or `reward`;
+without one, --score says it of all. `task_id`, `step` and `iteration` are taken where they are there; without a task_id, episodes that begin with
+the same messages are attempts at one task. A call counts as accepted where an answer follows that does not begin with "error". Then:
+
+  coevolve signals trajectories.parquet --out signals.jsonl        # where is that agent weak?
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = HELP
+    parser.add_argument("kind", choices=("tasks", "messages"))
+    parser.add_argument("source", type=Path, metavar="SOURCE", help="a folder or a file")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--score", type=float, metavar="S", help="messages: of episodes that do not say theirs")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.score is not None and (args.kind != "messages" or not 0 <= args.score <= 1):
+        raise CoevolveError("--score goes with messages, and is a number from 0 to 1")
+    print(f"{args.out}: {_tasks(args) if args.kind == 'tasks' else _messages(args)}")
+    return 0
+
+
+def _tasks(args: argparse.Namespace) -> str:
+    from coevolve.core.io import read_tasks, write_jsonl
+    from coevolve.core.task import task_id_of
+
+    file = args.source / "tasks.jsonl" if args.source.is_dir() else args.source
+    tasks = read_tasks(file)
+    for number, one in enumerate(tasks, 1):
+        if one.task_id != task_id_of(one.environment, one.world, one.turns, one.reference):
+            raise CoevolveError(
+                f"{file}:{number}: task_id {one.task_id} is not the hash of the content; it was changed by hand"
+            )
+    write_jsonl(args.out, tasks)
+    return f"{len(tasks)} tasks of {', '.join(sorted({one.environment for one in tasks}))}"
+
+
+def _messages(args: argparse.Namespace) -> str:
+    from coevolve.core.io import read_jsonl_objects
+    from coevolve.core.trajectories import write_trajectories
+    from coevolve.readers.chats import episode
+
+    rows = [
+        episode(value, f"{args.source}:{number}", row, args.score)
+        for row, (number, value) in enumerate(read_jsonl_objects(args.source, ["messages"]))
+    ]
+    if not rows:
+        raise CoevolveError(f"{args.source}: no episodes")
+    write_trajectories(args.out, rows)
+    return f"{len(rows)} episodes of {len({one.task_id for one in rows})} tasks"

@@ -1,0 +1,71 @@
+"""A run's data in the forms that other people's tools open: chat messages and preferences."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_jsonl
+from coevolve.core.paths import Paths
+from coevolve.core.records import Pair, Trajectory
+from coevolve.core.trajectories import read_trajectories
+from coevolve.policies.text import OPEN, parse_reply
+
+Message = dict[str, Any]
+Tools = Sequence[Mapping[str, Any]]
+
+EPISODES = ("rehearsals", "references", "hard", "continued")  # the files that pairs are of
+
+
+def conversation(messages: Sequence[Message]) -> list[Message]:
+    """OpenAI chat messages: the agent's calls as ``tool_calls``, arguments as objects. A reply that no parser reads stays text."""
+    return [
+        _message(one) if one["role"] == "assistant" else {"role": one["role"], "content": one["content"]}
+        for one in messages
+    ]
+
+
+def _message(one: Message) -> Message:
+    calls, error = parse_reply(one["content"])
+    if error or not calls:
+        return {"role": "assistant", "content": one["content"]}
+    made = [{"type": "function", "function": {"name": call.name, "arguments": call.arguments}} for call in calls]
+    return {"role": "assistant", "content": one["content"].partition(OPEN)[0].strip(), "tool_calls": made}
+
+
+def supervised(episodes: Iterable[Trajectory], tools: Mapping[str, Tools]) -> Iterator[dict[str, Any]]:
+    """A row for each episode, up to the agent's last word: ``messages`` and ``tools``. Two of one task with equal calls are one."""
+    seen: set[str] = set()
+    for one in episodes:
+        said = [place for place, message in enumerate(one.messages) if message["role"] == "assistant"]
+        key = json.dumps([one.task_id, [[call.name, call.arguments] for call in one.calls]])
+        if said and one.task_id in tools and key not in seen:
+            seen.add(key)
+            messages = conversation(one.messages[: said[-1] + 1])
+            yield {"messages": messages, "tools": list(tools[one.task_id]), "task_id": one.task_id}
+
+
+def preferences(t: int, tools: Mapping[str, Tools]) -> Iterator[dict[str, Any]]:
+    """A row for each pair of iteration ``t``: ``prompt``, ``chosen`` and ``rejected`` as messages. Of a pair of turns, the replies."""
+    folder = Paths.pairs(t)
+    pairs = read_jsonl(folder / "pairs.jsonl", Pair)
+    if not pairs:
+        raise CoevolveError(
+            f"{folder}/pairs.jsonl: no pairs; they are made where params.yaml has train.learner: dpo or sft"
+        )
+    played = {one.trajectory_id: one for name in EPISODES for one in read_trajectories(folder / f"{name}.parquet")}
+    for pair in pairs:
+        sides = [played[name].messages for name in (pair.chosen, pair.rejected)]
+        starts = [[place for place, message in enumerate(side) if message["role"] == "assistant"] for side in sides]
+        number = pair.turn or 0
+        cut = starts[0][number]
+        ends = [said[number] if pair.turn is not None else said[-1] for said in starts]
+        chosen, rejected = (conversation(side[cut : end + 1]) for side, end in zip(sides, ends, strict=True))
+        yield {
+            "prompt": conversation(sides[0][:cut]),
+            "chosen": chosen,
+            "rejected": rejected,
+            "tools": list(tools.get(pair.task_id, ())),
+            "task_id": pair.task_id,
+            "kind": pair.kind,
+        }

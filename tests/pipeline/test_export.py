@@ -1,0 +1,73 @@
+"""`coevolve export`, `import` and `review` in a project whose run is there."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from coevolve.core.reviews import read_reviews
+from tests.pipeline.conftest import Project
+
+
+def test_a_run_is_exported_with_cards_and_tasks_come_back(project: Project, tmp_path: Path) -> None:
+    for kind in ("tasks", "policy", "sft"):
+        project.run("coevolve", "export", kind, "--out", str(tmp_path / kind))
+    head, _, text = (tmp_path / "tasks/README.md").read_text().removeprefix("---\n").partition("---\n")
+    card = yaml.safe_load(head)
+    assert card["license"] == "apache-2.0" and card["configs"][0]["data_files"] == "tasks.jsonl"
+    last = project.folder / "data/1/tasks.jsonl"
+    count = last.read_text().count("\n")
+    assert f"{count} tasks in miniworld" in text and "| seed |" in text and "| iteration 0 |" in text
+    assert (tmp_path / "tasks/tasks.jsonl").read_bytes() == last.read_bytes()
+    project.run("coevolve", "import", "tasks", str(tmp_path / "tasks"), "--out", str(tmp_path / "back.jsonl"))
+    assert (tmp_path / "back.jsonl").read_bytes() == last.read_bytes()
+    assert len((tmp_path / "sft/train.jsonl").read_text().splitlines()) == count
+    model = (tmp_path / "policy/README.md").read_text()
+    assert "Which data made it" in model and "| validation |" in model and "policies/0, hash" in model
+    weights = (project.folder / "policies/1/model.safetensors").read_bytes()
+    assert (tmp_path / "policy/model.safetensors").read_bytes() == weights
+
+
+def test_mistakes_are_one_line(project: Project, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    changed = tmp_path / "changed.jsonl"
+    row = json.loads((project.folder / "data/0/tasks.jsonl").read_text().splitlines()[0])
+    changed.write_text(json.dumps({**row, "turns": ["something else"]}) + "\n")
+    for words, said in (
+        (["export", "sft", "--out", str(there)], "is there already"),
+        (["export", "tasks", "--successes", "--out", str(tmp_path / "a")], "--successes goes with sft"),
+        (["export", "policy", "--iteration", "9", "--out", str(tmp_path / "a")], "expected 0 to 1"),
+        (["export", "pairs", "--out", str(tmp_path / "a")], "train.learner: dpo or sft"),
+        (["import", "tasks", str(changed), "--out", str(tmp_path / "b")], "not the hash of the content"),
+        (["import", "tasks", str(changed), "--score", "1", "--out", str(tmp_path / "b")], "--score goes with messages"),
+    ):
+        done = project.run("coevolve", *words, check=False)
+        assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1, (words, done.stderr)
+
+
+@pytest.mark.slow
+def test_what_people_decide_is_in_the_next_dataset(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    accepted = (project.folder / "data/0/verified/accepted.jsonl").read_text().splitlines()
+    first, second = (json.loads(line) for line in accepted[:2])
+    file = project.folder / "reviews/ada.jsonl"
+    reject = {"task_id": first["task_id"], "decision": "reject", "reviewer": "ada", "reason": "odd"}
+    reword = {"task_id": second["task_id"], "decision": "reword", "reviewer": "ada", "turns": ["please do what i ask"]}
+    file.write_text("".join(json.dumps(one) + "\n" for one in (reject, reword)))
+    try:
+        monkeypatch.chdir(project.folder)
+        assert len(read_reviews()) == 2
+        project.dvc("repro", "validate@0")
+        rows = [json.loads(line) for line in (project.folder / "data/1/tasks.jsonl").read_text().splitlines()]
+        ids = {row["task_id"] for row in rows}
+        assert first["task_id"] not in ids and second["task_id"] not in ids
+        [new] = [row for row in rows if row["turns"] == ["please do what i ask"]]
+        assert new["reference"] == second["reference"]
+        figures = json.loads((project.folder / "data/1/summary/validate.json").read_text())["figures"]
+        assert figures["reviewed"] == 2 and figures["people agree with the gates"] == 0.0
+        said = project.run("coevolve", "lineage", new["task_id"]).stdout
+        assert second["task_id"] in said and "reword" in said and "gates passed" in said
+    finally:
+        file.unlink()
+        project.dvc("repro", "validate@0")
