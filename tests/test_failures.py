@@ -1,0 +1,144 @@
+"""A failure of the infrastructure is never made a sample of reward zero (invariants of NeMo Gym #2750), through every door.
+
+The oracle is the same world without the tasks that it breaks on: whatever is counted must come out the same.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.core.params import Evaluate
+from coevolve.core.records import Signal, StopReason, Trajectory
+from coevolve.core.task import Observation, Task, ToolCall
+from coevolve.core.trajectories import read_trajectories, write_trajectories
+from coevolve.core.yaml_files import load
+from coevolve.environments.environment import EnvironmentFailed
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.environments.registry import make
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.evaluate import evaluate
+from coevolve.stages.signals.extract import extract
+from coevolve.stages.signals.table import open_table
+from coevolve.stages.train.groups import attempts
+from coevolve.stages.verify.pass_rates import pass_rates
+from coevolve.stages.watch import indicators
+from tests import ROOT
+from tests.waiting import PATIENCE
+
+WORLD = make("miniworld")
+TASKS = list(WORLD.tasks("seed")[:16])
+BROKEN = {task.task_id for task in TASKS[::3]}
+FINE = [task for task in TASKS if task.task_id not in BROKEN]
+LIMITS = Limits(20, 10**6, 64, PATIENCE)
+CONFIG = load(ROOT / "params.yaml")
+
+
+class BreaksAt(MiniworldSession):
+    """It breaks at the second call of some tasks: the first has been made, and may have changed the world."""
+
+    made: dict[str, int] = {}  # noqa: RUF012  (calls by task, of all sessions)
+
+    def reset(self, task: Task) -> Observation:
+        self._name, self._calls = task.task_id, 0
+        return super().reset(task)
+
+    def step(self, call: ToolCall) -> Observation:
+        self._calls += 1
+        self.made[self._name] = self.made.get(self._name, 0) + 1
+        if self._name in BROKEN and self._calls == 2:
+            raise EnvironmentFailed("the connection is gone")
+        return super().step(call)
+
+
+class Breaking(Miniworld):
+    def open(self) -> MiniworldSession:
+        return BreaksAt()
+
+
+def played(environment: Any, tasks: list[Task]) -> list[Trajectory]:
+    """Two attempts each by one who leaves calls out half of the time; an attempt depends on no other."""
+    requests = [
+        RolloutRequest(task, 100 * number + sample, step=number // 4, group=number % 4, sample=sample)
+        for number, task in enumerate(TASKS)
+        for sample in range(2)
+        if task in tasks
+    ]
+    return [one.trajectory for one in rollout(ReferencePolicy(WORLD, 0.5), environment, requests, LIMITS)]
+
+
+@pytest.fixture(scope="module")
+def broken() -> list[Trajectory]:
+    return played(Breaking(), TASKS)
+
+
+@pytest.fixture(scope="module")
+def whole() -> list[Trajectory]:
+    return played(WORLD, FINE)
+
+
+def fails(one: Trajectory) -> bool:
+    return one.stop_reason is StopReason.ENVIRONMENT_FAILED
+
+
+def test_it_is_kept_in_the_record_apart_from_what_was_finished(broken: list[Trajectory], tmp_path: Path) -> None:
+    """Completed, and failed without a result, stay apart; what was heard until then is kept."""
+    assert {one.task_id for one in broken if fails(one)} <= BROKEN
+    assert sum(map(fails, broken)) > 4 and not all(map(fails, broken))
+    for one in filter(fails, broken):
+        assert "environment failed: EnvironmentFailed" in one.messages[-1]["content"]
+        assert len(one.calls) == 1  # the second got no answer, and is unresolved
+    write_trajectories(tmp_path / "t.parquet", broken)
+    assert read_trajectories(tmp_path / "t.parquet") == broken
+
+
+def test_a_call_that_may_have_been_carried_out_is_not_made_again() -> None:
+    BreaksAt.made.clear()
+    task = next(task for task in TASKS if task.task_id in BROKEN and len(task.calls) > 1)
+    [one] = rollout(ReferencePolicy(WORLD), Breaking(), [RolloutRequest(task, 0)], LIMITS)
+    assert fails(one.trajectory)
+    assert BreaksAt.made[task.task_id] == 2
+
+
+def test_it_is_in_no_attempt(broken: list[Trajectory], whole: list[Trajectory]) -> None:
+    unbroken = [one for one in broken if one.task_id not in BROKEN]
+    assert unbroken == whole
+    counted = [one for one in attempts(broken) if one.task_id not in BROKEN]
+    assert counted == attempts(whole)
+    assert sum(one.size for one in attempts(broken)) == sum(not fails(one) for one in broken)
+
+
+def test_it_sets_off_no_signal(broken: list[Trajectory], whole: list[Trajectory], tmp_path: Path) -> None:
+    survivors = [one for one in broken if not fails(one)]
+
+    def signals(name: str, rows: list[Trajectory]) -> list[Signal]:
+        write_trajectories(tmp_path / name, rows)
+        config = CONFIG.signals.model_copy(update={"kinds": ["forgetting", "boundary", "rare", "unsolved"]})
+        with open_table(tmp_path / name) as table:
+            return list(extract(table, 0, config))
+
+    assert signals("broken.parquet", broken) == signals("survivors.parquet", survivors)
+
+
+def test_it_is_in_no_evaluation_and_no_pass_rate() -> None:
+    config = Evaluate(panels=None, tasks=99, temperature=0.0, bootstrap=50, confidence=0.95)
+    policy = ReferencePolicy(WORLD)
+    several = [task for task in TASKS if len(task.calls) > 1]
+    found = evaluate(policy, Breaking(), {"p": several}, LIMITS, config, 0)
+    fine = [task for task in several if task.task_id not in BROKEN]
+    assert [one.task_id for one in found] == [task.task_id for task in fine]
+    assert all(one.success for one in found), "a failure of the world is no failure of the policy"
+    rates = pass_rates(policy, Breaking(), several, LIMITS, 2, 0, lambda done: None)
+    assert rates == dict.fromkeys([task.task_id for task in fine], 1.0)
+
+
+def test_the_share_that_failed_is_watched(broken: list[Trajectory]) -> None:
+    def state(share: float) -> str:
+        values: dict[str, float | None] = dict.fromkeys((name for name, _ in CONFIG.watch), 0.55)
+        found = indicators({**values, "environment_failed": share}, CONFIG.watch)
+        return str(next(one.as_dict()["state"] for one in found if one.name == "environment_failed"))
+
+    assert state(sum(map(fails, broken)) / len(broken)) != state(0.0) == "ok"
+    assert state(0.25) == "critical"
