@@ -26,7 +26,11 @@ from coevolve.rollout import Limits, RolloutRequest, rollout
 
 LIMITS = Limits(200, 10**6, 2**20, 600.0)  # of an episode that is stored
 CANARIES = [name for name in PLAYERS if name != "nothing"]
-LUCK = {"repeat one call": 0.05, "another task's reference": 0.05}  # share of tasks that these may solve
+LUCK = {
+    "repeat one call": 0.05,
+    "call everything": 0.05,
+    "another task's reference": 0.05,
+}  # share of tasks that these may solve
 PREFIXES = 8  # of a reference, that are scored
 VARIED = 0.5  # share of a split's tasks that are different, at least
 MARGIN = 0.5  # between what doing nothing gets and the maximum
@@ -59,7 +63,7 @@ def floor_gap(subject: Subject) -> Found:
 
 
 def canary_floor(subject: Subject) -> Found:
-    """Players without skill solve nothing, but for what ``LUCK`` gives those that answer as others would."""
+    """Players without skill solve nothing, but for what ``LUCK`` gives those that make calls of other tasks' references."""
     measured: Measured = {}
     bad = []
     for who in CANARIES:

@@ -32,7 +32,7 @@ FIRST = (
     "Otto",
 )
 LAST = ("Abel", "Brand", "Cruz", "Dorn", "Ek", "Falk", "Gray", "Holm", "Ito", "Jung")
-CITIES = ("Bern", "Graz", "Kiel", "Lyon", "Oslo", "Turin")
+CITIES = ("Bath", "Bern", "Cork", "Gent", "Graz", "Kiel", "Lyon", "Nice", "Oslo", "Riga", "Turin", "Ulm")
 SHOP = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, city TEXT NOT NULL, joined TEXT NOT NULL);
 CREATE TABLE products (id INTEGER PRIMARY KEY, name TEXT NOT NULL, category TEXT NOT NULL, price INTEGER NOT NULL,
@@ -173,7 +173,7 @@ FAMILIES = (
     Family("orders_of_status", "shop", ("How many orders are {status}?", "Count the orders with status {status}."),
            "SELECT count(*) FROM orders WHERE status = {status}", {"status": "SELECT DISTINCT status FROM orders"}),
     Family("dearest_products", "shop", ("What are the {n} dearest products? Name and price, dearest first.",),
-           "SELECT name, price FROM products ORDER BY price DESC, name LIMIT {n}", {"n": (2, 3, 4)}),
+           "SELECT name, price FROM products ORDER BY price DESC, name LIMIT {n}", {"n": (2, 3, 4, 5, 6, 7, 8, 9)}),
     Family("average_price", "shop", ("What does a product of the category {category} cost on average?",),
            "SELECT avg(price) FROM products WHERE category = {category}",
            {"category": "SELECT DISTINCT category FROM products"}),
@@ -193,6 +193,21 @@ FAMILIES = (
            " HAVING count(*) > {n} ORDER BY orders DESC, c.name", {"n": (2, 3)}, hard=True),
     Family("dearest_of_category", "shop", ("For each category, its dearest price and how many products it has.",),
            "SELECT category, max(price), count(*) FROM products GROUP BY category", hard=True),
+    Family("big_spenders", "shop", ("Who has spent more than {n} on all orders together? Name and sum, largest sum first, then by name.",),
+           "SELECT c.name, sum(o.quantity * p.price) AS spent FROM customers c JOIN orders o ON o.customer_id = c.id"
+           " JOIN products p ON p.id = o.product_id GROUP BY c.id HAVING spent > {n} ORDER BY spent DESC, c.name",
+           {"n": (150, 200, 250, 300, 350, 400, 450, 500)}, hard=True),
+    Family("orders_by_product", "shop", ("How often was each product of the category {category} ordered, also if never? Name and number, by name.",),
+           "SELECT p.name, count(o.id) FROM products p LEFT JOIN orders o ON o.product_id = p.id WHERE p.category = {category}"
+           " GROUP BY p.id ORDER BY p.name", {"category": "SELECT DISTINCT category FROM products"}, hard=True),
+    Family("buyers_of_category", "shop", ("Which customers from {city} have ordered something of the category {category}? Each name once, by name.",),
+           "SELECT DISTINCT c.name FROM customers c JOIN orders o ON o.customer_id = c.id JOIN products p ON p.id = o.product_id"
+           " WHERE c.city = {city} AND p.category = {category} ORDER BY c.name",
+           {"city": "SELECT DISTINCT city FROM customers", "category": "SELECT DISTINCT category FROM products"}, hard=True),
+    Family("best_month", "shop", ("In which month were most pieces of the category {category} ordered? Month as in 03, and pieces; of equals the first.",),
+           "SELECT substr(o.day, 6, 2) AS month, sum(o.quantity) AS pieces FROM orders o JOIN products p ON p.id = o.product_id"
+           " WHERE p.category = {category} GROUP BY month ORDER BY pieces DESC, month LIMIT 1",
+           {"category": "SELECT DISTINCT category FROM products"}, hard=True),
     Family("cancel_orders", "shop", ("Set every pending order of {customer} to 'cancelled'.",),
            "UPDATE orders SET status = 'cancelled' WHERE status = 'pending' AND customer_id ="
            " (SELECT id FROM customers WHERE name = {customer})",
@@ -200,7 +215,7 @@ FAMILIES = (
             " WHERE o.status = 'pending'"}),
     Family("raise_prices", "shop", ("Raise the price of every product of the category {category} by {n}.",),
            "UPDATE products SET price = price + {n} WHERE category = {category}",
-           {"category": "SELECT DISTINCT category FROM products", "n": (1, 2, 5)}),
+           {"category": "SELECT DISTINCT category FROM products", "n": (1, 2, 3, 4, 5, 6, 8, 10)}),
     Family("members_of_city", "library", ("Which members live in {city}? Names.",),
            "SELECT name FROM members WHERE city = {city}", {"city": "SELECT DISTINCT city FROM members"}),
     Family("books_of_author", "library", ("Which books did {author} write? Title and year.",),
@@ -215,6 +230,21 @@ FAMILIES = (
            "SELECT title FROM books WHERE id NOT IN (SELECT book_id FROM loans)"),
     Family("loans_by_genre", "library", ("How often was each genre lent? Genre and number, for genres lent at all.",),
            "SELECT b.genre, count(*) FROM loans l JOIN books b ON b.id = l.book_id GROUP BY b.genre", hard=True),
+    Family("books_by_member", "library", ("How many different books has each member from {city} borrowed, also if none? Name and number, by name.",),
+           "SELECT m.name, count(DISTINCT l.book_id) FROM members m LEFT JOIN loans l ON l.member_id = m.id WHERE m.city = {city}"
+           " GROUP BY m.id ORDER BY m.name", {"city": "SELECT DISTINCT city FROM members"}, hard=True),
+    Family("lent_of_author", "library", ("Which books by {author} are lent out now, and to how many? Title and number, by title.",),
+           "SELECT b.title, count(*) FROM books b JOIN loans l ON l.book_id = b.id WHERE b.author = {author} AND l.returned IS NULL"
+           " GROUP BY b.id ORDER BY b.title",
+           {"author": "SELECT DISTINCT b.author FROM books b JOIN loans l ON l.book_id = b.id WHERE l.returned IS NULL"}, hard=True),
+    Family("popular_of_genre", "library", ("Which {genre} books were lent at least {n} times? Title and number, most loans first, then by title.",),
+           "SELECT b.title, count(*) AS loans FROM books b JOIN loans l ON l.book_id = b.id WHERE b.genre = {genre} GROUP BY b.id"
+           " HAVING loans >= {n} ORDER BY loans DESC, b.title",
+           {"genre": "SELECT DISTINCT genre FROM books", "n": (2, 3, 4, 5)}, hard=True),
+    Family("readers_of_genre", "library", ("Which members from {city} have borrowed a {genre} book? Each name once, by name.",),
+           "SELECT DISTINCT m.name FROM members m JOIN loans l ON l.member_id = m.id JOIN books b ON b.id = l.book_id"
+           " WHERE m.city = {city} AND b.genre = {genre} ORDER BY m.name",
+           {"city": "SELECT DISTINCT city FROM members", "genre": "SELECT DISTINCT genre FROM books"}, hard=True),
     Family("return_book", "library", ("{member} brings everything back today: set returned to '2026-12-31' on all open loans.",),
            "UPDATE loans SET returned = '2026-12-31' WHERE returned IS NULL AND member_id ="
            " (SELECT id FROM members WHERE name = {member})",
@@ -231,7 +261,7 @@ FAMILIES = (
            "SELECT name FROM doctors WHERE id NOT IN (SELECT doctor_id FROM visits)"),
     Family("raise_fees", "clinic", ("Raise the fee of every doctor for {field} by {n}.",),
            "UPDATE doctors SET fee = fee + {n} WHERE field = {field}",
-           {"field": "SELECT DISTINCT field FROM doctors", "n": (5, 10)}),
+           {"field": "SELECT DISTINCT field FROM doctors", "n": (5, 8, 10, 12, 15, 20, 25, 30)}),
 )  # fmt: skip
 
 

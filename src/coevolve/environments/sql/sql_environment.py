@@ -19,8 +19,9 @@ from coevolve.environments.sql.databases import DOMAINS, FAMILIES, Family, ask, 
 from coevolve.environments.sql.sandbox import Result, run, state
 from coevolve.environments.sql.sandbox_main import World
 
-VERSION = 2
+VERSION = 3
 SIZES = {"seed": 256, "validation": 128, "test": 128, "hard": 64, "shifted": 64}
+TRIES = 60  # databases that a family is asked of, before it is said to have no question for a split
 SHOWN = 30  # rows that an observation shows
 MAX_SHOWN = 20_000  # characters of an observation
 MAX_WRITES = 100  # statements that change the database, in an episode
@@ -198,11 +199,13 @@ def overlap(one: Result, other: Result) -> float:
 def _families(split: str) -> list[Family]:
     if split == "shifted":
         return [one for one in FAMILIES if one.domain == "clinic"]
-    return [
-        one
-        for one in FAMILIES
-        if one.domain != "clinic" and (split not in ("seed", "hard") or one.hard == (split == "hard"))
-    ]
+    ours = [one for one in FAMILIES if one.domain != "clinic" and one.hard == (split == "hard")]
+    return ours if split == "hard" else [one for one in ours if one.choices or split == home(one.sql)]
+
+
+def home(statement: str) -> str:
+    """The split that ``statement`` belongs to, of the three that ask the same kinds of questions: no other asks it."""
+    return ("seed", "seed", "validation", "test")[int(content_hash(["sql split", statement], 8), 16) % 4]
 
 
 def _asking(family: Family, statement: str) -> ToolCall:
@@ -211,14 +214,23 @@ def _asking(family: Family, statement: str) -> ToolCall:
 
 @cache
 def _tasks(split: str) -> tuple[Task, ...]:
-    """Families in turn, so that a panel is balanced; a question whose answer is empty or nothing is asked again."""
-    families, found, number = _families(split), dict[str, Task](), 0
+    """Families in turn, so that a panel is balanced. A question whose answer is empty or nothing, or that is another split's, is
+    asked again, of another database; a family of which this split has no question is left out.
+    """
+    families, found, number, missed = _families(split), dict[str, Task](), 0, 0
     while len(found) < SIZES[split]:
         family = families[len(found) % len(families)]
+        if missed == TRIES:
+            families.remove(family)
+            found, missed = {}, 0
+            continue
         rng = generator("sql tasks", split, number)
         seed = derive_seed("sql world", split, number) % 2**31
         number += 1
         words, statement = ask(family, seed, rng)
+        missed += 1
+        if split in ("seed", "validation", "test") and home(statement) != split:
+            continue
         world: dict[str, Any] = {"seed": seed, "domain": family.domain}
         if family.writes:
             world["writable"] = True
@@ -227,4 +239,5 @@ def _tasks(split: str) -> tuple[Task, ...]:
         wanted, _ = _truth(_world(task), _statements(task))
         if family.writes or any(any(value is not None for value in row) for row in wanted or ()):
             found[task.task_id] = task
+            missed = 0
     return tuple(found.values())
