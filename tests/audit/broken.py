@@ -122,6 +122,13 @@ class Monotonous(Quiz):
         return [replace(tasks[0], task_id=f"{split}{n}", world={**tasks[0].world, "room": n}) for n in range(8)]
 
 
+class Misleading(Quiz):
+    """Its words ask for another sum than its references give."""
+
+    def reading(self, task: Task) -> list[ToolCall]:
+        return [ToolCall("answer", {"value": str(sum(numbers(task.world)) + 1)})]
+
+
 class Silent(Quiz):
     """Cannot be asked for its tools."""
 

@@ -47,6 +47,7 @@ def test_a_sound_one_passes_all() -> None:
         (broken.Parrot, set()),
         (broken.Obliging, {"runtime.tool_declaration_accuracy"}),
         (broken.Leaky, {"data.same", "data.near", "semantic.canary_floor"}),
+        (broken.Misleading, {"data.words"}),
         (broken.Monotonous, {"data.variety", "semantic.canary_floor"}),
     ],
 )

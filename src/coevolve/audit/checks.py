@@ -8,6 +8,7 @@ may be meant to.
 import math
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -18,19 +19,20 @@ from coevolve.audit.players import PLAYERS, nothing
 from coevolve.audit.rescoring import SAME, counted, rescore
 from coevolve.audit.subject import Subject, name
 from coevolve.audit.transcript import elsewhere, transcript
+from coevolve.chains import replay
+from coevolve.core.records import Candidate
 from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
 from coevolve.environments.contract import STRANGE_NAMES
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.verify.words import Played, against
 
 LIMITS = Limits(200, 10**6, 2**20, 600.0)  # of an episode that is stored
 CANARIES = [name for name in PLAYERS if name != "nothing"]
-LUCK = {
-    "repeat one call": 0.05,
-    "call everything": 0.05,
-    "another task's reference": 0.05,
-}  # share of tasks that these may solve
+LUCK = dict.fromkeys(
+    ("repeat one call", "call everything", "another task's reference"), 0.05
+)  # share that they may solve
 PREFIXES = 8  # of a reference, that are scored
 VARIED = 0.5  # share of a split's tasks that are different, at least
 MARGIN = 0.5  # between what doing nothing gets and the maximum
@@ -187,6 +189,17 @@ def variety(subject: Subject) -> Found:
     return Found(not bad, dict(shares), bad)
 
 
+def words(subject: Subject) -> Found:
+    """Instructions ask for what references do, where the environment's own language can say so: see the gate `words_match`."""
+    bad = []
+    with closing(subject.environment.open()) as session:
+        for task in subject.tasks:
+            played = Played(*replay(session, task))
+            reason = against(subject.environment, session, Candidate(task.task_id, task, []), played, values=False)
+            bad += [f"{name(task)}: {reason}"] if reason else []
+    return Found(not bad, {"tasks": sum(map(len, subject.some.values()))}, bad)
+
+
 def costs(subject: Subject) -> Found:
     for task in subject.tasks if not subject.seconds else ():
         subject.reference(task)
@@ -262,6 +275,12 @@ CHECKS: dict[str, Check] = {
         "Is no instruction of one split nearly one of another?",
         near,
         "draw splits apart, or word them differently",
+    ),
+    "data.words": Check(
+        "fail",
+        "Do instructions ask for what their references do, as far as the environment's language says?",
+        words,
+        "mend the words or the reference: who understands the task is punished",
     ),
     "data.variety": Check(
         "warn",
