@@ -34,13 +34,18 @@ def main(params: Params, t: int) -> None:
         found = metrics(outcomes, config, params.seed)
         write_jsonl(folder / OUTCOMES, outcomes)
         write_json(folder / "metrics.json", {panel: asdict(one) for panel, one in found.items()})
-        wanted = sum(len(tasks[: config.tasks]) for tasks in panels.values())
+        wanted = sum(len(tasks[: config.tasks]) for tasks in panels.values()) * config.samples
         write_summary(replace(summary(t, found, wanted), arithmetic=in_effect().name))
         figures = {
             f"{panel}/{key}": getattr(one, key) for panel, one in found.items() for key in ("success", "score", "turns")
         }
         costs = {f"{panel}/tokens_per_success": one.tokens_per_success for panel, one in found.items()}
         known = {name: cost for name, cost in costs.items() if cost is not None}
+        known |= {
+            f"{panel}/{name.replace('@', '_at_').replace('^', '_every_')}": value  # MLflow takes neither sign
+            for panel, one in found.items()
+            for name, value in one.several.items()
+        }
         run.metrics({**figures, **known}, t)
         run.artifact(folder / OUTCOMES)
         run.model(t, Paths.policy(t), {**{panel: one.success for panel, one in found.items()}, **known})

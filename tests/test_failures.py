@@ -123,7 +123,7 @@ def test_it_sets_off_no_signal(broken: list[Trajectory], whole: list[Trajectory]
 
 
 def test_it_is_in_no_evaluation_and_no_pass_rate() -> None:
-    config = Evaluate(panels=None, tasks=99, temperature=0.0, bootstrap=50, confidence=0.95)
+    config = Evaluate(panels=None, tasks=99, samples=1, temperature=0.0, bootstrap=50, confidence=0.95)
     policy = ReferencePolicy(WORLD)
     several = [task for task in TASKS if len(task.calls) > 1]
     found = evaluate(policy, Breaking(), {"p": several}, LIMITS, config, 0)

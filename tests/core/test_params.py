@@ -93,6 +93,7 @@ def test_the_repository_s_params_are_valid() -> None:
         ),
         ({"generate__alpha": 1.0}, "generate.alpha: "),
         ({"explore__stones": True}, "explore.stones: true needs unsolved tasks, and signals.kinds has no unsolved"),
+        ({"evaluate__samples": 4}, "samples above 1 needs a temperature above 0"),
         ({"evaluate__panels": []}, "evaluate.panels: "),
         ({"evaluate__panels": ["test"]}, "report.panel is validation, which evaluate.panels leaves out"),
         ({"iterations": [{"t": 0, "next": 2}]}, "expected {t: 0, next: 1}"),

@@ -13,7 +13,7 @@ from coevolve.readers.compare import Side, differences, gains, history
 from coevolve.stages.report.champion import Champion
 from coevolve.stages.report.summary import Summary
 
-CONFIG = Evaluate(panels=None, tasks=1, temperature=0.0, bootstrap=500, confidence=0.95)
+CONFIG = Evaluate(panels=None, tasks=1, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)
 SUMMARY = Summary(
     run="0123",
     environment="e",

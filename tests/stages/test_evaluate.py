@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.outcomes import interval, metrics, paired_interval
+from coevolve.core.outcomes import interval, metrics, paired_interval, solved
 from coevolve.core.params import Evaluate
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
@@ -15,7 +15,7 @@ from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate import evaluate, played, summary
 
-CONFIG = Evaluate(panels=None, tasks=20, temperature=0.0, bootstrap=500, confidence=0.95)
+CONFIG = Evaluate(panels=None, tasks=20, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)
 
 
 def test_each_panel_is_played_and_summed_up() -> None:
@@ -31,6 +31,29 @@ def test_each_panel_is_played_and_summed_up() -> None:
         assert one.low <= one.success <= one.high
         assert sum(one.stop_reasons.values()) == 20
     assert outcomes == evaluate(ReferencePolicy(world, 0.2), world, panels, Limits(16, 512, 64, 30.0), CONFIG, 0)
+
+
+def test_several_episodes_of_a_task_count_by_task() -> None:
+    world = make("miniworld")
+    several = CONFIG.model_copy(update={"samples": 4, "temperature": 1.0})
+    panels, limits = {"test": world.tasks("test")}, Limits(16, 512, 64, 30.0)
+    outcomes = evaluate(ReferencePolicy(world, 0.5), world, panels, limits, several, 0)
+    one = metrics(outcomes, several, 0)["test"]
+    assert (one.tasks, one.episodes) == (20, 80)
+    rates = solved(outcomes, "test")
+    assert set(rates.values()) - {0.0, 1.0}, "some tasks are solved sometimes"
+    assert (
+        one.success
+        == pytest.approx(np.mean(list(rates.values())))
+        == pytest.approx(sum(x.success for x in outcomes) / 80)
+    )
+    assert list(one.several) == ["pass@2", "pass@4", "pass^2", "pass^4"]
+    assert one.several["pass@4"] == pytest.approx(np.mean([rate > 0 for rate in rates.values()]))
+    assert one.several["pass^4"] == pytest.approx(np.mean([rate == 1 for rate in rates.values()]))
+    assert one.several["pass^4"] < one.several["pass^2"] < one.success < one.several["pass@2"] < one.several["pass@4"]
+    assert summary(0, {"test": one}, 80).figures["evaluation episodes"] == 80
+    first = evaluate(ReferencePolicy(world, 0.5), world, panels, limits, several.model_copy(update={"samples": 1}), 0)
+    assert first == outcomes[::4], "the first sample is that of a single evaluation"
 
 
 def test_a_choice_of_panels_is_played_in_the_environments_order() -> None:

@@ -107,7 +107,7 @@ def test_runs_datasets_models_children_traces_and_the_champion(root: Path) -> No
 
 def gate(policy: Path, solved: int) -> dict[str, Any]:
     scores = {f"{n:016x}": float(n < solved) for n in range(64)}
-    config = Evaluate(panels=None, tasks=64, temperature=0.0, bootstrap=200, confidence=0.95)
+    config = Evaluate(panels=None, tasks=64, samples=1, temperature=0.0, bootstrap=200, confidence=0.95)
     return Gate(policy_hash(policy), "validation", scores, 0.25, config, 0).as_dict()
 
 

@@ -140,7 +140,7 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
     for key in dict.fromkeys(key for one in histories for key in one):
         made.add_row(key, *(number(one.get(key)) for one in histories))
 
-    base, config = sides[0], Evaluate(panels=None, tasks=1, temperature=0.0, bootstrap=2000, confidence=0.95)
+    base, config = sides[0], Evaluate(panels=None, tasks=1, samples=1, temperature=0.0, bootstrap=2000, confidence=0.95)
     lost = []
     for side in sides[1:]:
         shown = table(
@@ -165,6 +165,14 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
     for panel in dict.fromkeys(one.panel for one in base.outcomes):
         costs = [side.tokens_per_success(panel) for side in sides]
         shown.add_row(panel, *("–" if cost is None else f"{cost:,.0f}" for cost in costs))
+    passes = {
+        panel: [side.several(panel) for side in sides] for panel in dict.fromkeys(one.panel for one in base.outcomes)
+    }
+    if any(one for found in passes.values() for one in found):
+        shown = table("Several episodes of a task", "panel", names)
+        for panel, found in passes.items():
+            for key in dict.fromkeys(key for one in found for key in one):
+                shown.add_row(f"{panel} {key}", *(f"{one[key]:.3f}" if key in one else "–" for one in found))
     parts.append(
         "* the interval of the gain, paired by task, is clear of zero; lost: solved by the first, failed by this one"
     )

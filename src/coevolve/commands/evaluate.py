@@ -82,18 +82,25 @@ def run(args: argparse.Namespace) -> int:
 
     if args.samples < 1:
         raise CoevolveError(f"--samples {args.samples}: expected 1 or more")
-    if args.samples > 1 and args.temperature == 0.0 and args.policy != "endpoint":
+    if args.samples > 1 and args.temperature == 0.0:
         raise CoevolveError(
             "--samples: greedy episodes of a task are all the same; set --temperature as well, to 1 say"
         )
     environment = make(args.environment)
     splits = {split: environment.tasks(split) for split in args.split or environment.panels}
-    config = Evaluate(panels=None, tasks=args.tasks, temperature=args.temperature, bootstrap=2000, confidence=0.95)
+    config = Evaluate(
+        panels=None,
+        tasks=args.tasks,
+        samples=args.samples,
+        temperature=args.temperature,
+        bootstrap=2000,
+        confidence=0.95,
+    )
     limits = Limits(args.max_turns, args.episode_tokens, args.reply_tokens, args.max_seconds)
     policy, close = _policy(args, environment)
     began = time.monotonic()
     try:
-        outcomes = evaluate(policy, environment, splits, limits, config, args.seed, args.samples)
+        outcomes = evaluate(policy, environment, splits, limits, config, args.seed)
     finally:
         dollars = close()
     seconds = time.monotonic() - began
@@ -189,22 +196,23 @@ def _print(
     from rich.console import Console
     from rich.table import Table
 
-    from coevolve.core.outcomes import interval
-    from coevolve.core.passing import depths
+    from coevolve.core.outcomes import by_task, interval
+    from coevolve.core.passing import depths, several
 
     table = Table(title=split, box=box.SIMPLE_HEAD, title_justify="left")
     strict = any("strict" in one.checks for one in outcomes)
-    several = [f"pass{sign}{k}" for sign in "@^" for k in depths(samples)]
-    more = [*several, *(["strict"] if strict else []), *(["ceiling"] if bad else [])]
+    passes = [f"pass{sign}{k}" for sign in "@^" for k in depths(samples)]
+    more = [*passes, *(["strict"] if strict else []), *(["ceiling"] if bad else [])]
     for column in ("category", "tasks", "success", *more):
         table.add_column(column, justify="left" if column == "category" else "right")
     rows: list[list[float]] = []
     for name in _names(outcomes):
         ours = [one for one in outcomes if one.category == name]
-        tasks = _by_task(ours)
+        tasks = by_task(ours).values()
         successes = [_share([one.success for one in many]) for many in tasks]
         low, high = interval(successes, config, seed)
-        figures = [sum(successes) / len(successes), *_several(tasks, samples)]
+        known = several([(len(many), sum(one.success for one in many)) for many in tasks])
+        figures = [sum(successes) / len(successes), *(known.get(one, 0.0) for one in passes)]
         figures += [_share([one.success and one.checks.get("strict", True) for one in ours])] if strict else []
         figures += [_share([one.task_id not in bad for one in ours])] if bad else []
         rows.append(figures)
@@ -215,7 +223,7 @@ def _print(
         table.add_section()
         table.add_row(
             "all",
-            str(len(_by_task(outcomes))),
+            str(len(by_task(outcomes))),
             *(f"{one:.3f}{'       ' if not n else ''}" for n, one in enumerate(means)),
         )
     Console().print(table)
@@ -228,27 +236,6 @@ def costs(outcomes: Sequence["Outcome"], seconds: float, dollars: float) -> str:
         return f"no success, for {sum(one.tokens for one in outcomes):,} tokens and {seconds:,.0f} s"
     money = f", ${dollars / solved:.4f}" if dollars else ""
     return f"each success took {sum(one.tokens for one in outcomes) / solved:,.0f} tokens, {seconds / solved:,.2f} s{money}"
-
-
-def _by_task(outcomes: Sequence["Outcome"]) -> list[list["Outcome"]]:
-    """The episodes of each task."""
-    found: dict[str, list[Outcome]] = {}
-    for one in outcomes:
-        found.setdefault(one.task_id, []).append(one)
-    return list(found.values())
-
-
-def _several(tasks: Sequence[Sequence["Outcome"]], samples: int) -> list[float]:
-    """pass@k and then pass^k for each k, the mean over the tasks that have so many episodes."""
-    from coevolve.core.passing import depths, pass_at, pass_every
-
-    counts = [(len(many), sum(one.success for one in many)) for many in tasks]
-    found = []
-    for chance in (pass_at, pass_every):
-        for k in depths(samples):
-            known = [chance(n, c, k) for n, c in counts if n >= k]
-            found.append(sum(known) / len(known) if known else 0.0)
-    return found
 
 
 def _names(outcomes: Sequence["Outcome"]) -> list[str]:

@@ -116,7 +116,7 @@ def _baselines() -> dict[str, str]:
 def _subsets(files: Any, study: "Study", last: int) -> dict[str, list[float]]:
     """Success of policies 0 to ``last`` on the subsets of the study's panel, from an experiment's ``files``."""
     from coevolve.core.io import parse_jsonl
-    from coevolve.core.outcomes import OUTCOMES, Outcome
+    from coevolve.core.outcomes import OUTCOMES, Outcome, solved
     from coevolve.core.paths import Paths
     from coevolve.core.task import Task
     from coevolve.readers.study import cut
@@ -126,8 +126,7 @@ def _subsets(files: Any, study: "Study", last: int) -> dict[str, list[float]]:
 
     tasks = rows(Paths.panel(study.panel), Task)
     played = [rows(Paths.evaluation(t) / OUTCOMES, Outcome) for t in range(last + 1)]
-    solved = [{one.task_id: one.success for one in outcomes if one.panel == study.panel} for outcomes in played]
-    return cut(study.subsets, tasks, solved)
+    return cut(study.subsets, tasks, [solved(outcomes, study.panel) for outcomes in played])
 
 
 def _run(

@@ -1,11 +1,12 @@
 """What became of the tasks of frozen panels, and its statistics: success with bootstrap confidence intervals."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from coevolve.core.params import Evaluate
+from coevolve.core.passing import several
 from coevolve.core.records import StopReason
 from coevolve.core.seeding import derive_seed
 
@@ -29,7 +30,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class PanelMetrics:
-    """A policy on a panel: success rate with its confidence interval, mean score, turns and tokens, how episodes ended."""
+    """A policy on a panel: success rate with its confidence interval over tasks, mean score, turns and tokens of its episodes, and
+    how they ended.
+    """
 
     tasks: int
     success: float
@@ -39,6 +42,8 @@ class PanelMetrics:
     turns: float
     tokens: float
     stop_reasons: dict[str, int]
+    episodes: int = 0
+    several: dict[str, float] = field(default_factory=dict)  # pass@k and pass^k, where tasks were played several times
 
     @property
     def tokens_per_success(self) -> float | None:
@@ -51,19 +56,36 @@ def metrics(outcomes: Sequence[Outcome], config: Evaluate, seed: int) -> dict[st
     found = {}
     for name in dict.fromkeys(one.panel for one in outcomes):
         ours = [one for one in outcomes if one.panel == name]
-        low, high = interval([one.success for one in ours], config, derive_seed(seed, "bootstrap", name))
+        rates = list(solved(ours, name).values())
+        low, high = interval(rates, config, derive_seed(seed, "bootstrap", name))
         ends = {str(reason): sum(one.stop_reason == reason for one in ours) for reason in StopReason}
         found[name] = PanelMetrics(
-            tasks=len(ours),
-            success=float(np.mean([one.success for one in ours])),
+            tasks=len(rates),
+            success=float(np.mean(rates)),
             low=low,
             high=high,
             score=float(np.mean([one.score for one in ours])),
             turns=float(np.mean([one.turns for one in ours])),
             tokens=float(np.mean([one.tokens for one in ours])),
             stop_reasons={name: count for name, count in ends.items() if count},
+            episodes=len(ours),
+            several=several([(len(many), sum(one.success for one in many)) for many in by_task(ours).values()]),
         )
     return found
+
+
+def by_task(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
+    """The episodes of each task, in their order."""
+    found: dict[str, list[Outcome]] = {}
+    for one in outcomes:
+        found.setdefault(one.task_id, []).append(one)
+    return found
+
+
+def solved(outcomes: Iterable[Outcome], panel: str) -> dict[str, float]:
+    """By task of ``panel``, the share of its episodes that succeed: 1 or 0 where each was played once."""
+    found = by_task(one for one in outcomes if one.panel == panel)
+    return {task: sum(one.success for one in many) / len(many) for task, many in found.items()}
 
 
 def interval(values: Sequence[float], config: Evaluate, seed: int) -> tuple[float, float]:

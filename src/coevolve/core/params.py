@@ -345,9 +345,16 @@ class Watch(Section):
 class Evaluate(Section):
     panels: Annotated[list[str], Field(min_length=1)] | None
     tasks: Count
+    samples: Count
     temperature: Annotated[float, Field(ge=0.0)]
     bootstrap: Count
     confidence: Annotated[float, Field(gt=0.0, lt=1.0)]
+
+    @model_validator(mode="after")
+    def _various(self) -> "Evaluate":
+        if self.samples > 1 and self.temperature == 0.0:
+            raise ValueError("samples above 1 needs a temperature above 0: greedy episodes of a task are all the same")
+        return self
 
 
 class Report(Section):

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coevolve.core.outcomes import Outcome, paired_interval
+from coevolve.core.outcomes import Outcome, by_task, paired_interval, solved
 from coevolve.core.params import Evaluate
+from coevolve.core.passing import several
 from coevolve.core.seeding import derive_seed
 from coevolve.core.stage_summary import TASKS
 from coevolve.stages.report.summary import Number, Summary
@@ -22,14 +23,19 @@ class Side:
     outcomes: Sequence[Outcome]
 
     def solved(self, panel: str) -> dict[str, float]:
-        """1.0 or 0.0 for each task of a panel."""
-        return {one.task_id: float(one.success) for one in self.outcomes if one.panel == panel}
+        """Success for each task of a panel: 1 or 0 where it was played once."""
+        return solved(self.outcomes, panel)
 
     def tokens_per_success(self, panel: str) -> float | None:
         """What the agent generated on a panel for each task that it solved; None if it solved none."""
         played = [one for one in self.outcomes if one.panel == panel]
-        solved = sum(one.success for one in played)
-        return sum(one.tokens for one in played) / solved if solved else None
+        successes = sum(one.success for one in played)
+        return sum(one.tokens for one in played) / successes if successes else None
+
+    def several(self, panel: str) -> dict[str, float]:
+        """pass@k and pass^k on a panel; empty where each task was played once."""
+        tasks = by_task(one for one in self.outcomes if one.panel == panel).values()
+        return several([(len(many), sum(one.success for one in many)) for many in tasks])
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class Gain:
     gain: float
     low: float
     high: float
-    regressions: list[str]  # tasks that the first solved and this one fails
+    regressions: list[str]  # tasks that the first solves more often: where each was played once, that this one fails
 
     @property
     def sure(self) -> bool:
@@ -88,7 +94,7 @@ def gains(base: Side, challenger: Side, config: Evaluate) -> list[Gain]:
                 gain=gain,
                 low=low,
                 high=high,
-                regressions=[task for task in shared if ours[task] and not theirs[task]],
+                regressions=[task for task in shared if ours[task] > theirs[task]],
             )
         )
     return found

@@ -139,7 +139,7 @@ def result(
 
 
 def cut(
-    subsets: Mapping[str, Sequence[str]], tasks: Sequence[Task], outcomes: Sequence[Mapping[str, bool]]
+    subsets: Mapping[str, Sequence[str]], tasks: Sequence[Task], outcomes: Sequence[Mapping[str, float]]
 ) -> dict[str, list[float]]:
     """Success of each policy on each subset of a panel. ``outcomes``, by policy: solved by task."""
     used = {task.task_id: set(task.tools) for task in tasks}

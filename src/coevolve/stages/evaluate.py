@@ -33,9 +33,8 @@ def evaluate(
     limits: Limits,
     config: Evaluate,
     seed: int,
-    samples: int = 1,
 ) -> list[Outcome]:
-    """Play the first ``config.tasks`` of every panel, each ``samples`` times in a row; episodes that failed without the agent's doing
+    """Play the first ``config.tasks`` of every panel, each ``config.samples`` times in a row; episodes that failed without the agent's doing
     are left out.
     """
     outcomes: list[Outcome] = []
@@ -47,10 +46,10 @@ def evaluate(
                 task, derive_seed(seed, "evaluate", name, task.task_id, *([sample] if sample else [])), sample=sample
             )
             for task in chosen
-            for sample in range(samples)
+            for sample in range(config.samples)
         ]
         by_id = {task.task_id: task for task in chosen}
-        with bar(len(requests), f"evaluate {name}", "episodes" if samples > 1 else "tasks") as progress:
+        with bar(len(requests), f"evaluate {name}", "episodes" if config.samples > 1 else "tasks") as progress:
             episodes = rollout(policy, environment, requests, limits, progress=progress.update)
         for episode in scored(episodes):
             one = episode.trajectory
@@ -76,8 +75,8 @@ def summary(t: int, panels: Mapping[str, PanelMetrics], wanted: int) -> StageSum
     Fewer episodes than ``wanted`` are a note.
     """
     figures = {
-        "evaluation episodes": sum(one.tasks for one in panels.values()),
-        "evaluation tokens": round(sum(one.tokens * one.tasks for one in panels.values())),
+        "evaluation episodes": sum(one.episodes for one in panels.values()),
+        "evaluation tokens": round(sum(one.tokens * one.episodes for one in panels.values())),
     }
     lost = wanted - figures["evaluation episodes"]
     notes = [f"{lost} of {wanted} evaluation episodes are left out: the environment failed in them"] if lost else []

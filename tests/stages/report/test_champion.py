@@ -9,7 +9,7 @@ from coevolve.core.outcomes import Outcome
 from coevolve.core.params import Evaluate
 from coevolve.stages.report.champion import Gate, Holder, contest, promoted, scores
 
-CONFIG = Evaluate(panels=None, tasks=128, temperature=0.0, bootstrap=500, confidence=0.95)
+CONFIG = Evaluate(panels=None, tasks=128, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)
 NAMES = ["policies/0", "policies/1", "policies/2", "policies/3"]
 
 

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.io import read_jsonl
-from coevolve.core.outcomes import OUTCOMES, Outcome, paired_interval
+from coevolve.core.outcomes import OUTCOMES, Outcome, paired_interval, solved
 from coevolve.core.params import Evaluate, Report
 from coevolve.core.paths import Paths
 from coevolve.core.seeding import derive_seed
+
+MOSTLY = 0.5  # of a task's episodes: with one, that it succeeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,8 @@ def promoted(gate: Gate, holder: Holder | None, name: str) -> tuple[bool, str]:
 
 
 def scores(outcomes: Path, panel: str) -> dict[str, float]:
-    """1 or 0 by task of ``panel``, from a file of outcomes."""
-    return {one.task_id: float(one.success) for one in read_jsonl(outcomes, Outcome) if one.panel == panel}
+    """Success by task of ``panel``, from a file of outcomes."""
+    return solved(read_jsonl(outcomes, Outcome), panel)
 
 
 def contest(
@@ -99,7 +101,8 @@ def contest(
     seed: int,
     names: Sequence[str],
 ) -> tuple[int, list[Challenge]]:
-    """Each policy in turn challenges the holder; the first holds at the start. ``found``: by policy, 1 or 0 by task.
+    """Each policy in turn challenges the holder; the first holds at the start. ``found``: by policy, success by task. Solved is what succeeds
+    in half of its episodes at least, and lost what then does not.
 
     It takes the alias if the whole interval of its gain, paired by task, is above 0, and if it fails at most
     ``max_regressions`` of the tasks that the holder solves. Who holds it at the end, and every challenge.
@@ -109,9 +112,9 @@ def contest(
         base, challenger = found[holder], found[t]
         drawn = derive_seed(seed, "champion", holder, t)
         gain, low, high = paired_interval(base, challenger, config, drawn)
-        solved = [task for task, score in base.items() if score and task in challenger]
-        lost = sum(not challenger[task] for task in solved)
-        share = lost / len(solved) if solved else 0.0
+        mastered = [task for task, score in base.items() if score >= MOSTLY and task in challenger]
+        lost = sum(challenger[task] < MOSTLY for task in mastered)
+        share = lost / len(mastered) if mastered else 0.0
         taken = low > 0.0 and share <= max_regressions
         if taken:
             why = f"{names[t]} takes it from {names[holder]}"
@@ -119,7 +122,7 @@ def contest(
             why = f"{names[holder]} keeps it from {names[t]}, whose gain is not surely positive"
         else:
             why = f"{names[holder]} keeps it from {names[t]}, which lost more than {max_regressions:.0%} of what was solved"
-        figures = f"gain {gain:+.3f} ({low:+.3f} to {high:+.3f}), {lost} of {len(solved)} solved tasks lost"
+        figures = f"gain {gain:+.3f} ({low:+.3f} to {high:+.3f}), {lost} of {len(mastered)} solved tasks lost"
         history.append(Challenge(t, holder, gain, low, high, lost, taken, f"{why}: {figures}"))
         holder = t if taken else holder
     return holder, history
