@@ -44,11 +44,11 @@ def parser(configured: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
             name, help=summary, description=summary, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         if name in configured:
-            _module(name).configure(subparser)
+            module(name).configure(subparser)
     return made
 
 
-def _module(command: str) -> ModuleType:
+def module(command: str) -> ModuleType:
     """That of a command; what Python keeps for itself has an underscore behind it."""
     return import_module(f"coevolve.commands.{command}{'_' * iskeyword(command)}")
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Parse ``arguments`` (of the process, if None), run the subcommand and exit with its code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     parsed = parser(arguments[:1]).parse_args(arguments)
-    guard(lambda: _module(parsed.command).run(parsed))
+    guard(lambda: module(parsed.command).run(parsed))
 
 
 if __name__ == "__main__":
