@@ -65,3 +65,15 @@ def test_the_failure_agent_is_registered_and_its_steps_are_metrics(preferring: P
     assert run.data.tags["coevolve.key"] == "pairs/0" and "mlflow.parentRunId" in run.data.tags
     steps = client.get_metric_history(version.run_id, "failure agent/margin")
     assert len(steps) == 2 and steps[0].value == 0.0
+
+
+def test_pairs_are_exported_as_messages(preferring: Project, tmp_path: Path) -> None:
+    preferring.run("coevolve", "export", "pairs", "--out", str(tmp_path / "pairs"))
+    pairs = read_jsonl(preferring.folder / "data/0/pairs/pairs.jsonl", Pair)
+    rows = [row for _, row in read_jsonl_objects(tmp_path / "pairs/train.jsonl")]
+    assert [row["task_id"] for row in rows] == [one.task_id for one in pairs]
+    for row in rows:
+        assert [message["role"] for message in row["prompt"]] == ["user"]
+        assert row["chosen"] != row["rejected"] and row["tools"]
+        for side in (row["chosen"], row["rejected"]):
+            assert side[0]["role"] == side[-1]["role"] == "assistant"

@@ -20,7 +20,7 @@ def test_the_tour_runs_on_a_run(project: Project, monkeypatch: pytest.MonkeyPatc
     said = "".join(one.text for one in outputs if one.output_type == "stream" and one.name == "stdout")
     pictures = [one for one in outputs if one.output_type == "execute_result" and "image/png" in one.data]
     assert len(pictures) == 4
-    assert "policies/0 to policies/1" in said and "exploration " in said and "tasks lost" in said
+    assert "policies/0 to policies/" in said and "exploration " in said and "tasks lost" in said
 
 
 def test_what_is_stored_was_run_from_top_to_bottom_and_names_no_machine() -> None:
