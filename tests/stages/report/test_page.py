@@ -314,6 +314,7 @@ def test_decisions_are_saved_as_a_file_that_validate_reads(
     tab = browser.new_page(viewport={"width": 1200, "height": 800}, accept_downloads=True)
     tab.goto(page.as_uri())
     items = tab.locator(".review > li")
+    tab.locator("#asked > summary").click()
     assert tab.locator("#download").is_disabled()
     items.nth(0).get_by_label("accept").check()
     items.nth(1).get_by_label("reject").check()
