@@ -3,14 +3,13 @@
 import argparse
 import ast
 import json
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.core.terminal import plain
+from coevolve.core.terminal import plain, typed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,7 +71,7 @@ def _episode(console: "Console", environment: "Environment", task: Task, session
     tools = turn.tools or []
     console.print(f"{environment.name}, task {task.task_id}; {len(tools)} tools, /tools lists them", style="dim")
     _show(console, turn)
-    for line in _lines():
+    for line in typed():
         if line == "/quit":
             break
         if line.startswith("/"):
@@ -90,19 +89,6 @@ def _episode(console: "Console", environment: "Environment", task: Task, session
             break
     score: Score = session.score()
     return score
-
-
-def _lines() -> Iterator[str]:
-    """What the player types; a prompt only where someone is there to see it."""
-    if sys.stdin.isatty():
-        import readline  # noqa: F401  (makes input() remember lines)
-    while True:
-        try:
-            line = input("> " if sys.stdin.isatty() else "").strip()
-        except EOFError:
-            return
-        if line:
-            yield line
 
 
 def parse_call(line: str, tools: Sequence[Mapping[str, Any]]) -> ToolCall | None:

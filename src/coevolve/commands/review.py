@@ -3,12 +3,11 @@
 import argparse
 import getpass
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.terminal import plain
+from coevolve.core.terminal import plain, typed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,7 +115,7 @@ def _drawn(
 
 
 def _answers(console: "Console", waiting: Sequence[tuple["Verdict", "Candidate"]], reviewer: str) -> Iterator["Review"]:
-    lines = _lines()
+    lines = typed()
     for number, (verdict, candidate) in enumerate(waiting, 1):
         _show(console, f"{number} of {len(waiting)}", verdict, candidate)
         while True:
@@ -131,18 +130,6 @@ def _answers(console: "Console", waiting: Sequence[tuple["Verdict", "Candidate"]
                 console.print(str(error), style="red", markup=False)
                 continue
             break
-
-
-def _lines() -> Iterator[str]:
-    if sys.stdin.isatty():
-        import readline  # noqa: F401  (makes input() remember lines)
-    while True:
-        try:
-            line = input("> " if sys.stdin.isatty() else "").strip()
-        except EOFError:
-            return
-        if line:
-            yield line
 
 
 def _decision(line: str, candidate: "Candidate", reviewer: str) -> "Review":
