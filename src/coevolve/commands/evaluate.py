@@ -196,13 +196,13 @@ def _print(
     from rich.console import Console
     from rich.table import Table
 
-    from coevolve.core.outcomes import by_task, interval
-    from coevolve.core.passing import depths, several
+    from coevolve.core.outcomes import by_task, interval, passes
+    from coevolve.core.passing import depths
 
     table = Table(title=split, box=box.SIMPLE_HEAD, title_justify="left")
     strict = any("strict" in one.checks for one in outcomes)
-    passes = [f"pass{sign}{k}" for sign in "@^" for k in depths(samples)]
-    more = [*passes, *(["strict"] if strict else []), *(["ceiling"] if bad else [])]
+    several = [f"pass{sign}{k}" for sign in "@^" for k in depths(samples)]
+    more = [*several, *(["strict"] if strict else []), *(["ceiling"] if bad else [])]
     for column in ("category", "tasks", "success", *more):
         table.add_column(column, justify="left" if column == "category" else "right")
     rows: list[list[float]] = []
@@ -211,8 +211,8 @@ def _print(
         tasks = by_task(ours).values()
         successes = [_share([one.success for one in many]) for many in tasks]
         low, high = interval(successes, config, seed)
-        known = several([(len(many), sum(one.success for one in many)) for many in tasks])
-        figures = [sum(successes) / len(successes), *(known.get(one, 0.0) for one in passes)]
+        known = passes(ours)
+        figures = [sum(successes) / len(successes), *(known.get(one, 0.0) for one in several)]
         figures += [_share([one.success and one.checks.get("strict", True) for one in ours])] if strict else []
         figures += [_share([one.task_id not in bad for one in ours])] if bad else []
         rows.append(figures)

@@ -155,7 +155,8 @@ def _decision(line: str, candidate: "Candidate", reviewer: str) -> "Review":
 def _show(console: "Console", place: str, verdict: "Verdict", candidate: "Candidate") -> None:
     task = candidate.task
     rate = "" if verdict.pass_rate is None else f", solved in {verdict.pass_rate:.0%} of its episodes"
-    refused = next((f", refused by {gate.name}: {gate.reason}" for gate in verdict.gates if gate.passed is False), "")
+    gate = verdict.refusal
+    refused = f", refused by {gate.name}: {gate.reason}" if gate else ""
     console.print(plain(f"\n{place}: task {task.task_id}{rate}{refused}"), style="dim", markup=False)
     asked = {tuple(one) for one in candidate.asks}
     for turn, (words, calls) in enumerate(zip(task.turns, task.reference, strict=True)):

@@ -69,7 +69,7 @@ def metrics(outcomes: Sequence[Outcome], config: Evaluate, seed: int) -> dict[st
             tokens=float(np.mean([one.tokens for one in ours])),
             stop_reasons={name: count for name, count in ends.items() if count},
             episodes=len(ours),
-            several=several([(len(many), sum(one.success for one in many)) for many in by_task(ours).values()]),
+            several=passes(ours),
         )
     return found
 
@@ -86,6 +86,11 @@ def solved(outcomes: Iterable[Outcome], panel: str) -> dict[str, float]:
     """By task of ``panel``, the share of its episodes that succeed: 1 or 0 where each was played once."""
     found = by_task(one for one in outcomes if one.panel == panel)
     return {task: sum(one.success for one in many) / len(many) for task, many in found.items()}
+
+
+def passes(outcomes: Iterable[Outcome]) -> dict[str, float]:
+    """pass@k and pass^k over the tasks of ``outcomes``; empty where each was played once."""
+    return several([(len(many), sum(one.success for one in many)) for many in by_task(outcomes).values()])
 
 
 def interval(values: Sequence[float], config: Evaluate, seed: int) -> tuple[float, float]:

@@ -190,3 +190,8 @@ class Verdict:
     gates: list[Gate]
     pass_rate: float | None = None
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def refusal(self) -> Gate | None:
+        """The gate that it failed; None if it failed none."""
+        return next((gate for gate in self.gates if gate.passed is False), None)

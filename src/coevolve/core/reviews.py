@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -64,10 +64,9 @@ def reworded(task: Task, review: Review) -> Task:
         raise CoevolveError(
             f"the review of task {task.task_id} by {review.reviewer} has {len(review.turns)} turns, the task {len(task.turns)}"
         )
-    new = Task.create(
+    return Task.create(
         task.environment, task.split, review.turns, task.world, task.reference, task.tags, task.provenance
     )
-    return replace(new, schema_version=task.schema_version)
 
 
 def in_their_words(rows: Sequence[Any], decisions: Mapping[str, Review]) -> list[Any]:
@@ -92,8 +91,8 @@ def by_gate(verdicts: Iterable[Verdict], decisions: Mapping[str, Review]) -> dic
     for one in verdicts:
         review = decisions.get(one.task_id or "")
         if review is not None:
-            gate = next((gate.name for gate in one.gates if gate.passed is False), ACCEPTED)
-            found.setdefault(gate, Counter())[review.decision] += 1
+            gate = one.refusal
+            found.setdefault(gate.name if gate else ACCEPTED, Counter())[review.decision] += 1
     return found
 
 

@@ -1,13 +1,10 @@
 """What of an instruction is in the language that ``wording`` speaks, whatever it asks for."""
 
-import json
 import re
-from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 from coevolve.chains import is_identifier
-from coevolve.environments.environment import Phrasebook
+from coevolve.environments.environment import Environment, Phrasebook
 from coevolve.environments.wording import ARTICLE, CONNECTIVES, SLOT, Listener, fill, framed, spaced
 
 _SPLIT = re.compile("|".join(re.escape(one) for one in sorted(CONNECTIVES, key=len, reverse=True)), re.IGNORECASE)
@@ -24,15 +21,12 @@ def bare(text: str) -> str:
     return text.strip().rstrip(".!?")
 
 
-def spoken(text: str, book: Phrasebook, schemas: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether ``text`` is made of nothing but phrases of ``book``, or of what tools of ``schemas`` and arguments are called.
+def spoken(text: str, environment: Environment) -> bool:
+    """Whether ``text`` is made of nothing but phrases of the environment's book, or of what its tools and their arguments are called.
 
     Doubtful text is not: a description that no lookup of the book gives, or a value of many words.
     """
-    functions = [schema["function"] for schema in schemas]
-    keys = {key for one in functions for key in one["parameters"].get("properties", {})}
-    phrases = json.dumps([book.actions, book.lookups, book.fields, book.questions], default=list)
-    goal = _any_goal(phrases, tuple(one["name"] for one in functions), tuple(sorted(keys)))
+    goal = _any_goal(environment)
     inner = re.fullmatch(framed("(.+?)"), bare(text), re.IGNORECASE)
     return inner is not None and all(goal.fullmatch(part) for part in _SPLIT.split(inner[1]))
 
@@ -55,15 +49,18 @@ def _phrase(template: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=8)
-def _any_goal(phrases: str, tools: tuple[str, ...], keys: tuple[str, ...]) -> re.Pattern[str]:
-    actions, lookups, fields, questions = json.loads(phrases)
+def _any_goal(environment: Environment) -> re.Pattern[str]:
+    book = environment.phrasebook
+    functions = [schema["function"] for schema in environment.tools()]
+    tools = [one["name"] for one in functions]
+    keys = sorted({key for one in functions for key in one["parameters"].get("properties", {})})
     voice = Listener()
-    flat = [template for book in (lookups, fields) for templates in book.values() for template in templates]
+    flat = [template for said in (book.lookups, book.fields) for templates in said.values() for template in templates]
     described = voice.one_of([fill(one, dict.fromkeys(SLOT.findall(one), _VALUE), voice) for one in flat] or [_VALUE])
     slots = {True: described, False: voice.one_of([_VALUE, described])}  # what only a lookup reveals, and the rest
-    templates = [one for book in (actions, questions) for found in book.values() for one in found]
+    templates = [one for said in (book.actions, book.questions) for found in said.values() for one in found]
     goals = [fill(one, {slot: slots[is_identifier(slot)] for slot in SLOT.findall(one)}, voice) for one in templates]
-    verbs = voice.one_of([voice.plain(spaced(name)) for name in tools if name not in actions] or ["(?!)"])
+    verbs = voice.one_of([voice.plain(spaced(name)) for name in tools if name not in book.actions] or ["(?!)"])
     listed = voice.one_of([voice.plain(spaced(key)) for key in keys] or ["(?!)"])
     by_name = rf"(?:do |run )?{verbs}(?: with {listed} .+| using {listed} .+| \({listed} .+\))?"
     return re.compile("|".join([*goals, by_name]), re.IGNORECASE)

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coevolve.core.outcomes import Outcome, by_task, paired_interval, solved
+from coevolve.core.outcomes import Outcome, paired_interval, passes, solved
 from coevolve.core.params import Evaluate
-from coevolve.core.passing import several
 from coevolve.core.seeding import derive_seed
 from coevolve.core.stage_summary import TASKS
 from coevolve.stages.report.summary import Number, Summary
@@ -34,8 +33,7 @@ class Side:
 
     def several(self, panel: str) -> dict[str, float]:
         """pass@k and pass^k on a panel; empty where each task was played once."""
-        tasks = by_task(one for one in self.outcomes if one.panel == panel).values()
-        return several([(len(many), sum(one.success for one in many)) for many in tasks])
+        return passes(one for one in self.outcomes if one.panel == panel)
 
 
 @dataclass(frozen=True, slots=True)

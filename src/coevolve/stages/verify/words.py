@@ -56,7 +56,7 @@ def against(environment: Environment, session: Session, candidate: Candidate, pl
         pattern, phrased = instructions(chain, asks, questions, book)
         if pattern.fullmatch(bare(task.turns[0])):
             return ""
-        if (phrased or not book.actions) and spoken(task.turns[0], book, environment.tools()):
+        if (phrased or not book.actions) and spoken(task.turns[0], environment):
             rng = generator("what a reference does, in words", task.task_id)
             does = instruct(chain, asks, questions[0] if questions else None, book, rng)
             return f"says {_cut(task.turns[0])}; what its reference does is said as {_cut(does)}"
@@ -182,22 +182,16 @@ def _named(value: Any, words: Words, numbers: set[float]) -> bool:
     return all(_within(_words(part), words) for part in parts) and counts <= numbers
 
 
+@lru_cache(maxsize=8)
 def _entities(environment: Environment) -> Sequence[str]:
-    tools = " ".join(str(schema) for schema in environment.tools())
-    phrases = environment.phrasebook
-    book = [phrases.actions, phrases.lookups, phrases.fields, phrases.questions]
-    return _known(environment.name, environment.fingerprint, tools + str(book), environment)
-
-
-@lru_cache(maxsize=4)
-def _known(name: str, fingerprint: str, generic: str, environment: Environment) -> Sequence[str]:
     """Strings that arguments of known references hold, but for words that tools and phrases are described in."""
-    common = set(_words(generic))
+    book = environment.phrasebook
+    common = set(_words(str([*environment.tools(), book.actions, book.lookups, book.fields, book.questions])))
     values = {
         value
         for task in environment.tasks("seed")
         for call in task.calls
-        for key, value in leaves(call.arguments)
+        for _, value in leaves(call.arguments)
         if isinstance(value, str) and 0 < len(_words(value)) <= LONG
     }
     return sorted(value for value in values if not set(_words(value)) <= common)
