@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
+from itertools import zip_longest
 from pathlib import Path
 
 from coevolve.chains import replay
@@ -57,7 +58,8 @@ SQL_EDITS = {  # kind: pairs of which each is put in the other's place
 def sound(name: str, count: int) -> list[Candidate]:
     world = make(name)
     if name != "miniworld":
-        tasks = [task for split in ("seed", *world.panels) for task in world.tasks(split)]
+        turns = zip_longest(*(world.tasks(split) for split in ("seed", *world.panels)))
+        tasks = [task for one in turns for task in one if task is not None]
         return [Candidate(task.task_id, task, []) for task in tasks[:count]]
     tasks = world.tasks("seed")[:64]
     config = PARAMS.explore.model_copy(update={"explorations": count, "tries": 6})
@@ -84,7 +86,7 @@ def corruptions(
         yield from [(kind, found[0])] if found else []
     if world.name == "sql":
         for kind, pairs in SQL_EDITS.items():
-            found = [words.replace(old, new, 1) for old, new in pairs if old in words]
+            found = [words.replace(old, new, 1) for old, new in pairs if old in words and not _the_same(words, old)]
             yield from [(kind, rng.choice(found))] if found else []
     if (other := _other_tool(words, world, {call.name for call in chain}, rng)) is not None:
         yield "tool", other
@@ -101,6 +103,15 @@ def corruptions(
     added = rng.choice(_cut(more)[1])
     if added not in words:
         yield "added", opener + (connective or " and ").join([*parts, added]) + closer
+
+
+def _the_same(words: str, old: str) -> bool:
+    """Whether words with another in place of ``old`` ask for the same: money spent on all orders is what was spent on all products,
+    and "how many" asks for the number as well.
+    """
+    return (old == "orders" and "spent" in words) or (
+        old == " and number" and "ow many" in words + words.replace("often", "many")
+    )
 
 
 def _other_value(words: str, call: CallOutcome, known: Knowledge, rng: random.Random) -> str | None:
@@ -167,6 +178,17 @@ def _order_matters(world: Environment, one: Candidate) -> bool:
     return not is_success(session.score().reward)
 
 
+def paraphrased(name: str) -> dict[str, list[Candidate]]:
+    """By kind: questions in the words of somebody who had seen the statements, and neither the rules nor the lexicon."""
+    rows = json.loads((Path(__file__).parent / "paraphrases.json").read_text(encoding="utf-8")).get(name, [])
+    found: dict[str, list[Candidate]] = {}
+    for one in rows:
+        last = ToolCall("submit" if one["sql"].startswith("SELECT") else "query", {"sql": one["sql"]})
+        task = Task.create(name, "test", [one["words"]], one["world"], [[ToolCall("tables"), last]], [one["family"]])
+        found.setdefault(one["kind"], []).append(Candidate(task.task_id, task, []))
+    return found
+
+
 def judged(world: Environment, candidates: Sequence[Candidate], rules: str) -> list[bool]:
     """Whether each gets past the words' gate."""
     session = world.open()
@@ -205,6 +227,14 @@ def row(rules: str, by_kind: dict[str, list[bool]], kept: Sequence[bool]) -> str
     return f"| {' | '.join([rules, *cells])} | {through / whole:.3f} | {lost / len(kept):.3f} | {precision} | {caught / whole:.3f} |"
 
 
+def table(world: Environment, title: str, tasks: Sequence[Candidate], wrong: dict[str, list[Candidate]]) -> None:
+    print(f"\n{world.name}: {len(tasks)} {title}\n")
+    print(f"| rules | {' | '.join(f'{kind} passes' for kind in KINDS)} | all pass | sound lost | precision | recall |")
+    print("|---" * (len(KINDS) + 5) + "|")
+    for rules in WORDS:
+        print(row(rules, {kind: judged(world, wrong[kind], rules) for kind in KINDS}, judged(world, tasks, rules)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=400, help="sound tasks of each environment, at most")
@@ -215,15 +245,9 @@ def main() -> None:
     for name in args.environments:
         world, tasks = make(name), sound(name, args.count)
         wrong = corrupted(world, tasks)
-        print(f"\n{name}: {len(tasks)} sound tasks\n")
-        print(
-            "| rules | "
-            + " | ".join(f"{kind} passes" for kind in KINDS)
-            + " | all pass | sound lost | precision | recall |"
-        )
-        print("|---" * (len(KINDS) + 5) + "|")
-        for rules in WORDS:
-            print(row(rules, {kind: judged(world, wrong[kind], rules) for kind in KINDS}, judged(world, tasks, rules)))
+        table(world, "sound tasks", tasks, wrong)
+        if said := paraphrased(name):
+            table(world, "sound tasks in free words", said.pop("sound"), {kind: said[kind] for kind in KINDS})
         if args.solver and name == "miniworld":
             policy, tries = open_policy(args.solver, PARAMS.policy, 1.0), args.attempts
             by_kind = {kind: solved(world, wrong[kind], policy, tries) for kind in KINDS}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
+from coevolve.environments.meaning import unfitting
 from coevolve.environments.sql.databases import DOMAINS, FAMILIES, build
 from coevolve.environments.sql.sandbox import _idle, state
 from coevolve.environments.sql.sql_environment import MAX_SHOWN, MAX_WRITES, SIZES, SQL, SQLSession, overlap
@@ -305,3 +306,66 @@ ROWS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab")), max_size=6)
 def test_overlap_is_a_similarity(one: tuple[tuple[int, str], ...], other: tuple[tuple[int, str], ...]) -> None:
     assert 0 <= overlap(one, other) == overlap(other, one) <= 1
     assert (overlap(one, other) == 1) == (sorted(one) == sorted(other))
+
+
+def asks(words: str, sql: str, guess: bool = False) -> str | None:
+    """What speaks against words for a statement to a shop."""
+    tool = "submit" if sql.startswith("SELECT") else "query"
+    world = {"seed": 1, "domain": "shop", "writable": True}
+    meaning = SQL().meaning(Task.create("sql", "seed", [words], world, [[ToolCall(tool, {"sql": sql})]]))
+    return meaning and unfitting(words, meaning, guess)
+
+
+DEAREST = "SELECT name, price FROM products ORDER BY price DESC LIMIT 3"
+SPENT = "SELECT avg(price) FROM products WHERE category = 'light'"
+RAISED = "UPDATE products SET price = price + 2 WHERE category = 'light'"
+OFTEN = "SELECT c.name FROM customers c JOIN orders o ON o.customer_id = c.id GROUP BY c.id HAVING count(*) > 3"
+
+
+@pytest.mark.parametrize(
+    ("words", "sql"),
+    [
+        ("Name and price of the three most expensive products", DEAREST),
+        ("List our 3 priciest items, highest price first: names and prices please.", DEAREST),
+        ("What is the mean price in the light category?", SPENT),
+        ("Put up the price of all light products by 2.", RAISED),
+        ("Names of the customers with at least 4 orders", OFTEN),
+        ("Who has placed more than three orders?", OFTEN),
+    ],
+)
+def test_other_words_for_the_same_have_nothing_against_them(words: str, sql: str) -> None:
+    assert asks(words, sql) == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "sql", "reason"),
+    [
+        ("Name and price of the three cheapest products", DEAREST, "'cheapest'"),  # the order
+        ("Price of the three most expensive products", DEAREST, "column name"),  # a column that is left out
+        ("Name, price and stock of the three most expensive products", DEAREST, "'stock'"),  # one that is added
+        ("Name and price of the four most expensive products", DEAREST, "'four'"),  # a number
+        ("What is the total price in the light category?", SPENT, "'total'"),  # what is done with it
+        ("What is the mean price in the garden category?", SPENT, "'garden'"),  # a value
+        ("What is the mean price?", SPENT, "value light"),  # a condition that is left out
+        ("Lower the price of all light products by 2.", RAISED, "'Lower'"),
+        ("Which products have more than three orders?", OFTEN, "'Which products'"),  # whose rows they are
+        ("Who has placed fewer than three orders?", OFTEN, "'fewer than'"),
+    ],
+)
+def test_words_for_something_else_are_found_out(words: str, sql: str, reason: str) -> None:
+    assert reason in (asks(words, sql) or "")
+
+
+def test_nothing_is_said_of_words_that_nobody_taught_it_nor_of_what_is_no_statement() -> None:
+    assert asks("Our three most luxurious products", DEAREST) is None
+    assert asks("Our three cheapest and most luxurious products", DEAREST) is None
+    assert asks("Our three cheapest and most luxurious products", DEAREST, guess=True)
+    assert asks("Name and price", "SELECT FROM WHERE (") is None
+
+
+@pytest.mark.parametrize("panel", ["seed", "validation", "test", "hard", "shifted"])
+def test_its_own_questions_fit_their_statements(panel: str) -> None:
+    world = SQL()
+    tasks = [task for task in world.tasks(panel) if task.family != "best_month"]  # "month as in 03" names a number
+    found = {task.turns[0]: unfitting(task.turns[0], meaning) for task in tasks if (meaning := world.meaning(task))}
+    assert {words: reason for words, reason in found.items() if reason != ""} == {}

@@ -9,6 +9,7 @@ from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.environments.meaning import Meaning
 from coevolve.environments.sources import sources
 
 # of the machine: no space, no quota, a broken disk, no more files to open
@@ -128,6 +129,10 @@ class Environment(ABC):
 
         Never from the reference: verification plays them to see whether words and reference ask for the same.
         """
+        return None
+
+    def meaning(self, task: Task) -> Meaning | None:
+        """What words can mean in the world of ``task``, and what its reference does in the same senses; here nothing is known."""
         return None
 
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import random
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -33,6 +34,7 @@ FIRST = (
 )
 LAST = ("Abel", "Brand", "Cruz", "Dorn", "Ek", "Falk", "Gray", "Holm", "Ito", "Jung")
 CITIES = ("Bath", "Bern", "Cork", "Gent", "Graz", "Kiel", "Lyon", "Nice", "Oslo", "Riga", "Turin", "Ulm")
+OTHERS = 8  # databases of a domain that are looked into for what its text columns can hold
 SHOP = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, city TEXT NOT NULL, joined TEXT NOT NULL);
 CREATE TABLE products (id INTEGER PRIMARY KEY, name TEXT NOT NULL, category TEXT NOT NULL, price INTEGER NOT NULL,
@@ -148,6 +150,23 @@ def columns_of(domain: str) -> dict[str, list[str]]:
     }
     connection.close()
     return found
+
+
+def texts(domain: str, seed: int) -> frozenset[str]:
+    """What the text columns of a database hold, but for dates, and what those of others of its domain could."""
+    return _texts(domain).union(_held(domain, seed))
+
+
+@cache
+def _texts(domain: str) -> frozenset[str]:
+    people = (f"{first} {last}" for first in FIRST for last in LAST)
+    return frozenset([*people, *CITIES]).union(*(_held(domain, seed) for seed in range(OTHERS)))
+
+
+def _held(domain: str, seed: int) -> set[str]:
+    with closing(build(domain, seed)) as connection:
+        rows = [row for table in columns_of(domain) for row in connection.execute(f"SELECT * FROM {table}")]
+    return {one for row in rows for one in row if isinstance(one, str) and not one[0].isdecimal()}
 
 
 @dataclass(frozen=True, slots=True)

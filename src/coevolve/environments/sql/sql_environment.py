@@ -15,9 +15,12 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
-from coevolve.environments.sql.databases import DOMAINS, FAMILIES, Family, ask, columns_of, read
+from coevolve.environments.meaning import Lexicon, Meaning, Senses
+from coevolve.environments.sql.databases import DOMAINS, FAMILIES, Family, ask, columns_of, read, texts
+from coevolve.environments.sql.lexicon import lexicon
 from coevolve.environments.sql.sandbox import Result, run, state
 from coevolve.environments.sql.sandbox_main import World
+from coevolve.environments.sql.statement import does, must, parsed, writes
 
 VERSION = 3
 SIZES = {"seed": 256, "validation": 128, "test": 128, "hard": 64, "shifted": 64}
@@ -63,6 +66,16 @@ class SQL(Environment):
     def reading(self, task: Task) -> list[ToolCall] | None:
         found = read(_world(task)[0], " ".join(task.turns))
         return [_asking(family, statement) for family, statement in found] or None
+
+    def meaning(self, task: Task) -> Meaning | None:
+        statements = [statement for _, statement in _statements(task)]
+        trees = [tree for one in statements if (tree := parsed(one)) is not None]
+        if len(trees) < len(statements):
+            return None
+        domain, seed, _ = _world(task)
+        done: Senses = frozenset().union(*(does(one, _columns(domain)) for one in trees))
+        asked = [tree for tree in trees[:-1] if writes(tree)] + trees[-1:]
+        return Meaning(_lexicon(domain, seed), done, [one for tree in asked for one in must(tree)])
 
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
         return {**task.world, "seed": derive_seed("sql fresh world", seed) % 2**31}
@@ -194,6 +207,17 @@ def overlap(one: Result, other: Result) -> float:
     mine, right = (Counter(repr(_rounded(row)) for row in result) for result in (one, other))
     union = (mine | right).total()
     return (mine & right).total() / union if union else 1.0
+
+
+@cache
+def _columns(domain: str) -> dict[str, list[str]]:
+    return {table: [one.split()[0] for one in found] for table, found in columns_of(domain).items()}
+
+
+@lru_cache(maxsize=256)
+def _lexicon(domain: str, seed: int) -> Lexicon:
+    tables = _columns(domain)
+    return lexicon(list(tables), [one for found in tables.values() for one in found], texts(domain, seed))
 
 
 def _families(split: str) -> list[Family]:

@@ -24,11 +24,11 @@ from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Environment, Session
 from coevolve.environments.hearing import bare, phrases_in, spoken
+from coevolve.environments.meaning import NUMERALS, unfitting
 from coevolve.environments.wording import Question, instruct, instructions
 
 QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"")
 NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:[.,]\d+)*")
-NUMERALS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 LONG = 8  # words of a value that is too long to be named as it is
 SHOWN = 160  # characters of an instruction in a reason
 
@@ -50,6 +50,9 @@ def against(environment: Environment, session: Session, candidate: Candidate, pl
     reading = environment.reading(task)
     if reading is not None:
         return _played(session, task, reading)
+    meaning = environment.meaning(task)
+    if meaning is not None and (found := unfitting("\n".join(task.turns), meaning, values)) is not None:
+        return found
     asks, questions = _asked(session, candidate, played)
     if len(task.turns) == 1 and (asks or questions):
         book = environment.phrasebook
@@ -78,6 +81,11 @@ def _cut(text: str) -> str:
 def _played(session: Session, task: Task, reading: Sequence[ToolCall]) -> str:
     session.reset(task)
     done = [session.step(call).done for call in reading]
+    asked, made = ([call.name for call in calls] for calls in (reading, task.calls))
+    if any(asked.count(name) > made.count(name) for name in asked):
+        return (
+            f"its words ask for {len(asked)} calls that change or answer something, of which its reference makes fewer"
+        )
     if not any(done[:-1]) and is_success(session.score().reward):
         return ""
     calls = ", ".join(f"{call.name}({', '.join(map(str, call.arguments.values()))})" for call in reading)

@@ -1,0 +1,114 @@
+"""Whether words and a reference mean the same, in one vocabulary of senses, where an environment has one.
+
+A lexicon says of a phrase which senses it can have; a reference has a place for some senses, and asks for some to be said.
+Words that have no sense there, and senses that no word says, speak against an instruction.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+Senses = frozenset[str]
+Lexicon = Mapping[str, Sequence[Senses]]
+
+SILENT = ""  # the sense of a phrase that may as well say nothing
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+NUMERALS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_TOKEN = re.compile(r"\d{4}-\d\d-\d\d|-?\d+(?:[.,]\d+)*|[^\W\d_]+(?:-[^\W\d_]+)*")
+_GLUED = re.compile(r"n['’]t\b|['’](?:s|re|ve|d|ll|m)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """``lexicon``: phrase → what it says, each by any of some senses; nothing: it never says anything.
+
+    ``does``: what the reference has a place for. ``must``: what has to be said, each by any of its senses.
+    """
+
+    lexicon: Lexicon
+    does: Senses
+    must: Sequence[Senses]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The phrases of a text that a lexicon has, each with something that it says, and the words that it has not."""
+
+    phrases: Sequence[tuple[str, Senses]]
+    unknown: Collection[str]
+
+
+def number(of: float) -> str:
+    """The sense of a number."""
+    return f"number {of:g}"
+
+
+def value(text: object) -> str:
+    """The sense of a value that is text."""
+    return f"value {str(text).lower()}"
+
+
+def unfitting(text: str, meaning: Meaning, guess: bool = False) -> str | None:
+    """What speaks against ``text``; "" if nothing does; None where the lexicon does not have all of its words.
+
+    With ``guess``, a phrase that it has speaks against the text whatever stands around it.
+    """
+    heard = hear(text, meaning.lexicon)
+    if heard.unknown and not guess:
+        return None
+    for phrase, senses in heard.phrases:
+        if SILENT not in senses and not senses & meaning.does:
+            return f"says {phrase!r}, for which its reference has no place"
+    if heard.unknown:
+        return None
+    said: Senses = frozenset().union(*(senses for _, senses in heard.phrases))
+    return next((f"does not say {' or '.join(sorted(one))!r}" for one in meaning.must if not one & said), "")
+
+
+def hear(text: str, lexicon: Lexicon) -> Heard:
+    """``text`` as the longest phrases of ``lexicon``, from left to right.
+
+    A phrase with a capital is looked for as it is written, any other in any case; of the last word a plural's ending may be
+    missing. Numbers say themselves.
+    """
+    phrases: list[tuple[str, Senses]] = []
+    unknown: list[str] = []
+    longest = max((phrase.count(" ") for phrase in lexicon), default=0) + 1
+    for part in re.split(r"[.?!;:,()\"]+(?=\s|$)|[\n\"]", _GLUED.sub(_spoken_out, text)):
+        tokens, place = _TOKEN.findall(part), 0
+        while place < len(tokens):
+            size, says = _longest(tokens[place : place + longest], lexicon)
+            if says is None:
+                unknown.append(tokens[place])
+            phrases += [(" ".join(tokens[place : place + size]), senses) for senses in says or ()]
+            place += size
+    return Heard(phrases, unknown)
+
+
+def _spoken_out(match: re.Match[str]) -> str:
+    return " not" if match[0][0] in "nN" else ""
+
+
+def _longest(tokens: Sequence[str], lexicon: Lexicon) -> tuple[int, Sequence[Senses] | None]:
+    for size in range(len(tokens), 0, -1):
+        for phrase in _forms(tokens[:size]):
+            if phrase in lexicon:
+                return size, lexicon[phrase]
+    word = tokens[0]
+    if _DATE.fullmatch(word):
+        return 1, [frozenset({value(word)})]
+    if word.lower() in NUMERALS:
+        return 1, [frozenset({number(NUMERALS.index(word.lower()))})]
+    try:
+        return 1, [frozenset({number(float(word.replace(",", "")))})]
+    except ValueError:
+        return 1, None
+
+
+def _forms(tokens: Sequence[str]) -> Iterator[str]:
+    written = " ".join(tokens)
+    for phrase in dict.fromkeys([written, written.lower()]):
+        yield phrase
+        for ending, instead in (("s", ""), ("es", ""), ("ies", "y")):
+            if phrase.endswith(ending):
+                yield phrase.removesuffix(ending) + instead
