@@ -3,6 +3,7 @@
 Logs a run to MLflow and registers the policy as a version of `coevolve-policy`.
 """
 
+import time
 from dataclasses import asdict, replace
 
 from coevolve.core.arithmetic import in_effect
@@ -30,7 +31,9 @@ def main(params: Params, t: int) -> None:
         run.params({"seed": params.seed, "policy": Paths.policy(t), "environment": params.environment, **dict(config)})
         for name in panels:
             run.dataset(Paths.panel(name), "evaluation")
+        began = time.monotonic()
         outcomes = evaluate(policy, environment, panels, limits, config, params.seed)
+        seconds = time.monotonic() - began
         found = metrics(outcomes, config, params.seed)
         write_jsonl(folder / OUTCOMES, outcomes)
         write_json(folder / "metrics.json", {panel: asdict(one) for panel, one in found.items()})
@@ -46,6 +49,8 @@ def main(params: Params, t: int) -> None:
             for panel, one in found.items()
             for name, value in one.several.items()
         }
+        if solved := sum(one.success for one in outcomes):
+            known["seconds_per_success"] = seconds / solved  # in no file: the same run writes the same bytes
         run.metrics({**figures, **known}, t)
         run.artifact(folder / OUTCOMES)
         run.model(t, Paths.policy(t), {**{panel: one.success for panel, one in found.items()}, **known})

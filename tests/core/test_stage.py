@@ -49,6 +49,7 @@ def test_seconds_of_the_latest_run_are_kept_by_experiment(tmp_path: Path, monkey
     assert seconds() == {"explore/1": 1.5}
     monkeypatch.setenv("DVC_EXP_NAME", "c")
     assert seconds() == {}
+    assert seconds("b") == {"explore/1": 3.0}
     with pytest.raises(ValueError, match="x"):  # a stage that failed has no time worth knowing
         timed("/1", lambda: int("x"))
     assert seconds() == {}

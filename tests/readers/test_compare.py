@@ -47,6 +47,13 @@ def test_tokens_of_failures_count_for_what_a_success_takes() -> None:
     assert side("a", {"x": False}).tokens_per_success("test") is None
 
 
+def test_seconds_are_shared_by_the_successes() -> None:
+    took = replace(side("a", {"x": True, "y": False, "z": True}), seconds=3.0)
+    assert took.seconds_per_success() == 1.5
+    assert replace(took, seconds=None).seconds_per_success() is None
+    assert replace(side("a", {"x": False}), seconds=3.0).seconds_per_success() is None
+
+
 def test_only_tasks_that_both_played_count_and_lost_ones_are_named() -> None:
     (gain,) = gains(
         side("a", {"x": True, "y": True, "z": False, "only": True}),

@@ -54,6 +54,7 @@ def _side(text: str) -> "Side":
     from coevolve.core.io import parse, parse_jsonl
     from coevolve.core.outcomes import OUTCOMES, Outcome
     from coevolve.core.paths import Paths
+    from coevolve.core.stage import seconds
     from coevolve.core.yaml_files import read_yaml
     from coevolve.readers.compare import Side
     from coevolve.stages.report.summary import SUMMARY, Summary
@@ -79,7 +80,8 @@ def _side(text: str) -> "Side":
         raise CoevolveError(
             f"{text}: no such policy, experiment or revision ({reason}); `dvc exp list` has the names"
         ) from None
-    return Side(f"{revision}:{t}", t, params, summary, parse_jsonl(played, Outcome, text))
+    took = seconds(revision).get(f"evaluate/{t}")
+    return Side(f"{revision}:{t}", t, params, summary, parse_jsonl(played, Outcome, text), took)
 
 
 def _parsed(text: str) -> tuple[str, int | None]:
@@ -162,9 +164,12 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
                 more = f" and {len(one.regressions) - SHOWN} more" if len(one.regressions) > SHOWN else ""
                 lost.append(f"{side.name} lost on {one.panel}: {', '.join(one.regressions[:SHOWN])}{more}")
     shown = table("Tokens that each success took, those of failures included", "panel", names)
+    times = [side.seconds_per_success() for side in sides]
     for panel in dict.fromkeys(one.panel for one in base.outcomes):
         costs = [side.tokens_per_success(panel) for side in sides]
         shown.add_row(panel, *("–" if cost is None else f"{cost:,.0f}" for cost in costs))
+    if any(time is not None for time in times):
+        shown.add_row("seconds, all panels", *("–" if time is None else f"{time:.2f}" for time in times))
     passes = {
         panel: [side.several(panel) for side in sides] for panel in dict.fromkeys(one.panel for one in base.outcomes)
     }

@@ -75,14 +75,18 @@ def timed(place: str, action: Callable[[], int | None]) -> int | None:
     return code
 
 
-def seconds() -> dict[str, float]:
-    """What the stages of this DVC experiment took when they last ran here, by ``stage/t``; torn lines are no notes."""
+def seconds(experiment: str = "") -> dict[str, float]:
+    """What the stages of a DVC experiment, this one by default, took when they last ran here, by ``stage/t``.
+
+    Torn lines are no notes.
+    """
+    experiment = experiment or experiment_name()
     found: dict[str, float] = {}
     with suppress(OSError):
         for line in (scratch() / SECONDS).read_text(encoding="utf-8", errors="replace").splitlines():
             with suppress(ValueError, CoevolveError):
                 note = parse(Note, decode(line), SECONDS)
-                if note.experiment == experiment_name():
+                if note.experiment == experiment:
                     found[note.stage] = note.seconds
     return found
 

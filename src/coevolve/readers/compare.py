@@ -13,13 +13,14 @@ from coevolve.stages.report.summary import Number, Summary
 
 @dataclass(frozen=True)
 class Side:
-    """Policy ``t`` of a run: ``params`` as in params.yaml, ``summary`` of the run, its outcomes."""
+    """Policy ``t`` of a run: ``params`` as in params.yaml, ``summary`` of the run, its outcomes, and the ``seconds`` they took here."""
 
     name: str
     t: int
     params: Mapping[str, Any]
     summary: Summary
     outcomes: Sequence[Outcome]
+    seconds: float | None = None
 
     def solved(self, panel: str) -> dict[str, float]:
         """Success for each task of a panel: 1 or 0 where it was played once."""
@@ -30,6 +31,11 @@ class Side:
         played = [one for one in self.outcomes if one.panel == panel]
         successes = sum(one.success for one in played)
         return sum(one.tokens for one in played) / successes if successes else None
+
+    def seconds_per_success(self) -> float | None:
+        """Wall time of the evaluation for each episode that succeeded; None if none did, or it did not run here."""
+        successes = sum(one.success for one in self.outcomes)
+        return self.seconds / successes if self.seconds is not None and successes else None
 
     def several(self, panel: str) -> dict[str, float]:
         """pass@k and pass^k on a panel; empty where each task was played once."""
