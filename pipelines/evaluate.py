@@ -1,16 +1,22 @@
 """Stage `evaluate`: policies/t on the frozen panels. Writes evaluations/t/outcomes.jsonl and metrics.json, and its summary.
 
-Logs a run to MLflow and registers the policy as a version of `coevolve-policy`.
+Logs a run to MLflow and registers the policy as a version of `coevolve-policy`. Batches of episodes are kept in
+scratch/evaluate: run again after a kill, it plays the rest.
 """
 
+import shutil
 import time
 from dataclasses import asdict, replace
+from pathlib import Path
 
 from coevolve.core.arithmetic import in_effect
+from coevolve.core.hashing import content_hash, file_hash, policy_hash
+from coevolve.core.imports import digest
 from coevolve.core.io import read_tasks, write_json, write_jsonl
 from coevolve.core.outcomes import OUTCOMES, metrics
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
+from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import write_summary
 from coevolve.environments.fingerprint import open_environment
@@ -25,14 +31,18 @@ def main(params: Params, t: int) -> None:
     environment = open_environment(params.environment)
     names = played(config, environment.panels, params.environment)
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in names}
-    policy = open_policy(Paths.policy(t), params.policy, config.temperature)
     limits = Limits.of(params.policy)
-    with start(params.tracking, f"evaluate/{t}") as run:
+    sections = [params.seed, config.model_dump(), params.policy.model_dump()]
+    files = [policy_hash(Paths.policy(t)), *map(file_hash, (Paths.environment, *map(Paths.panel, names)))]
+    key = content_hash([*sections, in_effect().name, digest(Path(__file__).resolve()), *files])
+    with claim(scratch() / "evaluate" / key) as kept, start(params.tracking, f"evaluate/{t}") as run:
+        whole = not kept.exists()
+        policy = open_policy(Paths.policy(t), params.policy, config.temperature)
         run.params({"seed": params.seed, "policy": Paths.policy(t), "environment": params.environment, **dict(config)})
         for name in panels:
             run.dataset(Paths.panel(name), "evaluation")
         began = time.monotonic()
-        outcomes = evaluate(policy, environment, panels, limits, config, params.seed)
+        outcomes = evaluate(policy, environment, panels, limits, config, params.seed, kept)
         seconds = time.monotonic() - began
         found = metrics(outcomes, config, params.seed)
         write_jsonl(folder / OUTCOMES, outcomes)
@@ -49,11 +59,12 @@ def main(params: Params, t: int) -> None:
             for panel, one in found.items()
             for name, value in one.several.items()
         }
-        if solved := sum(one.success for one in outcomes):
+        if whole and (solved := sum(one.success for one in outcomes)):
             known["seconds_per_success"] = seconds / solved  # in no file: the same run writes the same bytes
         run.metrics({**figures, **known}, t)
         run.artifact(folder / OUTCOMES)
         run.model(t, Paths.policy(t), {**{panel: one.success for panel, one in found.items()}, **known})
+        shutil.rmtree(kept, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -75,17 +75,17 @@ def rollout(
     limits: Limits,
     workers: int = 32,
     progress: Callable[[int], object] | None = None,
+    done: Callable[[int, list[Episode]], object] | None = None,
 ) -> list[Episode]:
     """An episode for each request, in order. Replicas play a batch each at a time; ``workers`` sessions step at a time.
 
     No more episodes run at once than the environment has sessions (its ``capacity``).
-    ``progress`` is called with the number of episodes that have just ended. What a call of the agent's breaks ends its
+    ``progress`` is called with the number of episodes that have just ended, ``done`` with each batch of ``in_batches`` that has been
+    played: its number and its episodes. What a call of the agent's breaks ends its
     episode as ``BROKEN``, which scores 0. What breaks without its doing ends it as ``ENVIRONMENT_FAILED``: leave those
     out of statistics (``scored``), they say nothing about the agent.
     """
-    capacity = environment.capacity or max(len(requests), 1)
-    size = min(limits.batch, capacity)
-    batches = [requests[start : start + size] for start in range(0, len(requests), size)]
+    batches = in_batches(requests, environment, limits)
     lock = threading.Lock()
 
     def ended(count: int) -> None:
@@ -95,25 +95,42 @@ def rollout(
 
     pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="environment")
 
-    def play(policy: Policy, batch: Sequence[RolloutRequest]) -> list[Episode]:
+    def play(policy: Policy, numbered: tuple[int, Sequence[RolloutRequest]]) -> list[Episode]:
+        number, batch = numbered
         running = [_Running(one, environment, limits) for one in batch]
         _play_batch(policy, running, pool, ended)
-        return [one.episode() for one in running]
+        episodes = [one.episode() for one in running]
+        if done:
+            done(number, episodes)
+        return episodes
 
     try:
         if isinstance(policy, Replicas):
-            played = list(_shared(policy, play, batches, max(capacity // size, 1)))
+            most = max((environment.capacity or len(requests)) // _size(environment, limits), 1)
+            played = list(_shared(policy, play, list(enumerate(batches)), most))
         else:
-            played = [play(policy, batch) for batch in batches]
+            played = [play(policy, one) for one in enumerate(batches)]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     return [episode for batch in played for episode in batch]
 
 
+def in_batches(
+    requests: Sequence[RolloutRequest], environment: Environment, limits: Limits
+) -> list[Sequence[RolloutRequest]]:
+    """``requests`` as they are played: those of a batch advance together, and what a policy samples may depend on who does."""
+    size = _size(environment, limits)
+    return [requests[start : start + size] for start in range(0, len(requests), size)]
+
+
+def _size(environment: Environment, limits: Limits) -> int:
+    return min(limits.batch, environment.capacity or limits.batch)
+
+
 def _shared(
     replicas: Replicas,
-    play: Callable[[Policy, Sequence[RolloutRequest]], list[Episode]],
-    batches: Sequence[Sequence[RolloutRequest]],
+    play: Callable[[Policy, tuple[int, Sequence[RolloutRequest]]], list[Episode]],
+    batches: Sequence[tuple[int, Sequence[RolloutRequest]]],
     most: int,
 ) -> Iterator[list[Episode]]:
     """Each batch by whichever replica is free, at most ``most`` of them at once."""
@@ -121,7 +138,7 @@ def _shared(
     for one in replicas.members:
         free.put(one)
 
-    def play_free(batch: Sequence[RolloutRequest]) -> list[Episode]:
+    def play_free(batch: tuple[int, Sequence[RolloutRequest]]) -> list[Episode]:
         replica = free.get()
         try:
             return play(replica, batch)

@@ -2,6 +2,10 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +63,33 @@ def test_how_many_there_are_is_a_matter_of_the_machine(monkeypatch: pytest.Monke
     monkeypatch.setenv(VARIABLE, "many")
     with pytest.raises(CoevolveError, match=f"{VARIABLE} is 'many'"):
         available()
+
+
+def test_an_interrupt_is_for_us_alone_also_while_workers_import(tmp_path: Path) -> None:
+    """Ctrl-C goes to every process of a terminal."""
+    (tmp_path / "slow.py").write_text("import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(2)\n")
+    program = """
+import time
+from coevolve.core.processes import prepare
+if __name__ == "__main__":
+    try:
+        prepare("slow")
+        time.sleep(600)
+    except KeyboardInterrupt:
+        print("stopped")
+"""
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    started = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not (tmp_path / "begun").exists():
+        assert started.poll() is None
+        time.sleep(0.02)
+    os.killpg(started.pid, signal.SIGINT)
+    assert started.communicate() == ("stopped\n", "")

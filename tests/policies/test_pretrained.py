@@ -69,3 +69,40 @@ def test_a_directory_is_pinned_to_its_files(tmp_path: Path) -> None:
         resolve(tmp_path / "generator")
     with pytest.raises(CoevolveError, match=r"base.revision is for models from the hub"):
         point(str(ROOT / "policies/0"), "main", tmp_path / "1")
+
+
+def test_a_copy_with_other_times_is_the_same_model(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(ROOT / "policies/0", model)
+    point(str(model), None, tmp_path / "0")
+    weights = model / "model.safetensors"
+    weights.touch()
+    assert resolve(tmp_path / "0") == model
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1  # as large as before
+    weights.write_bytes(bytes(data))
+    with pytest.raises(CoevolveError, match="have changed"):
+        resolve(tmp_path / "0")
+
+
+def test_a_relative_path_is_kept_and_found_from_an_experiments_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "policies/0", tmp_path / "models/tiny")
+    (tmp_path / "queue").mkdir()
+    monkeypatch.chdir(tmp_path / "queue")
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    point("models/tiny", None, tmp_path / "0")
+    assert json.loads((tmp_path / "0" / POINTER).read_text())["model"] == "models/tiny"
+    assert resolve(tmp_path / "0").samefile(tmp_path / "models/tiny")
+
+
+@pytest.mark.parametrize("model", ["./tiny", "../tiny", "/no/such/tiny", "models/a/tiny", "models/tin", "~/tiny"])
+def test_a_path_that_is_not_there_is_not_looked_for_on_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    (tmp_path / "models").mkdir()
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    with pytest.raises(CoevolveError, match=r"base.model: there is no directory"):
+        point(model, None, tmp_path / "0")

@@ -1,4 +1,6 @@
+from collections.abc import Sequence
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from coevolve.core.params import Evaluate
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
+from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate import evaluate, played, summary
@@ -104,3 +107,31 @@ def test_pairing_takes_the_difficulty_out() -> None:
 def test_an_interval_lies_within_the_values(values: list[bool]) -> None:
     low, high = interval([float(value) for value in values], CONFIG, 1)
     assert min(values) <= low <= high <= max(values)
+
+
+class Interrupted(ReferencePolicy):
+    """Is stopped when it begins its third batch."""
+
+    begun = 0
+
+    def begin(self, conversations: Sequence[Conversation]) -> None:
+        self.begun += 1
+        if self.begun == 3:
+            raise KeyboardInterrupt
+        super().begin(conversations)
+
+
+def test_what_was_played_before_an_interrupt_is_not_played_again(tmp_path: Path) -> None:
+    world = make("miniworld")
+    panels = {name: world.tasks(name)[:10] for name in ("validation", "test")}
+    limits = Limits(16, 512, 64, 30.0, batch=4)
+    whole = evaluate(ReferencePolicy(world, 0.2), world, panels, limits, CONFIG, 0)
+    policy = Interrupted(world, 0.2)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(policy, world, panels, limits, CONFIG, 0, tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["validation-0.jsonl", "validation-1.jsonl"]
+    (tmp_path / "validation-0.jsonl").unlink()  # of two processes, the second may have been the faster
+    policy = Interrupted(world, 0.2)
+    policy.begun = 3
+    assert evaluate(policy, world, panels, limits, CONFIG, 0, tmp_path) == whole
+    assert policy.begun == 3 + 5  # of six batches

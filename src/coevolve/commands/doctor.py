@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -169,15 +170,46 @@ def _environments(params: Params) -> Iterator[Finding]:
 
 def _policy(params: Params) -> Iterator[Finding]:
     from coevolve.core.paths import Paths
-    from coevolve.policies.pretrained import resolve
+    from coevolve.policies.pretrained import named, resolve
 
     folder = Paths.policy(0)
     if not folder.is_dir():
         yield Finding("policy", ABSENT, f"{folder} is not there yet", "dvc repro base")
         return
+    name = named(folder) or "tiny"
+    if name != params.base.model:
+        text = f"{folder} is {name}, and base.model asks for {params.base.model}"
+        yield Finding("policy", BROKEN, text, "dvc repro base")
+        return
     source = resolve(folder)
     size = sum(file.stat().st_size for file in source.rglob("*.safetensors")) / 1e9
-    yield Finding("policy", WORKS, f"{folder}: {params.base.model}, {size:.2g} GB of weights")
+    yield Finding("policy", WORKS, f"{folder}: {name}, {size:.2g} GB of weights")
+    yield _prompt(params, source)
+
+
+def _prompt(params: Params, model: Path) -> Finding:
+    """Whether a first prompt with the environment's tools leaves room for replies."""
+    from transformers import AutoConfig, AutoTokenizer
+
+    from coevolve.environments.registry import make
+    from coevolve.policies.text import Renderer, check_template
+
+    tokenizer = AutoTokenizer.from_pretrained(str(model))
+    check_template(tokenizer, str(model))
+    environment = make(params.environment)
+    task = environment.tasks(params.tasks.split)[0]
+    with closing(environment.open()) as session:
+        seen = session.reset(task)
+    tools = list(seen.tools or ())
+    messages = [{"role": "user", "content": seen.content}]
+    tokens = len(Renderer(tokenizer, params.policy.template).first(messages, tools))
+    context = getattr(AutoConfig.from_pretrained(str(model)), "max_position_embeddings", tokens + 1)
+    room = min(params.policy.episode_tokens, context)
+    text = f"{tokens} tokens with {len(tools)} tools, of {params.policy.episode_tokens} in an episode; the model takes {context}"
+    if tokens < room:
+        return Finding("prompt", WORKS, text)
+    remedy = "use a model with a longer context" if context <= tokens else f"set policy.episode_tokens to {2 * tokens}"
+    return Finding("prompt", BROKEN, text, remedy)
 
 
 def _endpoint(params: Params) -> Iterator[Finding]:

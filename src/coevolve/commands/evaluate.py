@@ -1,8 +1,10 @@
 """``coevolve evaluate``: a policy on an environment's panels, as a table by category."""
 
 import argparse
+import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from coevolve.core.terminal import plain
 if TYPE_CHECKING:
     from coevolve.core.outcomes import Outcome
     from coevolve.core.params import Evaluate
+    from coevolve.core.task import Task
     from coevolve.environments.environment import Environment
     from coevolve.policies.policy import Policy
     from coevolve.policies.replicas import Replicas
@@ -31,6 +34,8 @@ of them do, both estimated without bias from the samples; intervals are over tas
   coevolve evaluate --environment bfcl --policy policies/0 --split test
   coevolve evaluate --environment miniworld --policy policies/3 --samples 8 --temperature 1
   coevolve evaluate --environment bfcl --policy endpoint --url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-4B
+
+What a model directory has played is kept until all of it has: interrupted, the same command plays the rest.
 
 A served model costs money: every reply is kept in the log, and the same command run again pays for the rest alone. Use
 another log (or none: it is new then) when other weights are served under the same name.
@@ -97,12 +102,15 @@ def run(args: argparse.Namespace) -> int:
         confidence=0.95,
     )
     limits = Limits(args.max_turns, args.episode_tokens, args.reply_tokens, args.max_seconds)
-    policy, close = _policy(args, environment)
     began = time.monotonic()
-    try:
-        outcomes = evaluate(policy, environment, splits, limits, config, args.seed)
-    finally:
-        dollars = close()
+    with _kept(args, environment, splits) as kept:
+        policy, close = _policy(args, environment)
+        try:
+            outcomes = evaluate(policy, environment, splits, limits, config, args.seed, kept)
+        finally:
+            dollars = close()
+        if kept:
+            shutil.rmtree(kept, ignore_errors=True)
     seconds = time.monotonic() - began
     if args.out:
         write_jsonl(args.out, outcomes)
@@ -124,6 +132,30 @@ def run(args: argparse.Namespace) -> int:
     if left := getattr(policy, "exhausted", 0):
         print(f"{left} episodes ended because the budget did: these figures are too low")
     return 0
+
+
+@contextmanager
+def _kept(
+    args: argparse.Namespace, environment: "Environment", splits: Mapping[str, Sequence["Task"]]
+) -> Iterator[Path | None]:
+    """Where episodes of a model directory are kept until all have been played; a served model's requests have a log."""
+    from coevolve.core.arithmetic import in_effect
+    from coevolve.core.hashing import content_hash, policy_hash
+    from coevolve.core.imports import digest
+    from coevolve.core.scratch import claim, scratch
+    from coevolve.policies.pretrained import resolve
+
+    if not Path(args.policy).is_dir():
+        yield None
+        return
+    asked = {name: value for name, value in vars(args).items() if isinstance(value, str | int | float | bool | None)}
+    tasks = {name: [task.task_id for task in found] for name, found in splits.items()}
+    model = policy_hash(resolve(Path(args.policy)))
+    key = content_hash(
+        [asked, tasks, model, environment.fingerprint, in_effect().name, digest(Path(__file__).resolve())]
+    )
+    with claim(scratch() / "evaluate" / key) as kept:
+        yield kept
 
 
 def _policy(args: argparse.Namespace, environment: "Environment") -> tuple["Policy | Replicas", Callable[[], float]]:

@@ -9,7 +9,15 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import current_process, forkserver, get_context, parent_process, set_forkserver_preload
+from contextlib import contextmanager
+from multiprocessing import (
+    current_process,
+    forkserver,
+    get_context,
+    parent_process,
+    resource_tracker,
+    set_forkserver_preload,
+)
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
@@ -42,7 +50,19 @@ def available() -> int:
 def prepare(*modules: str) -> None:
     """Begin to import ``modules`` where workers come from, once for all of them, while this process does something else."""
     set_forkserver_preload(["__main__", *modules])
-    forkserver.ensure_running()
+    with _without_interrupts():
+        forkserver.ensure_running()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """What is started here never hears of Ctrl-C, not even while it imports; this process hears of it a moment later."""
+    resource_tracker.ensure_running()  # or it would be started within, and let interrupts through when it is
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Worker:
@@ -57,7 +77,8 @@ class Worker:
         self._pipe, theirs = context.Pipe()
         # daemons, so that multiprocessing ends them with us; the terminal's Ctrl-C is for us alone
         self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
-        self._process.start()
+        with _without_interrupts():
+            self._process.start()
         theirs.close()
 
     @property

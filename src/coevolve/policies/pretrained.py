@@ -1,16 +1,24 @@
-"""policies/0 as a pointer: a model from the hub or a path, pinned, so that DVC and git need not hold its weights."""
+"""policies/0 as a pointer: a model from the hub or a path, pinned, so that DVC and git need not hold its weights.
 
+A path is relative to the repository's root, also in an experiment's copy of it, and is pinned as it was given: a clone
+elsewhere finds its own.
+"""
+
+import hashlib
 import re
 from contextlib import suppress
 from pathlib import Path
 
+from coevolve.core import dvc
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
-from coevolve.core.io import read_json, write_json
+from coevolve.core.io import read_json, write_json, write_text
+from coevolve.core.scratch import scratch
 
 POINTER = "pretrained.json"
 WRITERS = {"base": "base", "generate": "generator"}  # the stage that points to the model of a section
 COMMIT = re.compile(r"[0-9a-f]{40}")
+LARGE = 2**20  # bytes from which a file is not read again to see whether it has changed
 FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]  # of a model repository: no other formats of weights
 
 
@@ -21,13 +29,21 @@ def point(model: str, revision: str | None, folder: Path, section: str = "base")
     """
     for file in folder.glob("*") if folder.is_dir() else ():
         file.unlink()
-    if Path(model).is_dir():
+    place = _place(model)
+    if place.is_dir():
         if revision is not None:
             raise CoevolveError(f"{section}.revision is for models from the hub; set it to null for a path")
-        pinned = {"model": str(Path(model).resolve()), "files": _files(Path(model))}
+        pinned = {"model": model, "files": _files(place)}
+    elif _is_path(model):
+        raise CoevolveError(f"{section}.model: there is no directory {place}")
     else:
         pinned = {"model": model, "revision": _commit(_download(model, revision, section), model, section)}
     write_json(folder / POINTER, pinned if section == "base" else {**pinned, "section": section})
+
+
+def named(folder: Path) -> str | None:
+    """The model that the pointer in ``folder`` names; None if the weights are in ``folder`` itself."""
+    return str(read_json(folder / POINTER)["model"]) if (folder / POINTER).exists() else None
 
 
 def resolve(folder: Path) -> Path:
@@ -38,7 +54,7 @@ def resolve(folder: Path) -> Path:
     section = pinned.get("section", "base")
     if "revision" in pinned:
         return _download(pinned["model"], pinned["revision"], section)
-    place, again = Path(pinned["model"]), f"dvc repro -f {WRITERS[section]}"
+    place, again = _place(pinned["model"]), f"dvc repro -f {WRITERS[section]}"
     if not place.is_dir():
         raise CoevolveError(f"{folder / POINTER}: {place} is gone; bring it back, or run `{again}`")
     if _files(place) != pinned["files"]:
@@ -46,14 +62,32 @@ def resolve(folder: Path) -> Path:
     return place
 
 
+def _place(model: str) -> Path:
+    return dvc.root() / Path(model).expanduser()
+
+
+def _is_path(model: str) -> bool:
+    """Whether ``model`` can only be meant as a path: on the hub, a name is one word, or two with a slash between them."""
+    return model.startswith((".", "/", "~")) or model.count("/") > 1 or ("/" in model and _place(model).parent.is_dir())
+
+
 def _files(place: Path) -> str:
-    """Hash of the names, sizes and, for small ones, contents of the files of a model directory."""
-    found = []
-    for file in sorted(one for one in place.rglob("*") if one.is_file()):
-        size = file.stat().st_size
-        text = file.read_bytes().hex() if size < 2**20 else str(file.stat().st_mtime_ns)
-        found.append([str(file.relative_to(place)), size, content_hash(text)])
-    return content_hash(found, 32)
+    """Hash of the names and contents of the files of a model directory."""
+    files = sorted(one for one in place.rglob("*") if one.is_file())
+    return content_hash([[str(file.relative_to(place)), _content(file)] for file in files], 32)
+
+
+def _content(file: Path) -> str:
+    """Hash of what ``file`` holds; of a large one, it is remembered for as long as the file has its size and time."""
+    with file.open("rb") as opened:
+        stat = file.stat()
+        memory = scratch() / "hashes" / content_hash([str(file.resolve()), stat.st_size, stat.st_mtime_ns], 32)
+        with suppress(OSError):
+            return memory.read_text(encoding="ascii")
+        found = hashlib.file_digest(opened, "sha256").hexdigest()
+    if stat.st_size >= LARGE:
+        write_text(memory, found)
+    return found
 
 
 def _download(model: str, revision: str | None, section: str = "base") -> Path:

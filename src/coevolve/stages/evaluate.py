@@ -1,11 +1,16 @@
 """Evaluation: a policy plays every frozen panel."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.core.outcomes import Outcome, PanelMetrics
 from coevolve.core.params import Evaluate
 from coevolve.core.progress import bar
+from coevolve.core.records import Trajectory
 from coevolve.core.seeding import derive_seed
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.success import is_success
@@ -13,7 +18,7 @@ from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
-from coevolve.rollout import Limits, RolloutRequest, rollout, scored
+from coevolve.rollout import Episode, Limits, RolloutRequest, in_batches, rollout, scored
 
 
 def played(config: Evaluate, panels: Sequence[str], environment: str) -> list[str]:
@@ -33,40 +38,64 @@ def evaluate(
     limits: Limits,
     config: Evaluate,
     seed: int,
+    kept: Path | None = None,
 ) -> list[Outcome]:
     """Play the first ``config.tasks`` of every panel, each ``config.samples`` times in a row; episodes that failed without the agent's doing
     are left out.
+
+    Batches that have been played are written to the folder ``kept``; those that are there already are not played again.
     """
-    outcomes: list[Outcome] = []
-    for name, tasks in panels.items():
-        chosen = tasks[: config.tasks]
-        # the same numbers for every policy, so that two evaluations differ by the policies alone
-        requests = [
-            RolloutRequest(
-                task, derive_seed(seed, "evaluate", name, task.task_id, *([sample] if sample else [])), sample=sample
-            )
-            for task in chosen
-            for sample in range(config.samples)
-        ]
-        by_id = {task.task_id: task for task in chosen}
-        with bar(len(requests), f"evaluate {name}", "episodes" if config.samples > 1 else "tasks") as progress:
-            episodes = rollout(policy, environment, requests, limits, progress=progress.update)
-        for episode in scored(episodes):
-            one = episode.trajectory
-            outcomes.append(
-                Outcome(
-                    panel=name,
-                    task_id=one.task_id,
-                    category=environment.category(by_id[one.task_id]),
-                    score=one.score,
-                    success=is_success(one.score),
-                    stop_reason=str(one.stop_reason),
-                    turns=len(one.tokens),
-                    tokens=sum(one.tokens),
-                    checks=one.checks,
-                )
-            )
-    return outcomes
+    with TemporaryDirectory() as nowhere:
+        play = partial(_panel, policy, environment, limits, config, seed, kept or Path(nowhere))
+        return [one for name, tasks in panels.items() for one in play(name, tasks[: config.tasks])]
+
+
+def _panel(
+    policy: Policy | Replicas,
+    environment: Environment,
+    limits: Limits,
+    config: Evaluate,
+    seed: int,
+    folder: Path,
+    name: str,
+    tasks: Sequence[Task],
+) -> list[Outcome]:
+    # the same numbers for every policy, so that two evaluations differ by the policies alone
+    requests = [
+        RolloutRequest(
+            task, derive_seed(seed, "evaluate", name, task.task_id, *([sample] if sample else [])), sample=sample
+        )
+        for task in tasks
+        for sample in range(config.samples)
+    ]
+    categories = {task.task_id: environment.category(task) for task in tasks}
+    batches = in_batches(requests, environment, limits)
+    files = [folder / f"{name}-{number}.jsonl" for number in range(len(batches))]
+    left = [number for number, file in enumerate(files) if not file.exists()]
+
+    def write(number: int, episodes: Sequence[Episode]) -> None:
+        found = (one.trajectory for one in scored(episodes))
+        write_jsonl(files[left[number]], (_outcome(name, one, categories[one.task_id]) for one in found))
+
+    with bar(len(requests), f"evaluate {name}", "episodes" if config.samples > 1 else "tasks") as progress:
+        again = [one for number in left for one in batches[number]]
+        progress.update(len(requests) - len(again))
+        rollout(policy, environment, again, limits, progress=progress.update, done=write)
+    return [one for file in files for one in read_jsonl(file, Outcome)]
+
+
+def _outcome(panel: str, one: Trajectory, category: str) -> Outcome:
+    return Outcome(
+        panel=panel,
+        task_id=one.task_id,
+        category=category,
+        score=one.score,
+        success=is_success(one.score),
+        stop_reason=str(one.stop_reason),
+        turns=len(one.tokens),
+        tokens=sum(one.tokens),
+        checks=one.checks,
+    )
 
 
 def summary(t: int, panels: Mapping[str, PanelMetrics], wanted: int) -> StageSummary:
