@@ -16,6 +16,7 @@ COMMANDS = {
     "lineage": "where a task comes from, or which data made a policy",
     "study": "arms of an experiment over seeds, queued, resumable",
     "play": "act in an environment yourself",
+    "model": "a pretrained model as a model directory: SmolLM2 from a wheel, a GGUF file, or the hub",
     "profile": "set params.yaml for a machine and a model",
     "doctor": "what works on this machine, what does not, and what to type",
     "env": "list, install and check environments",

@@ -34,10 +34,10 @@ def point(model: str, revision: str | None, folder: Path, section: str = "base")
         if revision is not None:
             raise CoevolveError(f"{section}.revision is for models from the hub; set it to null for a path")
         pinned = {"model": model, "files": _files(place)}
-    elif _is_path(model):
+    elif is_path(model):
         raise CoevolveError(f"{section}.model: there is no directory {place}")
     else:
-        pinned = {"model": model, "revision": _commit(_download(model, revision, section), model, section)}
+        pinned = {"model": model, "revision": _commit(download(model, revision, section), model, section)}
     write_json(folder / POINTER, pinned if section == "base" else {**pinned, "section": section})
 
 
@@ -53,7 +53,7 @@ def resolve(folder: Path) -> Path:
     pinned = read_json(folder / POINTER)
     section = pinned.get("section", "base")
     if "revision" in pinned:
-        return _download(pinned["model"], pinned["revision"], section)
+        return download(pinned["model"], pinned["revision"], section)
     place, again = _place(pinned["model"]), f"dvc repro -f {WRITERS[section]}"
     if not place.is_dir():
         raise CoevolveError(f"{folder / POINTER}: {place} is gone; bring it back, or run `{again}`")
@@ -66,7 +66,7 @@ def _place(model: str) -> Path:
     return dvc.root() / Path(model).expanduser()
 
 
-def _is_path(model: str) -> bool:
+def is_path(model: str) -> bool:
     """Whether ``model`` can only be meant as a path: on the hub, a name is one word, or two with a slash between them."""
     return model.startswith((".", "/", "~")) or model.count("/") > 1 or ("/" in model and _place(model).parent.is_dir())
 
@@ -90,7 +90,7 @@ def _content(file: Path) -> str:
     return found
 
 
-def _download(model: str, revision: str | None, section: str = "base") -> Path:
+def download(model: str, revision: str | None, section: str = "base") -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
     from huggingface_hub.errors import RevisionNotFoundError as NoRevision

@@ -1,0 +1,53 @@
+"""A GGUF file as a model directory of transformers."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
+
+TOKENS = "tokenizer.ggml.tokens"
+SPECIAL = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
+
+
+def load(file: Path, dtype: str) -> tuple[Any, Any]:
+    """The model, its weights dequantized to ``dtype``, and its tokenizer. CoevolveErrors for what cannot be read."""
+    if find_spec("gguf") is None:
+        raise CoevolveError("a GGUF file is read by the package gguf; `pip install -e '.[gguf]'`")
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    where = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
+    try:
+        special = _special(file)
+        tokenizer = AutoTokenizer.from_pretrained(**where)
+        model = AutoModelForCausalLM.from_pretrained(**where, dtype=getattr(torch, dtype))
+    except Exception as error:  # of a file that is none, damaged, or of another architecture, each in its own words
+        if isinstance(error, MemoryError):
+            raise
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise CoevolveError(f"{file}: no GGUF file of an architecture that transformers reads ({reason})") from None
+    # transformers takes other tokens for these than the file says, and would not save weights that once were quantized
+    tokenizer.add_special_tokens(special)
+    model.hf_quantizer, model.is_quantized = None, False
+    del model.config.quantization_config
+    for name, token in special.items():
+        place = tokenizer.convert_tokens_to_ids(token)
+        for config in (model.config, model.generation_config):
+            setattr(config, f"{name}_id", place)
+    return model, tokenizer
+
+
+def _special(file: Path) -> dict[str, str]:
+    """The special tokens that the file's metadata name."""
+    from gguf import GGUFReader
+
+    fields = GGUFReader(str(file)).fields
+    tokens = fields[TOKENS]
+    found = {}
+    for name, key in SPECIAL.items():
+        if (field := fields.get(f"tokenizer.ggml.{key}_token_id")) is not None:
+            found[name] = bytes(tokens.parts[tokens.data[int(field.contents())]]).decode("utf-8")
+    return found

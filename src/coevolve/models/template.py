@@ -1,0 +1,45 @@
+"""A chat template with a place for tools, for models that have none: each tool as its signature."""
+
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.policies.text import CLOSE, OPEN
+
+START, END = "<|im_start|>", "<|im_end|>"  # ChatML, in which most small models are tuned
+# Prefix-preserving. A signature takes a seventh of the tokens of a JSON schema; a type is said where it is no string.
+SIGNATURES = (
+    "{%- set system = messages[0]['content'] if messages[0]['role'] == 'system' else '' %}"
+    "{%- set rest = messages[1:] if messages[0]['role'] == 'system' else messages %}"
+    "{%- if tools or system %}{{- '<|im_start|>system\\n' + system }}"
+    "{%- if tools %}{{- ('\\n\\n' if system else '') + 'Tools:\\n' }}"
+    "{%- for tool in tools %}{%- set one = tool.function or tool %}{{- one.name + '(' }}"
+    "{%- set schema = one.parameters or {} %}"
+    "{%- for name, property in (schema.properties or {}).items() %}{{- '' if loop.first else ', ' }}{{- name }}"
+    "{%- if name not in (schema.required or []) %}{{- '?' }}{%- endif %}"
+    "{%- if property.type and property.type is string and property.type != 'string' %}{{- ': ' + property.type }}{%- endif %}"
+    "{%- endfor %}{{- ')\\n' }}{%- endfor %}"
+    f'{{{{- \'A call: {OPEN}{{"name": NAME, "arguments": {{...}}}}{CLOSE}\' }}}}'
+    "{%- endif %}{{- '<|im_end|>\\n' }}{%- endif %}"
+    "{%- for message in rest %}{{- '<|im_start|>' + message['role'] + '\\n' + (message['content'] or '') }}"
+    f"{{%- for call in message['tool_calls'] or [] %}}{{{{- '{OPEN}' + ((call.function or call) | tojson) + '{CLOSE}' }}}}{{%- endfor %}}"
+    "{{- '<|im_end|>\\n' }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
+)
+
+
+def with_tools(tokenizer: Any, where: str, signatures: bool = False) -> str:
+    """The template that shows tools: the tokenizer's own if it can, or ``SIGNATURES``; always the latter with ``signatures``.
+
+    A CoevolveError for one that is not ChatML, whose marks these would not be.
+    """
+    own = tokenizer.chat_template
+    own = str((own.get("tool_use") or own.get("default") or "") if isinstance(own, dict) else own or "")
+    if "tools" in own and not signatures:
+        return own
+    marks = tokenizer.convert_tokens_to_ids([START, END])
+    if START not in own or None in marks or tokenizer.unk_token_id in marks or tokenizer.eos_token != END:
+        raise CoevolveError(
+            f"{where}: its chat template has no place for tools and is not ChatML ({START}, {END}); write one with a place for "
+            "them into chat_template.jinja of the model directory"
+        )
+    return SIGNATURES
