@@ -25,7 +25,7 @@ from coevolve.policies.text import RESPONSE_TEMPLATE
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
 
-POLICY = Path(__file__).parent.parent / "policies/0"
+POLICY = Path(__file__).parent.parent / "policies/base"
 WORLD = make("miniworld")
 LIMITS = Limits(max_turns=16, episode_tokens=704, reply_tokens=64, max_seconds=600.0)
 

@@ -84,7 +84,7 @@ def serving(model: Path, log: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """URL and model name of a server with the embedded tiny policy."""
-    model = ROOT / "policies" / "0"
+    model = ROOT / "policies" / "base"
     with serving(model, tmp_path_factory.mktemp("serve") / "log") as url:
         yield url, str(model)
 

@@ -86,7 +86,7 @@ def test_an_audit_says_what_it_finds_and_exits_by_severity(tmp_path: Path) -> No
     assert coevolve(*arguments, *only, "--fail-on", "warn", cwd=tmp_path).returncode == 1
     policy = coevolve(*arguments, "--policy", "nowhere", cwd=tmp_path)
     assert policy.stderr == "error: --policy nowhere: no such directory; expected a model directory\n"
-    skill = ["--policy", str(ROOT / "policies/0"), "--samples", "1", "--only", "statistical.difficulty"]
+    skill = ["--policy", str(ROOT / "policies/base"), "--samples", "1", "--only", "statistical.difficulty"]
     done = coevolve(*arguments, *skill, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     measured = json.loads((tmp_path / "audit/audit.json").read_text())["findings"][0]["measured"]
@@ -137,7 +137,16 @@ def test_play_names_what_is_wrong_with_the_task() -> None:
 
 
 def test_evaluate_plays_each_task_several_times(tmp_path: Path) -> None:
-    arguments = ["--environment", "miniworld", "--split", "test", "--tasks", "12", "--policy", str(ROOT / "policies/0")]
+    arguments = [
+        "--environment",
+        "miniworld",
+        "--split",
+        "test",
+        "--tasks",
+        "12",
+        "--policy",
+        str(ROOT / "policies/base"),
+    ]
     done = coevolve("evaluate", *arguments, "--samples", "3", "--temperature", "1", "--out", "o.jsonl", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]

@@ -59,7 +59,7 @@ def test_nothing_changes_where_nothing_changed(name: str) -> None:
 def test_whatever_a_model_says_is_played_as_it_was() -> None:
     world = make("miniworld")
     tasks = world.tasks("validation")[:48]
-    policy: Any = open_model(ROOT / "policies/0", 1, "float32", 1.5, {})  # hot enough to say what cannot be read
+    policy: Any = open_model(ROOT / "policies/base", 1, "float32", 1.5, {})  # hot enough to say what cannot be read
     trajectories = played(world, policy, tasks)
     assert len({one.stop_reason for one in trajectories}) > 1
     assert any("not readable" in message["content"] for one in trajectories for message in one.messages)

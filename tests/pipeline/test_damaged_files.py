@@ -89,10 +89,9 @@ HARMLESS = {
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace in the middle of a run, every kind of file in it."""
     folder = tmp_path_factory.mktemp("whole")
-    for name in ("params.yaml", "dvc.yaml", "policies/0"):
-        place = folder / name
-        place.parent.mkdir(exist_ok=True)
-        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, place)
+    for name in ("params.yaml", "dvc.yaml"):
+        shutil.copy(ROOT / name, folder / name)
+    shutil.copytree(ROOT / Paths.base, folder / Paths.policy(0))
     params = (folder / "params.yaml").read_text().replace("{t: 1, next: 2}", "").replace("{t: 2, next: 3}", "")
     (folder / "params.yaml").write_text("\n".join(line for line in params.splitlines() if line.strip() != "-") + "\n")
     write_json(folder / Paths.environment, identity(WORLD))

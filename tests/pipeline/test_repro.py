@@ -45,6 +45,7 @@ OUTPUTS = [
 def test_the_loop_has_all_its_stages(project: Project) -> None:
     assert stages(project) == [
         "base",
+        "warm",
         "tasks",
         "generator",
         "evaluate_base",

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from tests.pipeline.conftest import Project
 
 PLAYING = {
+    "warm",
     "generator",
     "evaluate_base",
     "pairs",

@@ -40,7 +40,7 @@ def test_a_served_model_plays_as_it_does_in_this_process(tiny_server: tuple[str,
     world = make("miniworld")
     tasks = list(world.tasks("validation")[:24])
     served = played(policy(*tiny_server, tmp_path / "log"), world, tasks)
-    here = played(TransformersPolicy(*load(ROOT / "policies/0"), 0.0), world, tasks)
+    here = played(TransformersPolicy(*load(ROOT / "policies/base"), 0.0), world, tasks)
     assert sum(is_success(one.score) for one in here) >= 6
     same = [(one.calls, one.score) == (other.calls, other.score) for one, other in zip(served, here, strict=True)]
     # a call that is no JSON is a 500 of this server, and an error message here

@@ -15,7 +15,7 @@ from tests import ROOT
 WORLD = make("miniworld")
 REQUESTS = [RolloutRequest(task, seed) for seed, task in enumerate(WORLD.tasks("validation")[:20])]
 LIMITS = Limits(max_turns=6, episode_tokens=300, reply_tokens=64, max_seconds=120.0, batch=6)
-ARGUMENTS = (ROOT / "policies/0", 1, "float32", 1.0, {})
+ARGUMENTS = (ROOT / "policies/base", 1, "float32", 1.0, {})
 
 
 def test_any_number_of_processes_gives_the_same_bits_and_one_that_dies_is_named() -> None:

@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE
 
 WORLD = make("miniworld")
 LIMITS = Limits(max_turns=8, episode_tokens=300, reply_tokens=64, max_seconds=PATIENCE)
-MODEL, TOKENIZER = load(ROOT / "policies/0")
+MODEL, TOKENIZER = load(ROOT / "policies/base")
 
 
 def played(temperature: float, count: int = 24, batch: int = 256, limits: Limits = LIMITS) -> list[Episode]:

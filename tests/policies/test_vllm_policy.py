@@ -16,7 +16,7 @@ from coevolve.policies.vllm_policy import Prompt, VllmPolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests import ROOT
 
-MODEL, TOKENIZER = load(ROOT / "policies/0")
+MODEL, TOKENIZER = load(ROOT / "policies/base")
 
 
 def complete(prompts: Sequence[Prompt]) -> list[tuple[list[int], list[float]]]:
@@ -54,7 +54,7 @@ def test_it_keeps_tokens_as_the_policy_in_this_process_does() -> None:
 def test_without_vllm_there_is_one_clear_line() -> None:
     section = load_params(ROOT / "params.yaml").policy.model_copy(update={"backend": "vllm"})
     with pytest.raises(CoevolveError, match=r"policy.backend: vllm needs vLLM, which is not installed; `pip install"):
-        open_policy(ROOT / "policies/0", section, 0.0)
+        open_policy(ROOT / "policies/base", section, 0.0)
 
 
 def test_canary_trl_has_the_vllm_parts_that_are_used() -> None:

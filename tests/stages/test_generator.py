@@ -53,7 +53,7 @@ def test_a_path_is_a_pointer_and_a_wrong_name_one_line(tmp_path: Path) -> None:
     start(tmp_path / "path", str(first), None, WORLD, TASKS)
     model = tmp_path / "path" / adapted.WHOLE
     assert [file.name for file in model.iterdir()] == ["pretrained.json"] and knows_specs(model)
-    assert not knows_specs(Path("policies/0"))
+    assert not knows_specs(Path("policies/base"))
     with pytest.raises(CoevolveError, match=r"generate\.model: .*no/such-model"):
         start(tmp_path / "lost", "no/such-model", None, WORLD, TASKS)
 

@@ -172,7 +172,7 @@ def _policy(params: Params) -> Iterator[Finding]:
     from coevolve.core.paths import Paths
     from coevolve.policies.pretrained import named, resolve
 
-    folder = Paths.policy(0)
+    folder = Paths.base
     if not folder.is_dir():
         yield Finding("policy", ABSENT, f"{folder} is not there yet", "dvc repro base")
         return

@@ -29,7 +29,7 @@ severities are those of OpenEnv's RFC 008 where it has them. `coevolve env docto
 
   coevolve env audit miniworld
   coevolve env audit sql --tasks 100 --fail-on warn
-  coevolve env audit miniworld --policy policies/0 --only statistical.difficulty
+  coevolve env audit miniworld --policy policies/base --only statistical.difficulty
 """
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from coevolve.policies.replicas import Replicas
 
 HELP = """
-POLICY is a transformers model directory with a chat template, such as policies/0; `endpoint`, a model that an
+POLICY is a transformers model directory with a chat template, such as policies/base; `endpoint`, a model that an
 OpenAI-compatible server has, by its function calling; or `reference`, which replays each task's reference: what a perfect
 agent would score.
 
@@ -31,7 +31,7 @@ the table's success is its TGC, this its SGC. `all` weighs every category the sa
 With `--samples` each task is played several times: `pass@k` is the chance that at least one of k episodes succeeds, `pass^k` that all
 of them do, both estimated without bias from the samples; intervals are over tasks.
 
-  coevolve evaluate --environment bfcl --policy policies/0 --split test
+  coevolve evaluate --environment bfcl --policy policies/base --split test
   coevolve evaluate --environment miniworld --policy policies/3 --samples 8 --temperature 1
   coevolve evaluate --environment bfcl --policy endpoint --url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-4B
 

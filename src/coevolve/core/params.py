@@ -70,6 +70,27 @@ class Base(Section):
     unreliability: Annotated[list[Share], Field(min_length=2, max_length=2)]
 
 
+class Warm(Section):
+    steps: Whole
+    unreliable_steps: Whole
+    batch: Count
+    micro_batch: Whole
+    learning_rate: Positive
+    adapters: bool
+    split: str
+    tasks: Count
+    demonstrations: str | None
+    unreliability: Annotated[list[Share], Field(min_length=2, max_length=2)]
+
+    @model_validator(mode="after")
+    def _whose(self) -> "Warm":
+        if self.unreliable_steps and self.demonstrations is not None:
+            raise ValueError(
+                "unreliable_steps and demonstrations do not go together: mistakes are made in references alone"
+            )
+        return self
+
+
 class Tasks(Section):
     split: str
     seed_tasks: Count
@@ -373,6 +394,7 @@ class Params(Section):
     environment: str
     iterations: Annotated[list[Iteration], Field(min_length=1)]
     base: Base
+    warm: Warm
     tasks: Tasks
     policy: PolicySection
     train: Train

@@ -8,6 +8,7 @@ class Paths:
 
     environment = Path("data/environment.json")
     panels = Path("data/panels")
+    base = Path("policies/base")  # the model to start from, before its warm start
     report = Path("report")
     reviews = Path("reviews")  # a file of each reviewer's decisions
 

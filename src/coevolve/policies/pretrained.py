@@ -1,4 +1,4 @@
-"""policies/0 as a pointer: a model from the hub or a path, pinned, so that DVC and git need not hold its weights.
+"""policies/base as a pointer: a model from the hub or a path, pinned, so that DVC and git need not hold its weights.
 
 A path is relative to the repository's root, also in an experiment's copy of it, and is pinned as it was given: a clone
 elsewhere finds its own.

@@ -26,13 +26,17 @@ class ReferencePolicy:
     def begin(self, conversations: Sequence[Conversation]) -> None:
         self._left = {}
         for one in conversations:
-            rng = generator("reference policy", one.seed)
             replies: list[list[ToolCall]] = []
-            for turn in self._environment.reference(one.task):
-                calls = [call for call in turn if rng.random() >= self._corruption]
+            for calls in self.planned(one):
                 replies += [calls] * bool(calls) if self._parallel else [[call] for call in calls]
                 replies.append([])  # the end of a turn is a message without a call
             self._left[one.key] = replies
+
+    def planned(self, conversation: Conversation) -> list[list[ToolCall]]:
+        """The calls to make, turn by turn."""
+        rng = generator("reference policy", conversation.seed)
+        reference = self._environment.reference(conversation.task)
+        return [[call for call in turn if rng.random() >= self._corruption] for turn in reference]
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         replies = []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from coevolve.core.seeding import generator
 from coevolve.core.yaml_files import load as load_params
 from coevolve.environments.miniworld.miniworld_environment import MUTATING, Miniworld
-from coevolve.stages.base.demonstrate import demonstrate, demonstrations, unreliable_chances
+from coevolve.stages.base.demonstrate import RELIABLE, demonstrate, demonstrations, unreliable
 from coevolve.stages.base.recipe import copying, make
 from coevolve.stages.base.small import IGNORED, example
 from coevolve.stages.base.tokenizer import build
@@ -32,13 +32,13 @@ def test_tools_keys_and_values_are_one_token_each() -> None:
 
 
 def test_the_template_preserves_prefixes() -> None:
-    messages = demonstrations(1, 3, {})[0]
+    messages = demonstrations(1, 3, RELIABLE)[0]
     texts = [TOKENIZER.apply_chat_template(messages[:end], tokenize=False) for end in range(1, len(messages) + 1)]
     assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(texts))
 
 
 def test_only_what_the_policy_says_is_learnt() -> None:
-    messages = demonstrations(1, 3, {})[0]
+    messages = demonstrations(1, 3, RELIABLE)[0]
     one = example(TOKENIZER, messages)
     said = "".join(TOKENIZER.decode([token]) for token in one["labels"] if token != IGNORED)
     assert said == "".join(message["content"] + "<|end|>" for message in messages if message["role"] == "assistant")
@@ -52,8 +52,8 @@ def test_copies_repeat_their_strings() -> None:
 
 def test_the_unreliable_demonstrator_spoils_calls_and_nothing_else() -> None:
     tasks = Miniworld.generate("base", 60, 5, every=True)
-    right = [demonstrate(task, {}, generator("x", n)) for n, task in enumerate(tasks)]
-    wrong = [demonstrate(task, dict.fromkeys(MUTATING, 1.0), generator("x", n)) for n, task in enumerate(tasks)]
+    right = [demonstrate(task, RELIABLE, generator("x", n)) for n, task in enumerate(tasks)]
+    wrong = [demonstrate(task, unreliable(1.0, 1.0, 0), generator("x", n)) for n, task in enumerate(tasks)]
     asking = [n for n, task in enumerate(tasks) if all(name.startswith("ask_") for name in task.tags[1:])]
     assert asking
     assert all(right[n] == wrong[n] for n in asking)
@@ -61,8 +61,8 @@ def test_the_unreliable_demonstrator_spoils_calls_and_nothing_else() -> None:
 
 
 def test_weaknesses_are_drawn_once() -> None:
-    chances = unreliable_chances(0.4, 0.8, 0)
-    assert chances == unreliable_chances(0.4, 0.8, 0)
+    chances = unreliable(0.4, 0.8, 0).chances
+    assert chances == unreliable(0.4, 0.8, 0).chances
     assert set(chances) == MUTATING
     assert all(0.4 <= chance <= 0.8 for chance in chances.values())
 
@@ -70,7 +70,7 @@ def test_weaknesses_are_drawn_once() -> None:
 def test_the_committed_policy_is_a_model_directory() -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    folder = ROOT / "policies/0"
+    folder = ROOT / "policies/base"
     model = AutoModelForCausalLM.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert sum(parameter.numel() for parameter in model.parameters()) < 1_000_000
@@ -89,7 +89,7 @@ def test_the_recipe_makes_a_policy_from_nothing_always_the_same(tmp_path: Path) 
     for name in ("a", "b"):
         make(config, tmp_path / name)
     assert sorted(file.name for file in (tmp_path / "a").iterdir()) == sorted(
-        file.name for file in (ROOT / "policies/0").iterdir()
+        file.name for file in (ROOT / "policies/base").iterdir()
     )
     for file in (tmp_path / "a").iterdir():
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes(), file.name

@@ -43,12 +43,12 @@ def ground(folder: Path, tasks: list[Task] = TASKS) -> Ground:
 
 def rival(folder: Path, **changes: object) -> Rival:
     adapted.start(folder / "first")
-    return Rival(folder / "first", ROOT / "policies/0", SMALL, Shared(changed(**changes), ACTING, PARAMS.launch))
+    return Rival(folder / "first", ROOT / "policies/base", SMALL, Shared(changed(**changes), ACTING, PARAMS.launch))
 
 
 def made(folder: Path, other: Rival | None = None, own: Pairs = PARAMS.pairs) -> Made:
     (folder / "scratch").mkdir(exist_ok=True)
-    return make(ROOT / "policies/0", ground(folder / "scratch"), CONFIG, own, other)
+    return make(ROOT / "policies/base", ground(folder / "scratch"), CONFIG, own, other)
 
 
 @pytest.fixture(scope="module")
@@ -104,10 +104,14 @@ def test_what_it_has_learned_is_where_it_goes_on(evolved: Made, place: Path) -> 
     found = evolved.evolved
     assert found
     adapted.write(place / "second", found.folder)
-    assert adapted.opened(place / "second", ROOT / "policies/0", place / "merged", "float32") == place / "second/model"
-    first = (ROOT / "policies/0/model.safetensors").read_bytes()
+    assert (
+        adapted.opened(place / "second", ROOT / "policies/base", place / "merged", "float32") == place / "second/model"
+    )
+    first = (ROOT / "policies/base/model.safetensors").read_bytes()
     assert (place / "second/model/model.safetensors").read_bytes() != first
-    assert adapted.opened(place / "first", ROOT / "policies/0", place / "merged", "float32") == ROOT / "policies/0"
+    assert (
+        adapted.opened(place / "first", ROOT / "policies/base", place / "merged", "float32") == ROOT / "policies/base"
+    )
 
 
 @pytest.mark.parametrize("phase", ["pairs", "failures", "agent", "hard"])
@@ -149,7 +153,8 @@ def test_adapters_are_kept_as_adapters_each_on_those_before(tmp_path: Path) -> N
     assert set(outputs(tmp_path / "last")) == names | {name.replace("-0/", "-1/") for name in names - {"agent.json"}}
     weights = [
         (
-            adapted.opened(tmp_path / name, ROOT / "policies/0", tmp_path / "merged", "float32") / "model.safetensors"
+            adapted.opened(tmp_path / name, ROOT / "policies/base", tmp_path / "merged", "float32")
+            / "model.safetensors"
         ).read_bytes()
         for name in ("first", "second", "last")
     ]
@@ -173,13 +178,13 @@ def test_one_that_hardly_ever_fails_is_left_alone(tmp_path: Path) -> None:
 
     one = rival(tmp_path)
     on = replace(ground(tmp_path), open=play)
-    found = make(ROOT / "policies/0", on, CONFIG, PARAMS.pairs, replace(one, base=able))
+    found = make(ROOT / "policies/base", on, CONFIG, PARAMS.pairs, replace(one, base=able))
     assert found.evolved and found.evolved.reason == "0.0% of its episodes fail, and it learns where 5% do"
     assert found.evolved.folder == one.folder and not found.evolved.after and found.checked.pairs
 
 
 def test_a_killed_rehearsal_plays_only_what_is_missing(whole: Made, tmp_path: Path) -> None:
-    policy = open_policy(ROOT / "policies/0", ACTING, CONFIG.temperature)
+    policy = open_policy(ROOT / "policies/base", ACTING, CONFIG.temperature)
     plan = Rehearsal(0, 0, TASKS, [], tmp_path)
     counted: list[int] = []
 
@@ -199,4 +204,4 @@ def test_a_killed_rehearsal_plays_only_what_is_missing(whole: Made, tmp_path: Pa
 def test_without_references_there_is_one_line(tmp_path: Path) -> None:
     bare = [replace(task, reference=[[]]) for task in TASKS]
     with pytest.raises(CoevolveError, match="needs references that solve their tasks when they are replayed"):
-        make(ROOT / "policies/0", ground(tmp_path, bare), CONFIG, PARAMS.pairs)
+        make(ROOT / "policies/base", ground(tmp_path, bare), CONFIG, PARAMS.pairs)

@@ -144,7 +144,7 @@ def test_a_call_that_ends_the_episode_departs_while_something_is_left() -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     plan = Rehearsal(0, 0, WORLD.tasks("seed")[:16], [], tmp_path_factory.mktemp("rehearsal"))
     play = partial(playing, config=ACTING, temperature=CONFIG.temperature)
-    return make(ROOT / "policies/0", Ground(WORLD, plan, LIMITS, play), CONFIG, OWN)
+    return make(ROOT / "policies/base", Ground(WORLD, plan, LIMITS, play), CONFIG, OWN)
 
 
 def test_both_sides_were_played_and_part_in_one_reply(made: Made) -> None:
@@ -183,4 +183,4 @@ def test_pairs_that_part_before_their_turn_go_to_quarantine(made: Made) -> None:
 def test_the_same_again(made: Made, tmp_path: Path) -> None:
     plan = Rehearsal(0, 0, WORLD.tasks("seed")[:16], [], tmp_path)
     play = partial(playing, config=ACTING, temperature=CONFIG.temperature)
-    assert make(ROOT / "policies/0", Ground(WORLD, plan, LIMITS, play), CONFIG, OWN) == made
+    assert make(ROOT / "policies/base", Ground(WORLD, plan, LIMITS, play), CONFIG, OWN) == made

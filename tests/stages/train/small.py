@@ -30,8 +30,8 @@ def changed(**updates: object) -> Train:
 
 def job(folder: Path) -> Job:
     return Job(
-        0, 0, ROOT / "policies/0", WORLD.tasks("seed")[:16], folder / "policy", folder / "trajectories.parquet",
-        folder / "metrics.jsonl", folder / "scratch", ROOT / "policies/0",
+        0, 0, ROOT / "policies/base", WORLD.tasks("seed")[:16], folder / "policy", folder / "trajectories.parquet",
+        folder / "metrics.jsonl", folder / "scratch", ROOT / "policies/base",
     )  # fmt: skip
 
 

@@ -113,7 +113,7 @@ def test_adapters_under_zero_3_train_as_one_and_are_merged_into_a_whole_model(tm
     code, err = finished(process)
     assert code == 0, err[-3000:]
     agree(tmp_path / "sharded", tmp_path / "alone")
-    before = dict(load(ROOT / "policies/0")[0].named_parameters())
+    before = dict(load(ROOT / "policies/base")[0].named_parameters())
     after = load(tmp_path / "sharded/policy")[0].named_parameters()
     changed = {name.rsplit(".", 2)[1] for name, value in after if not torch.allclose(value, before[name], atol=1e-7)}
     assert changed == {"q_proj", "v_proj"}
@@ -207,7 +207,7 @@ def test_two_processes_learn_from_pairs_as_one(name: str, tmp_path: Path) -> Non
     plan = Rehearsal(0, 0, small.WORLD.tasks("seed")[:16], [], tmp_path / "rehearsal")
     play = partial(playing, config=small.ACTING, temperature=small.CONFIG.temperature)
     ground = Ground(small.WORLD, plan, Limits.of(small.ACTING), play)
-    made = make(ROOT / "policies/0", ground, small.CONFIG, small.PARAMS.pairs)
+    made = make(ROOT / "policies/base", ground, small.CONFIG, small.PARAMS.pairs)
     write_jsonl(tmp_path / "pairs/pairs.jsonl", made.checked.pairs)
     for kind, episodes in (("rehearsals", made.rehearsals), ("references", made.references)):
         write_trajectories(tmp_path / f"pairs/{kind}.parquet", episodes)

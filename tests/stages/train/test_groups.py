@@ -1,12 +1,14 @@
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Attempt, StopReason, Trajectory
-from coevolve.core.task import Task
+from coevolve.core.task import CallOutcome, Task
 from coevolve.rollout import Episode
-from coevolve.stages.train.groups import Group, attempts, gather, rewards, teaches
+from coevolve.stages.train.groups import Gathered, Group, attempts, check_acts, gather, rewards, teaches
 
 
 def group(*scores: float | None) -> Group:
@@ -83,3 +85,12 @@ def test_attempts_are_by_task_and_step_without_what_the_environment_broke() -> N
         *(episode("a", 1, 0, score) for score in (0.5, 0.5)),
     ]
     assert attempts(played) == [Attempt("a", 1, 0, 1.25 / 3, 3, 1), Attempt("a", 1, 1, 0.5, 2, 2)]
+
+
+def test_a_policy_that_never_acts_is_told_before_hours_are_spent() -> None:
+    silent, mixed = group(0.0, 0.0), group(0.0, 0.2)
+    with pytest.raises(CoevolveError, match=r"policies/0 made no call in its first 4 episodes.* warm.steps"):
+        check_acts(Gathered([], [silent, silent]), "policies/0")
+    check_acts(Gathered([mixed], [silent, mixed]), "policies/0")  # it is paid for what it says
+    silent[0].trajectory.calls.append(CallOutcome("lock", {}, False, "error"))
+    check_acts(Gathered([], [silent, silent]), "policies/0")  # it acts, and badly

@@ -73,7 +73,7 @@ def test_episodes_that_the_environment_broke_are_in_no_figure(tmp_path: Path) ->
 
 
 def test_the_policy_changes_and_is_a_model_directory(whole: Path) -> None:
-    before, _ = load(ROOT / "policies/0")
+    before, _ = load(ROOT / "policies/base")
     after, tokenizer = load(whole / "policy")
     assert tokenizer.chat_template
     assert any(not torch.equal(a, b) for a, b in zip(before.parameters(), after.parameters(), strict=True))
@@ -118,7 +118,7 @@ def test_a_share_of_the_base_is_kept_in_the_weights(whole: Path, tmp_path: Path)
     grpo.learn(settings(changed(keep_base=0.25)), WORLD, job(tmp_path))
     base, trained, kept = (
         dict(load(place)[0].named_parameters())
-        for place in (ROOT / "policies/0", whole / "policy", tmp_path / "policy")
+        for place in (ROOT / "policies/base", whole / "policy", tmp_path / "policy")
     )
     for name, one in kept.items():
         torch.testing.assert_close(one, 0.75 * trained[name] + 0.25 * base[name])
@@ -139,7 +139,7 @@ def test_the_policy_is_pulled_to_its_parent_or_to_the_base(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: str
 ) -> None:
     monkeypatch.setenv("COEVOLVE_PROCESSES", processes)
-    model, tokenizer = load(ROOT / "policies/0")
+    model, tokenizer = load(ROOT / "policies/base")
     with torch.no_grad():
         for one in model.parameters():
             one.mul_(1.01)
@@ -160,14 +160,14 @@ def test_lora_is_a_switch_and_is_merged(tmp_path: Path) -> None:
     config = changed(steps=1, lora={"enabled": True})
     grpo.learn(settings(config, learning_rate=0.01), WORLD, job(tmp_path))
     names = {name for name, _ in load(tmp_path / "policy")[0].named_parameters()}
-    assert names == {name for name, _ in load(ROOT / "policies/0")[0].named_parameters()}
+    assert names == {name for name, _ in load(ROOT / "policies/base")[0].named_parameters()}
 
 
 def test_the_environments_tokens_are_masked(tmp_path: Path) -> None:
     from coevolve.policies.transformers_policy import TransformersPolicy
     from coevolve.rollout import RolloutRequest, rollout
 
-    model, tokenizer = load(ROOT / "policies/0")
+    model, tokenizer = load(ROOT / "policies/base")
     episodes = rollout(
         TransformersPolicy(model, tokenizer, 1.0), WORLD, [RolloutRequest(WORLD.tasks("seed")[0], 1)], LIMITS
     )

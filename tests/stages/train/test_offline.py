@@ -35,7 +35,7 @@ def found(folder: Path, level: str) -> Made:
     plan = Rehearsal(0, 0, WORLD.tasks("seed")[:16], [], folder)
     play = partial(playing, config=ACTING, temperature=CONFIG.temperature)
     own = PARAMS.pairs.model_copy(update={"level": level})
-    return make(ROOT / "policies/0", Ground(WORLD, plan, LIMITS, play), CONFIG, own)
+    return make(ROOT / "policies/base", Ground(WORLD, plan, LIMITS, play), CONFIG, own)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def run(way: str, folder: Path, made: Made, log: Log | None = None, **changes: o
 
 
 def test_an_episode_is_the_tokens_that_were_sampled() -> None:
-    model, tokenizer = load(ROOT / "policies/0")
+    model, tokenizer = load(ROOT / "policies/base")
     tasks = WORLD.tasks("seed")[:12]
     short = Limits(3, 256, 10, LIMITS.max_seconds)  # so that some end in the middle of a reply
     policy = TransformersPolicy(model, tokenizer, 1.0)
@@ -77,7 +77,7 @@ def test_an_episode_is_the_tokens_that_were_sampled() -> None:
 
 
 def test_a_reference_reads_as_the_agent_would_say_it(made: Made) -> None:
-    _, tokenizer = load(ROOT / "policies/0")
+    _, tokenizer = load(ROOT / "policies/base")
     renderer, session = Renderer(tokenizer), WORLD.open()
     for one, task in zip(made.references, WORLD.tasks("seed"), strict=False):
         found = tokens(renderer, session.reset(task).tools or [], one)
@@ -87,7 +87,7 @@ def test_a_reference_reads_as_the_agent_would_say_it(made: Made) -> None:
 
 
 def pairs_of(made: Made, folder: Path) -> list[Example]:
-    _, tokenizer = load(ROOT / "policies/0")
+    _, tokenizer = load(ROOT / "policies/base")
     return list(tokenized(offline(folder, made), WORLD, Renderer(tokenizer), ACTING.episode_tokens))
 
 
@@ -129,8 +129,8 @@ def test_the_loss_is_that_of_what_the_agent_wrote(
     rows = scheduled(pairs_of(made, tmp_path), Batch(8, "its size"), changed(steps=1), job(tmp_path))
     assert any(0 in one.whole.mask for one in rows), "there is something to mask"
     assert all((one.chosen is one.whole) == (name != "turn") for one in rows)
-    model, _ = load(ROOT / "policies/0")
-    fixed, _ = load(ROOT / "policies/0")
+    model, _ = load(ROOT / "policies/base")
+    fixed, _ = load(ROOT / "policies/base")
     for one in model.parameters():
         one.data.add_(1e-3 * torch.randn(one.shape, generator=torch.Generator().manual_seed(one.numel())))
     right = [by_hand(model, one.whole) for one in rows]

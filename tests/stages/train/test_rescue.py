@@ -50,7 +50,7 @@ def test_every_row_counts_once_and_every_pass_has_as_many(drawn: list[tuple[int,
 
 
 def test_the_term_is_the_mean_likelihood_of_what_the_agent_would_have_said() -> None:
-    model, tokenizer = load(ROOT / "policies/0")
+    model, tokenizer = load(ROOT / "policies/base")
     rows = References(WORLD, Renderer(tokenizer), Limits.of(ROOM)).of(HARD)
     assert len(rows) == len(HARD)
     laid = dealt(rows, 0, 1, tokenizer.eos_token_id)

@@ -105,19 +105,19 @@ def test_qwen3_trains_resumes_merges_and_is_evaluated(tmp_path: Path, monkeypatc
 
 
 def test_a_layer_that_does_not_exist_is_named_with_those_that_do() -> None:
-    model, _ = load(ROOT / "policies/0")
+    model, _ = load(ROOT / "policies/base")
     lora = CONFIG.lora.model_copy(update={"enabled": True, "targets": ["q_proj", "query"]})
     with pytest.raises(CoevolveError, match=r"no layer query; it has: down_proj, gate_proj, .* v_proj, or all-linear"):
         adapters(lora, model)
 
 
 def test_quantized_weights_need_adapters_and_bitsandbytes() -> None:
-    model, _ = load(ROOT / "policies/0")
+    model, _ = load(ROOT / "policies/base")
     with pytest.raises(CoevolveError, match=r"train.lora.quantize needs train.lora.enabled"):
         adapters(CONFIG.lora.model_copy(update={"quantize": "4bit"}), model)
     if not torch.cuda.is_available():
         with pytest.raises(CoevolveError, match=r"4bit needs a GPU and bitsandbytes; install it with `pip install"):
-            load(ROOT / "policies/0", quantize="4bit")
+            load(ROOT / "policies/base", quantize="4bit")
 
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
@@ -130,7 +130,7 @@ def test_vllm_that_is_not_installed(mode: str, tmp_path: Path) -> None:
         changed = Settings(
             CONFIG.model_copy(update={"vllm": vllm}), ACTING, PARAMS.launch, PARAMS.grpo, PARAMS.dpo, PARAMS.sft
         )
-        grpo.learn(changed, WORLD, qwen_job(tmp_path, ROOT / "policies/0"))
+        grpo.learn(changed, WORLD, qwen_job(tmp_path, ROOT / "policies/base"))
 
 
 def test_deepspeed_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from coevolve.core.arithmetic import settle
 from coevolve.core.params import Base
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.stages.base.demonstrate import demonstrations, unreliable_chances
+from coevolve.stages.base.demonstrate import RELIABLE, demonstrations, unreliable
 from coevolve.stages.base.small import IGNORED, Example, example, small, supervise
 from coevolve.stages.base.tokenizer import build
 
@@ -27,13 +27,13 @@ def make(config: Base, folder: Path) -> None:
     torch.manual_seed(config.seed)
     model = small(tokenizer, config.layers, config.hidden, config.heads)
     low, high = config.unreliability
-    chances = unreliable_chances(low, high, config.seed)
+    demonstrator = unreliable(low, high, config.seed)
     right, wrong = (derive_seed("base", config.seed, name) for name in ("right", "unreliable"))
     copies = copying(tokenizer, config.copy_steps * config.copy_batch, config.seed)
     supervise(model, tokenizer, copies, config.copy_batch, config.learning_rate, "copying")
     for name, steps, seed, spoilt, rate in (
-        ("right demonstrations", config.demonstration_steps, right, {}, config.learning_rate),
-        ("unreliable demonstrations", config.unreliable_steps, wrong, chances, config.learning_rate / 2),
+        ("right demonstrations", config.demonstration_steps, right, RELIABLE, config.learning_rate),
+        ("unreliable demonstrations", config.unreliable_steps, wrong, demonstrator, config.learning_rate / 2),
     ):
         episodes = demonstrations(steps * config.batch, seed, spoilt)
         examples = [example(tokenizer, messages) for messages in episodes]

@@ -15,7 +15,7 @@ from coevolve.core.params import Dpo
 from coevolve.environments.environment import Environment
 from coevolve.stages.train.checkpoints import Keeper, resumed
 from coevolve.stages.train.learner import Job, Log, Settings, Shared
-from coevolve.stages.train.offline import Batch, InOrder, Method, Row, fit, trained
+from coevolve.stages.train.offline import Batch, InOrder, Method, Row, fit, paired, trained
 from coevolve.stages.train.references import Example
 from coevolve.stages.train.saving import save_learned
 from coevolve.stages.train.supervised import collate as supervised_rows
@@ -40,7 +40,8 @@ def prefer(
     """
     checkpoint, steps = resumed(job.scratch)
     keeper = Keeper(steps, None)
-    trainer, tokenizer = trained(method(own), settings, environment, job, batch, name, keeper, checkpoint)
+    rows = paired(method(own), settings, environment, job, batch)
+    trainer, tokenizer = trained(method(own), settings, job, batch, name, keeper, checkpoint, rows)
     save_learned(trainer, tokenizer, settings, job)
     return steps.metrics(settings.train.steps)
 

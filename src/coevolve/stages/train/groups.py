@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from coevolve.core.attempts import attempt_of
+from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Attempt, Trajectory
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
@@ -37,6 +38,16 @@ def requests(
         for number, task in numbered
         for sample in range(size)
     ]
+
+
+def check_acts(gathered: Gathered, policy: str) -> None:
+    """A CoevolveError if nobody in ``gathered``, which ``policy`` played, made any call, and nothing is learned from what was said."""
+    played = [episode.trajectory for group in gathered.played for episode in group]
+    if gathered.dropped == len(gathered.played) and not any(one.calls for one in played):
+        raise CoevolveError(
+            f"{policy} made no call in its first {len(played)} episodes, and a policy that never acts learns nothing from rewards; "
+            "give it a warm start: warm.steps in params.yaml, 50 say (docs/real-models.md)"
+        )
 
 
 def rewards(group: Group) -> list[float | None]:

@@ -42,7 +42,7 @@ from coevolve.rollout import Limits, rollout
 from coevolve.stages.train.batch import columns, deal, shared
 from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.curriculum import Step, hopeless, stream, unsolved
-from coevolve.stages.train.groups import Gathered, Group, attempts, gather, requests
+from coevolve.stages.train.groups import Gathered, Group, attempts, check_acts, gather, requests
 from coevolve.stages.train.learner import Job, Log, Settings, reference
 from coevolve.stages.train.passes import Learner, Part, Team, make_learner
 from coevolve.stages.train.progress_bar import ProgressBar
@@ -191,6 +191,8 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             self._last_loaded_step = step
         with self._whole_model():
             gathered = self._gather(step)
+        if step == 0:
+            check_acts(gathered, str(self._job.parent))
         self._rescued, self._pass = self._unsolved(gathered) if self._own.rescue else [], 0
         if self.accelerator.is_main_process:
             self._steps.keep(step, gathered, self._config.tasks_per_step)

@@ -62,21 +62,37 @@ def fit(method: Method, settings: Shared, environment: Environment, job: Job, lo
     checkpoint, steps = resumed(job.scratch)
     played(job, steps, settings.train)
     name = f"train {job.iteration}"
-    trainer, tokenizer = trained(method, settings, environment, job, batch, name, Keeper(steps, log), checkpoint)
+    rows = paired(method, settings, environment, job, batch)
+    trainer, tokenizer = trained(method, settings, job, batch, name, Keeper(steps, log), checkpoint, rows)
     finish(trainer, tokenizer, settings, job, steps)
+
+
+def paired(
+    method: Method, settings: Shared, environment: Environment, job: Job, batch: Batch
+) -> Callable[[Renderer], list[Row]]:
+    """What makes the rows of all steps of the job's pairs."""
+
+    def rows(renderer: Renderer) -> list[Row]:
+        pairs = list(tokenized(job, environment, renderer, settings.policy.episode_tokens))
+        return [method.row(pair) for pair in scheduled(pairs, batch, settings.train, job)]
+
+    return rows
 
 
 def trained(
     method: Method,
     settings: Shared,
-    environment: Environment,
     job: Job,
     batch: Batch,
     name: str,
     keeper: Keeper,
     checkpoint: Path | None,
+    make_rows: Callable[[Renderer], list[Row]],
 ) -> tuple[Any, Any]:
-    """A trainer that has taken all steps, from ``checkpoint`` on, and the tokenizer; ``name`` stands at the progress bar."""
+    """A trainer that has taken all steps, from ``checkpoint`` on, and the tokenizer; ``name`` stands at the progress bar.
+
+    ``make_rows`` are those of one step after another.
+    """
     acting = settings.policy
     config = _divided(settings.train, batch.size)
     seed = derive_seed(job.seed, "train", job.iteration) % 2**31
@@ -84,8 +100,7 @@ def trained(
     held = method.held and not config.lora.enabled  # without adapters, the model is its own reference
     recipe = Recipe(method, config, acting, shared, job.parent, reference(settings, job) if held else None)
     _, tokenizer = model = recipe.load()
-    pairs = list(tokenized(job, environment, Renderer(tokenizer, acting.template), acting.episode_tokens))
-    rows = [method.row(pair) for pair in scheduled(pairs, batch, config, job)]
+    rows = make_rows(Renderer(tokenizer, acting.template))
     count = min(available(), shared["gradient_accumulation_steps"]) if alone(settings.launch) else 1
     replicas = Replicas(count, make_helper, recipe, rows[:1]) if count > 1 else None
     trainer = recipe.trainer(*model, rows, [*([ProgressBar(name)] if is_main() else []), keeper])

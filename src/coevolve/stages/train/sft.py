@@ -17,9 +17,13 @@ from coevolve.stages.train.supervised import collate, supervised
 
 def learn(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
     """See ``coevolve.stages.train.learner.Learner``."""
+    fit(method(settings.sft.learning_rate), settings, environment, job, log)
+
+
+def method(rate: float) -> Method:
+    """The likelihood of what the agent says in right episodes."""
     arguments = partial(SFTConfig, dataset_kwargs={"skip_prepare_dataset": True})  # or TRL would tokenize texts
-    method = Method(OrderedSFT, arguments, row, collate, held=False, rate=settings.sft.learning_rate)
-    fit(method, settings, environment, job, log)
+    return Method(OrderedSFT, arguments, row, collate, held=False, rate=rate)
 
 
 def row(example: Example) -> Row:
