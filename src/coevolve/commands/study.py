@@ -24,6 +24,7 @@ and results.jsonl, every run whole: with that file another machine goes on where
   coevolve study studies/ablation --arms static signals
   coevolve study studies/ablation --seeds 0    # every arm once, first
   coevolve study studies/ablation --report     # only write what is known
+  coevolve study studies/ablation --plan       # runs, hours, and the difference that so many seeds can see
 """
 
 RESULTS = "results.jsonl"
@@ -36,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arms", nargs="+", metavar="ARM", help="run only these now")
     parser.add_argument("--seeds", nargs="+", type=int, metavar="SEED", help="run only these now")
     parser.add_argument("--report", action="store_true", help="run nothing")
+    parser.add_argument("--plan", action="store_true", help="run nothing: how many runs, how long, what they could see")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,6 +55,9 @@ def run(args: argparse.Namespace) -> int:
     wanted = [
         run for run in runs if (not args.arms or run[0] in args.arms) and (not args.seeds or run[1] in args.seeds)
     ]
+    if args.plan:
+        _plan(args.folder, study, wanted, found, args.jobs)
+        return 0
     if not args.report and any(run not in found for run in wanted):
         later = {_name(args.folder, *run) for run in runs if run not in wanted}
         _run(args.folder, study, wanted, found, args.jobs, later)
@@ -61,6 +66,44 @@ def run(args: argparse.Namespace) -> int:
     done = sum(run in found for run in runs)
     print(f"{args.folder}: {done} of {len(runs)} runs{written}")
     return 0 if done == len(runs) else 1
+
+
+def _plan(
+    folder: Path,
+    study: "Study",
+    wanted: list[tuple[str, int]],
+    found: dict[tuple[str, int], "Result"],
+    jobs: int,
+) -> None:
+    from statistics import median
+
+    from coevolve.core.stage import seconds
+    from coevolve.readers.plan import POWER, SEEDS, USUAL, deviation, sight
+
+    arms, seeds = dict.fromkeys(arm for arm, _ in wanted), dict.fromkeys(seed for _, seed in wanted)
+    left = [run for run in wanted if run not in found]
+    print(f"{folder}: {len(arms)} arms x {len(seeds)} seeds, {len(wanted)} runs, {len(left)} to run")
+    took = [sum(notes.values()) for run in found if (notes := seconds(_name(folder, *run)))]
+    if took:
+        each = median(took)
+        print(
+            f"a run took {each / 60:.1f} min here (median of {len(took)}, without what it shared): {len(left)} take about "
+            f"{each * len(left) / jobs / 3600:.1f} h, {jobs} at once"
+        )
+    else:
+        print("how long a run takes is not known here yet; --seeds with one of them tells")
+    known = deviation(list(found.values()), study.panel)
+    spread = known[0] if known else USUAL
+    whence = f"{known[1]} pairs of its arms" if known else "studies/ablation; its own runs will tell better"
+    print(
+        f"\nfrom seed to seed the difference of two arms on {study.panel} varies by {spread * 100:.1f} points ({whence}):\n"
+    )
+    print(f"seeds   half of the 95 % interval   a difference that {POWER:.0%} of such studies would see")
+    for count in sorted({*SEEDS, *([len(seeds)] if len(seeds) > 1 else [])}):
+        one = sight(spread, count)
+        print(f"{count:5d}   {one.half * 100:17.1f} points   {one.smallest * 100:6.1f} points")
+    if len(study.claims) > 1:
+        print(f"\nfor one claim; of {len(study.claims)}, judged together, the largest must be clearer")
 
 
 def _name(folder: Path, arm: str, seed: int) -> str:
