@@ -356,6 +356,18 @@ def test_words_for_something_else_are_found_out(words: str, sql: str, reason: st
     assert reason in (asks(words, sql) or "")
 
 
+def test_a_noun_of_two_tables_asks_for_either() -> None:
+    for sql, words in (
+        ("SELECT name FROM patients WHERE city = 'Kiel'", "Which people live in Kiel?"),
+        ("SELECT name FROM doctors WHERE field = 'eyes'", "Which people treat eyes?"),
+    ):
+        task = Task.create(
+            "sql", "seed", [words], {"seed": 1, "domain": "clinic"}, [[ToolCall("submit", {"sql": sql})]]
+        )
+        meaning = SQL().meaning(task)
+        assert meaning and unfitting(words, meaning) == ""
+
+
 def test_nothing_is_said_of_words_that_nobody_taught_it_nor_of_what_is_no_statement() -> None:
     assert asks("Our three most luxurious products", DEAREST) is None
     assert asks("Our three cheapest and most luxurious products", DEAREST) is None

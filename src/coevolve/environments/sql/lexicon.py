@@ -125,12 +125,12 @@ def lexicon(tables: Sequence[str], columns: Sequence[str], values: Iterable[str]
     """The lexicon of a database with these tables and columns, whose text columns hold ``values``."""
     words = {phrase: frozenset(senses) for phrase, senses in _words(tables, columns, values).items()}
     found = {phrase: [senses] if senses else [] for phrase, senses in words.items()}
-    for one in tables:
-        for asking in _split(ASKING):
-            for noun in _nouns(one):
-                says = [asking] if asking in words else asking.split()
-                asked = [senses - {"sum"} for part in [*says, noun] if (senses := words.get(part))]  # rows are counted
-                found.setdefault(f"{asking} {noun}", asked).append(frozenset({f"asked {one}"}))
+    for asking in _split(ASKING):
+        says = [asking] if asking in words else asking.split()
+        for noun in dict.fromkeys(noun for table in tables for noun in _nouns(table)):
+            parts = [senses - {"sum"} for part in [*says, noun] if (senses := words.get(part))]  # rows are counted
+            whose = frozenset(f"asked {table}" for table in tables if noun in _nouns(table))
+            found[f"{asking} {noun}"] = [*parts, whose]
     return found
 
 
