@@ -30,7 +30,7 @@ REFLECTION = {
     "try": ["plan an event with add_event", "fill the wallet with top_up"],
 }
 STEPS, BATCH = 160, 8
-POLICY = ROOT / "policies" / "0"
+POLICY = ROOT / "policies" / "base"
 
 
 def _instruction(rng: random.Random, tasks: list[Any]) -> str:

@@ -19,7 +19,7 @@ from tests import ROOT
 
 WORLD = make("miniworld")
 TASKS = list(WORLD.tasks("seed")[:24])
-TINY = ROOT / "policies" / "0"
+TINY = ROOT / "policies" / "base"
 
 
 @pytest.fixture(scope="module")
