@@ -20,7 +20,6 @@ from coevolve.environments.sql.databases import DOMAINS, FAMILIES, Family, ask, 
 from coevolve.environments.sql.lexicon import lexicon
 from coevolve.environments.sql.sandbox import Result, run, state
 from coevolve.environments.sql.sandbox_main import World
-from coevolve.environments.sql.statement import does, must, parsed, writes
 
 VERSION = 3
 SIZES = {"seed": 256, "validation": 128, "test": 128, "hard": 64, "shifted": 64}
@@ -68,6 +67,13 @@ class SQL(Environment):
         return [_asking(family, statement) for family, statement in found] or None
 
     def meaning(self, task: Task) -> Meaning | None:
+        from coevolve.environments.sql.statement import (
+            does,
+            must,
+            parsed,
+            writes,
+        )  # a worker needs the standard library alone
+
         statements = [statement for _, statement in _statements(task)]
         trees = [tree for one in statements if (tree := parsed(one)) is not None]
         if len(trees) < len(statements):
