@@ -48,6 +48,18 @@ def test_references_are_imitated_and_then_who_errs(found: Demonstrations) -> Non
         assert {call.name for call in one.calls} - named <= MUTATING
 
 
+def test_each_episode_has_mistakes_of_its_own() -> None:
+    """Episodes of the same reference, but for the values, do not all go wrong in the same way."""
+    own = OWN.model_copy(update={"unreliability": [0.5, 0.5], "tasks": 64, "split": "seed"})
+    several = demonstrations(own, WORLD, LIMITS, 0)
+    asked = {one.task_id: tuple(call.name for call in one.calls) for one in several.right}
+    made: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for one in several.unreliable:
+        made.setdefault(asked[one.task_id], []).append(tuple(call.name for call in one.calls))
+    often = [found for names, found in made.items() if len(found) > 4 and MUTATING.intersection(names)]
+    assert often and all(len(set(found)) > 1 for found in often)
+
+
 def test_mistakes_are_of_tools_that_change_the_world_and_take_look_alikes() -> None:
     tasks = WORLD.tasks("broad")[:REPLAYED]
     errs = unreliable(WORLD, tasks, 1.0, 1.0, 0)

@@ -12,7 +12,7 @@ from pathlib import Path
 from coevolve.core.errors import CoevolveError
 from coevolve.core.params import Warm
 from coevolve.core.records import Trajectory
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.trajectories import read_trajectories
@@ -80,7 +80,7 @@ def _unreliable(
         return []
     low, high = own.unreliability
     demonstrator = unreliable(environment, tasks, low, high, seed)
-    requests = [RolloutRequest(task, seed, sample=number) for number, task in enumerate(tasks)]
+    requests = [RolloutRequest(task, derive_seed("unreliable demonstrator", seed, task.task_id)) for task in tasks]
     played = rollout(UnreliablePolicy(environment, demonstrator), environment, requests, limits)
     return [one.trajectory for one in scored(played)]
 
