@@ -140,17 +140,17 @@ def _kept(
 ) -> Iterator[Path | None]:
     """Where episodes of a model directory are kept until all have been played; a served model's requests have a log."""
     from coevolve.core.arithmetic import in_effect
-    from coevolve.core.hashing import content_hash, policy_hash
+    from coevolve.core.hashing import content_hash
     from coevolve.core.imports import digest
     from coevolve.core.scratch import claim, scratch
-    from coevolve.policies.pretrained import resolve
+    from coevolve.policies.pretrained import contents, resolve
 
     if not Path(args.policy).is_dir():
         yield None
         return
     asked = {name: value for name, value in vars(args).items() if isinstance(value, str | int | float | bool | None)}
     tasks = {name: [task.task_id for task in found] for name, found in splits.items()}
-    model = policy_hash(resolve(Path(args.policy)))
+    model = contents(resolve(Path(args.policy)))
     key = content_hash(
         [asked, tasks, model, environment.fingerprint, in_effect().name, digest(Path(__file__).resolve())]
     )

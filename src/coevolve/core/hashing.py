@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ def content_hash(value: Any, length: int = 16) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
-def file_hash(path: Path) -> str:
-    """What DVC calls a file's md5."""
-    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+def file_hash(path: Path, kind: str = "md5") -> str:
+    """By default what DVC calls a file's md5. Read in parts: weights may be larger than memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, partial(hashlib.new, kind, usedforsecurity=False)).hexdigest()
 
 
 def policy_hash(path: Path) -> str:

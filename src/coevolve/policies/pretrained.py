@@ -4,14 +4,13 @@ A path is relative to the repository's root, also in an experiment's copy of it,
 elsewhere finds its own.
 """
 
-import hashlib
 import re
 from contextlib import suppress
 from pathlib import Path
 
 from coevolve.core import dvc
 from coevolve.core.errors import CoevolveError
-from coevolve.core.hashing import content_hash
+from coevolve.core.hashing import content_hash, file_hash
 from coevolve.core.io import read_json, write_json, write_text
 from coevolve.core.scratch import scratch
 
@@ -33,7 +32,7 @@ def point(model: str, revision: str | None, folder: Path, section: str = "base")
     if place.is_dir():
         if revision is not None:
             raise CoevolveError(f"{section}.revision is for models from the hub; set it to null for a path")
-        pinned = {"model": model, "files": _files(place)}
+        pinned = {"model": model, "files": contents(place)}
     elif is_path(model):
         raise CoevolveError(f"{section}.model: there is no directory {place}")
     else:
@@ -57,7 +56,7 @@ def resolve(folder: Path) -> Path:
     place, again = _place(pinned["model"]), f"dvc repro -f {WRITERS[section]}"
     if not place.is_dir():
         raise CoevolveError(f"{folder / POINTER}: {place} is gone; bring it back, or run `{again}`")
-    if _files(place) != pinned["files"]:
+    if contents(place) != pinned["files"]:
         raise CoevolveError(f"{folder / POINTER}: the files of {place} have changed; run `{again}` to pin them")
     return place
 
@@ -71,7 +70,7 @@ def is_path(model: str) -> bool:
     return model.startswith((".", "/", "~")) or model.count("/") > 1 or ("/" in model and _place(model).parent.is_dir())
 
 
-def _files(place: Path) -> str:
+def contents(place: Path) -> str:
     """Hash of the names and contents of the files of a model directory."""
     files = sorted(one for one in place.rglob("*") if one.is_file())
     return content_hash([[str(file.relative_to(place)), _content(file)] for file in files], 32)
@@ -79,14 +78,14 @@ def _files(place: Path) -> str:
 
 def _content(file: Path) -> str:
     """Hash of what ``file`` holds; of a large one, it is remembered for as long as the file has its size and time."""
-    with file.open("rb") as opened:
-        stat = file.stat()
-        memory = scratch() / "hashes" / content_hash([str(file.resolve()), stat.st_size, stat.st_mtime_ns], 32)
-        with suppress(OSError):
-            return memory.read_text(encoding="ascii")
-        found = hashlib.file_digest(opened, "sha256").hexdigest()
-    if stat.st_size >= LARGE:
-        write_text(memory, found)
+    stat = file.stat()
+    if stat.st_size < LARGE:
+        return file_hash(file, "sha256")
+    memory = scratch() / "hashes" / content_hash([str(file.resolve()), stat.st_size, stat.st_mtime_ns], 32)
+    with suppress(OSError):
+        return memory.read_text(encoding="ascii")
+    found = file_hash(file, "sha256")
+    write_text(memory, found)
     return found
 
 

