@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import subprocess
 import sys
@@ -31,6 +32,17 @@ def test_a_missing_file_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("error: nowhere.json: no such file")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("shown", [["profile", "show", "laptop"], ["env", "show", "miniworld"]])
+def test_who_stops_reading_hears_no_error(shown: list[str]) -> None:
+    """As ``| head`` does: before the first line is printed, or when all of it is on its way out."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-c", "from coevolve.cli import main; main()", *shown]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_cheap_commands_do_not_load_heavy_packages() -> None:

@@ -23,15 +23,18 @@ def test_the_laptop_is_the_default(params: Path) -> None:
     assert params.read_bytes() == (ROOT / "params.yaml").read_bytes()
 
 
+LAPTOPS = ("laptop", "smollm2-135m")  # the others are for GPUs
+
+
 @pytest.mark.parametrize("name", [name for name in names() if name != "laptop"])
 def test_a_profile_is_valid_keeps_the_comments_and_can_be_undone(name: str, params: Path) -> None:
     changes = apply(name, params)
-    assert {"base.model", "environment", "grpo.learning_rate", "launch.processes"} <= {key for key, _, _ in changes} | {
-        "launch.processes"
-    }
+    assert {"base.model", "grpo.learning_rate"} <= {key for key, _, _ in changes}
     loaded = load(params)
-    assert loaded.train.group_size == 8 and loaded.train.tasks_per_step == 32 and loaded.grpo.beta == 0.001
-    assert loaded.policy.dtype == "bfloat16"
+    if name not in LAPTOPS:
+        assert loaded.environment != "miniworld"
+        assert loaded.train.group_size == 8 and loaded.train.tasks_per_step == 32 and loaded.grpo.beta == 0.001
+        assert loaded.policy.dtype == "bfloat16"
     comments = [line.partition("#")[2] for line in (ROOT / "params.yaml").read_text().splitlines() if "#" in line]
     assert [line.partition("#")[2] for line in params.read_text().splitlines() if "#" in line] == comments
     rows = loaded.train.tasks_per_step * loaded.train.group_size
@@ -54,7 +57,7 @@ def test_every_profile_can_be_undone_by_the_laptop_and_says_where_its_values_com
     keys = {name: {key for key, _ in _leaves(read_yaml(_text(name)))} for name in names()}
     for name in names():
         assert keys[name] == keys["laptop"], name
-        if name != "laptop":
+        if name not in LAPTOPS:
             for said in (
                 "GB",
                 "One GPU:",
@@ -65,9 +68,9 @@ def test_every_profile_can_be_undone_by_the_laptop_and_says_where_its_values_com
 
 
 def test_what_the_user_set_stays(params: Path) -> None:
-    params.write_text(params.read_text().replace("seed: 0    ", "seed: 7    ", 1).replace("steps: 20 ", "steps: 99 "))
+    params.write_text(params.read_text().replace("seed: 0    ", "seed: 7    ", 1).replace("window: 5 ", "window: 9 "))
     apply("qwen3-4b", params)
-    assert load(params).seed == 7 and load(params).train.steps == 99
+    assert load(params).seed == 7 and load(params).signals.window == 9
 
 
 def test_an_unknown_name_and_a_broken_file(params: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from coevolve.environments.registry import make
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
 from tests import ROOT
+from tests.policies.qwen import make_qwen3
 from tests.waiting import PATIENCE
 
 WORLD = make("miniworld")
@@ -85,6 +86,38 @@ def test_attempts_at_one_task_share_the_first_pass_over_its_prompt(monkeypatch: 
     monkeypatch.setattr(TransformersPolicy, "_begun", lambda self, fed: self._forward(*self._padded(fed)))
     apart = attempts()
     assert fed[0] == 12
+    assert [one.trajectory for one in shared] == [one.trajectory for one in apart]
+    for one, other in zip(shared, apart, strict=True):
+        for reply, twin in zip(one.replies, other.replies, strict=True):
+            assert reply.logprobs == pytest.approx(twin.logprobs, abs=1e-5)
+
+
+def test_tasks_with_the_same_tools_share_the_first_pass_over_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And say what they say without that: nine tenths of a first prompt are tools here."""
+    model, tokenizer = load(make_qwen3(tmp_path, context=16384))
+    fed: list[tuple[int, int]] = []
+    forward = model.forward
+
+    def counted(*arguments: object, **named: torch.Tensor) -> object:
+        fed.append(tuple(named["input_ids"].shape))
+        return forward(*arguments, **named)
+
+    def attempts() -> list[Episode]:
+        fed.clear()
+        tasks = [task for task in WORLD.tasks("validation")[:3] for _ in range(2)]
+        requests = [RolloutRequest(task, seed) for seed, task in enumerate(tasks)]
+        limits = Limits(max_turns=2, episode_tokens=10000, reply_tokens=4, max_seconds=PATIENCE)
+        return rollout(TransformersPolicy(model, tokenizer, 1.0), WORLD, requests, limits)
+
+    monkeypatch.setattr(model, "forward", counted)
+    shared = attempts()
+    (rows, tools), (others, asked) = fed[:2]
+    assert (rows, others) == (1, 3) and tools > 9 * asked and fed[2] == (6, 1)
+    monkeypatch.setattr("coevolve.policies.transformers_policy.SHARED", 16384)
+    apart = attempts()
+    assert fed[0] == (3, tools + asked)
     assert [one.trajectory for one in shared] == [one.trajectory for one in apart]
     for one, other in zip(shared, apart, strict=True):
         for reply, twin in zip(one.replies, other.replies, strict=True):

@@ -3,6 +3,8 @@
 import argparse
 import errno
 import json
+import os
+import select
 import signal
 import sys
 import time
@@ -92,17 +94,21 @@ def seconds(experiment: str = "") -> dict[str, float]:
 
 
 def guard(action: Callable[[], int | None]) -> NoReturn:
-    """Run ``action`` and exit: 0, what it returns, 130 for an interrupt, 1 for a mistake or a lack that a user can mend.
+    """Run ``action`` and exit: 0, what it returns, 130 for an interrupt, 1 for a mistake or a lack that a user can mend, and
+    in silence with 141 where nobody reads on.
 
     Those are one line: a CoevolveError, a file or folder that cannot be read or written, a disk or a memory that is full.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = action() or 0
+        sys.stdout.flush()
     except CoevolveError as error:
         print(f"error: {error}", file=sys.stderr)
         code = 1
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and _unheard():
+            sys.exit(128 + signal.SIGPIPE)
         if not (said := _lack(error)):
             raise
         print(f"error: {said}", file=sys.stderr)
@@ -111,6 +117,16 @@ def guard(action: Callable[[], int | None]) -> NoReturn:
         print("interrupted; run the same command again to go on", file=sys.stderr)
         code = 130
     sys.exit(code)
+
+
+def _unheard() -> bool:
+    """Whether nobody reads what is printed any more, as behind ``| head``: what is left is then let go."""
+    out = select.poll()
+    out.register(sys.stdout, select.POLLOUT)
+    if not any(event & (select.POLLERR | select.POLLHUP) for _, event in out.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
 
 
 def _lack(error: Exception) -> str:

@@ -20,6 +20,7 @@ from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.text import Listener, Renderer, check_room, check_template, read_reply
 
 CHUNK = 32  # random numbers drawn at a time for a reply
+SHARED = 64  # tokens that first prompts have in common from which they are worth a pass of their own: the tools, mostly
 
 
 def load(
@@ -147,16 +148,29 @@ class TransformersPolicy:
         ]
 
     def _begun(self, fed: list[list[int]]) -> torch.Tensor:
-        """Feed first prompts, each once: attempts at the same task begin with the same one."""
+        """Feed first prompts, what they have in common once: attempts at a task begin alike, and tasks with the same tools."""
         place = {prompt: row for row, prompt in enumerate(dict.fromkeys(map(tuple, fed)))}
+        prompts = [list(prompt) for prompt in place]
+        apart = (at for at, (a, b) in enumerate(zip(min(prompts), max(prompts), strict=False)) if a != b)
+        shortest = min(map(len, prompts))
+        common = min(next(apart, shortest), shortest - 1)  # each has a last token of its own
+        if len(prompts) > 1 and common >= SHARED:
+            self._held = self._held[:1]
+            self._forward(*self._padded([prompts[0][:common]]))
+            self._repeat(torch.zeros(len(prompts), dtype=torch.int64))
+            prompts = [prompt[common:] for prompt in prompts]
+        self._held = self._held[: len(prompts)]
+        logits = self._forward(*self._padded(prompts))
         rows = torch.tensor([place[tuple(ids)] for ids in fed])
-        self._held = self._held[: len(place)]
-        logits = self._forward(*self._padded([list(prompt) for prompt in place]))
-        if len(place) < len(fed):
-            self._held = self._held[rows]
-            for layer in self._cache.layers:
-                layer.select(rows.to(self.model.device))
+        if len(prompts) < len(fed):
+            self._repeat(rows)
         return logits[rows.to(logits.device)]
+
+    def _repeat(self, rows: torch.Tensor) -> None:
+        """The cache's rows become these of them, each as often as it is named."""
+        self._held = self._held[rows]
+        for layer in self._cache.layers:
+            layer.select(rows.to(self.model.device))
 
     def _keep(self, keys: list[int]) -> None:
         """Drop the cache's other rows, and close the holes of those that stay: tokens to the right, in order."""
