@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -227,6 +228,61 @@ def as_json(text: str) -> list[str]:
 
     found: list[str] = json.loads(text)
     return found
+
+
+@pytest.fixture(scope="module")
+def agentdojo() -> Iterator[WorkerEnvironment]:
+    made = hosted("agentdojo")
+    yield made
+    made.close()
+
+
+@needs("agentdojo")
+class TestAgentDojo:
+    @pytest.mark.parametrize("check", CHECKS)
+    def test_it_keeps_the_contract(self, agentdojo: WorkerEnvironment, check: str) -> None:
+        CHECKS[check](agentdojo, 100 if check in ("reference_succeeds", "nothing_fails") else 4)
+
+    def test_what_doing_nothing_solves_is_no_task(self, agentdojo: WorkerEnvironment) -> None:
+        tasks = [task for split in ("seed", *agentdojo.panels) for task in agentdojo.tasks(split)]
+        assert len(tasks) == 97 - len(agentdojo.quarantine) == 92
+        assert not {task.world["id"] for task in tasks} & set(agentdojo.quarantine)
+        for one in agentdojo.quarantine:  # and it is so
+            suite, _, name = one.partition("/")
+            idle = Task.create("agentdojo", "x", ["?"], {"suite": suite, "task": name, "id": one}, [[]])
+            session = agentdojo.open()
+            session.reset(idle)
+            assert session.score().reward == 1.0
+            session.close()
+
+    def test_a_task_of_the_loop_is_judged_by_what_its_reference_leaves(self, agentdojo: WorkerEnvironment) -> None:
+        seed_task = next(task for task in agentdojo.tasks("seed") if task.world["suite"] == "slack")
+        world = agentdojo.fresh_world(seed_task, 0)
+        call = ToolCall("add_user_to_channel", {"user": "Alice", "channel": "External_0"})
+        made = Task.create("agentdojo", "x", ["let Alice into External_0"], world, [[call]])
+        session = agentdojo.open()
+        for calls, reward in (([call], 1.0), ([], 0.0), ([call, ToolCall("answer", {"text": "done"})], 0.0)):
+            session.reset(made)
+            for one in calls:
+                assert not session.step(one).error
+            assert session.score().reward == reward
+        session.reset(replace(made, reference=[[]]))
+        assert session.score().reward == 0.0, "what changes nothing asks for nothing"
+        session.close()
+
+    def test_the_last_message_is_the_answer_where_none_was_given(self, agentdojo: WorkerEnvironment) -> None:
+        asked = next(
+            task
+            for task in agentdojo.tasks("seed")
+            if task.reference[0][-1].name == "answer" and len(task.reference[0]) == 2
+        )
+        session = agentdojo.open()
+        session.reset(asked)
+        session.step(asked.reference[0][0])
+        assert session.score().reward == 0.0
+        assert session.say(asked.reference[0][-1].arguments["text"]).done
+        assert session.score().reward == 1.0
+        session.close()
 
 
 @pytest.fixture(scope="module")

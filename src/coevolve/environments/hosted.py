@@ -31,6 +31,7 @@ class Hosted:
 
 
 HOSTED = {
+    "agentdojo": Hosted("coevolve.environments.agentdojo:AgentDojo", each=64),
     # its wheel holds code encrypted, which its own command unpacks; 270 MB a process
     "appworld": Hosted(
         "coevolve.environments.appworld:AppWorld",

@@ -31,6 +31,9 @@ def load(file: Path, dtype: str) -> tuple[Any, Any]:
         raise CoevolveError(f"{file}: no GGUF file of an architecture that transformers reads ({reason})") from None
     # transformers takes other tokens for these than the file says, and would not save weights that once were quantized
     tokenizer.add_special_tokens(special)
+    tokenizer.clean_up_tokenization_spaces = (
+        False  # of words in pieces, which these are not; true is a warning at every load
+    )
     model.hf_quantizer, model.is_quantized = None, False
     del model.config.quantization_config
     for name, token in special.items():
