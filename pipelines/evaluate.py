@@ -22,7 +22,7 @@ from coevolve.core.stage_summary import write_summary
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies.loading import open_policy
 from coevolve.rollout import Limits
-from coevolve.stages.evaluate import evaluate, played, summary
+from coevolve.stages.evaluate import by_environment, evaluate, played, summary
 from coevolve.tracking.journal import start
 
 
@@ -44,11 +44,17 @@ def main(params: Params, t: int) -> None:
         began = time.monotonic()
         outcomes = evaluate(policy, environment, panels, limits, config, params.seed, kept)
         seconds = time.monotonic() - began
+        solved = sum(one.success for one in outcomes)
+        outcomes += by_environment(outcomes, environment, panels)
         found = metrics(outcomes, config, params.seed)
         write_jsonl(folder / OUTCOMES, outcomes)
         write_json(folder / "metrics.json", {panel: asdict(one) for panel, one in found.items()})
         wanted = sum(len(tasks[: config.tasks]) for tasks in panels.values()) * config.samples
-        write_summary(replace(summary(t, found, wanted), arithmetic=in_effect().name))
+        write_summary(
+            replace(
+                summary(t, {name: found[name] for name in panels if name in found}, wanted), arithmetic=in_effect().name
+            )
+        )
         figures = {
             f"{panel}/{key}": getattr(one, key) for panel, one in found.items() for key in ("success", "score", "turns")
         }
@@ -59,7 +65,7 @@ def main(params: Params, t: int) -> None:
             for panel, one in found.items()
             for name, value in one.several.items()
         }
-        if whole and (solved := sum(one.success for one in outcomes)):
+        if whole and solved:
             known["seconds_per_success"] = seconds / solved  # in no file: the same run writes the same bytes
         run.metrics({**figures, **known}, t)
         run.artifact(folder / OUTCOMES)

@@ -17,9 +17,10 @@ from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.endpoint.spending import metered
 from coevolve.environments.fingerprint import open_environment
+from coevolve.environments.mixture import Part, parts, split
 from coevolve.policies.loading import open_policy
 from coevolve.stages.explore.explorer import explore, make_explorer
-from coevolve.stages.explore.requests import requests, written
+from coevolve.stages.explore.requests import Request, requests, written
 
 
 def main(params: Params, t: int) -> None:
@@ -27,22 +28,34 @@ def main(params: Params, t: int) -> None:
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     signals = read_jsonl(Paths.signals(t), Signal)
     trajectories = read_trajectories(Paths.trajectories(t))
+    wanted: list[tuple[Part, list[Request]]] = []
     if params.explore.guidance == "generator":
-        wanted = written(environment, tasks, read_jsonl(Paths.specs(t), Generation), t, params.seed)
+        (part,) = parts(environment)
+        wanted += [(part, written(environment, tasks, read_jsonl(Paths.specs(t), Generation), t, params.seed))]
     else:
-        wanted = requests(environment, tasks, trajectories, signals, params.explore, t, params.seed)
+        for part, count in split(environment, params.explore.explorations):
+            config, ours = params.explore.model_copy(update={"explorations": count}), part.own(tasks)
+            played = part.played(trajectories, ours)
+            about = part.about(signals, ours, played)
+            made = requests(part.environment, ours, played, about, config, t, part.seed(params.seed))
+            wanted += [(part, made)]
+    total = sum(len(made) for _, made in wanted)
     policy = partial(open_policy, Paths.policy(t + 1), params.policy, params.train.temperature)
     asked, folder = params.explore.explorer == "endpoint", Paths.requests(t, "explore")
+    explorations = []
     with (
-        bar(len(wanted), f"explore {t}", "explorations") as progress,
+        bar(total, f"explore {t}", "explorations") as progress,
         metered(params.endpoint, asked, folder, progress) as meter,
     ):
-        explorer = make_explorer(params.explore, params.policy, environment, tasks, trajectories, policy, meter)
-        explorations = explore(explorer, wanted, progress.update)
+        for part, made in wanted:
+            ours = part.own(tasks)
+            heard = part.environment, ours, part.played(trajectories, ours)
+            explorer = make_explorer(params.explore, params.policy, *heard, policy, meter)
+            explorations += explore(explorer, made, progress.update)
     write_jsonl(Paths.explorations(t), explorations)
     figures = {"explorations": len(explorations), **meter.costs()}
     write_summary(StageSummary("explore", t, figures, costs=list(figures), notes=meter.lost()))
-    print(f"{Paths.explorations(t)}: {len(explorations)} of {len(wanted)} explorations found something{meter}")
+    print(f"{Paths.explorations(t)}: {len(explorations)} of {total} explorations found something{meter}")
 
 
 if __name__ == "__main__":

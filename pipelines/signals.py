@@ -1,13 +1,14 @@
 """Stage signals: where the agent is weak, from the trajectories of iteration t and all attempts before.
 
-Reads data/t/trajectories.parquet and data/t/attempts.jsonl; writes data/t/signals.jsonl, and data/next/attempts.jsonl
+Reads data/t/trajectories.parquet, data/t/attempts.jsonl and, for the environment of each, data/t/tasks.jsonl; writes data/t/signals.jsonl, and data/next/attempts.jsonl
 with the attempts of iteration t added.
 """
 
 from collections import Counter
 
 from coevolve.core.difficulty import learnability, recorded
-from coevolve.core.io import read_jsonl, write_jsonl
+from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
+from coevolve.core.mixtures import shares
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.records import Signal
@@ -21,8 +22,11 @@ LEARNABILITY = "learnability"
 
 
 def main(params: Params, t: int) -> None:
+    names = shares(params.environment)
+    tasks = read_tasks(Paths.tasks(t), params.environment)
+    own = {name: [task.task_id for task in tasks if task.environment == name] for name in names}
     with open_table(Paths.trajectories(t), Paths.attempts(t)) as table:
-        signals = extract(table, t, params.signals)
+        signals = extract(table, t, params.signals, own if len(own) > 1 else None)
         write_jsonl(Paths.signals(t), signals)
         found = Counter(one.kind for one in read_jsonl(Paths.signals(t), Signal))
         counts = {kind: found[kind] for kind in KINDS if kind in params.signals.kinds}

@@ -13,6 +13,7 @@ from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.endpoint.spending import metered
 from coevolve.environments.fingerprint import open_environment
+from coevolve.environments.mixture import split
 from coevolve.stages.synthesize.synthesizer import make_synthesizer, synthesize
 
 
@@ -21,12 +22,14 @@ def main(params: Params, t: int) -> None:
     tasks = read_tasks(Paths.tasks(t), params.environment)
     explorations = read_jsonl(Paths.explorations(t), Exploration)
     config, asked = params.synthesize, params.synthesize.synthesizer == "endpoint"
+    candidates = []
     with (
         bar(config.count, f"synthesize {t}", "candidates") as progress,
         metered(params.endpoint, asked, Paths.requests(t, "synthesize"), progress) as meter,
     ):
-        synthesizer = make_synthesizer(config, environment, tasks, params.seed, meter)
-        candidates = synthesize(synthesizer, explorations, config.count, progress.update, config.withhold)
+        for part, count in split(environment, config.count):
+            synthesizer = make_synthesizer(config, part.environment, part.own(tasks), part.seed(params.seed), meter)
+            candidates += synthesize(synthesizer, part.own(explorations), count, progress.update, config.withhold)
     write_jsonl(Paths.candidates(t), candidates)
     figures = {"candidates": len(candidates), **meter.costs()}
     write_summary(

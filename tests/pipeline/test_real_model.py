@@ -19,10 +19,9 @@ from tests.pipeline.conftest import Project, clone
 MODEL = ROOT / "models/smollm2"
 SMALL = {
     "base__model": str(MODEL),
-    "warm__steps": 3,
+    "warm__steps": 12,
     "warm__unreliable_steps": 0,
-    "warm__batch": 4,
-    "warm__learning_rate": 0.001,
+    "warm__batch": 1,
     "warm__tasks": 12,
     "tasks__seed_tasks": 4,
     "policy__max_turns": 3,
@@ -66,4 +65,4 @@ def test_it_learns_to_act_and_by_every_learner(smollm2: Project) -> None:
     assert len(set(learned.values())) == 4
     assert any(one.calls for one in read_trajectories(folder / "data/0/trajectories.parquet"))
     smollm2.run("python", "pipelines/evaluate.py", "1")
-    assert len(read_jsonl_objects(folder / "evaluations/1/outcomes.jsonl")) == SMALL["evaluate__tasks"]
+    assert len(list(read_jsonl_objects(folder / "evaluations/1/outcomes.jsonl"))) == SMALL["evaluate__tasks"]

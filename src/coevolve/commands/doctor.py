@@ -15,6 +15,7 @@ from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.foreign import without_secrets
+from coevolve.core.mixtures import shares
 from coevolve.core.params import Params
 from coevolve.core.yaml_files import load
 
@@ -152,18 +153,19 @@ def _disk(params: Params) -> Iterator[Finding]:
 def _environments(params: Params) -> Iterator[Finding]:
     from coevolve.environments.registry import make, names
 
-    absent = []
+    absent, wanted = [], shares(params.environment)
     for name in names():
         try:
             fingerprint = make(name).fingerprint
-            if name == params.environment:
+            if name in wanted:
                 yield Finding("environment", WORKS, f"{name}, {fingerprint}")
         except CoevolveError as error:
             absent.append(name)
-            if name == params.environment:
+            if name in wanted:
                 yield Finding("environment", BROKEN, str(error))
-    if params.environment not in names():
-        make(params.environment)
+    for name in wanted:
+        if name not in names():
+            make(name)
     if absent:
         yield Finding("environments", ABSENT, f"not installed: {', '.join(absent)}", "coevolve env install NAME")
 
@@ -184,11 +186,12 @@ def _policy(params: Params) -> Iterator[Finding]:
     source = resolve(folder)
     size = sum(file.stat().st_size for file in source.rglob("*.safetensors")) / 1e9
     yield Finding("policy", WORKS, f"{folder}: {name}, {size:.2g} GB of weights")
-    yield _prompt(params, source)
+    for name in shares(params.environment):
+        yield _prompt(params, source, name)
 
 
-def _prompt(params: Params, model: Path) -> Finding:
-    """Whether a first prompt with the environment's tools leaves room for replies."""
+def _prompt(params: Params, model: Path, name: str) -> Finding:
+    """Whether a first prompt with the tools of the environment ``name`` leaves room for replies."""
     from transformers import AutoConfig, AutoTokenizer
 
     from coevolve.environments.registry import make
@@ -196,7 +199,7 @@ def _prompt(params: Params, model: Path) -> Finding:
 
     tokenizer = AutoTokenizer.from_pretrained(str(model))
     check_template(tokenizer, str(model))
-    environment = make(params.environment)
+    environment = make(name)
     task = environment.tasks(params.tasks.split)[0]
     with closing(environment.open()) as session:
         seen = session.reset(task)
@@ -205,7 +208,7 @@ def _prompt(params: Params, model: Path) -> Finding:
     tokens = len(Renderer(tokenizer, params.policy.template).first(messages, tools))
     context = getattr(AutoConfig.from_pretrained(str(model)), "max_position_embeddings", tokens + 1)
     room = min(params.policy.episode_tokens, context)
-    text = f"{tokens} tokens with {len(tools)} tools, of {params.policy.episode_tokens} in an episode; the model takes {context}"
+    text = f"{tokens} tokens with {name}'s {len(tools)} tools, of {params.policy.episode_tokens} in an episode; the model takes {context}"
     if tokens < room:
         return Finding("prompt", WORKS, text)
     remedy = "use a model with a longer context" if context <= tokens else f"set policy.episode_tokens to {2 * tokens}"

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from coevolve.core.calls import DEPTH, writable
 from coevolve.core.errors import CoevolveError
+from coevolve.core.mixtures import shares
 from coevolve.core.task import SCHEMA_VERSION, Task
 
 Record = TypeVar("Record")
@@ -202,12 +203,13 @@ def read_jsonl(path: Path, kind: type[Record]) -> list[Record]:
 
 
 def read_tasks(path: Path, environment: str | None = None, least: int = 0) -> list[Task]:
-    """``least`` tasks or more of one environment with unique ids; anything else is a CoevolveError naming the line."""
+    """``least`` tasks or more of one environment, or one mixture, with unique ids; anything else is a CoevolveError naming the line."""
     tasks: list[Task] = []
     lines: dict[str, int] = {}
+    known = None if environment is None else shares(environment)
     for number, value in read_jsonl_objects(path):
         task = parse(Task, value, f"{path}:{number}")
-        if environment is not None and task.environment != environment:
+        if known is not None and task.environment not in known:
             raise CoevolveError(
                 f"{path}:{number}: task {task.task_id} belongs to environment {task.environment!r}, "
                 f"expected {environment!r}; set `environment` in params.yaml or use another file"

@@ -5,9 +5,11 @@ from collections.abc import Collection
 from importlib import import_module
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.foreign import base_url
+from coevolve.core.mixtures import mixture, shares
 
 Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0)]
@@ -389,9 +391,20 @@ class Tracking(Section):
     wandb: Literal["disabled", "offline", "online"]
 
 
+def _mixed(given: object) -> object:
+    """A mixture as text, from the mapping that `params.yaml` may hold; and only what can be read."""
+    try:
+        text = mixture({str(name): float(share) for name, share in given.items()}) if isinstance(given, dict) else given
+        if isinstance(text, str):
+            shares(text)
+    except (CoevolveError, TypeError, ValueError) as error:
+        raise ValueError(f"{error}; or expected a name") from None
+    return text
+
+
 class Params(Section):
     seed: Whole
-    environment: str
+    environment: Annotated[str, BeforeValidator(_mixed)]
     iterations: Annotated[list[Iteration], Field(min_length=1)]
     base: Base
     warm: Warm
@@ -430,6 +443,11 @@ class Params(Section):
         if led != (own.model != "none"):
             raise ValueError(
                 f"explore.guidance: {explore.guidance} and generate.model: {own.model} do not go together: set both, or neither"
+            )
+        if led and len(shares(self.environment)) > 1:
+            raise ValueError(
+                f"environment: {self.environment} and generate.model: {own.model} do not go together: a generator is made for one "
+                "environment's tools; set generate.model: none, or name one environment"
             )
         if led and explore.explorer != "scripted":
             raise ValueError(

@@ -120,6 +120,10 @@ class Environment(ABC):
             raise CoevolveError(f"{self.name} has no split {split!r}; expected one of: {', '.join(known)}")
         return self.load_tasks(split)
 
+    def of(self, task: Task) -> "Environment":
+        """The environment that ``task`` belongs to: this one, unless it is a mixture."""
+        return self
+
     def reference(self, task: Task) -> list[list[ToolCall]]:
         """The calls, turn by turn, that solve ``task``: those that it carries."""
         return task.reference

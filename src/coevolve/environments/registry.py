@@ -4,6 +4,7 @@ from importlib.metadata import EntryPoint, entry_points
 from inspect import isabstract
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.mixtures import shares
 from coevolve.environments.environment import Environment
 
 GROUP = "coevolve.environments"
@@ -28,7 +29,11 @@ def names() -> list[str]:
 
 
 def make(name: str) -> Environment:
-    """The environment called ``name``; an unknown one is a CoevolveError that lists the known."""
+    """The environment called ``name``, or a mixture such as 0.5*miniworld+0.5*sql; an unknown one is a CoevolveError that lists the known."""
+    if len(given := shares(name)) > 1:
+        from coevolve.environments.mixture import Mixture
+
+        return Mixture({one: make(one) for one in given}, given)
     if name in GUARDED:
         from coevolve.environments.worker import WorkerEnvironment
 

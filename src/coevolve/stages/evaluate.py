@@ -1,6 +1,7 @@
 """Evaluation: a policy plays every frozen panel."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +17,7 @@ from coevolve.core.stage_summary import StageSummary
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
+from coevolve.environments.mixture import parts
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Episode, Limits, RolloutRequest, in_batches, rollout, scored
@@ -48,6 +50,21 @@ def evaluate(
     with TemporaryDirectory() as nowhere:
         play = partial(_panel, policy, environment, limits, config, seed, kept or Path(nowhere))
         return [one for name, tasks in panels.items() for one in play(name, tasks[: config.tasks])]
+
+
+def by_environment(
+    outcomes: Sequence[Outcome], environment: Environment, panels: Mapping[str, Sequence[Task]]
+) -> list[Outcome]:
+    """Of a mixture, the same outcomes once more, in panels of one environment each: ``validation.sql``; none of any other."""
+    names = [part.environment.name for part in parts(environment)]
+    owner = {task.task_id: task.environment for tasks in panels.values() for task in tasks}
+    return [
+        replace(one, panel=f"{panel}.{name}")
+        for panel in panels
+        for name in names[: len(names) if len(names) > 1 else 0]
+        for one in outcomes
+        if one.panel == panel and owner[one.task_id] == name
+    ]
 
 
 def _panel(

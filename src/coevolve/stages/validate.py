@@ -22,6 +22,7 @@ from coevolve.core.reviews import Review, in_their_words
 from coevolve.core.similarity import Index
 from coevolve.core.task import SCHEMA_VERSION, Task
 from coevolve.environments.environment import Environment
+from coevolve.environments.mixture import shares_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +68,7 @@ def expectations(config: Validate, environment: Environment) -> tuple[list[Expec
         Expectation("has an id", "ExpectColumnValuesToNotBeNull", {"column": "task_id"}),
         Expectation("id is a content hash", *hashed("task_id")),
         Expectation("id is unique", "ExpectColumnValuesToBeUnique", {"column": "task_id"}),
-        Expectation("is of this environment", *among("environment", environment.name)),
+        Expectation("is of this environment", *among("environment", *shares_of(environment))),
         Expectation("has a known schema version", *among("schema_version", SCHEMA_VERSION)),
         Expectation("instruction length", *between("characters", 1, config.max_turn_characters)),
         Expectation("reference length", *between("calls", 1, config.max_calls)),

@@ -18,6 +18,7 @@ from coevolve.core.task import Task, ToolCall
 from coevolve.core.trajectories import read_trajectories
 from coevolve.core.unreliable import Unreliable, chances
 from coevolve.environments.environment import Environment
+from coevolve.environments.mixture import parts
 from coevolve.knowledge import learn as learn_tools
 from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy
@@ -79,10 +80,15 @@ def _unreliable(
     if not own.unreliable_steps:
         return []
     low, high = own.unreliability
-    demonstrator = unreliable(environment, tasks, low, high, seed)
-    requests = [RolloutRequest(task, derive_seed("unreliable demonstrator", seed, task.task_id)) for task in tasks]
-    played = rollout(UnreliablePolicy(environment, demonstrator), environment, requests, limits)
-    return [one.trajectory for one in scored(played)]
+    found = []
+    for part in parts(environment):
+        world, mine = part.environment, part.own(tasks)
+        demonstrator = unreliable(world, mine, low, high, seed)
+        requests = [RolloutRequest(task, derive_seed("unreliable demonstrator", seed, task.task_id)) for task in mine]
+        found += [
+            one.trajectory for one in scored(rollout(UnreliablePolicy(world, demonstrator), world, requests, limits))
+        ]
+    return found
 
 
 def unreliable(environment: Environment, tasks: Sequence[Task], low: float, high: float, seed: int) -> Unreliable:

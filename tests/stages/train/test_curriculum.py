@@ -47,7 +47,7 @@ mixtures = st.none() | st.builds(
 def test_a_step_draws_every_task_once_and_the_same_again(
     curriculum: str, mixture: Mixture | None, records: dict[str, Record], count: int, number: int, seed: int
 ) -> None:
-    step = Step(seed, 1, number, count)
+    step = Step.of(seed, 1, number, count)
     drawn = names(step, records, curriculum=curriculum, mixture=mixture)
     assert sorted(drawn) == sorted(NAMES)
     assert drawn == names(step, dict(sorted(records.items())), curriculum=curriculum, mixture=mixture)
@@ -55,12 +55,12 @@ def test_a_step_draws_every_task_once_and_the_same_again(
 
 @pytest.mark.parametrize("curriculum", sorted(CURRICULA))
 def test_iterations_and_seeds_differ(curriculum: str) -> None:
-    orders = {tuple(names(Step(seed, t, 0, 5), curriculum=curriculum)) for seed, t in product(range(2), range(2))}
+    orders = {tuple(names(Step.of(seed, t, 0, 5), curriculum=curriculum)) for seed, t in product(range(2), range(2))}
     assert len(orders) == 4
 
 
 def test_even_visits_are_even() -> None:
-    visits = Counter(name for number in range(23) for name in names(Step(0, 0, number, 5))[:5])
+    visits = Counter(name for number in range(23) for name in names(Step.of(0, 0, number, 5))[:5])
     assert sum(visits.values()) == 23 * 5
     assert set(visits) == set(NAMES) and max(visits.values()) - min(visits.values()) <= 4
 
@@ -68,7 +68,7 @@ def test_even_visits_are_even() -> None:
 def test_learnable_tries_everything_once_before_anything_twice() -> None:
     records: dict[str, Record] = {}
     for number in range(4):
-        drawn = names(Step(0, 0, number, 6), records, curriculum="learnable")[:6]
+        drawn = names(Step.of(0, 0, number, 6), records, curriculum="learnable")[:6]
         assert not set(drawn) & set(records) or len(records) + 6 > len(NAMES)
         records = recorded(records, [Attempt(name, 0, number, 0.0, 8, 0) for name in drawn])
     assert set(records) == set(NAMES)
@@ -76,7 +76,9 @@ def test_learnable_tries_everything_once_before_anything_twice() -> None:
 
 def test_learnable_prefers_what_is_solved_half_the_time_and_leaves_nothing_out() -> None:
     records = dict(zip(NAMES, [Record(0, 8)] * 8 + [Record(4, 8)] * 7 + [Record(8, 8)] * 8, strict=True))
-    visits = Counter(name for n in range(400) for name in names(Step(0, 0, n, 4), records, curriculum="learnable")[:4])
+    visits = Counter(
+        name for n in range(400) for name in names(Step.of(0, 0, n, 4), records, curriculum="learnable")[:4]
+    )
     assert set(visits) == set(NAMES), "what seems settled is seen again"
     never, half, always = (sum(visits[name] for name in part) for part in (NAMES[:8], NAMES[8:15], NAMES[15:]))
     # weights 0.1 + 0.36 for all of 0 or 8, and 1.1 for 4 of 8; without replacement the difference shrinks a little
@@ -88,7 +90,7 @@ def test_a_mixture_keeps_its_shares_and_others_stand_in() -> None:
     parts = {task.task_id: task.provenance and task.provenance.iteration for task in tasks}
 
     def shares(count: int, **mixture: float) -> Counter[int | None]:
-        step = Step(3, 2, 0, count)
+        step = Step.of(3, 2, 0, count)
         found = names(step, tasks=tasks, curriculum="learnable", mixture=Mixture(**mixture))
         return Counter(parts[name] for name in found[:count])
 

@@ -13,6 +13,7 @@ from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories, write_trajectories
 from coevolve.environments.environment import Environment
+from coevolve.environments.mixture import shares_of
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
@@ -50,7 +51,7 @@ def rehearse(
     records = recorded({}, plan.before)
     roll = partial(rollout, policy, environment, limits=limits, progress=progress)
     for step in range(config.steps):
-        now = Step(plan.seed, plan.iteration, step, config.tasks_per_step)
+        now = Step.of(plan.seed, plan.iteration, step, config.tasks_per_step, shares_of(environment))
         tasks = islice(stream(plan.tasks, records, config, now), config.tasks_per_step)
         wanted = requests(enumerate(tasks), config.group_size, plan.seed, plan.iteration, step)
         played = _kept(plan.scratch / f"{step}.parquet", wanted, roll, progress)

@@ -4,7 +4,7 @@
 them, so that a rule exists once, at any scale.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
 
 from coevolve.core.difficulty import SHAPES, Record
@@ -16,8 +16,12 @@ from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.table import Table
 
 
-def extract(table: Table, iteration: int, config: Signals) -> Iterator[Signal]:
+def extract(
+    table: Table, iteration: int, config: Signals, environments: Mapping[str, Collection[str]] | None = None
+) -> Iterator[Signal]:
     """The signals of ``config.kinds`` in ``table``: task by task, at most one of a kind each, then those of all tasks.
+
+    Where there are several ``environments``, each with the ids of its tasks, patterns are counted in each by itself.
 
     Within each in the order of the registry. The same input gives the same signals in order.
     """
@@ -33,14 +37,20 @@ def extract(table: Table, iteration: int, config: Signals) -> Iterator[Signal]:
         for kind, rule in rules:
             if finding := rule.finding():
                 yield _signal(kind, iteration, task_id, finding, finding.strength(record, shape))
+    places = {name: table.of(tasks) for name, tasks in environments.items()} if environments else {"": table}
     for kind in kinds:
-        for finding in kind.of_table(table, config) if kind.of_table else ():
-            yield _signal(kind, iteration, None, finding, finding.strength(Record(), shape))
+        for name, place in places.items():
+            for finding in kind.of_table(place, config) if kind.of_table else ():
+                yield _signal(kind, iteration, None, finding, finding.strength(Record(), shape), name)
 
 
-def _signal(kind: Kind, iteration: int, task_id: str | None, finding: Finding, strength: float) -> Signal:
+def _signal(
+    kind: Kind, iteration: int, task_id: str | None, finding: Finding, strength: float, environment: str = ""
+) -> Signal:
     return Signal(
-        signal_id=content_hash([kind.name, iteration, task_id, finding.pattern]),
+        signal_id=content_hash(
+            [kind.name, iteration, task_id, finding.pattern, *([environment] if environment else [])]
+        ),
         kind=kind.name,
         iteration=iteration,
         task_id=task_id,

@@ -16,7 +16,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from coevolve.core.attempts import attempt_of
 from coevolve.core.difficulty import Record
 from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
 from coevolve.core.io import missing, read_jsonl_objects
 from coevolve.core.records import Attempt, StopReason
 from coevolve.core.success import SUCCESS_THRESHOLD, is_success
@@ -75,8 +76,19 @@ class Visit:
 class Table:
     """What ``open_table`` yields. Iterators may be used at the same time; each has a cursor of its own."""
 
-    def __init__(self, connection: "duckdb.DuckDBPyConnection") -> None:
+    def __init__(self, connection: "duckdb.DuckDBPyConnection", episodes: str = "episodes") -> None:
+        """``episodes``: the table of those that patterns are counted in."""
         self._connection = connection
+        self._episodes = episodes
+
+    def of(self, tasks: Collection[str]) -> "Table":
+        """This table, in which patterns are those of the episodes at these ``tasks`` alone."""
+        name = f"episodes_{content_hash(sorted(tasks))}"
+        self._connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {name} AS SELECT * FROM episodes WHERE list_contains($tasks, task_id)",
+            {"tasks": list(tasks)},
+        )
+        return Table(self._connection, name)
 
     def last_iteration(self) -> int:
         """The highest iteration among the trajectories, 0 without any."""
@@ -98,7 +110,7 @@ class Table:
 
     def patterns(self, order: int) -> dict[Pattern, int]:
         """How often each pattern of ``order`` consecutive valid calls occurs."""
-        rows = self._rows(f"SELECT pattern, count(*) FROM ({_unnested(order)}) GROUP BY pattern")
+        rows = self._rows(f"SELECT pattern, count(*) FROM ({self._unnested(order)}) GROUP BY pattern")
         return {tuple(pattern): count for pattern, count in rows}
 
     def examples(self, patterns: Sequence[Pattern], limit: int) -> dict[Pattern, list[str]]:
@@ -108,7 +120,7 @@ class Table:
         rows = self._rows(
             f"""
             SELECT pattern, min(trajectory_id, {int(limit)}) FROM (
-                SELECT DISTINCT pattern, trajectory_id FROM ({_unnested(len(patterns[0]))})
+                SELECT DISTINCT pattern, trajectory_id FROM ({self._unnested(len(patterns[0]))})
                 WHERE trajectory_id IS NOT NULL AND list_contains($patterns, pattern)
             ) GROUP BY pattern
             """,
@@ -123,13 +135,19 @@ class Table:
         rows = self._rows(
             f"""
             SELECT pattern, count(*) FILTER (score >= {SUCCESS_THRESHOLD}), count(*) FROM (
-                SELECT DISTINCT pattern, episode, score FROM ({_unnested(len(patterns[0]))})
+                SELECT DISTINCT pattern, episode, score FROM ({self._unnested(len(patterns[0]))})
                 WHERE list_contains($patterns, pattern)
             ) GROUP BY pattern
             """,
             {"patterns": [list(pattern) for pattern in patterns]},
         )
         return {tuple(pattern): Record(solved, episodes) for pattern, solved, episodes in rows}
+
+    def _unnested(self, order: int) -> str:
+        """Query of every (trajectory_id, score, episode, pattern) of ``order`` consecutive names; episode is a number of its own."""
+        parts = ", ".join(f"names[i + {offset}]" for offset in range(order))
+        patterns = f"list_transform(range(1, len(names) - {order - 2}), lambda i: [{parts}])"
+        return f"SELECT trajectory_id, score, rowid AS episode, unnest({patterns}) AS pattern FROM {self._episodes}"
 
     def _rows(self, query: str, parameters: dict[str, Any] | None = None) -> Iterator[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:
@@ -172,13 +190,6 @@ def _visit(task_id: str, iteration: int, step: int, rows: list[tuple[Any, ...]])
     passed = [row for row in rows if is_success(row[5])] if len(failed) < len(rows) else []
     attempt = attempt_of(task_id, iteration, step, [row[5] for row in rows])
     return Visit(attempt, True, *([row[4] for row in part[:SHOWN] if row[4] is not None] for part in (failed, passed)))
-
-
-def _unnested(order: int) -> str:
-    """Query of every (trajectory_id, score, episode, pattern) of ``order`` consecutive names; episode is a number of its own."""
-    parts = ", ".join(f"names[i + {offset}]" for offset in range(order))
-    patterns = f"list_transform(range(1, len(names) - {order - 2}), lambda i: [{parts}])"
-    return f"SELECT trajectory_id, score, rowid AS episode, unnest({patterns}) AS pattern FROM episodes"
 
 
 def _load_episodes(connection: "duckdb.DuckDBPyConnection", path: Path) -> None:

@@ -6,10 +6,12 @@ uninterrupted one does.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coevolve.core.difficulty import ENOUGH, SHAPES, Records
+from coevolve.core.mixtures import apportioned, in_turn, turns
 from coevolve.core.params import Mixture, Train
 from coevolve.core.seeding import generator
 from coevolve.core.task import Task
@@ -20,24 +22,51 @@ AGAIN = 0.1  # share of a step's tasks that get more episodes
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One training step, for which tasks are chosen."""
+    """One training step, for which ``count`` tasks are chosen; ``shares`` are those of the environments of a mixture.
+
+    ``begin``: how many were chosen in the steps before it.
+    """
 
     seed: int
     iteration: int
     number: int
     count: int
+    shares: Mapping[str, float]
+    begin: int
+
+    @classmethod
+    def of(
+        cls, seed: int, iteration: int, number: int, count: int, shares: Mapping[str, float] | None = None
+    ) -> "Step":
+        """One of a walk in which all steps have ``count`` tasks."""
+        return cls(seed, iteration, number, count, shares or {}, number * count)
 
 
 def stream(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> list[Task]:
     """All ``tasks``: the ``step.count`` to play first, then those to replace groups that teach nothing, each once."""
+    if len(step.shares) > 1:
+        return _by_environment(tasks, records, config, step)
     ordered = CURRICULA[config.curriculum](tasks, records, config, step)
     return ordered if config.mixture is None else mixed(ordered, config.mixture, step)
+
+
+def _by_environment(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> list[Task]:
+    """Each environment's own stream; of the first of any number of steps each has its share."""
+    walk = turns(step.shares, step.begin + step.count)
+    before, now = Counter(walk[: step.begin]), Counter(walk[step.begin :])
+    first, others = {}, {}
+    for name in step.shares:
+        own = [task for task in tasks if task.environment == name]
+        if own:
+            ordered = stream(own, records, config, replace(step, count=now[name], shares={}, begin=before[name]))
+            first[name], others[name] = ordered[: now[name]], ordered[now[name] :]
+    return [*in_turn(first, step.shares), *in_turn(others, step.shares)]
 
 
 def even(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> list[Task]:
     """Steps walk through one random order after another: every task is visited once before any is visited again."""
     chosen: list[Task] = []
-    position = step.number * step.count
+    position = step.begin
     while len(chosen) < min(step.count, len(tasks)):
         epoch, index = divmod(position, len(tasks))
         order = list(range(len(tasks)))
@@ -87,7 +116,7 @@ def hopeless(tasks: Sequence[Task], records: Records) -> list[Task]:
 
 def mixed(ordered: Sequence[Task], mixture: Mixture, step: Step) -> list[Task]:
     """``ordered``, with the shares of ``mixture`` among the first; where a part has too few tasks, others stand in."""
-    rooms = _apportioned(dict(mixture), min(step.count, len(ordered)))
+    rooms = apportioned(dict(mixture), min(step.count, len(ordered)))
     chosen, others = [], []
     for task in ordered:
         part = _part(task, step.iteration)
@@ -104,13 +133,3 @@ def _part(task: Task, iteration: int) -> str:
     if task.provenance is None:
         return "seed"
     return "fresh" if task.provenance.iteration == iteration - 1 else "history"
-
-
-def _apportioned(shares: Mapping[str, float], count: int) -> dict[str, int]:
-    """``count`` places in proportion to ``shares``, by largest remainder."""
-    total = sum(shares.values())
-    exact = {name: share / total * count for name, share in shares.items()}
-    rooms = {name: int(one) for name, one in exact.items()}
-    for name in sorted(exact, key=lambda name: rooms[name] - exact[name])[: count - sum(rooms.values())]:
-        rooms[name] += 1
-    return rooms

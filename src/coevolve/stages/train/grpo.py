@@ -32,6 +32,7 @@ from coevolve.core.processes import available
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
+from coevolve.environments.mixture import shares_of
 from coevolve.policies.policy import Policy
 from coevolve.policies.pretrained import resolve
 from coevolve.policies.replicas import Replicas
@@ -291,7 +292,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             return [episodes[start : start + size] for start in range(0, len(episodes), size)]
 
         play_all = shared(play_groups, self.accelerator.process_index, self.accelerator.num_processes)
-        now = Step(job.seed, job.iteration, step, config.tasks_per_step)
+        now = Step.of(job.seed, job.iteration, step, config.tasks_per_step, shares_of(self._environment))
         tasks = iter(stream(job.tasks, self._records, config, now))
         again = partial(unsolved, records=self._records, groups=self._own.unsolved_groups)
         gathered = gather(play_all, tasks, config.tasks_per_step, self._own.refill_rounds, again)

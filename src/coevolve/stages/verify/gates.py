@@ -13,6 +13,7 @@ from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.io import parse, strict
+from coevolve.core.mixtures import shares
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall, task_id_of
@@ -60,7 +61,7 @@ def read(environment: str, line: str) -> Candidate:
         task = parse(Task, value, "task")
         candidate = Candidate(content_hash(["task", task.task_id]), task, [])
     task = candidate.task
-    if task.environment != environment:
+    if task.environment not in shares(environment):
         raise CoevolveError(f"belongs to environment {task.environment!r}, expected {environment!r}")
     if task.task_id != task_id_of(task.environment, task.world, task.turns, task.reference):
         raise CoevolveError("task_id is not the hash of the content")

@@ -158,11 +158,10 @@ class Judge:
             with _limited(MAX_SECONDS):
                 candidate = read(self._name, line)
                 gates.append(Gate("readable", True))
-                _extend(
-                    gates, environment_gates(self._environment, candidate, self._words) if self._enabled else _unasked()
-                )
+                world = self._environment.of(candidate.task)
+                _extend(gates, environment_gates(world, candidate, self._words) if self._enabled else _unasked())
                 if self._enabled and _passed(gates):
-                    effect = effect_of(self._environment, candidate.task)
+                    effect = effect_of(world, candidate.task)
         except CoevolveError as error:
             gates.append(Gate(GATES[len(gates)], False, writable(str(error)[:300])))
         except (Exception, RecursionError) as error:  # an environment that breaks on a candidate rejects it

@@ -1,0 +1,60 @@
+"""Shares of several environments: as text, and whose turn it is."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.mixtures import apportioned, in_turn, mixture, shares, turns
+
+NAMES = st.sampled_from(["miniworld", "sql", "bfcl", "textworld", "agentdojo"])
+PARTS = st.dictionaries(NAMES, st.integers(1, 50), min_size=2)
+
+
+@given(PARTS)
+def test_a_mixture_is_read_as_it_was_written(weights: dict[str, int]) -> None:
+    total = sum(weights.values())
+    given_shares = {name: weight / total for name, weight in weights.items()}
+    assert shares(mixture(given_shares)) == given_shares
+
+
+def test_one_name_is_all_of_it_and_names_alone_have_equal_shares() -> None:
+    assert shares("miniworld") == {"miniworld": 1.0}
+    assert shares("sql + miniworld") == {"sql": 0.5, "miniworld": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("0.5*sql+0.4*miniworld", "the shares sum to 0.9"),
+        ("1.5*sql+-0.5*miniworld", "each be above 0"),
+        ("nan*sql+0.5*miniworld", "sum to nan"),
+        ("0.5*sql+0.5*sql", "each once"),
+        ("sql+", "names joined by"),
+        ("much*sql+0.5*miniworld", "a share is no number"),
+        ("0.5*sql+miniworld", "some have a share"),
+    ],
+)
+def test_what_is_no_mixture_says_why(text: str, said: str) -> None:
+    with pytest.raises(CoevolveError, match=said):
+        shares(text)
+
+
+@given(PARTS, st.integers(0, 60))
+def test_of_the_first_of_any_number_each_has_its_share(weights: dict[str, int], count: int) -> None:
+    total = sum(weights.values())
+    taken = Counter(turns({name: weight / total for name, weight in weights.items()}, count))
+    assert sum(taken.values()) == count
+    assert all(taken[name] < count * weight / total + 1 for name, weight in weights.items())
+    assert turns(weights, count) == turns(weights, count + 7)[:count]
+    assert sum(apportioned(weights, count).values()) == count
+
+
+@given(st.dictionaries(NAMES, st.lists(st.integers(), max_size=9), min_size=1))
+def test_all_are_taken_each_in_its_order(own: dict[str, list[int]]) -> None:
+    marked = {name: [(name, number) for number in range(len(values))] for name, values in own.items()}
+    found = in_turn(marked, dict.fromkeys(own, 1.0))
+    assert sorted(found) == sorted(one for many in marked.values() for one in many)
+    assert all([one for one in found if one[0] == name] == many for name, many in marked.items())
