@@ -41,16 +41,21 @@ class MethodEnvironment(Environment):
         """Instruction, world and the calls that solve it, for each task of a split; no two alike."""
 
     def load_tasks(self, split: str) -> Sequence[Task]:
-        return [
-            Task.create(self.name, split, [words], world, [calls], [calls[0].name if calls else "nothing"])
-            for words, world, calls in self.questions(split)
-        ]
+        return asked(self.name, split, self.questions(split))
 
     def tools(self) -> Sequence[dict[str, Any]]:
         return _tools(type(self).simulator)
 
     def open(self) -> "MethodSession":
         return MethodSession(self.name, type(self).simulator)
+
+
+def asked(name: str, split: str, questions: Iterable[Question]) -> list[Task]:
+    """The tasks of the environment ``name`` that ask them."""
+    return [
+        Task.create(name, split, [words], world, [calls], [calls[0].name if calls else "nothing"])
+        for words, world, calls in questions
+    ]
 
 
 class MethodSession(Session):

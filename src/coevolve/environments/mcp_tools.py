@@ -1,0 +1,267 @@
+"""The tools of an MCP server as an environment: yours are its command, how a world begins, and what counts of it.
+
+Each episode has a folder and a server of its own there, spoken to by the official client (extra ``mcp``). A task succeeds when the
+world ends as its reference leaves it; where that changes nothing, when everything that the reference hears was heard; or by a
+checker of yours. See docs/your-own-environment.md.
+"""
+
+import atexit
+import copy
+import json
+import os
+import sys
+import tempfile
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.environments.environment import Environment, EnvironmentFailed, Session, check_owner
+from coevolve.environments.methods import Question, World, asked
+
+FOLDER = "."  # as which an episode's folder is shown: it has another name in every episode
+LONGEST = 100_000  # characters of an observation
+KEPT = 4096  # what references leave, that is remembered
+
+
+class McpEnvironment(Environment):
+    """An environment whose subclass sets ``name``, ``command`` and ``questions``, and says how a world begins and what counts of it.
+
+    ``command`` starts the server in the episode's folder; in it and in ``variables``, ``{folder}`` stands for that folder and
+    ``{python}`` for this interpreter. A call that takes longer than ``seconds`` ends its episode, which scores 0.
+    """
+
+    command: Sequence[str]
+    variables: Mapping[str, str] = {}  # of the server's environment, besides HOME, PATH and the like
+    seconds: float = 30.0
+    version: str = "1"  # of questions, worlds and checker
+    panels: tuple[str, ...] = ("validation", "test")
+    capacity: int | None = 16  # a process each
+
+    def __init__(self) -> None:
+        if find_spec("mcp") is None:
+            raise CoevolveError(f"{self.name} needs the official MCP client; run `pip install -e '.[mcp]'`")
+        try:
+            with closing(Server(self, {})) as server:
+                self._tools = server.tools
+        except EnvironmentFailed as error:
+            raise CoevolveError(str(error)) from None
+        self._ends: dict[str, tuple[str, str, list[str]]] = {}
+        self.fingerprint = f"{self.name}-{self.version}-{content_hash(self._tools)}"
+
+    @abstractmethod
+    def questions(self, split: str) -> Iterable[Question]:
+        """Instruction, world and the calls that solve it, for each task of a split; no two alike."""
+
+    @abstractmethod
+    def begin(self, folder: Path, world: World) -> None:
+        """Write into the empty ``folder`` what the server finds there. An empty world is one whose server only lists its tools."""
+
+    @abstractmethod
+    def state(self, server: "Server") -> Any:
+        """What counts of the world, as JSON: from ``server.folder``, or by calls that change nothing. No clock, no chance."""
+
+    def check(self, task: Task, server: "Server", heard: Sequence[str], said: str) -> Mapping[str, bool]:
+        """What a success needs, by name; ``heard`` is what calls answered, ``said`` the last message. Here: what the reference leaves."""
+        start, end, answers = self.ends(task)
+        if len(answers) < len(task.calls):
+            return {"the server takes the reference": False}
+        if start == end:
+            return {"heard": bool(answers) and set(answers) <= set(heard)}
+        return {"state": content_hash(self.state(server)) == end}
+
+    def ends(self, task: Task) -> tuple[str, str, list[str]]:
+        """Hashes of the state before and after the reference of ``task``, and what it hears."""
+        key = json.dumps([task.world, [[call.name, call.arguments] for call in task.calls]])
+        if key not in self._ends:
+            with closing(Server(self, copy.deepcopy(task.world))) as server:
+                start = content_hash(self.state(server))
+                answers = [server.call(call.name, call.arguments) for call in task.calls]
+                if len(self._ends) >= KEPT:
+                    self._ends.clear()
+                heard = [said for said, refused in answers if not refused]
+                self._ends[key] = start, content_hash(self.state(server)), heard
+        return self._ends[key]
+
+    def load_tasks(self, split: str) -> Sequence[Task]:
+        return asked(self.name, split, self.questions(split))
+
+    def tools(self) -> Sequence[dict[str, Any]]:
+        return self._tools
+
+    def open(self) -> "McpSession":
+        return McpSession(self)
+
+
+class McpSession(Session):
+    """An episode with a server of its own."""
+
+    def __init__(self, environment: McpEnvironment) -> None:
+        self._environment = environment
+        self._server: Server | None = None
+        self._task: Task | None = None
+        self._heard: list[str] = []
+        self._said = ""
+
+    def reset(self, task: Task) -> Observation:
+        check_owner(task, self._environment.name)
+        self.close()
+        self._server = Server(self._environment, copy.deepcopy(task.world))
+        self._task, self._heard, self._said = task, [], ""
+        self._unchanged()
+        return Observation("user", task.turns[0] if task.turns else "", tools=list(self._environment.tools()))
+
+    def step(self, call: ToolCall) -> Observation:
+        server = self._begun()
+        if wrong := _wrong(self._environment.tools(), call):
+            return Observation("tool", wrong, error=True)
+        said, error = server.call(call.name, call.arguments)
+        self._unchanged()
+        if not error:
+            self._heard.append(said)
+        return Observation("tool", said, error=error)
+
+    def say(self, text: str) -> Observation:
+        self._said = text
+        return Observation("user", "", done=True)
+
+    def score(self) -> Score:
+        server = self._begun()
+        assert self._task is not None
+        checks = dict(self._environment.check(self._task, server, self._heard, self._said))
+        return Score(float(bool(checks) and all(checks.values())), checks)
+
+    def digest(self) -> str:
+        return content_hash(self._environment.state(self._begun()))
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self._server = self._task = None
+
+    def _begun(self) -> "Server":
+        if self._server is None:
+            raise CoevolveError("no task was started; call reset() first")
+        return self._server
+
+    def _unchanged(self) -> None:
+        """A server whose tools are others now is another environment. It is asked, since not every server says so."""
+        server = self._begun()
+        if server.listed() != self._environment.tools():
+            raise EnvironmentFailed(
+                f"{self._environment.name}: the MCP server has other tools than when it was first asked; make its tools the same "
+                "in every episode, or run `dvc repro -f tasks`"
+            )
+
+
+class Server:
+    """A running server in its ``folder``, with the ``tools`` that it lists, as OpenAI function schemas."""
+
+    def __init__(self, environment: McpEnvironment, world: World) -> None:
+        self._name, self._seconds = environment.name, environment.seconds
+        self._stack = ExitStack()
+        try:
+            outside = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="coevolve-mcp-"))).resolve()
+            self.folder = outside / "world"
+            self.folder.mkdir()
+            environment.begin(self.folder, world)
+            self._client = self._started(environment, outside / "stderr")
+            self.tools = self.listed()
+        except BaseException:
+            self.close()
+            raise
+
+    def _started(self, environment: McpEnvironment, log: Path) -> Any:
+        from mcp import Client, StdioServerParameters
+        from mcp.client.stdio import stdio_client
+
+        program, *arguments = map(self._filled, environment.command)
+        variables = {name: self._filled(value) for name, value in environment.variables.items()}
+        errors = self._stack.enter_context(log.open("w+", encoding="utf-8", errors="replace"))
+        parameters = StdioServerParameters(command=program, args=arguments, env=variables, cwd=self.folder)
+        client = Client(
+            stdio_client(parameters, errlog=errors),
+            read_timeout_seconds=environment.seconds,
+            cache=None,
+        )
+        try:
+            return self._stack.enter_context(_portal(os.getpid()).wrap_async_context_manager(client))
+        except Exception as error:
+            lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+            why = next((line for line in reversed(lines) if line.strip()), "") or str(_first(error))
+            raise EnvironmentFailed(f"{self._name}: the MCP server {program} does not start: {why[:300]}") from None
+
+    def _filled(self, text: str) -> str:
+        return text.replace("{folder}", str(self.folder)).replace("{python}", sys.executable)
+
+    def listed(self) -> list[dict[str, Any]]:
+        found, cursor = [], None
+        while True:
+            page = _portal(os.getpid()).call(partial(self._client.list_tools, cursor=cursor))
+            found += [_schema(tool) for tool in page.tools]
+            cursor = page.next_cursor
+            if cursor is None:
+                return sorted(found, key=lambda one: str(one["function"]["name"]))
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, bool]:
+        """What the tool answers, and whether it refuses. A server that ends or does not answer in time raises."""
+        from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+
+        try:
+            found = _portal(os.getpid()).call(
+                partial(self._client.call_tool, name, dict(arguments), read_timeout_seconds=self._seconds)
+            )
+        except MCPError as error:
+            if error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
+                raise RuntimeError(f"{self._name}: {name} was not answered: {error}") from None
+            return str(error)[:LONGEST], True
+        parts = [getattr(one, "text", None) or f"[{one.type}]" for one in found.content]
+        return "\n".join(parts).replace(str(self.folder), FOLDER)[:LONGEST], bool(found.is_error)
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def _first(error: BaseException) -> BaseException:
+    """What lies in groups of exceptions."""
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _schema(tool: Any) -> dict[str, Any]:
+    parameters = {"properties": {}, "required": [], **tool.input_schema}
+    return {
+        "type": "function",
+        "function": {"name": tool.name, "description": tool.description or tool.name, "parameters": parameters},
+    }
+
+
+def _wrong(tools: Sequence[dict[str, Any]], call: ToolCall) -> str:
+    """What is wrong with a call's names; what it says is the server's to judge."""
+    schema = next((one["function"]["parameters"] for one in tools if one["function"]["name"] == call.name), None)
+    if schema is None:
+        return f"there is no tool {call.name[:60]!r}"
+    if not schema.get("additionalProperties") and (unknown := sorted(set(call.arguments) - set(schema["properties"]))):
+        return f"{call.name}: there is no argument {unknown[0][:60]!r}"
+    return ""
+
+
+@cache
+def _portal(process: int) -> Any:
+    """The event loop of a process, in a thread of its own: clients of all sessions live there."""
+    from anyio.from_thread import start_blocking_portal
+
+    opened = start_blocking_portal()
+
+    def end() -> None:
+        with suppress(BaseException):  # as if interrupted: servers that nobody closed are ended, not waited for
+            opened.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+
+    atexit.register(end)
+    return opened.__enter__()
