@@ -20,6 +20,7 @@ from coevolve.core.params import Launch
 from coevolve.core.scratch import scratch
 
 MACHINE = "COEVOLVE_MACHINE"
+ADDRESS = "COEVOLVE_ADDRESS"  # of machine 0, in place of launch.address: a cluster says it when a job begins
 FOLDER = "COEVOLVE_SCRATCH_FOLDER"  # from a launcher to the processes that it starts
 EXTENSIONS = "TORCH_EXTENSIONS_DIR"
 
@@ -68,7 +69,9 @@ def spawn(config: Launch, *command: str, folder: Path | None = None) -> int:
         max_nodes=config.machines,
         nproc_per_node=config.processes,
         rdzv_backend="static" if config.machines > 1 else "c10d",
-        rdzv_endpoint=f"{config.address}:{config.port}" if config.machines > 1 else "localhost:0",
+        rdzv_endpoint=f"{os.environ.get(ADDRESS, config.address)}:{config.port}"
+        if config.machines > 1
+        else "localhost:0",
         rdzv_configs={"rank": machine()} if config.machines > 1 else {},
         run_id="coevolve",
         max_restarts=0,
