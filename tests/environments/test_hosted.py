@@ -231,6 +231,57 @@ def as_json(text: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
+def scienceworld() -> Iterator[WorkerEnvironment]:
+    made = hosted("scienceworld")
+    yield made
+    made.close()
+
+
+@needs("scienceworld")
+class TestScienceWorld:
+    """Not among what `make test` installs: its references take minutes to make."""
+
+    @pytest.mark.parametrize("check", CHECKS)
+    def test_it_keeps_the_contract(self, scienceworld: WorkerEnvironment, check: str) -> None:
+        CHECKS[check](scienceworld, 2)
+
+    def test_every_kind_has_its_share_and_rewards_are_graded(self, scienceworld: WorkerEnvironment) -> None:
+        tasks = scienceworld.tasks("seed")
+        assert len({scienceworld.category(task) for task in tasks}) == 30
+        task = min(tasks, key=lambda task: len(task.calls))
+        session = scienceworld.open()
+        session.reset(task)
+        rewards = [session.score().reward]
+        for call in task.calls:
+            assert not session.step(call).error
+            rewards.append(session.score().reward)
+        assert rewards[0] == 0.0 < sorted(rewards)[-2] < 0.5 and rewards[-1] == 1.0
+        session.close()
+
+    def test_what_speaks_to_the_simulator_is_refused(self, scienceworld: WorkerEnvironment) -> None:
+        session = scienceworld.open()
+        session.reset(scienceworld.tasks("seed")[0])
+        before = session.digest()
+        for command in ("reset task", "reset  task", "eat the moon", "", "0", "x" * 300):
+            assert session.step(ToolCall("act", {"command": command})).error, command
+        assert session.digest() == before
+        session.close()
+
+    def test_a_task_of_the_loop_asks_for_what_its_reference_leaves(self, scienceworld: WorkerEnvironment) -> None:
+        world = scienceworld.fresh_world(scienceworld.tasks("seed")[0], 3)
+        session = scienceworld.open()
+        session.reset(Task.create("scienceworld", "x", ["look around"], world, [[]]))
+        moves = [one["command"] for one in json.loads(session.step(ToolCall("commands")).content)]
+        open_door = next(one for one in moves if one.startswith(("open ", "close ")))
+        made = Task.create("scienceworld", "x", ["do it"], world, [[ToolCall("act", {"command": open_door})]])
+        for command, reward in ((open_door, 1.0), ("wait1", 0.0)):
+            session.reset(made)
+            session.step(ToolCall("act", {"command": command}))
+            assert session.score().reward == reward, command
+        session.close()
+
+
+@pytest.fixture(scope="module")
 def agentdojo() -> Iterator[WorkerEnvironment]:
     made = hosted("agentdojo")
     yield made

@@ -47,6 +47,8 @@ HOSTED = {
     "openenv": Hosted("coevolve.environments.openenv:OpenEnv", each=64),
     # needs a C compiler: it imports a solver that comes as source
     "reasoning_gym": Hosted("coevolve.environments.reasoning_gym:ReasoningGym", each=256),
+    # a Java machine a process; its first tasks take minutes
+    "scienceworld": Hosted("coevolve.environments.scienceworld:ScienceWorld", each=32, seconds=120.0),
     "textworld": Hosted("coevolve.environments.textworld:TextWorld", each=64),
 }
 

