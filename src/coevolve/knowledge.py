@@ -58,12 +58,6 @@ def uses(tasks: Iterable[Task]) -> Counter[str]:
     return Counter(name for task in tasks for name in task.tools)
 
 
-def size_of(environment: Environment, tasks: Sequence[Task]) -> dict[str, int]:
-    """By task: how many calls of its reference are to tools that change the world."""
-    changing = learn(environment, tasks).changing
-    return {task.task_id: sum(call.name in changing for call in task.calls) for task in tasks}
-
-
 def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequence[Trajectory] = ()) -> Knowledge:
     """Knowledge from the references of ``tasks`` (the first ``REPLAYED`` of them) and from ``trajectories``."""
     known = Knowledge()

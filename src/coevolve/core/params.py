@@ -43,7 +43,6 @@ Guidance = Annotated[str, _one_of("stages.explore.guidance", "GUIDANCE")]
 Kind = Annotated[str, _one_of("stages.signals.kinds", "KINDS")]
 Learner = Annotated[str, _one_of("stages.train.learner", "LEARNERS")]
 Rank = Annotated[str, _one_of("stages.pairs.closeness", "RANKS")]
-Sizes = Annotated[str, _one_of("stages.explore.guidance", "SIZES")]
 Schedule = Annotated[str, _one_of("stages.explore.guidance", "SCHEDULES")]
 Shape = Annotated[str, _one_of("core.difficulty", "SHAPES")]
 
@@ -273,7 +272,6 @@ class Explore(Section):
     schedule: Schedule
     shape: Shape
     curiosity: Annotated[float, Field(ge=0.0)]
-    sizes: Sizes
     stones: bool
     explorations: Whole
     max_calls: Count

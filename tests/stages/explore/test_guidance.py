@@ -4,7 +4,6 @@ import math
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,15 +11,12 @@ from hypothesis import strategies as st
 
 from coevolve.core.difficulty import Record
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Explore
-from coevolve.core.records import Exploration, Signal, StopReason, Trajectory
+from coevolve.core.records import Signal, StopReason, Trajectory
 from coevolve.core.task import Task
 from coevolve.core.yaml_files import load, parse, read_yaml
-from coevolve.environments.miniworld.miniworld_environment import MUTATING
 from coevolve.environments.registry import make
-from coevolve.knowledge import Knowledge, learn, size_of, uses
+from coevolve.knowledge import uses
 from coevolve.stages.explore.guidance import (
-    FIXED,
     GUIDANCE,
     Guidance,
     Known,
@@ -32,7 +28,6 @@ from coevolve.stages.explore.guidance import (
     weight,
 )
 from coevolve.stages.explore.requests import Request, requests
-from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from tests import ROOT
 
 TOOLS = {"common": 0.1, "seldom": 0.5}
@@ -106,51 +101,6 @@ def test_adaptive_learns_of_a_tool_from_the_episodes_that_count() -> None:
     assert broken == plain
     around = [request.signal for request in made("adaptive")]
     assert all(around), "it is led by signals as well"
-
-
-def test_sizes_follow_what_the_agent_solves_half_the_time() -> None:
-    """By the number of calls that change the world in a task's reference."""
-    assert made("random")[0].sizes == FIXED
-    sizes = size_of(WORLD, TASKS)
-    assert set(sizes.values()) >= {1, 2} and all(
-        one == sum(call.name in MUTATING | {"unlock"} for call in task.calls)
-        for one, task in zip(sizes.values(), TASKS, strict=True)
-    )
-
-    def weights(chances: dict[int, float], **changes: object) -> dict[int, float]:
-        played = [
-            episode(task, float(number < 10 * chances[sizes[task.task_id]]))
-            for task in TASKS
-            if sizes[task.task_id] in chances
-            for number in range(10)
-        ]
-        config = CONFIG.model_copy(update={"sizes": "learnable", "guidance": "random", **changes})
-        return dict(requests(WORLD, TASKS, played, SIGNALS, config, 0, 0)[0].sizes)
-
-    found = weights({1: 1.0, 2: 0.5}, curiosity=0.0)
-    assert found[2] == pytest.approx(1.0) and found[1] < 0.05
-    assert found[3] == found[2], "where no task is so large, as one that is smaller"
-    early = weights({1: 0.5, 2: 0.0}, curiosity=0.0)
-    assert early[1] == pytest.approx(1.0) and early[2] < 0.1
-    many = Counter(sizes.values())
-    curious = weights({1: 0.5, 2: 0.5}, curiosity=1.0)
-    assert curious[3] - curious[1] == pytest.approx(
-        math.sqrt(math.log(33)) * (1 / math.sqrt(1 + many[3]) - 1 / math.sqrt(1 + many[1])), abs=0.02
-    )
-
-
-def test_the_scripted_explorer_makes_chains_of_the_sizes_that_are_wanted() -> None:
-    config = CONFIG.model_copy(update={"guidance": "random", "max_calls": 12})
-    wanted = requests(WORLD, TASKS, [], SIGNALS, config, 0, 0)
-    known = learn(WORLD, TASKS)
-    for size in FIXED:
-        asked = [replace(one, sizes={size: 1.0}) for one in wanted]
-        goals = [[name for name in one.goals if name not in known.reading] for one in explored(asked, known, config)]
-        assert max(map(len, goals)) == size and sum(map(len, goals)) > 0.8 * size * len(goals)
-
-
-def explored(wanted: Sequence[Request], known: Knowledge, config: Explore) -> list[Exploration]:
-    return list(ScriptedExplorer(WORLD, known, config).explore(wanted))
 
 
 def test_signals_share_the_requests_and_the_stronger_get_more() -> None:

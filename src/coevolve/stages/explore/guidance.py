@@ -15,7 +15,6 @@ from coevolve.core.params import Explore
 from coevolve.core.records import Signal
 from coevolve.core.task import Task
 
-FIXED = {1: 0.5, 2: 0.4, 3: 0.1}  # shares of chains that are meant to use so many tools
 UNLISTED = 1.0  # weight of a tool that an episode offers and the environment's catalogue does not list
 
 
@@ -59,24 +58,6 @@ def adaptive(known: Known, config: Explore) -> float:
     return SHAPES[config.shape](known.record.chance) + config.curiosity * unseen
 
 
-def fixed_sizes(sizes: Mapping[str, int], records: Mapping[int, Record], config: Explore) -> dict[int, float]:
-    """The same shares always."""
-    return FIXED
-
-
-def learnable_sizes(sizes: Mapping[str, int], records: Mapping[int, Record], config: Explore) -> dict[int, float]:
-    """Chains as long as what the agent solves about half the time, and of what there is little: see ``adaptive``.
-
-    ``sizes`` are those of the known tasks, by id: how many of their calls change the world; ``records`` how episodes at tasks of a size
-    ended. Of a size at which none were, as at the next smaller one.
-    """
-    found, last = {}, Record()
-    for size in FIXED:
-        last = records.get(size, last)
-        found[size] = adaptive(Known(sum(one == size for one in sizes.values()), len(sizes), last), config)
-    return found
-
-
 def weight(signal: Signal, wanted: Collection[str], tools: Mapping[str, float], pairs: int) -> float:
     """What a signal weighs among those that share an iteration's requests: how weak the agent is there, times the weight of
     the weightiest of ``wanted``, the tools that it is about. Pairs of tools count for less by the factor ``pairs``, as there
@@ -92,12 +73,6 @@ GUIDANCE: dict[str, Guidance] = {
     "coverage": Guidance(seldom),
     "random": Guidance(even),
     "generator": Guidance(even),  # requests are made of what it wrote: see ``requests.written``
-}
-
-# How many tools the chains of an iteration are meant to use: a weight of each number.
-SIZES: dict[str, Callable[[Mapping[str, int], Mapping[int, Record], Explore], Mapping[int, float]]] = {
-    "fixed": fixed_sizes,
-    "learnable": learnable_sizes,
 }
 
 # How many of `explorations` are made in iteration t.

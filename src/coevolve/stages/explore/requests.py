@@ -3,9 +3,9 @@
 A signal, with the failed trajectories that show it, becomes a request: where to start, and which tools to look at.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from coevolve.core.difficulty import Record
 from coevolve.core.hashing import content_hash
@@ -15,11 +15,9 @@ from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
-from coevolve.knowledge import size_of, uses
-from coevolve.stages.explore.guidance import FIXED, GUIDANCE, SCHEDULES, SIZES, Known, sample, weight
+from coevolve.knowledge import uses
+from coevolve.stages.explore.guidance import GUIDANCE, SCHEDULES, Known, sample, weight
 from coevolve.stages.generate.spec import exploration_of
-
-Kind = TypeVar("Kind", str, int)
 
 
 @dataclass(frozen=True)
@@ -27,8 +25,7 @@ class Request:
     """One exploration to make: start in ``world`` of ``task``, around the weakness of ``signal`` (None: anywhere).
 
     ``failed`` is the trajectory that shows the weakness, ``focus`` the tools that it is about, and ``weakness`` those
-    that the agent gets wrong. ``tools`` weighs every tool of the environment as something to go for besides, ``sizes`` how many to go for in
-    all. ``goals``, if there are
+    that the agent gets wrong. ``tools`` weighs every tool of the environment as something to go for besides. ``goals``, if there are
     any, are all that is to be called, in this order; what does not call all of them found nothing.
     """
 
@@ -41,7 +38,6 @@ class Request:
     focus: list[str]
     weakness: list[str]
     tools: Mapping[str, float]
-    sizes: Mapping[int, float]
     seed: int
     goals: Sequence[str] = ()
 
@@ -66,7 +62,6 @@ def written(
                     focus=[],
                     weakness=[],
                     tools={},
-                    sizes=FIXED,
                     seed=rng.randrange(2**62),
                     goals=[*one.goals, *([one.ask] if one.ask else [])],
                 )
@@ -87,11 +82,9 @@ def requests(
     guidance, count = GUIDANCE[config.guidance], SCHEDULES[config.schedule](config.explorations, iteration)
     by_id = {task.task_id: task for task in tasks}
     shown = {trajectory.trajectory_id: trajectory for trajectory in trajectories}
-    asked, ended = uses(tasks), _records({name: task.tools for name, task in by_id.items()}, trajectories)
+    asked, ended = uses(tasks), _records(by_id, trajectories)
     names = [tool["function"]["name"] for tool in environment.tools()]
     tools = {name: guidance.tool(Known(asked[name], len(tasks), ended.get(name, Record())), config) for name in names}
-    changes = size_of(environment, tasks) if config.sizes != "fixed" else {}
-    sizes = SIZES[config.sizes](changes, _records({name: [one] for name, one in changes.items()}, trajectories), config)
     single = max(sum(len(signal.pattern or ()) == 1 for signal in signals), 1)
     starts = [_start(signal, by_id, shown) for signal in signals]
     weights = [
@@ -115,20 +108,19 @@ def requests(
                 focus=list(signal.pattern or task.tools) if signal else [],
                 weakness=_weakness(signal, task, failed) if signal else [],
                 tools=tools,
-                sizes=sizes,
                 seed=rng.randrange(2**62),
             )
         )
     return made
 
 
-def _records(kinds: Mapping[str, Iterable[Kind]], trajectories: Sequence[Trajectory]) -> dict[Kind, Record]:
-    """By kind: how often the episodes at tasks of that kind succeeded; ``kinds`` are those of each task, by its id."""
-    found: dict[Kind, Record] = {}
+def _records(tasks: Mapping[str, Task], trajectories: Sequence[Trajectory]) -> dict[str, Record]:
+    """By tool: how often the episodes at tasks that ask for it succeeded."""
+    found: dict[str, Record] = {}
     for one in trajectories:
-        if one.counts:
-            for kind in kinds.get(one.task_id, ()):
-                found[kind] = found.get(kind, Record()).then(is_success(one.score), 1)
+        if one.counts and one.task_id in tasks:
+            for name in tasks[one.task_id].tools:
+                found[name] = found.get(name, Record()).then(is_success(one.score), 1)
     return found
 
 

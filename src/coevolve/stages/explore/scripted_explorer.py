@@ -21,6 +21,7 @@ from coevolve.stages.explore.explorer import record
 from coevolve.stages.explore.guidance import draw_tools
 from coevolve.stages.explore.requests import Request
 
+GOALS, GOAL_WEIGHTS = (1, 2, 3), (0.5, 0.4, 0.1)  # how many tools a chain is meant to use
 READ_LAST = 0.25  # share of chains that are meant to end in a lookup, so that there are tasks that ask for an answer
 WORLDS = 4  # in which goals that are all to be reached are tried
 DEPTH = 2  # tools that are called for the sake of another: a remedy or a lookup, and what that needs in turn
@@ -103,8 +104,8 @@ class _Walk:
         goals = [name for name in request.weakness if name in tools] or [
             name for name in request.focus if name in tools
         ]
-        goals = goals[: max(request.sizes)]
-        company = self._rng.choices(list(request.sizes), list(request.sizes.values()))[0] - len(goals)
+        goals = goals[: GOALS[-1]]
+        company = self._rng.choices(GOALS, GOAL_WEIGHTS)[0] - len(goals)
         for goal in draw_tools(tools, request.tools, company, self._rng):
             if goal not in goals:
                 goals.append(goal)
