@@ -69,9 +69,10 @@ def test_an_interrupt_is_for_us_alone_also_while_workers_import(tmp_path: Path) 
     """Ctrl-C goes to every process of a terminal."""
     (tmp_path / "slow.py").write_text("import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(2)\n")
     program = """
-import time
+import signal, time
 from coevolve.core.processes import prepare
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell takes from what runs in its background
     try:
         prepare("slow")
         time.sleep(600)

@@ -267,19 +267,6 @@ class TestScienceWorld:
         assert session.digest() == before
         session.close()
 
-    def test_a_task_of_the_loop_asks_for_what_its_reference_leaves(self, scienceworld: WorkerEnvironment) -> None:
-        world = scienceworld.fresh_world(scienceworld.tasks("seed")[0], 3)
-        session = scienceworld.open()
-        session.reset(Task.create("scienceworld", "x", ["look around"], world, [[]]))
-        moves = [one["command"] for one in json.loads(session.step(ToolCall("commands")).content)]
-        open_door = next(one for one in moves if one.startswith(("open ", "close ")))
-        made = Task.create("scienceworld", "x", ["do it"], world, [[ToolCall("act", {"command": open_door})]])
-        for command, reward in ((open_door, 1.0), ("wait1", 0.0)):
-            session.reset(made)
-            session.step(ToolCall("act", {"command": command}))
-            assert session.score().reward == reward, command
-        session.close()
-
 
 @pytest.fixture(scope="module")
 def agentdojo() -> Iterator[WorkerEnvironment]:

