@@ -11,16 +11,20 @@ from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
-from coevolve.core.records import Generation, Signal
+from coevolve.core.records import Generation, Signal, Trajectory
 from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import StageSummary, write_summary
+from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
 from coevolve.endpoint.spending import metered
+from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
-from coevolve.environments.mixture import Part, parts, split
+from coevolve.environments.mixture import split
 from coevolve.policies.loading import open_policy
 from coevolve.stages.explore.explorer import explore, make_explorer
 from coevolve.stages.explore.requests import Request, requests, written
+
+Heard = tuple[Environment, list[Task], list[Trajectory]]  # an environment, its tasks and the episodes at them
 
 
 def main(params: Params, t: int) -> None:
@@ -28,18 +32,17 @@ def main(params: Params, t: int) -> None:
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     signals = read_jsonl(Paths.signals(t), Signal)
     trajectories = read_trajectories(Paths.trajectories(t))
-    wanted: list[tuple[Part, list[Request]]] = []
-    if params.explore.guidance == "generator":
-        (part,) = parts(environment)
-        wanted += [(part, written(environment, tasks, read_jsonl(Paths.specs(t), Generation), t, params.seed))]
-    else:
-        for part, count in split(environment, params.explore.explorations):
-            config, ours = params.explore.model_copy(update={"explorations": count}), part.own(tasks)
-            played = part.played(trajectories, ours)
-            about = part.about(signals, ours, played)
+    work: list[tuple[Heard, list[Request]]] = []
+    for part, count in split(environment, params.explore.explorations):
+        ours = part.own(tasks)
+        played = part.played(trajectories, ours)
+        if params.explore.guidance == "generator":
+            made = written(part.environment, ours, read_jsonl(Paths.specs(t), Generation), t, params.seed)
+        else:
+            config, about = params.explore.model_copy(update={"explorations": count}), part.about(signals, ours, played)
             made = requests(part.environment, ours, played, about, config, t, part.seed(params.seed))
-            wanted += [(part, made)]
-    total = sum(len(made) for _, made in wanted)
+        work.append(((part.environment, ours, played), made))
+    total = sum(len(made) for _, made in work)
     policy = partial(open_policy, Paths.policy(t + 1), params.policy, params.train.temperature)
     asked, folder = params.explore.explorer == "endpoint", Paths.requests(t, "explore")
     explorations = []
@@ -47,9 +50,7 @@ def main(params: Params, t: int) -> None:
         bar(total, f"explore {t}", "explorations") as progress,
         metered(params.endpoint, asked, folder, progress) as meter,
     ):
-        for part, made in wanted:
-            ours = part.own(tasks)
-            heard = part.environment, ours, part.played(trajectories, ours)
+        for heard, made in work:
             explorer = make_explorer(params.explore, params.policy, *heard, policy, meter)
             explorations += explore(explorer, made, progress.update)
     write_jsonl(Paths.explorations(t), explorations)

@@ -1,7 +1,7 @@
 """Stage signals: where the agent is weak, from the trajectories of iteration t and all attempts before.
 
-Reads data/t/trajectories.parquet, data/t/attempts.jsonl and, for the environment of each, data/t/tasks.jsonl; writes data/t/signals.jsonl, and data/next/attempts.jsonl
-with the attempts of iteration t added.
+Reads data/t/trajectories.parquet, data/t/attempts.jsonl and, for the environment of each, data/t/tasks.jsonl; writes
+data/t/signals.jsonl, and data/next/attempts.jsonl with the attempts of iteration t added.
 """
 
 from collections import Counter

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,6 +61,18 @@ def hosted(name: str) -> WorkerEnvironment:
     made = make(name)
     assert isinstance(made, WorkerEnvironment)
     return made
+
+
+def opened(name: str) -> Callable[[], Iterator[WorkerEnvironment]]:
+    """The environment, for the tests of a module."""
+
+    @pytest.fixture(scope="module")
+    def world() -> Iterator[WorkerEnvironment]:
+        made = hosted(name)
+        yield made
+        made.close()
+
+    return world
 
 
 @pytest.fixture(scope="module")
@@ -136,11 +148,7 @@ class TestAppWorld:
             make("appworld")
 
 
-@pytest.fixture(scope="module")
-def textworld() -> Iterator[WorkerEnvironment]:
-    made = hosted("textworld")
-    yield made
-    made.close()
+textworld = opened("textworld")
 
 
 @needs("textworld")
@@ -176,11 +184,7 @@ class TestTextWorld:
             assert is_success(episode.trajectory.score) == success
 
 
-@pytest.fixture(scope="module")
-def gym() -> Iterator[WorkerEnvironment]:
-    made = hosted("reasoning_gym")
-    yield made
-    made.close()
+gym = opened("reasoning_gym")
 
 
 @needs("reasoning_gym")
@@ -230,11 +234,7 @@ def as_json(text: str) -> list[str]:
     return found
 
 
-@pytest.fixture(scope="module")
-def scienceworld() -> Iterator[WorkerEnvironment]:
-    made = hosted("scienceworld")
-    yield made
-    made.close()
+scienceworld = opened("scienceworld")
 
 
 @needs("scienceworld")
@@ -268,11 +268,7 @@ class TestScienceWorld:
         session.close()
 
 
-@pytest.fixture(scope="module")
-def agentdojo() -> Iterator[WorkerEnvironment]:
-    made = hosted("agentdojo")
-    yield made
-    made.close()
+agentdojo = opened("agentdojo")
 
 
 @needs("agentdojo")
@@ -323,11 +319,7 @@ class TestAgentDojo:
         session.close()
 
 
-@pytest.fixture(scope="module")
-def kitchens() -> Iterator[WorkerEnvironment]:
-    made = hosted("kitchens")
-    yield made
-    made.close()
+kitchens = opened("kitchens")
 
 
 @needs("kitchens")

@@ -123,6 +123,17 @@ def test_every_kind_of_task_is_solved_by_its_reference_and_by_no_less(git: McpEn
     session.close()
 
 
+def test_who_is_asked_to_read_may_not_write(git: McpEnvironment) -> None:
+    task = next(task for task in git.tasks("seed") if task.reference[0][-1].name == "git_diff_unstaged")
+    session = git.open()
+    session.reset(task)
+    session.step(task.calls[0])
+    assert is_success(session.score().reward)
+    session.step(ToolCall("git_add", {"repo_path": ".", "files": task.world["changed"]}))
+    assert session.score().checks == {"state": False, "heard": True}
+    session.close()
+
+
 def test_a_folder_has_the_same_name_in_every_episode(odd: McpEnvironment) -> None:
     session = odd.open()
     task = odd.tasks("seed")[0]

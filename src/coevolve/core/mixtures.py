@@ -63,7 +63,12 @@ def in_turn(own: Mapping[str, Sequence[T]], given: Mapping[str, float]) -> list[
 
 def turns(given: Mapping[str, float], count: int) -> list[str]:
     """Whose turn it is, ``count`` times, where each has enough."""
-    return in_turn({name: [name] * count for name in given}, given)[:count]
+    taken: Counter[str] = Counter()
+    found = []
+    for _ in range(count):
+        found.append(_next(list(given), taken, given))
+        taken[found[-1]] += 1
+    return found
 
 
 def _next(names: Sequence[str], taken: Mapping[str, int], given: Mapping[str, float]) -> str:

@@ -98,7 +98,8 @@ class AgentDojoSession(Session):
         if self._task is None or self._episode is None:
             raise CoevolveError("score() before reset(): no task was started")
         if self._task.world.get("goal") == "state":
-            reached = self._episode.state() == _wanted(*_frozen(self._task)) != Episode(self._task.world).state()
+            world, calls = _frozen(self._task)
+            reached = self._episode.state() == _end(world, calls) != _end(world, "[]")
             return Score(float(reached), {"state": reached})  # a reference that changes nothing asks for nothing
         solved = self._episode.solved()
         return Score(float(solved), {"utility": solved})
@@ -172,7 +173,7 @@ def _frozen(task: Task) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _wanted(world: str, calls: str) -> str:
+def _end(world: str, calls: str) -> str:
     """How the calls leave the world."""
     episode = Episode(json.loads(world))
     for name, arguments in json.loads(calls):

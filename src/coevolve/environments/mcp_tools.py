@@ -23,7 +23,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, EnvironmentFailed, Session, check_owner
-from coevolve.environments.methods import Question, World, asked
+from coevolve.environments.methods import Question, World, asked, met
 
 FOLDER = "."  # as which an episode's folder is shown: it has another name in every episode
 LONGEST = 100_000  # characters of an observation
@@ -72,9 +72,7 @@ class McpEnvironment(Environment):
         start, end, answers = self.ends(task)
         if len(answers) < len(task.calls):
             return {"the server takes the reference": False}
-        if start == end:
-            return {"heard": bool(answers) and set(answers) <= set(heard)}
-        return {"state": content_hash(self.state(server)) == end}
+        return met(start, end, answers, content_hash(self.state(server)), heard)
 
     def ends(self, task: Task) -> tuple[str, str, list[str]]:
         """Hashes of the state before and after the reference of ``task``, and what it hears."""

@@ -8,7 +8,7 @@ import copy
 import inspect
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any, get_type_hints
 
@@ -58,6 +58,16 @@ def asked(name: str, split: str, questions: Iterable[Question]) -> list[Task]:
     ]
 
 
+def met(start: str, end: str, answers: Collection[str], now: str, heard: Collection[str]) -> dict[str, bool]:
+    """Whether the state, by its hashes, is ``now`` as a reference leaves it, and where that changes nothing, whether its ``answers``
+    were heard.
+    """
+    checks = {"state": now == end}
+    if start == end:
+        checks["heard"] = bool(answers) and set(answers) <= set(heard)
+    return checks
+
+
 class MethodSession(Session):
     """An instance of the simulator, whose methods are called."""
 
@@ -97,9 +107,7 @@ class MethodSession(Session):
             raise CoevolveError("score() before reset(): no task was started")
         calls = [[call.name, call.arguments] for call in self._task.calls]
         start, end, outputs = _truth(self._simulator, json.dumps([self._task.world, calls]))
-        checks = {"state": self.digest() == end}
-        if start == end:
-            checks["heard"] = bool(outputs) and set(outputs) <= set(self._heard)
+        checks = met(start, end, outputs, self.digest(), self._heard)
         return Score(float(all(checks.values())), checks)
 
     def digest(self) -> str:

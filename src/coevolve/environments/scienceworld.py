@@ -22,7 +22,7 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
-from coevolve.environments.textworld import MAX_COMMAND, PARTIAL, TOOLS, kept
+from coevolve.environments.textworld import MAX_COMMAND, MISUSED, PARTIAL, TOOLS, commanded, kept, listed
 
 NAME = "scienceworld"
 VERSION = 1  # of how tasks are made of variations
@@ -70,11 +70,10 @@ class ScienceWorldSession(Session):
         if self._lab is None:
             return Observation("tool", "the episode is over", error=True, done=True)
         if call.name == "commands" and not call.arguments:
-            possible = sorted(set(self._lab.simulator.getValidActionObjectCombinations()) - set(OURS))
-            return Observation("tool", json.dumps([{"command": one} for one in possible]))
-        command = call.arguments.get("command")
-        if call.name != "act" or set(call.arguments) != {"command"} or not isinstance(command, str):
-            return Observation("tool", "expected act(command) or commands()", error=True)
+            return listed(set(self._lab.simulator.getValidActionObjectCombinations()) - set(OURS))
+        command = commanded(call)
+        if command is None:
+            return Observation("tool", MISUSED, error=True)
         words = " ".join(command.split())
         if len(words) > MAX_COMMAND or words in OURS or not words.isascii():
             return Observation("tool", f"not possible here: {words[:MAX_COMMAND]}", error=True)

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +31,7 @@ SIZES = {
     "hard": {"rooms": 5, "objects": 8, "quests": 2, "length": 3},
 }
 PARTIAL = 0.49  # what a run without success can reach
+MISUSED = "expected act(command) or commands()"
 MAX_COMMAND = 200  # characters
 Start = Callable[[dict[str, Any]], Any]  # a world's game
 TOOLS = [
@@ -106,12 +107,10 @@ class TextWorldSession(Session):
         if self._state is None:
             return Observation("tool", "the episode is over", error=True, done=True)
         if call.name == "commands" and not call.arguments:
-            return Observation(
-                "tool", json.dumps([{"command": one} for one in sorted(self._state.admissible_commands)])
-            )
-        command = call.arguments.get("command")
-        if call.name != "act" or set(call.arguments) != {"command"} or not isinstance(command, str):
-            return Observation("tool", "expected act(command) or commands()", error=True)
+            return listed(self._state.admissible_commands)
+        command = commanded(call)
+        if command is None:
+            return Observation("tool", MISUSED, error=True)
         if self._state.done:
             return Observation("tool", "the game is over", error=True, done=True)
         if command not in self._state.admissible_commands:
@@ -140,6 +139,18 @@ class TextWorldSession(Session):
         if self._game is not None:
             self._game.close()
         self._task = self._game = self._state = None
+
+
+def listed(commands: Iterable[str]) -> Observation:
+    """What the tool ``commands`` answers."""
+    return Observation("tool", json.dumps([{"command": one} for one in sorted(commands)]))
+
+
+def commanded(call: ToolCall) -> str | None:
+    """The command that a call of the tool ``act`` gives; None if it is no such call."""
+    command = call.arguments.get("command")
+    right = call.name == "act" and set(call.arguments) == {"command"} and isinstance(command, str)
+    return command if right else None
 
 
 def _plain(text: str) -> str:

@@ -17,7 +17,7 @@ from coevolve.core.stage_summary import StageSummary
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
-from coevolve.environments.mixture import parts
+from coevolve.environments.mixture import shares_of
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Episode, Limits, RolloutRequest, in_batches, rollout, scored
@@ -56,12 +56,14 @@ def by_environment(
     outcomes: Sequence[Outcome], environment: Environment, panels: Mapping[str, Sequence[Task]]
 ) -> list[Outcome]:
     """Of a mixture, the same outcomes once more, in panels of one environment each: ``validation.sql``; none of any other."""
-    names = [part.environment.name for part in parts(environment)]
+    names = list(shares_of(environment))
+    if len(names) == 1:
+        return []
     owner = {task.task_id: task.environment for tasks in panels.values() for task in tasks}
     return [
         replace(one, panel=f"{panel}.{name}")
         for panel in panels
-        for name in names[: len(names) if len(names) > 1 else 0]
+        for name in names
         for one in outcomes
         if one.panel == panel and owner[one.task_id] == name
     ]
