@@ -100,7 +100,7 @@ def place(tmp_path: Path) -> Place:
 
 SQL = "coevolve/environments/sql/sql_environment.py"
 REWARD = (SQL, "PARTIAL = 0.49", "PARTIAL = 0.1")
-HEARD = ("coevolve/environments/methods.py", "set(outputs) <=", "set(outputs) ==")
+HEARD = ("coevolve/environments/methods.py", "set(answers) <=", "set(answers) ==")
 ROOMS = ("mine/rooms.py", "hall", "cellar")
 
 
