@@ -9,14 +9,14 @@ from tests import ROOT
 
 
 def edited(tmp_path: Path, **changes: object) -> Path:
-    """A copy of params.yaml with ``section__key`` (or ``key``) set, or removed for None."""
+    """A copy of params.yaml with ``section__key`` (or ``key``) set, or removed for ``...``."""
     raw = yaml.safe_load((ROOT / "params.yaml").read_text())
     for path, value in changes.items():
         *parents, key = path.split("__")
         place = raw
         for parent in parents:
             place = place[parent]
-        if value is None:
+        if value is ...:
             del place[key]
         else:
             place[key] = value
@@ -35,7 +35,7 @@ def test_the_repository_s_params_are_valid() -> None:
         ({"signals__windw": 3}, "unknown key signals.windw; did you mean 'window'?"),
         ({"trian": {}}, "unknown key trian; did you mean 'train'?"),
         ({"train__lora__rnk": 3}, "unknown key train.lora.rnk; did you mean 'rank'?"),
-        ({"signals__window": None}, "missing key signals.window"),
+        ({"signals__window": ...}, "missing key signals.window"),
         ({"signals__window": "three"}, "signals.window: "),
         ({"signals__window": 1}, "signals.window: "),
         ({"train__group_size": 1}, "train.group_size: "),
@@ -84,7 +84,12 @@ def test_the_repository_s_params_are_valid() -> None:
             "explore.guidance: generator and explore.explorer: policy do not go together",
         ),
         (
-            {"explore__guidance": "generator", "generate__model": "tiny", "verify__pass_rate_samples": 0},
+            {
+                "explore__guidance": "generator",
+                "generate__model": "tiny",
+                "verify__pass_rate_samples": 0,
+                "verify__select": None,
+            },
             "generate.frozen: false needs pass rates to learn from, and verify.pass_rate_samples is 0",
         ),
         (

@@ -100,6 +100,14 @@ def test_arms_run_from_the_queue(tmp_path: Path, cache: Path) -> None:
     elsewhere = project.run(*study)
     assert "2 of 2 runs" in elsewhere.stdout
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == written
+    project.set(train__keep_base=0.3)  # a default that both arms rest on: signals says its own
+    other = project.run(*study, "--report", check=False)
+    assert (
+        "1 of 2 runs" in other.stdout
+        and "1 results are of other parameters: static 0 ran with train.keep_base" in other.stderr
+    )
+    assert (folder / "results.jsonl").read_bytes() == written["results.jsonl"], "they may be its arm's again"
+    project.run("git", "checkout", "params.yaml")
     changed = STUDY.replace("explore.explorations: 20", "explore.explorations: 21")
     (folder / "study.yaml").write_text(changed)
     assert "1 of 2 runs" in project.run(*study, "--report", check=False).stdout, "another arm has other results"

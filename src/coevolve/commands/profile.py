@@ -11,6 +11,7 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 
 PARAMS = Path("params.yaml")
+WHOLE = {"template", "select", "mixture"}  # values that are mappings, or null
 
 HELP = """
 A profile sets the keys it names and leaves all others (seed, iterations, limits, your budget) as they are. Its comments
@@ -83,7 +84,8 @@ def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:
             place = place[parent]
         if place[last] != new:
             changes.append((".".join(key), place[last], new))
-            place[last] = new
+            # in one line, but where a comment follows: it would be pushed aside, and stay there
+            place[last] = new if "#" in str(place.ca.items.get(last)) else _inline(new)
     text = StringIO()
     editor.dump(raw, text)
     parse(read_yaml(text.getvalue()), f"profile {name}")
@@ -91,10 +93,21 @@ def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:
     return changes
 
 
+def _inline(value: Any) -> Any:
+    """A mapping as `params.yaml` writes one that is a value: {in: one line}."""
+    from ruamel.yaml.comments import CommentedMap
+
+    if not isinstance(value, Mapping):
+        return value
+    made = CommentedMap(value)
+    made.fa.set_flow_style()
+    return made
+
+
 def _leaves(value: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Paths to values; ``template`` is a value as a whole."""
+    """Paths to values."""
     for key, inner in value.items():
-        if isinstance(inner, Mapping) and key != "template":
+        if isinstance(inner, Mapping) and key not in WHOLE:
             yield from _leaves(inner, (*path, key))
         else:
             yield (*path, key), inner

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,10 @@ def run(args: argparse.Namespace) -> int:
             f"--seeds: no seed {', '.join(map(str, strange))}; expected some of: {', '.join(map(str, study.seeds))}"
         )
     runs = [(arm, seed) for seed in study.seeds for arm in study.arms]  # a seed's arms share their first iteration
-    found = {**_kept(args.folder, study), **_finished(args.folder, study, runs)}
+    kept, others = _kept(args.folder, study)
+    if others:
+        print(f"{args.folder / RESULTS}: {len(others)} results are of other parameters: {others[0]}", file=sys.stderr)
+    found = {**kept, **_finished(args.folder, study, runs)}
     wanted = [
         run for run in runs if (not args.arms or run[0] in args.arms) and (not args.seeds or run[1] in args.seeds)
     ]
@@ -115,11 +119,13 @@ def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict
     from dvc.api import DVCFileSystem
 
     from coevolve.core.io import parse
+    from coevolve.core.yaml_files import read_yaml
+    from coevolve.readers.arms import departure, parameters
     from coevolve.readers.study import result, unplayed
     from coevolve.stages.report.summary import SUMMARY, Summary
 
     found = {}
-    code = _baselines()
+    code, params = _baselines(), _params()
     for arm, seed in runs:
         name = _name(folder, arm, seed)
         try:
@@ -131,6 +137,8 @@ def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict
             summary = parse(Summary, read, f"{name}: {SUMMARY}")
         except CoevolveError as error:
             raise CoevolveError(f"{error}; if other code made it, run it again: `dvc exp remove {name}`") from None
+        if other := departure(read_yaml(files.read_text("params.yaml")), parameters(params, study.arms[arm])):
+            raise CoevolveError(f"{name} ran with {other}, as its arm is now; to run it again: `dvc exp remove {name}`")
         if unseen := unplayed(study, summary.panels):
             raise CoevolveError(f"{name} played {', '.join(summary.panels)}, not {', '.join(unseen)} of its study.yaml")
         subsets = _subsets(files, study, summary.last) if study.subsets else None
@@ -138,15 +146,42 @@ def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict
     return found
 
 
-def _kept(folder: Path, study: "Study") -> dict[tuple[str, int], "Result"]:
-    """Results in RESULTS, of arms that are still what they were: experiments stay on the machine that ran them."""
+def _kept(folder: Path, study: "Study") -> tuple[dict[tuple[str, int], "Result"], list[str]]:
+    """Results in RESULTS, of arms that are still what they were, for experiments stay on the machine that ran them; and of the others
+    in what they differ.
+    """
+    from coevolve.readers.arms import departure, parameters
+
+    found, others = {}, []
+    now, then = _params(), cache(_params)
+    for one in _read(folder):
+        if one.arm in study.arms:
+            ran, arm = then(one.code), study.arms[one.arm]
+            # of a commit that is not here only the changes are known
+            other = departure(parameters(ran, one.changes), parameters(now, arm)) if ran else one.changes != arm
+            if not other:
+                found[one.arm, one.seed] = one
+            elif isinstance(other, str):
+                others.append(f"{one.arm} {one.seed} ran with {other}")
+    return found, others
+
+
+def _read(folder: Path) -> list["Result"]:
     from coevolve.core.io import read_jsonl
     from coevolve.readers.study import Result
 
-    if not (folder / RESULTS).exists():
-        return {}
-    results = read_jsonl(folder / RESULTS, Result)
-    return {(one.arm, one.seed): one for one in results if study.arms.get(one.arm) == one.changes}
+    return read_jsonl(folder / RESULTS, Result) if (folder / RESULTS).exists() else []
+
+
+def _params(code: str | None = None) -> dict[str, Any]:
+    """The parameters of the commit ``code``, or of the working tree; of a commit that is not here, none."""
+    from coevolve.core.yaml_files import load_yaml, read_yaml
+
+    if code is None:
+        return load_yaml(Path("params.yaml"), "run from the repository's root")
+    shown = subprocess.run(["git", "show", f"{code or 'unknown'}:params.yaml"], capture_output=True, text=True)
+    params: dict[str, Any] = read_yaml(shown.stdout) if shown.returncode == 0 else {}
+    return params
 
 
 def _baselines() -> dict[str, str]:
@@ -206,8 +241,10 @@ def _write(folder: Path, study: "Study", found: dict[tuple[str, int], "Result"])
     from coevolve.readers.study import draw, report, rows
 
     arms = list(study.arms)
-    ordered = sorted(found.values(), key=lambda one: (one.seed, arms.index(one.arm)))
-    results = [one for one in ordered if one.seed in study.seeds]
+    # results of other parameters stay in the file: they were dear, and parameters may change back
+    others = [one for one in _read(folder) if one.arm in arms and (one.arm, one.seed) not in found]
+    ordered = sorted([*found.values(), *others], key=lambda one: (one.seed, arms.index(one.arm)))
+    results = [one for one in ordered if one.seed in study.seeds and (one.arm, one.seed) in found]
     if not results:
         return
     write_jsonl(folder / RESULTS, ordered)

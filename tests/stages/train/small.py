@@ -11,7 +11,8 @@ from tests.waiting import PATIENCE
 
 WORLD = make("miniworld")
 PARAMS = load_params(ROOT / "params.yaml")
-CONFIG = PARAMS.train.model_copy(update={"steps": 3, "tasks_per_step": 4, "group_size": 4, "save_steps": 1})
+SMALL = {"steps": 3, "tasks_per_step": 4, "group_size": 4, "save_steps": 1, "curriculum": "even", "keep_base": 0.0}
+CONFIG = PARAMS.train.model_copy(update=SMALL)
 ACTING = PARAMS.policy.model_copy(
     update={"max_turns": 8, "episode_tokens": 256, "reply_tokens": 64, "max_seconds": PATIENCE}
 )
