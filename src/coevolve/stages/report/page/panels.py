@@ -6,6 +6,7 @@ from typing import Any
 
 from coevolve.core.charts import BOLD, COLORS, GREY, WIDTH, curves, data, svg
 from coevolve.stages.report.summary import Summary
+from coevolve.stages.verify.select import GATE
 
 
 def draw(view: Mapping[str, Any]) -> dict[str, str]:
@@ -154,11 +155,16 @@ def _signals(journeys: Sequence[Mapping[str, Any]]) -> Any:
     return bars.facet(row=alt.Row("iteration:O", title="iteration"))
 
 
+# Outcomes of candidates that have no fault, with their colors, and by the gate that left them out
+SOUND = {"accepted": "#009E73", "sound, not selected": "#A6DCCB"}
+LEFT = {None: "accepted", GATE: "sound, not selected"}
+
+
 def _funnel(outcomes: Sequence[Mapping[str, Any]]) -> Any:
     rows = [
         {
             "t": one["t"],
-            "outcome": f"rejected: {one['gate']}" if one["gate"] else "accepted",
+            "outcome": LEFT.get(one["gate"], f"rejected: {one['gate']}"),
             "count": one["candidates"],
         }
         for one in outcomes
@@ -172,14 +178,16 @@ def _outcomes(rows: Sequence[Mapping[str, Any]], of: str) -> Any:
 
     if not any(row["count"] for row in rows):
         return None
-    names = ["accepted", *dict.fromkeys(row["outcome"] for row in rows if row["outcome"] != "accepted")]
+    found = dict.fromkeys(row["outcome"] for row in rows)
+    names = [*(name for name in SOUND if name in found), *(name for name in found if name not in SOUND)]
+    colors = [*(SOUND[name] for name in names if name in SOUND), *COLORS[::-1]]
     return (
         alt.Chart(data(rows))
         .mark_bar()
         .encode(
             x=alt.X("count:Q", title=of),
             y=alt.Y("t:O", title="iteration"),
-            color=alt.Color("outcome:N", sort=names, scale=alt.Scale(domain=names, range=["#009E73", *COLORS[::-1]])),
+            color=alt.Color("outcome:N", sort=names, scale=alt.Scale(domain=names, range=colors)),
         )
         .properties(width=WIDTH, height=alt.Step(34))
     )
