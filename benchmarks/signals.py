@@ -1,54 +1,68 @@
-"""`coevolve signals` on generated trajectories: seconds and peak memory. `python benchmarks/signals.py [--largest 1000000]`"""
+"""`coevolve signals` on generated trajectories: seconds and peak memory. `python benchmarks/signals.py [--largest 10000000]`
+
+Files of at most a million rows, read as one by a glob.
+"""
 
 import argparse
-import random
-import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
+import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 TOOLS = [f"tool_{number}" for number in range(60)]
-GROUP = 8
+GROUP, TASKS, GROUPS_A_STEP = 8, 4096, 64
+FILE = 1_000_000
 
 
-def write(path: Path, count: int) -> None:
-    """``count`` trajectories in groups of 8, a Zipf over 60 tools, 4 to 12 calls each."""
-    rng = random.Random(0)
-    weights = [1 / (rank + 1) for rank in range(len(TOOLS))]
-    call = pa.struct([("name", pa.string()), ("ok", pa.bool_())])
-    schema = pa.schema(
-        [
-            ("task_id", pa.string()),
-            ("iteration", pa.int64()),
-            ("step", pa.int64()),
-            ("trajectory_id", pa.string()),
-            ("score", pa.float64()),
-            ("calls", pa.list_(call)),
-        ]
+def write(path: Path, start: int, count: int) -> None:
+    """``count`` trajectories from number ``start`` on: groups of 8, a Zipf over 60 tools, 4 to 12 calls each."""
+    rng = np.random.default_rng(start)
+    lengths = rng.integers(4, 13, count)
+    weights = 1 / np.arange(1, len(TOOLS) + 1)
+    names = rng.choice(len(TOOLS), lengths.sum(), p=weights / weights.sum())
+    calls = pa.StructArray.from_arrays(
+        [pa.DictionaryArray.from_arrays(names, TOOLS).cast(pa.string()), pa.array(rng.random(len(names)) < 0.9)],
+        ["name", "ok"],
     )
-    groups_a_step = 64
-    with pq.ParquetWriter(path, schema) as writer:
-        for start in range(0, count, 50_000):
-            rows = []
-            for number in range(start, min(start + 50_000, count)):
-                group = number // GROUP
-                calls = rng.choices(TOOLS, weights, k=rng.randint(4, 12))
-                rows.append(
-                    {
-                        "task_id": f"{group % 4096:016x}",
-                        "iteration": 0,
-                        "step": group // groups_a_step,
-                        "trajectory_id": f"{number:016x}",
-                        "score": float(rng.random() < 0.5),
-                        "calls": [{"name": name, "ok": rng.random() < 0.9} for name in calls],
-                    }
-                )
-            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+    number = np.arange(start, start + count)
+    group = number // GROUP
+    table = pa.table(
+        {
+            "task_id": [f"{task:016x}" for task in group % TASKS],
+            "iteration": np.zeros(count, dtype=np.int64),
+            "step": group // GROUPS_A_STEP,
+            "trajectory_id": [f"{one:016x}" for one in number],
+            "score": (rng.random(count) < 0.5).astype(float),
+            "calls": pa.ListArray.from_arrays(np.concatenate([[0], np.cumsum(lengths)]), calls),
+        }
+    )
+    pq.write_table(table, path)
+
+
+def measured(command: list[str]) -> tuple[float, float]:
+    """Seconds, and GB of memory at most."""
+    began, peak = time.perf_counter(), 0
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+    def look() -> None:
+        nonlocal peak
+        watched = psutil.Process(process.pid)
+        while process.poll() is None:
+            peak = max(peak, watched.memory_info().rss)
+            time.sleep(0.02)
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    if process.wait():
+        raise SystemExit(f"{' '.join(command)} failed")
+    return time.perf_counter() - began, peak / 2**30
 
 
 def main() -> None:
@@ -56,17 +70,14 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=1_000_000)
     args = parser.parse_args()
     count = 10_000
-    with tempfile.TemporaryDirectory() as folder:
-        while count <= args.largest:
-            path = Path(folder) / f"{count}.parquet"
-            write(path, count)
-            command = [sys.executable, "-c", "from coevolve.cli import main; main()", "signals", str(path)]
-            began = time.perf_counter()
-            subprocess.run([*command, "--out", f"{folder}/signals.jsonl"], check=True, stdout=subprocess.DEVNULL)
-            seconds = time.perf_counter() - began
-            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
-            print(f"{count:>8} trajectories: {seconds:.1f} s, at most {peak:.2f} GB so far", flush=True)
-            count *= 10
+    while count <= args.largest:
+        with tempfile.TemporaryDirectory() as folder:
+            for start in range(0, count, FILE):
+                write(Path(folder) / f"{start:012d}.parquet", start, min(FILE, count - start))
+            read = [f"{folder}/*.parquet", "--out", f"{folder}/signals.jsonl"]
+            seconds, peak = measured([sys.executable, "-m", "coevolve.cli", "signals", *read])
+        print(f"{count:>9} trajectories: {seconds:.1f} s, {peak:.2f} GB", flush=True)
+        count *= 10
 
 
 if __name__ == "__main__":

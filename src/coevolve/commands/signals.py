@@ -10,7 +10,8 @@ from coevolve.core.params import Signals
 from coevolve.stages.signals.kinds import KINDS
 
 HELP = """
-TRAJECTORIES is JSONL or Parquet (by its ending), an episode a row:
+TRAJECTORIES is JSONL or Parquet (by its ending), an episode a row; several files, a glob in quotes ('runs/**/*.parquet') and
+addresses of an object store (s3://bucket/runs/*.parquet, with s3fs installed) are read as one:
   task_id text, step integer, score number (success is score >= 0.5): required
   iteration integer, trajectory_id text, calls list of {name, ok}, stop_reason: optional
 
@@ -25,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP.replace(
         "{kinds}", "\n".join(f"{kind.name:{width}}{kind.condition}" for kind in KINDS.values())
     )
-    parser.add_argument("trajectories", type=Path, metavar="TRAJECTORIES")
+    parser.add_argument("trajectories", nargs="+", metavar="TRAJECTORIES")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the signals go (JSONL)")
     parser.add_argument("--window", type=int, default=5, metavar="W", help="visits that forgetting looks at (5)")
     parser.add_argument("--rare-threshold", type=float, default=2.0, metavar="THETA", help="in percent (2.0)")

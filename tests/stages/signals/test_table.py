@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,6 +18,7 @@ from coevolve.core.params import Signals
 from coevolve.core.records import Signal
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.kinds import KINDS
+from coevolve.stages.signals.load import Source
 from coevolve.stages.signals.table import open_table
 
 rows_strategy = st.lists(
@@ -160,3 +162,52 @@ def test_history_that_holds_the_same_attempt_is_refused(tmp_path: Path) -> None:
     history = write(tmp_path / "h.jsonl", [{"task_id": "a", "iteration": 0, "step": 0, "score": 1.0}])
     with open_table(rows, history) as table, pytest.raises(CoevolveError, match="so do the trajectories"):
         list(table.visits())
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_many_files_are_one_wherever_they_are(tmp_path: Path, ending: str) -> None:
+    """A group of episodes may be cut in two; in several files, by a glob or in an object store it is one visit."""
+    rows = [
+        {
+            "task_id": f"t{number % 3}", "step": number % 12 // 3, "iteration": 0, "score": float(number % 5 == 0),
+            "calls": [{"name": name, "ok": True} for name in "abcab"[number % 4 :]], "trajectory_id": f"{number:04d}",
+            "stop_reason": "done",
+        }
+        for number in range(90)
+    ]  # fmt: skip
+    whole = write(tmp_path / f"whole.{ending}", rows)
+    (tmp_path / "parts/1").mkdir(parents=True)
+    parts = [
+        write(tmp_path / "parts/1" / f"a.{ending}", rows[40:]), write(tmp_path / "parts" / f"b.{ending}", rows[:40])
+    ]  # fmt: skip
+    store = fsspec.filesystem("memory")
+    for part in parts:
+        store.pipe(f"/bucket/{ending}/{part.name}", part.read_bytes())
+    config = Signals(window=3, rare_threshold=30.0, kinds=list(KINDS), shape="variance")
+
+    def signals(source: Source) -> list[Signal]:
+        with open_table(source) as table:
+            return list(extract(table, 0, config))
+
+    expected = signals(whole)
+    assert {signal.kind for signal in expected} >= {"boundary", "rare"}
+    assert signals(parts) == signals([*parts, parts[0]]) == expected, "each file once"
+    assert signals(str(tmp_path / f"parts/**/*.{ending}")) == expected
+    assert signals(f"memory://bucket/{ending}/*.{ending}") == expected
+
+
+def test_files_that_are_not_there_or_do_not_go_together_are_named(tmp_path: Path) -> None:
+    one = write(tmp_path / "one.jsonl", [{"task_id": "a", "step": 0, "score": 1.0}])
+    other = write(tmp_path / "other.parquet", [{"task_id": "a", "step": 0, "score": 1.0}])
+    bad = tmp_path / "two.jsonl"
+    bad.write_text('{"task_id": "a", "step": 1}\n')
+    wrong: list[tuple[Source, str]] = [
+        ([one, other], "other.parquet: the other files are not Parquet"),
+        ([one, bad], "two.jsonl:1: missing key score"),
+        (str(tmp_path / "*.json"), "no such file"),
+        ([one, "memory://nowhere/*.jsonl"], "memory://nowhere/.*: no such file there"),
+        ("nonsense://bucket/a.parquet", "nonsense://bucket/a.parquet: Protocol not known"),
+    ]
+    for source, said in wrong:
+        with pytest.raises(CoevolveError, match=said), open_table(source):
+            pass

@@ -1,0 +1,237 @@
+"""Trajectories of any trainer into DuckDB: one file or many, here or in an object store, checked row by row.
+
+A row is an episode, in JSONL or Parquet (by the files' ending):
+
+- ``task_id`` text, ``step`` integer, ``score`` finite number: required
+- ``iteration`` integer (0 if absent), ``trajectory_id`` text (no examples if absent)
+- ``calls`` list of ``{name, ok}`` (no rare patterns if absent; a call without ``ok`` counts as valid)
+- ``stop_reason``: episodes that ended in ``environment_failed`` (without the agent's doing) are left out; all others count
+- ``schema_version``: 1 if present
+
+Anything else is ignored. History is a JSONL file of attempts: ``task_id``, ``iteration``, ``step``, ``score``,
+and optionally ``size`` and ``successes``.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import missing, read_jsonl_objects
+from coevolve.core.records import StopReason
+from coevolve.core.task import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    import duckdb
+
+CALLS = "STRUCT(name VARCHAR, ok BOOLEAN)[]"
+COLUMNS = {
+    "task_id": "VARCHAR",
+    "step": "BIGINT",
+    "score": "DOUBLE",
+    "iteration": "BIGINT",
+    "trajectory_id": "VARCHAR",
+    "calls": CALLS,
+    "stop_reason": "VARCHAR",
+    "schema_version": "BIGINT",
+}
+HISTORY = {
+    "task_id": "VARCHAR",
+    "iteration": "BIGINT",
+    "step": "BIGINT",
+    "score": "DOUBLE",
+    "size": "BIGINT",
+    "successes": "BIGINT",
+    "schema_version": "BIGINT",
+}
+REQUIRED = ("task_id", "step", "score")
+PARQUET = "read_parquet($files, union_by_name = true)"
+_KINDS: dict[str, tuple[type, ...]] = {"VARCHAR": (str,), "BIGINT": (int,), "DOUBLE": (int, float)}
+
+
+Source = (
+    str | Path | Sequence[str | Path]
+)  # a path, a glob, an address of an object store as fsspec has them, or several
+
+
+class Files(tuple[str, ...]):
+    """Paths and addresses of files that are there, all Parquet or all JSONL."""
+
+    def __str__(self) -> str:
+        return self[0] if len(self) == 1 else f"{self[0]} and {len(self) - 1} more"
+
+    @property
+    def parquet(self) -> bool:
+        return self[0].endswith(".parquet")
+
+
+def found(source: Source, connection: "duckdb.DuckDBPyConnection") -> Files:
+    """The files of ``source``, in order and each once; ``connection`` can read them, wherever they are."""
+    paths: dict[str, None] = {}
+    for one in [source] if isinstance(source, str | Path) else source:
+        text = str(one)
+        some = _stored(text, connection) if "://" in text else _here(text)
+        if not some:
+            raise missing(Path(text)) if "://" not in text else CoevolveError(f"{text}: no such file there")
+        paths.update(dict.fromkeys(some))
+    files = Files(paths)
+    if other := next((file for file in files if file.endswith(".parquet") != files.parquet), None):
+        raise CoevolveError(
+            f"{other}: the other files are {'' if files.parquet else 'not '}Parquet; give them of one kind"
+        )
+    return files
+
+
+def _here(text: str) -> list[str]:
+    if Path(text).is_file():
+        return [text]
+    return sorted(name for name in glob(text, recursive=True) if Path(name).is_file())
+
+
+def _stored(text: str, connection: "duckdb.DuckDBPyConnection") -> list[str]:
+    from fsspec.core import url_to_fs
+
+    try:
+        store, place = url_to_fs(text)
+        names = store.glob(place)
+    except Exception as error:  # each store has its own
+        raise CoevolveError(f"{text}: {(str(error).splitlines() or [type(error).__name__])[0][:200]}") from None
+    protocol = store.protocol if isinstance(store.protocol, str) else store.protocol[0]
+    if not connection.filesystem_is_registered(protocol):
+        connection.register_filesystem(store)
+    return sorted(store.unstrip_protocol(name) for name in names)
+
+
+def load_episodes(connection: "duckdb.DuckDBPyConnection", files: Files) -> None:
+    """Make the table ``episodes``: names of valid calls, and no episode that failed without the agent's doing."""
+    if files.parquet:
+        source, columns = PARQUET, set(_parquet_columns(connection, files))
+    else:
+        source, columns = _json_source(COLUMNS), set(COLUMNS)
+    selected = [f'"{name}"' if name in columns else f"NULL::{kind} AS {name}" for name, kind in COLUMNS.items()]
+    query = f"""
+        CREATE TABLE episodes AS SELECT
+            task_id::VARCHAR AS task_id, coalesce(iteration, 0)::BIGINT AS iteration, step::BIGINT AS step,
+            score::DOUBLE AS score, trajectory_id::VARCHAR AS trajectory_id,
+            list_transform(list_filter(coalesce(calls, []), lambda c: coalesce(c.ok, TRUE)), lambda c: c.name) AS names,
+            schema_version::BIGINT AS schema_version
+        FROM (SELECT {", ".join(selected)} FROM {source})
+        WHERE stop_reason IS NULL OR stop_reason <> '{StopReason.ENVIRONMENT_FAILED}'
+    """
+    _create(connection, query, files, COLUMNS, REQUIRED)
+    _check(connection, "episodes", files, COLUMNS, REQUIRED)
+
+
+def load_history(connection: "duckdb.DuckDBPyConnection", path: Path | None) -> None:
+    """Make the table ``history``, empty where there is none."""
+    if path is None or path.stat().st_size == 0:
+        types = ", ".join(f"{name} {kind}" for name, kind in HISTORY.items())
+        connection.execute(f"CREATE TABLE history ({types})")
+        return
+    required = (*REQUIRED, "iteration")
+    query = f"""
+        CREATE TABLE history AS
+        SELECT * REPLACE (coalesce(size, 1) AS size, coalesce(successes, 0) AS successes)
+        FROM {_json_source(HISTORY)}
+    """
+    _create(connection, query, Files([str(path)]), HISTORY, required)
+    _check(connection, "history", Files([str(path)]), HISTORY, required)
+
+
+def _json_source(columns: dict[str, str]) -> str:
+    typed = ", ".join(f"{name}: '{kind}'" for name, kind in columns.items())
+    return f"read_json($files, format='newline_delimited', columns={{{typed}}}, maximum_object_size=33554432)"
+
+
+def _parquet_columns(connection: "duckdb.DuckDBPyConnection", files: Files) -> list[str]:
+    """Names of the columns; what is missing or has a wrong shape is a CoevolveError."""
+    import duckdb
+
+    try:
+        rows = connection.execute(f"DESCRIBE SELECT * FROM {PARQUET}", {"files": list(files)}).fetchall()
+    except duckdb.Error as error:
+        raise _unreadable(files, error) from None
+    types = {row[0]: row[1] for row in rows}
+    absent = [name for name in REQUIRED if name not in types]
+    if absent:
+        raise CoevolveError(
+            f"{files}: missing column {absent[0]}; expected at least {', '.join(REQUIRED)}, found {', '.join(types)}"
+        )
+    if "calls" in types and not (types["calls"].endswith("[]") and {"name", "ok"} <= set(_fields(types["calls"]))):
+        raise CoevolveError(f"{files}: column calls is {types['calls'][:80]}; expected a list of {{name, ok}} structs")
+    return list(types)
+
+
+def _fields(kind: str) -> list[str]:
+    """Words of a type such as STRUCT("name" VARCHAR, ok BOOLEAN)[] that may be its fields' names."""
+    return [word.strip('"(,') for word in kind.replace("STRUCT(", " ").split()]
+
+
+def _create(
+    connection: "duckdb.DuckDBPyConnection", query: str, files: Files, columns: dict[str, str], required: Sequence[str]
+) -> None:
+    import duckdb
+
+    try:
+        connection.execute(query, {"files": list(files)})
+    except duckdb.Error as error:
+        _find_bad_line(files, columns, required)
+        raise _unreadable(files, error) from None
+
+
+def _check(
+    connection: "duckdb.DuckDBPyConnection", table: str, files: Files, columns: dict[str, str], required: Sequence[str]
+) -> None:
+    """Refuse rows without a required value, with an infinite score, or of an unknown schema version."""
+    absent = " OR ".join(f"{name} IS NULL" for name in required)
+    bad = f"SELECT schema_version FROM {table} WHERE {absent} OR NOT isfinite(score)"
+    unknown = f"SELECT schema_version FROM {table} WHERE schema_version <> {SCHEMA_VERSION}"
+    row = connection.execute(f"({unknown} LIMIT 1) UNION ALL ({bad} LIMIT 1)").fetchone()
+    if row is None:
+        return
+    _find_bad_line(files, columns, required)
+    if row[0] not in (None, SCHEMA_VERSION):
+        raise CoevolveError(
+            f"{files}: schema_version {row[0]} is unknown, expected {SCHEMA_VERSION}; make the file again"
+        )
+    raise CoevolveError(f"{files}: a row lacks one of {', '.join(required)}, or its score is not finite; mend the row")
+
+
+def _find_bad_line(files: Files, columns: dict[str, str], required: Sequence[str]) -> None:
+    """Raise the CoevolveError that names the first wrong line and key of a JSONL file that is here; return if there is none."""
+    here = [Path(file) for file in files if "://" not in file and not files.parquet]
+    for where, value in ((f"{path}:{number}", value) for path in here for number, value in read_jsonl_objects(path)):
+        version = value.get("schema_version", SCHEMA_VERSION)
+        if version != SCHEMA_VERSION:
+            raise CoevolveError(f"{where}: schema_version {version!r} is unknown, expected {SCHEMA_VERSION}")
+        for name, kind in columns.items():
+            item = value.get(name)
+            if item is None:
+                if name in required:
+                    raise CoevolveError(f"{where}: missing key {name}; expected at least {', '.join(required)}")
+            elif not _fits(item, kind):
+                shape = "a list of {name, ok}" if kind == CALLS else kind.lower()
+                raise CoevolveError(f"{where}: {name}: expected {shape}, found {json.dumps(item)[:60]}; mend the line")
+
+
+def _fits(item: Any, kind: str) -> bool:
+    if kind == CALLS:
+        return isinstance(item, list) and all(
+            isinstance(call, dict)
+            and isinstance(call.get("name"), str)
+            and isinstance(call.get("ok", True), bool | None)
+            for call in item
+        )
+    if isinstance(item, bool) or not isinstance(item, _KINDS[kind]):
+        return False
+    return not isinstance(item, float) or math.isfinite(item)
+
+
+def _unreadable(files: Files, error: Exception) -> CoevolveError:
+    return CoevolveError(
+        f"{files}: not a whole {'Parquet' if files.parquet else 'JSONL'} file "
+        f"({(str(error).splitlines() or [type(error).__name__])[0][:200]}); make it again"
+    )
