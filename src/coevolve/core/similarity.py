@@ -3,14 +3,15 @@
 Texts are compared as they are seen (``look_alikes``).
 """
 
-import hashlib
 import itertools
 import math
+from array import array
 from collections import Counter, defaultdict
 
 from coevolve.core.look_alikes import seen
 
 Shingles = frozenset[str]
+EMPTY = frozenset([""])  # what a text without words is found by
 LETTERS = 12  # in a row, by which passages are compared
 PASSAGE = 45  # letters from which on a text is found within another: a shorter one is part of many by chance
 
@@ -32,44 +33,47 @@ def similarity(left: Shingles, right: Shingles) -> float:
 class Index:
     """Texts by key, searched for the most similar one of at least ``threshold``.
 
-    Prefix filter: put all shingles into one fixed order; two sets of similarity t share one of the first
-    n - ceil(t n) + 1 shingles of each. So a search looks at few candidates, and misses none.
+    Of n shingles a text of similarity t shares at least ceil(t n), hence one of any n - ceil(t n) + 1: those that the fewest texts
+    have are looked up. So a search looks at few candidates, among a million as well, and misses none.
     """
 
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
-        self._texts: dict[str, Shingles] = {}
-        self._by_shingle: dict[str, list[str]] = defaultdict(list)
+        self._keys: list[str] = []
+        self._texts: list[str] = []
+        self._sizes = array("I")
+        self._first: dict[int, int] = {}  # number of the first text with these shingles, by the hash of all of them
+        self._numbers: dict[int, array[int]] = {}  # of the texts that have a shingle, by its hash
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self._keys)
 
     def add(self, key: str, text: str) -> None:
         found = shingles(text)
-        self._texts[key] = found
-        for one in self._prefix(found):
-            self._by_shingle[one].append(key)
+        self._first.setdefault(hash(found), len(self._keys))
+        for one in found or EMPTY:
+            self._numbers.setdefault(hash(one), array("I")).append(len(self._keys))
+        self._keys.append(key)
+        self._texts.append(text)
+        self._sizes.append(len(found))
 
     def nearest(self, text: str) -> tuple[str, float] | None:
         """Key and similarity of the most similar text (of equal ones the first added), or None below the threshold."""
         wanted = shingles(text)
-        best: tuple[str, float] | None = None
-        seen = set()
-        for one in self._prefix(wanted):
-            for key in self._by_shingle.get(one, ()):
-                if key in seen:
-                    continue
-                seen.add(key)
-                found = similarity(wanted, self._texts[key])
-                if found >= self._threshold and (best is None or found > best[1]):
-                    best = (key, found)
-        return best
-
-    def _prefix(self, found: Shingles) -> list[str]:
-        if not found:
-            return [""]
-        count = len(found) - math.ceil(self._threshold * len(found) - 1e-9) + 1
-        return sorted(found, key=_order)[: max(count, 1)]
+        equal = self._first.get(hash(wanted))
+        if equal is not None and shingles(self._texts[equal]) == wanted:
+            return self._keys[equal], 1.0
+        size = len(wanted)
+        least = math.ceil(self._threshold * size - 1e-9)
+        having = sorted((self._numbers.get(hash(one), ()) for one in wanted or EMPTY), key=len)
+        best, number = 0.0, -1
+        for other in set().union(*having[: max(size - least + 1, 1)]):
+            if self._sizes[other] < least or self._threshold * self._sizes[other] > size + 1e-9:
+                continue  # too short or too long to be so similar
+            found = similarity(wanted, shingles(self._texts[other]))
+            if found >= self._threshold and (found > best or (found == best and other < number) or number < 0):
+                best, number = found, other
+        return (self._keys[number], best) if number >= 0 else None
 
 
 class Passages:
@@ -108,8 +112,3 @@ def letters(text: str) -> str:
 def rows(text: str) -> frozenset[str]:
     """Its LETTERS in a row, from every place; a shorter text is one row."""
     return frozenset(text[place : place + LETTERS] for place in range(max(len(text) - LETTERS + 1, 1)))
-
-
-def _order(shingle: str) -> bytes:
-    """Spreads shingles evenly; any fixed order is right."""
-    return hashlib.blake2b(shingle.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from coevolve.core.errors import CoevolveError
 from coevolve.core.params import Signals
 from coevolve.core.records import Signal
+from coevolve.stages.signals import table
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.load import Source
@@ -165,8 +166,10 @@ def test_history_that_holds_the_same_attempt_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_many_files_are_one_wherever_they_are(tmp_path: Path, ending: str) -> None:
-    """A group of episodes may be cut in two; in several files, by a glob or in an object store it is one visit."""
+def test_many_files_are_one_wherever_they_are(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group of episodes may be cut in two; in several files, by a glob or in an object store it is one visit. So it is where not all
+    tasks are grouped at once.
+    """
     rows = [
         {
             "task_id": f"t{number % 3}", "step": number % 12 // 3, "iteration": 0, "score": float(number % 5 == 0),
@@ -186,14 +189,17 @@ def test_many_files_are_one_wherever_they_are(tmp_path: Path, ending: str) -> No
     config = Signals(window=3, rare_threshold=30.0, kinds=list(KINDS), shape="variance")
 
     def signals(source: Source) -> list[Signal]:
-        with open_table(source) as table:
-            return list(extract(table, 0, config))
+        with open_table(source) as read:
+            return list(extract(read, 0, config))
 
     expected = signals(whole)
     assert {signal.kind for signal in expected} >= {"boundary", "rare"}
     assert signals(parts) == signals([*parts, parts[0]]) == expected, "each file once"
     assert signals(str(tmp_path / f"parts/**/*.{ending}")) == expected
     assert signals(f"memory://bucket/{ending}/*.{ending}") == expected
+    for rows_at_once in (1, 31):
+        monkeypatch.setattr(table, "PART", rows_at_once)
+        assert signals(whole) == expected
 
 
 def test_files_that_are_not_there_or_do_not_go_together_are_named(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SHOWN = 4  # ids of failed and of passed trajectories that a visit keeps
 BATCH = 10_000
+PART = 1_000_000  # rows that are grouped at once
 
 
 @dataclass(slots=True)
@@ -58,28 +59,44 @@ class Table:
         return int(row[0]) if row else 0
 
     def visits(self) -> Iterator[Visit]:
-        """Every attempt of history and file, ordered by task, iteration and step. What is held grows with their number, not with that of
-        episodes.
-        """
+        """Every attempt of history and file, ordered by task, iteration and step; by parts of the tasks, in constant memory."""
+        for first, last in self._parts():
+            yield from self._visits(first, last)
+
+    def _parts(self) -> list[tuple[str, str]]:
+        """The first and the last of tasks that have PART rows together, or of one that has more."""
+        rows = self._rows(
+            f"""
+            SELECT min(task_id), max(task_id) FROM (
+                SELECT task_id, (sum(count(*)) OVER (ORDER BY task_id) - 1) // {PART} AS part
+                FROM (SELECT task_id FROM episodes UNION ALL SELECT task_id FROM history) GROUP BY task_id
+            ) GROUP BY part ORDER BY part
+            """
+        )
+        return [(first, last) for first, last in rows]
+
+    def _visits(self, first: str, last: str) -> Iterator[Visit]:
+        """Those of the tasks from ``first`` to ``last``."""
         rows = self._rows(
             f"""
             SELECT task_id, iteration, step, list(score), min(trajectory_id, {SHOWN}) FILTER (score < {SUCCESS_THRESHOLD}),
                 min(trajectory_id, {SHOWN}) FILTER (score >= {SUCCESS_THRESHOLD}), NULL AS size, NULL AS successes
-            FROM episodes GROUP BY ALL
-            UNION ALL SELECT task_id, iteration, step, [score], NULL, NULL, size, successes FROM history
+            FROM episodes WHERE task_id BETWEEN $first AND $last GROUP BY ALL
+            UNION ALL SELECT task_id, iteration, step, [score], NULL, NULL, size, successes
+            FROM history WHERE task_id BETWEEN $first AND $last
             ORDER BY task_id, iteration, step, size NULLS LAST
-            """
+            """,
+            {"first": first, "last": last},
         )
-        last = None
+        before = None
         for row in rows:
-            visit = _visit(*row)
-            place = row[:3]
-            if place == last:
+            visit, place = _visit(*row), row[:3]
+            if place == before:
                 raise CoevolveError(
                     f"--history holds task {row[0]} at iteration {row[1]}, step {row[2]} "
                     f"{'and so do the trajectories' if visit.current else 'twice'}; give only attempts made before"
                 )
-            last = place
+            before = place
             yield visit
 
     def patterns(self, order: int) -> dict[Pattern, int]:
