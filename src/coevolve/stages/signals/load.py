@@ -52,9 +52,8 @@ PARQUET = "read_parquet($files, union_by_name = true)"
 _KINDS: dict[str, tuple[type, ...]] = {"VARCHAR": (str,), "BIGINT": (int,), "DOUBLE": (int, float)}
 
 
-Source = (
-    str | Path | Sequence[str | Path]
-)  # a path, a glob, an address of an object store as fsspec has them, or several
+# A path, a glob, an address of an object store as fsspec has them, or several
+Source = str | Path | Sequence[str | Path]
 
 
 class Files(tuple[str, ...]):
