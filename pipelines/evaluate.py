@@ -50,9 +50,8 @@ def main(params: Params, t: int) -> None:
         write_jsonl(folder / OUTCOMES, outcomes)
         write_json(folder / "metrics.json", {panel: asdict(one) for panel, one in found.items()})
         wanted = sum(len(tasks[: config.tasks]) for tasks in panels.values()) * config.samples
-        once = {
-            name: one for name, one in found.items() if name in panels
-        }  # those of one environment are parts of these
+        # of panels that are whole: those of one environment are parts of these
+        once = {name: one for name, one in found.items() if name in panels}
         write_summary(replace(summary(t, once, wanted), arithmetic=in_effect().name))
         figures = {
             f"{panel}/{key}": getattr(one, key) for panel, one in found.items() for key in ("success", "score", "turns")

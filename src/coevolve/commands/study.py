@@ -157,12 +157,14 @@ def _kept(folder: Path, study: "Study") -> tuple[dict[tuple[str, int], "Result"]
     for one in _read(folder):
         if one.arm in study.arms:
             ran, arm = then(one.code), study.arms[one.arm]
-            # of a commit that is not here only the changes are known
-            other = departure(parameters(ran, one.changes), parameters(now, arm)) if ran else one.changes != arm
-            if not other:
-                found[one.arm, one.seed] = one
-            elif isinstance(other, str):
+            if ran:
+                other = departure(parameters(ran, one.changes), parameters(now, arm))
+            else:  # of a commit that is not here only the changes are known
+                other = None if one.changes == arm else f"{one.changes}, not {arm}"
+            if other:
                 others.append(f"{one.arm} {one.seed} ran with {other}")
+            else:
+                found[one.arm, one.seed] = one
     return found, others
 
 

@@ -4,11 +4,8 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-APART = {
-    "seed",
-    "report",
-    "tracking",
-}  # sections that make no arm another: runs differ by seed, and the others shape no policy
+# What makes no arm another: runs differ by seed, and the other sections shape no policy
+APART = {"seed", "report", "tracking"}
 
 
 def parameters(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
