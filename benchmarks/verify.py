@@ -1,13 +1,24 @@
-"""Candidates judged a second with all gates, by two processes. `python benchmarks/verify.py [--count 2000]`"""
+"""Candidates judged a second with all gates, by two processes. `python benchmarks/verify.py [--count 2000]`
+
+With `--ray`, by two processes of this machine and by two of a Ray cluster that has this machine alone, in turn, and how many times as
+fast the latter are. The cluster is up before; its workers are not.
+"""
 
 import argparse
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.params import Compute
+from coevolve.core.workers import Engine, Local, engine
 from coevolve.core.yaml_files import load
+from coevolve.environments.fingerprint import standing
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.stages.explore.explorer import explore
@@ -25,8 +36,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--ray", action="store_true")
+    parser.add_argument("--environment", nargs="*", default=["miniworld", "bfcl"])
     args = parser.parse_args()
-    for name in ("miniworld", "bfcl"):
+    for name in args.environment:
         try:
             world = make(name)
         except CoevolveError as error:
@@ -34,15 +48,39 @@ def main() -> None:
             continue
         tasks = world.tasks("seed")[:64]
         wanted = requests(world, tasks, [], [], CONFIG.model_copy(update={"explorations": args.count}), 0, 0)
-        found = explore(ScriptedExplorer(world, learn(world, tasks, []), CONFIG), wanted, lambda count: None)
-        candidates = synthesize(ScriptedSynthesizer(world, tasks, 0), found, args.count, lambda count: None)
+        explored = explore(ScriptedExplorer(world, learn(world, tasks, []), CONFIG), wanted, lambda count: None)
+        candidates = synthesize(ScriptedSynthesizer(world, tasks, 0), explored, args.count, lambda count: None)
         lines = [json.dumps(asdict(one)) for one in candidates]
         panels = {panel: world.tasks(panel) for panel in world.panels}
-        began = time.perf_counter()
-        judged = verify(name, lines, Library(tasks, panels, 0.9), processes=args.processes)
-        seconds = time.perf_counter() - began
-        accepted = sum(verdict.accepted for verdict, _ in judged)
-        print(f"{name}: {len(lines) / seconds:.0f} candidates/s ({len(lines)}, {accepted} accepted), start included")
+        judge = partial(verify, name, lines)
+        speeds: dict[str, list[float]] = {one: [] for one in (["local", "ray"] if args.ray else ["local"])}
+        for _ in range(args.rounds):
+            for one, found in speeds.items():
+                with _engine(one, args.processes, name) as workers:
+                    began = time.perf_counter()
+                    judged = judge(Library(tasks, panels, 0.9), engine=workers)
+                    found.append(len(lines) / (time.perf_counter() - began))
+                accepted = sum(verdict.accepted for verdict, _ in judged)
+        for one, found in speeds.items():
+            print(
+                f"{name}: {median(found):.0f} candidates/s by {one} ({len(lines)}, {accepted} accepted), start included"
+            )
+        if args.ray:
+            print(f"{name}: ray at {median(speeds['ray']) / median(speeds['local']):.2f} times the speed of local")
+
+
+@contextmanager
+def _engine(name: str, processes: int, environment: str) -> Iterator[Engine]:
+    if name == "local":
+        yield Local(processes)
+        return
+    with engine(Compute(engine="ray", address="here", cpus=1), partial(standing, environment)) as cluster:
+        assert cluster is not None
+        if cluster.count != processes:
+            raise SystemExit(
+                f"the cluster has {cluster.count} CPUs: --processes {cluster.count} compares like with like"
+            )
+        yield cluster
 
 
 if __name__ == "__main__":

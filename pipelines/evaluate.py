@@ -7,6 +7,7 @@ scratch/evaluate: run again after a kill, it plays the rest.
 import shutil
 import time
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 from coevolve.core.arithmetic import in_effect
@@ -19,8 +20,9 @@ from coevolve.core.paths import Paths
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import write_summary
-from coevolve.environments.fingerprint import open_environment
-from coevolve.policies.loading import open_policy
+from coevolve.core.workers import engine
+from coevolve.environments.fingerprint import open_environment, standing
+from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate import by_environment, evaluate, played, summary
 from coevolve.tracking.journal import start
@@ -37,13 +39,16 @@ def main(params: Params, t: int) -> None:
     key = content_hash([*sections, in_effect().name, digest(Path(__file__).resolve()), *files])
     with claim(scratch() / "evaluate" / key) as kept, start(params.tracking, f"evaluate/{t}") as run:
         whole = not kept.exists()
-        policy = open_policy(Paths.policy(t), params.policy, config.temperature)
         run.params({"seed": params.seed, "policy": Paths.policy(t), "environment": params.environment, **dict(config)})
         for name in panels:
             run.dataset(Paths.panel(name), "evaluation")
-        began = time.monotonic()
-        outcomes = evaluate(policy, environment, panels, limits, config, params.seed, kept)
-        seconds = time.monotonic() - began
+        with (
+            engine(params.compute, partial(standing, params.environment)) as workers,
+            playing(Paths.policy(t), params.policy, config.temperature, workers) as policy,
+        ):
+            began = time.monotonic()
+            outcomes = evaluate(policy, environment, panels, limits, config, params.seed, kept)
+            seconds = time.monotonic() - began
         solved = sum(one.success for one in outcomes)
         outcomes += by_environment(outcomes, environment, panels)
         found = metrics(outcomes, config, params.seed)

@@ -16,9 +16,10 @@ from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
+from coevolve.core.workers import engine
 from coevolve.endpoint.spending import metered
 from coevolve.environments.environment import Environment
-from coevolve.environments.fingerprint import open_environment
+from coevolve.environments.fingerprint import open_environment, standing
 from coevolve.environments.mixture import split
 from coevolve.policies.loading import open_policy
 from coevolve.stages.explore.explorer import explore, make_explorer
@@ -43,15 +44,17 @@ def main(params: Params, t: int) -> None:
             made = requests(part.environment, ours, played, about, config, t, part.seed(params.seed))
         work.append(((part.environment, ours, played), made))
     total = sum(len(made) for _, made in work)
-    policy = partial(open_policy, Paths.policy(t + 1), params.policy, params.train.temperature)
+    acting = (Paths.policy(t + 1), params.policy, params.train.temperature)
     asked, folder = params.explore.explorer == "endpoint", Paths.requests(t, "explore")
     explorations = []
     with (
+        engine(params.compute, partial(standing, params.environment)) as workers,
         bar(total, f"explore {t}", "explorations") as progress,
         metered(params.endpoint, asked, folder, progress) as meter,
     ):
+        policy = partial(open_policy, *acting, workers)
         for heard, made in work:
-            explorer = make_explorer(params.explore, params.policy, *heard, policy, meter)
+            explorer = make_explorer(params.explore, params.policy, *heard, policy, meter, workers)
             explorations += explore(explorer, made, progress.update)
     write_jsonl(Paths.explorations(t), explorations)
     figures = {"explorations": len(explorations), **meter.costs()}

@@ -5,18 +5,23 @@ data/next/generations.jsonl: what a generator wrote, with what came of it. data/
 at an endpoint, its reply and what was spent.
 """
 
+from collections.abc import Sequence
+from functools import partial
+
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.params import Params
 from coevolve.core.paths import Paths
-from coevolve.core.processes import available
 from coevolve.core.progress import bar
 from coevolve.core.records import Exploration, Generation
 from coevolve.core.seeding import derive_seed
 from coevolve.core.stage import run_iteration
 from coevolve.core.stage_summary import write_summary
+from coevolve.core.task import Task
+from coevolve.core.workers import Engine, engine
 from coevolve.endpoint.spending import metered
-from coevolve.environments.fingerprint import open_environment
-from coevolve.policies.loading import open_policy
+from coevolve.environments.environment import Environment
+from coevolve.environments.fingerprint import open_environment, standing
+from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.generate.calibration import with_generator
 from coevolve.stages.generate.settling import set_apart, settled
@@ -34,34 +39,27 @@ def main(params: Params, t: int) -> None:
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
     library = Library(known, panels, config.near_duplicate)
     lines = read_lines(Paths.candidates(t))
-    with bar(len(lines), f"verify {t}", "candidates") as progress:
-        judged = verify(
-            params.environment,
-            lines,
-            library,
-            processes=available(),
-            enabled=config.enabled,
-            words=config.words,
-            progress=progress.update,
-        )
-    asked, folder = config.solver_attempts > 0, Paths.requests(t, "verify")
-    with (
-        bar(len(accepted(judged)) * asked, f"solver {t}", "tasks") as progress,
-        metered(params.endpoint, asked, folder, progress) as meter,
-    ):
-        if meter.endpoint is not None:
-            limits, seed = Limits.of(params.policy), params.seed
-            solver = Solver(environment, meter.endpoint, limits, config.solver_attempts, seed, meter.counts)
-            judged = solver.judge(judged, progress.update)
-    passed = accepted(judged)
-    rates: dict[str, float] = {}
-    if passed and config.pass_rate_samples:
-        policy = open_policy(Paths.policy(t + 1), params.policy, params.train.temperature)
-        limits = Limits.of(params.policy)
-        with bar(len(passed) * config.pass_rate_samples, f"pass rates {t}", "episodes") as progress:
-            rates = pass_rates(
-                policy, environment, passed, limits, config.pass_rate_samples, params.seed, progress.update
+    with engine(params.compute, partial(standing, params.environment)) as workers:
+        with bar(len(lines), f"verify {t}", "candidates") as progress:
+            judged = verify(
+                params.environment,
+                lines,
+                library,
+                engine=workers,
+                enabled=config.enabled,
+                words=config.words,
+                progress=progress.update,
             )
+        asked, folder = config.solver_attempts > 0, Paths.requests(t, "verify")
+        with (
+            bar(len(accepted(judged)) * asked, f"solver {t}", "tasks") as progress,
+            metered(params.endpoint, asked, folder, progress) as meter,
+        ):
+            if meter.endpoint is not None:
+                limits, seed = Limits.of(params.policy), params.seed
+                solver = Solver(environment, meter.endpoint, limits, config.solver_attempts, seed, meter.counts)
+                judged = solver.judge(judged, progress.update)
+        rates = _rates(params, t, environment, accepted(judged), workers)
     judged = [with_pass_rate(verdict, task, rates) for verdict, task in judged]
     specs, samples = read_jsonl(Paths.specs(t), Generation), config.pass_rate_samples
     new = settled(specs, read_jsonl(Paths.explorations(t), Exploration), judged, samples)
@@ -75,6 +73,21 @@ def main(params: Params, t: int) -> None:
     write_summary(with_generator(said, new, params.generate, derive_seed(params.seed, "calibration", t)))
     kept = sum(verdict.accepted for verdict, _ in judged)
     print(f"{Paths.verified(t)}: {kept} of {len(lines)} candidates accepted{meter}")
+
+
+def _rates(
+    params: Params, t: int, environment: Environment, tasks: Sequence[Task], workers: Engine | None
+) -> dict[str, float]:
+    """How often policies/next solves each of ``tasks``, by task, as far as that is asked for."""
+    samples = params.verify.pass_rate_samples
+    if not tasks or not samples:
+        return {}
+    limits = Limits.of(params.policy)
+    with (
+        playing(Paths.policy(t + 1), params.policy, params.train.temperature, workers) as policy,
+        bar(len(tasks) * samples, f"pass rates {t}", "episodes") as progress,
+    ):
+        return pass_rates(policy, environment, tasks, limits, samples, params.seed, progress.update)
 
 
 if __name__ == "__main__":

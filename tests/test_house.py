@@ -19,7 +19,7 @@ from tests import ROOT
 
 PIPELINE = read_yaml((ROOT / "dvc.yaml").read_text())["stages"]
 SCRIPTS = sorted((ROOT / "pipelines").glob("*.py"))
-CARRIED = {"tracking"}  # sections that shape no output of a stage
+CARRIED = {"tracking", "compute"}  # sections that shape no output of a stage
 TOP = 16  # entries of the package
 
 
@@ -143,7 +143,7 @@ def test_every_section_is_a_stage_a_learner_or_shared() -> None:
     from coevolve.stages.train.learner import LEARNERS
 
     scripts = {file.stem for file in SCRIPTS}
-    shared = {"seed", "environment", "iterations", "policy", "endpoint", "launch", "tracking"}
+    shared = {"seed", "environment", "iterations", "policy", "endpoint", "launch", "compute", "tracking"}
     assert set(read_yaml((ROOT / "params.yaml").read_text())) - shared - set(LEARNERS) <= scripts
 
 

@@ -10,6 +10,7 @@ import pytest
 from coevolve.core.params import Signals
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import write_trajectories
+from coevolve.core.workers import Local
 from coevolve.core.yaml_files import load
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
@@ -56,7 +57,7 @@ def test_trajectories_become_signals_and_signals_accepted_tasks(name: str, tmp_p
     assert {one for exploration in found for one in exploration.signal_ids} <= {one.signal_id for one in signals}
     candidates = synthesize(ScriptedSynthesizer(environment, tasks, 0), found, 64, lambda count: None)
     panels = {panel: environment.tasks(panel) for panel in environment.panels}
-    judged = verify(name, [json.dumps(asdict(one)) for one in candidates], Library(tasks, panels, 0.9), processes=2)
+    judged = verify(name, [json.dumps(asdict(one)) for one in candidates], Library(tasks, panels, 0.9), engine=Local(2))
     accepted = [task for verdict, task in judged if verdict.accepted and task]
     assert len(accepted) >= 30
     assert all(task.provenance and task.provenance.signal_ids for task in accepted)

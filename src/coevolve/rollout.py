@@ -16,8 +16,10 @@ from queue import SimpleQueue
 
 from coevolve.core.calls import misfit, writable
 from coevolve.core.concurrency import in_order
+from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.params import PolicySection
+from coevolve.core.processes import UNREACHABLE, WorkerLost
 from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.task import CallOutcome, Score, Task
 from coevolve.environments.environment import Environment, Session, blameless
@@ -98,7 +100,13 @@ def rollout(
     def play(policy: Policy, numbered: tuple[int, Sequence[RolloutRequest]]) -> list[Episode]:
         number, batch = numbered
         running = [_Running(one, environment, limits) for one in batch]
-        _play_batch(policy, running, pool, ended)
+        try:
+            _play_batch(policy, running, pool, ended)
+        except WorkerLost:  # another plays it, from the start
+            ended(-sum(one.stop is not None for one in running))
+            for one in running:
+                one.close()
+            raise
         episodes = [one.episode() for one in running]
         if done:
             done(number, episodes)
@@ -133,17 +141,28 @@ def _shared(
     batches: Sequence[tuple[int, Sequence[RolloutRequest]]],
     most: int,
 ) -> Iterator[list[Episode]]:
-    """Each batch by whichever replica is free, at most ``most`` of them at once."""
-    free: SimpleQueue[Policy] = SimpleQueue()
+    """Each batch by whichever replica is free, at most ``most`` of them at once; one whose machine is lost is free no more."""
+    free: SimpleQueue[Policy | None] = SimpleQueue()
     for one in replicas.members:
         free.put(one)
+    lost: list[WorkerLost] = []
 
     def play_free(batch: tuple[int, Sequence[RolloutRequest]]) -> list[Episode]:
-        replica = free.get()
-        try:
-            return play(replica, batch)
-        finally:
-            free.put(replica)
+        while replica := free.get():
+            try:
+                episodes = play(replica, batch)
+            except WorkerLost as error:
+                lost.append(error)
+                if len(lost) == len(replicas.members):
+                    free.put(None)
+            except BaseException:
+                free.put(replica)
+                raise
+            else:
+                free.put(replica)
+                return episodes
+        free.put(None)  # for whoever else waits
+        raise CoevolveError(UNREACHABLE)
 
     try:
         yield from in_order(play_free, batches, min(len(replicas.members), most))
@@ -222,7 +241,7 @@ class _Running:
         self.conversation.tools = turn.tools or []
         self._hear(turn.role, turn.content)
         if self._abandoned:
-            self._close()
+            self.close()
 
     def take(self, reply: Reply) -> None:
         """Carry ``reply`` out."""
@@ -249,7 +268,7 @@ class _Running:
         except Exception as error:
             self._broken(error, StopReason.ENVIRONMENT_FAILED if blameless(error) else StopReason.BROKEN)
         if self._abandoned:
-            self._close()
+            self.close()
 
     def abandon(self) -> None:
         self._abandoned = True
@@ -286,16 +305,16 @@ class _Running:
         assert self.session is not None
         if not self._abandoned:
             self.score = self.session.score()
-            self._close()
+            self.close()
             self.stop, self.ended = reason, time.monotonic()
 
     def _broken(self, error: Exception, fault: StopReason) -> None:
         if not self._abandoned:
             self._hear("tool", f"{fault.replace('_', ' ')}: {type(error).__name__}: {str(error)[:SAID]}")
-            self._close()
+            self.close()
             self.stop, self.ended = fault, time.monotonic()
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """What goes wrong in closing changes nothing about the episode."""
         session, self.session = self.session, None
         if session is not None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.processes import VARIABLE, Worker, WorkerDied, Workers, available
+from coevolve.core.processes import VARIABLE, Worker, WorkerDied, available
+from coevolve.core.workers import Local, Workers
 
 
 class Helper:
@@ -33,7 +34,7 @@ class Helper:
 
 
 def test_results_are_in_order_and_a_process_that_died_is_replaced() -> None:
-    with Workers(2, Helper, 100) as workers:
+    with Workers(Local(2), Helper, 100) as workers:
         assert list(workers.map(lambda number: workers.call("add", number), range(20))) == list(range(100, 120))
         for _ in range(3):
             with pytest.raises(WorkerDied, match=r"'die' \(signal SIGKILL\)"):

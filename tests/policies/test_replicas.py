@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.workers import Local
 from coevolve.environments.registry import make
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import open_transformers
@@ -21,13 +22,13 @@ ARGUMENTS = (ROOT / "policies/base", 1, "float32", 1.0, {})
 def test_any_number_of_processes_gives_the_same_bits_and_one_that_dies_is_named() -> None:
     counted: list[int] = []
     alone = rollout(open_transformers(*ARGUMENTS), WORLD, REQUESTS, LIMITS)
-    replicas = Replicas(3, open_transformers, *ARGUMENTS)
+    replicas = Replicas(Local(3), open_transformers, *ARGUMENTS)
     try:
         shared = rollout(replicas, WORLD, REQUESTS, LIMITS, progress=counted.append)
         assert sum(counted) == len(REQUESTS)
         assert [one.trajectory for one in shared] == [one.trajectory for one in alone]
         assert [one.replies for one in shared] == [one.replies for one in alone]  # log-probabilities as well
-        pid = replicas.members[0].pid
+        pid = replicas.members[0].worker.pid
         assert pid
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(CoevolveError, match=rf"process {pid} ended in .* \(signal SIGKILL\); if memory ran out"):

@@ -51,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
         _arithmetic,
         _packages,
         _disk,
+        _compute,
         _environments,
         _policy,
         _endpoint,
@@ -148,6 +149,24 @@ def _packages(params: Params) -> Iterator[Finding]:
 def _disk(params: Params) -> Iterator[Finding]:
     free = shutil.disk_usage(".").free / 1e9
     yield Finding("disk", WORKS if free > ROOM else BROKEN, f"{free:.0f} GB free", "" if free > ROOM else "dvc gc -w")
+
+
+def _compute(params: Params) -> Iterator[Finding]:
+    from coevolve.core.cluster import HERE, cluster
+    from coevolve.core.processes import available
+
+    config = params.compute
+    if config.engine == "local":
+        yield Finding("compute", WORKS, f"local: up to {available()} processes of this machine share the work")
+    elif config.address == HERE:
+        version = _version("ray")
+        remedy = "" if version else "pip install -e '.[ray]'"
+        yield Finding(
+            "compute", WORKS if version else BROKEN, f"ray {version}: a cluster of this machine alone", remedy
+        )
+    else:
+        with cluster(config, dict) as found:
+            yield Finding("compute", WORKS, f"ray {_version('ray')}: {found.count} processes at {config.address}")
 
 
 def _environments(params: Params) -> Iterator[Finding]:

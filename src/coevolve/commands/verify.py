@@ -31,8 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from coevolve.core.io import read_tasks, write_jsonl
-    from coevolve.core.processes import available
     from coevolve.core.progress import bar
+    from coevolve.core.workers import local
     from coevolve.environments.registry import make
     from coevolve.stages.verify.judge import read_lines, verify
     from coevolve.stages.verify.library import Library
@@ -43,9 +43,7 @@ def run(args: argparse.Namespace) -> int:
     lines = read_lines(args.candidates)
     with bar(len(lines), "verify", "candidates") as progress:
         library = Library(known, panels, args.near_duplicate)
-        judged = verify(
-            args.environment, lines, library, processes=available(), words=args.words, progress=progress.update
-        )
+        judged = verify(args.environment, lines, library, engine=local(), words=args.words, progress=progress.update)
     write_jsonl(args.out / "verdicts.jsonl", (verdict for verdict, _ in judged))
     write_jsonl(args.out / "accepted.jsonl", (task for verdict, task in judged if verdict.accepted))
     reasons = Counter(gate.name for verdict, _ in judged for gate in verdict.gates if gate.passed is False)

@@ -142,6 +142,11 @@ def in_effect() -> Arithmetic:
     return Arithmetic(name, True) if found == KNOWN.get(version) else Arithmetic(f"native {found}: {name}", False)
 
 
+def standing() -> dict[str, str]:
+    """What must be the same wherever a model computes: see `coevolve.core.workers.Standing`."""
+    return {"arithmetic": in_effect().name}
+
+
 def digest() -> str:
     """Hash of what a layer of a transformer comes to on the CPU, forwards and backwards, on one thread."""
     import numpy as np

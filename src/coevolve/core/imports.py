@@ -18,6 +18,7 @@ ENVIRONMENTS = f"src/{PACKAGE}/environments"  # a dependency of stage `tasks`, w
 CARRIERS = frozenset(
     f"{PACKAGE}/{name}.py"
     for name in (
+        "core/cluster",
         "core/concurrency",
         "core/dvc",
         "core/errors",
@@ -30,6 +31,7 @@ CARRIERS = frozenset(
         "core/scratch",
         "core/stage",
         "core/terminal",
+        "core/workers",
         "core/yaml_files",
         "environments/fingerprint",
         "environments/registry",

@@ -124,6 +124,12 @@ class Vllm(Section):
     url: str
 
 
+class Compute(Section):
+    engine: Literal["local", "ray"]
+    address: str
+    cpus: Count
+
+
 class Launch(Section):
     processes: Count
     machines: Count
@@ -417,6 +423,7 @@ class Params(Section):
     pairs: Pairs
     generate: Generate
     launch: Launch
+    compute: Compute
     signals: Signals
     explore: Explore
     endpoint: EndpointSection

@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import (
     current_process,
@@ -19,19 +19,22 @@ from multiprocessing import (
     set_forkserver_preload,
 )
 from multiprocessing.connection import Connection
-from queue import SimpleQueue
 from typing import Any
 
 from coevolve.core import launch
-from coevolve.core.concurrency import in_order
 from coevolve.core.errors import CoevolveError
 
 VARIABLE = "COEVOLVE_PROCESSES"
+UNREACHABLE = "every machine that worked is out of reach; when some are back, run the same command again"
 MOST = 8  # processes without being told: a step of training has no more pieces to share
 
 
 class WorkerDied(RuntimeError):
     """A process ended in the middle of a call, or before it."""
+
+
+class WorkerLost(WorkerDied):
+    """The machine of a process is out of reach, for which no call is to blame."""
 
 
 def available() -> int:
@@ -113,7 +116,7 @@ def _serve(pipe: "Connection[Any, Any]", make: Callable[..., Any], arguments: tu
     try:
         held = make(*arguments)
     except Exception as error:
-        failure = _portable(error)
+        failure = portable(error)
     while True:
         try:
             method, given = pipe.recv()
@@ -122,7 +125,7 @@ def _serve(pipe: "Connection[Any, Any]", make: Callable[..., Any], arguments: tu
         try:
             pipe.send((None, failure) if failure else (getattr(held, method)(*given), None))
         except Exception as error:
-            pipe.send((None, _portable(error)))
+            pipe.send((None, portable(error)))
 
 
 def _end_with_parent() -> None:
@@ -133,7 +136,8 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _portable(error: Exception) -> Exception:
+def portable(error: Exception) -> Exception:
+    """An error that another process can raise: see `Worker`."""
     if isinstance(error, CoevolveError):
         return CoevolveError(str(error))
     if isinstance(error, MemoryError):
@@ -141,40 +145,3 @@ def _portable(error: Exception) -> Exception:
     if isinstance(error, OSError):  # of a file, which is said in one line
         return OSError(error.errno, error.strerror or str(error), error.filename)
     return RuntimeError("".join(traceback.format_exception(error)))
-
-
-class Workers:
-    """``count`` processes that hold the same; one that dies is replaced."""
-
-    def __init__(self, count: int, make: Callable[..., Any], *arguments: Any) -> None:
-        self._make, self._arguments = make, arguments
-        self._workers = [Worker(make, *arguments) for _ in range(count)]
-        self._free: SimpleQueue[int] = SimpleQueue()
-        for place in range(count):
-            self._free.put(place)
-
-    def __enter__(self) -> "Workers":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def call(self, method: str, *arguments: Any) -> Any:
-        """The result from whichever process is free next. WorkerDied: the call may be made again, by another one."""
-        place = self._free.get()
-        try:
-            return self._workers[place].call(method, *arguments)
-        except WorkerDied:
-            self._workers[place].close()
-            self._workers[place] = Worker(self._make, *self._arguments)
-            raise
-        finally:
-            self._free.put(place)
-
-    def map(self, action: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-        """``action`` of every item, in order, as many at once as there are processes: it makes the calls."""
-        yield from in_order(action, items, len(self._workers))
-
-    def close(self) -> None:
-        for one in self._workers:
-            one.close()

@@ -21,6 +21,11 @@ def identity(environment: Environment) -> dict[str, str]:
     }
 
 
+def standing(name: str) -> dict[str, str]:
+    """What must be the same wherever the environment called ``name`` is asked."""
+    return {f"environment {name}: {key}": value for key, value in identity(make(name)).items()}
+
+
 def open_environment(name: str) -> Environment:
     """The environment called ``name``, which must be the one that stage `tasks` noted."""
     environment = make(name)

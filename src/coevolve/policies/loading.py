@@ -6,24 +6,30 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.params import PolicySection
-from coevolve.core.processes import available
+from coevolve.core.workers import Engine, local
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 
 
-def open_policy(path: Path, config: PolicySection, temperature: float) -> Policy | Replicas:
-    """The model directory ``path`` as a policy, by the back end that ``policy.backend`` names."""
+def open_policy(
+    path: Path, config: PolicySection, temperature: float, engine: Engine | None = None
+) -> Policy | Replicas:
+    """The model directory ``path`` as a policy, by the back end that ``policy.backend`` names; on a CPU by the workers of ``engine``
+    (by default, processes of this machine).
+    """
     if config.backend == "vllm":
         from coevolve.policies.vllm_policy import engine_policy
 
         return engine_policy(path, config, temperature)
-    return open_model(path, config.threads, config.dtype, temperature, config.template)
+    return open_model(path, config.threads, config.dtype, temperature, config.template, engine)
 
 
 @contextmanager
-def playing(path: Path, config: PolicySection, temperature: float) -> Iterator[Policy | Replicas]:
+def playing(
+    path: Path, config: PolicySection, temperature: float, engine: Engine | None = None
+) -> Iterator[Policy | Replicas]:
     """``open_policy``, for as long as it plays: then its processes end, and its memory is free for another."""
-    policy = open_policy(path, config, temperature)
+    policy = open_policy(path, config, temperature, engine)
     try:
         yield policy
     finally:
@@ -32,11 +38,16 @@ def playing(path: Path, config: PolicySection, temperature: float) -> Iterator[P
 
 
 def open_model(
-    path: Path, threads: int, dtype: str, temperature: float, template: Mapping[str, Any]
+    path: Path,
+    threads: int,
+    dtype: str,
+    temperature: float,
+    template: Mapping[str, Any],
+    engine: Engine | None = None,
 ) -> Policy | Replicas:
-    """The model directory ``path`` by transformers: one process on a GPU, as many as there are for us on a CPU."""
+    """The model directory ``path`` by transformers: one process on a GPU, on a CPU as many as ``engine`` has (or there are for us)."""
     from coevolve.policies.transformers_policy import device, open_transformers
 
-    count = available() if device() == "cpu" else 1
+    workers = (engine or local()) if device() == "cpu" else None
     arguments = (path, threads, dtype, temperature, template)
-    return Replicas(count, open_transformers, *arguments) if count > 1 else open_transformers(*arguments)
+    return Replicas(workers, open_transformers, *arguments) if workers else open_transformers(*arguments)

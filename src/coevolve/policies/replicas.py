@@ -1,28 +1,29 @@
-"""One policy in several processes, so that a rollout can play with all of them at once."""
+"""One policy by several workers, so that a rollout can play with all of them at once."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from coevolve.core.arithmetic import standing
 from coevolve.core.errors import CoevolveError
-from coevolve.core.processes import Worker, WorkerDied, prepare
+from coevolve.core.processes import WorkerDied, WorkerLost
+from coevolve.core.workers import Engine, Hired
 from coevolve.policies.policy import Conversation, Reply
 
 
 class Replica:
-    """A policy in a process of its own; see ``coevolve.policies.policy.Policy``."""
+    """A policy that a worker holds; see ``coevolve.policies.policy.Policy``."""
 
     name = "replica"
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-
-    @property
-    def pid(self) -> int | None:
-        return self._worker.pid
+    def __init__(self, worker: Hired) -> None:
+        self.worker = worker
 
     def call(self, method: str, *arguments: Any) -> Any:
+        """WorkerLost: its machine is out of reach, and another replica may be asked the same."""
         try:
-            return self._worker.call(method, *arguments)
+            return self.worker.call(method, *arguments)
+        except WorkerLost:
+            raise
         except WorkerDied as error:
             raise CoevolveError(
                 f"{error}; if memory ran out, lower policy.batch or set COEVOLVE_PROCESSES=1, then run the same command again"
@@ -36,15 +37,14 @@ class Replica:
         return replies
 
     def close(self) -> None:
-        self._worker.close()
+        self.worker.close()
 
 
 class Replicas:
-    """As many of the policy that ``make(*arguments)`` returns as there are processes; a replica plays one batch at a time."""
+    """As many of the policy that ``make(*arguments)`` returns as ``engine`` has workers; a replica plays one batch at a time."""
 
-    def __init__(self, count: int, make: Callable[..., Any], *arguments: Any) -> None:
-        prepare(make.__module__)
-        self.members = [Replica(Worker(make, *arguments)) for _ in range(count)]
+    def __init__(self, engine: Engine, make: Callable[..., Any], *arguments: Any) -> None:
+        self.members = [Replica(engine.hire(make, *arguments, standing=standing)) for _ in range(engine.count)]
 
     def close(self) -> None:
         for one in self.members:

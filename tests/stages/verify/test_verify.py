@@ -12,6 +12,7 @@ import pytest
 from coevolve.core.hashing import content_hash
 from coevolve.core.records import Candidate, Verdict
 from coevolve.core.task import Task, ToolCall
+from coevolve.core.workers import Local
 from coevolve.environments.registry import make
 from coevolve.stages.verify.gates import GATES
 from coevolve.stages.verify.judge import Judge, Judgement, verify
@@ -176,7 +177,7 @@ def test_order_is_kept_and_processes_agree_with_one() -> None:
     ]
     mixed = [*many[:6], *GARBAGE[:5], *many[6:]]
     one = verify("miniworld", mixed, Library([], PANELS, 0.95))
-    two = verify("miniworld", mixed, Library([], PANELS, 0.95), processes=2)
+    two = verify("miniworld", mixed, Library([], PANELS, 0.95), engine=Local(2))
     assert one == two
     assert [found.accepted for found, _ in one] == [True] * 6 + [False] * 5 + [True] * 6
 
@@ -195,7 +196,7 @@ def test_a_reference_that_takes_too_long_is_rejected(monkeypatch: pytest.MonkeyP
 def test_the_ablation_of_verification_asks_the_environment_nothing() -> None:
     broken = candidate("do what nobody can", [ToolCall("no_such_tool")], [[0, 0]])
     lines = [line(GOOD), line(broken), "not JSON", line(GOOD)]
-    found = [one for one, _ in verify("miniworld", lines, Library([], PANELS, 0.9), processes=2, enabled=False)]
+    found = [one for one, _ in verify("miniworld", lines, Library([], PANELS, 0.9), engine=Local(2), enabled=False)]
     assert [one.accepted for one in found] == [True, True, False, False]  # the last is the first again
     assert [one.accepted for one in verdict(lines)] == [True, False, False, False]
     asked = {gate.name: gate.passed for gate in found[0].gates}
@@ -205,7 +206,7 @@ def test_the_ablation_of_verification_asks_the_environment_nothing() -> None:
 def test_a_candidate_that_ends_the_process_is_rejected_and_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coevolve.stages.verify.judge.Judge", Fragile)
     lines = [line(candidate(f"plan event {n} for monday please", [ADD, DONE], [[0, 0]], n)) for n in range(18)]
-    found = [one for one, _ in verify("miniworld", lines, Library([], {}, 0.99), processes=2, words="none")]
+    found = [one for one, _ in verify("miniworld", lines, Library([], {}, 0.99), engine=Local(2), words="none")]
     assert [row for row, one in enumerate(found) if ("readable", "kills the process") in failed(one)] == [11]
     assert all(one.accepted for row, one in enumerate(found) if row != 11), [failed(one) for one in found]
 

@@ -28,9 +28,9 @@ from trl.models.utils import unwrap_model_for_generation
 from coevolve.core.difficulty import Records, recorded
 from coevolve.core.launch import is_main
 from coevolve.core.params import PolicySection, Train
-from coevolve.core.processes import available
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
+from coevolve.core.workers import local
 from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import shares_of
 from coevolve.policies.policy import Policy
@@ -309,12 +309,12 @@ def _is_shared(settings: Settings) -> bool:
 
 
 def _replicas(settings: Settings, job: Job) -> Replicas | None:
-    count = available()
+    here = local()
     acting = settings.policy
     dtype = weights_dtype(settings.train, acting)
     fixed = reference(settings, job) if settings.grpo.beta > 0 else None
     arguments = (job.parent, acting.threads, settings.train.temperature, acting.template, dtype, fixed)
-    return Replicas(count, make_learner, *arguments) if count > 1 else None
+    return Replicas(here, make_learner, *arguments) if here else None
 
 
 def _rollout(prompts: list[Any], trainer: _LoopTrainer) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from coevolve.core.launch import is_main, world_size
 from coevolve.core.params import PolicySection, Train
 from coevolve.core.processes import available
 from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.workers import Local
 from coevolve.environments.environment import Environment
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.text import Renderer
@@ -102,7 +103,7 @@ def trained(
     _, tokenizer = model = recipe.load()
     rows = make_rows(Renderer(tokenizer, acting.template))
     count = min(available(), shared["gradient_accumulation_steps"]) if alone(settings.launch) else 1
-    replicas = Replicas(count, make_helper, recipe, rows[:1]) if count > 1 else None
+    replicas = Replicas(Local(count), make_helper, recipe, rows[:1]) if count > 1 else None
     trainer = recipe.trainer(*model, rows, [*([ProgressBar(name)] if is_main() else []), keeper])
     trainer.replicas = replicas
     try:

@@ -16,10 +16,11 @@ from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.io import missing
-from coevolve.core.processes import WorkerDied, Workers
+from coevolve.core.processes import WorkerDied
 from coevolve.core.records import Candidate, Gate, Verdict
 from coevolve.core.stage_summary import ACCEPTED, StageSummary
 from coevolve.core.task import Task
+from coevolve.core.workers import Engine, Workers
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
@@ -27,7 +28,8 @@ from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_g
 from coevolve.stages.verify.library import Effect, Library, effect_of
 
 MAX_SECONDS = 20.0  # for all gates of a candidate
-CHUNK = 8  # candidates a process takes at a time
+CHUNK = 16  # candidates a worker takes at a time
+TRIES = 2  # times that a candidate ends a process, before it is to blame: memory may have run out for another's sake
 
 Judged = tuple[Verdict, Task | None]
 
@@ -51,20 +53,20 @@ def verify(
     lines: Sequence[str],
     library: Library,
     *,
-    processes: int = 1,
+    engine: Engine | None = None,
     enabled: bool = True,
     words: str = "language",
     progress: Callable[[int], object] = lambda count: None,
 ) -> list[Judged]:
     """A verdict for each line (JSON of a Candidate or a Task), in order, and the task where it could be read.
 
-    The environment's gates run in ``processes`` of their own; what depends on the other tasks is judged in order here, and
+    The environment's gates are asked by the workers of ``engine``, or here; what depends on the other tasks is judged in order here, and
     ``library`` gets what is accepted. Without ``enabled`` the environment is not asked: the ablation of verification.
     ``words``: which rules `words_match` goes by, one of WORDS.
     """
     results = []
     world = make(environment)
-    for one in _by_environment(environment, world, lines, processes, enabled, words):
+    for one in _by_environment(environment, world, lines, engine, enabled, words):
         verdict, task = one.verdict, one.task
         gates = list(verdict.gates)
         if task is not None and verdict.accepted:
@@ -91,14 +93,14 @@ def _passed(gates: Sequence[Gate]) -> bool:
 
 
 def _by_environment(
-    environment: str, world: Environment, lines: Sequence[str], processes: int, enabled: bool, words: str
+    environment: str, world: Environment, lines: Sequence[str], engine: Engine | None, enabled: bool, words: str
 ) -> Iterator[Judgement]:
-    if processes <= 1 or len(lines) <= CHUNK or not enabled:
+    if engine is None or len(lines) <= CHUNK or not enabled:
         judge = Judge(environment, enabled, words, world)
         yield from (judge.judge(line) for line in lines)
         return
     chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
-    with Workers(processes, Judge, environment, True, words) as workers:
+    with Workers(engine, Judge, environment, True, words) as workers:
 
         def judged(chunk: Sequence[str]) -> list[Judgement]:
             try:
@@ -116,17 +118,21 @@ def _one_by_one(workers: Workers, chunk: Sequence[str]) -> list[Judgement]:
     results: list[Judgement] = []
     deaths = 0
     for line in chunk:
-        try:
-            results.append(workers.call("judge", line))
-        except WorkerDied as error:
-            deaths += 1
-            if deaths == CHUNK:
-                raise CoevolveError(
-                    f"{CHUNK} candidates in a row each ended the process that judged them ({error}); check memory, or judge in "
-                    "one process by COEVOLVE_PROCESSES=1"
-                ) from None
-            killed = [Gate("readable", False, "kills the process")]
-            results.append(Judgement(Verdict(_name(line), None, False, killed)))
+        for left in reversed(range(TRIES)):
+            try:
+                results.append(workers.call("judge", line))
+                break
+            except WorkerDied as error:
+                if left:
+                    continue
+                deaths += 1
+                if deaths == CHUNK:
+                    raise CoevolveError(
+                        f"{CHUNK} candidates in a row each ended the process that judged them ({error}); check memory, or judge "
+                        "in one process by COEVOLVE_PROCESSES=1"
+                    ) from None
+                killed = [Gate("readable", False, "kills the process")]
+                results.append(Judgement(Verdict(_name(line), None, False, killed)))
     return results
 
 

@@ -1,0 +1,207 @@
+"""Workers on the machines of a Ray cluster: an actor each. The extra `ray` installs it.
+
+Nothing is shared but what is sent: no file system is taken for granted. A machine must have this project's code, as it is here.
+"""
+
+import importlib
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash, file_hash
+from coevolve.core.imports import SOURCE
+from coevolve.core.params import Compute
+from coevolve.core.processes import WorkerDied, WorkerLost, portable
+from coevolve.core.workers import Standing
+
+# Ray reports usage unless told not to; and asks for tokens, of which a cluster that was started without one knows nothing
+VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+SECONDS = 10.0  # to wait for a cluster
+HERE = "here"  # the address of a cluster of this machine alone, which ends with us
+
+
+def load() -> Any:
+    """The package, set up as we use it."""
+    for name, value in VARIABLES.items():
+        os.environ.setdefault(name, value)
+    try:
+        return importlib.import_module("ray")
+    except ImportError:
+        raise CoevolveError(
+            "compute.engine is ray, and Ray is not installed; pip install -e '.[ray]', or set compute.engine to local"
+        ) from None
+
+
+@contextmanager
+def cluster(config: Compute, standing: Standing) -> Iterator["Cluster"]:
+    """The cluster at ``config.address``, which is asked for when it is first needed."""
+    found = Cluster(config, standing)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def code() -> str:
+    """A hash of the code that runs here."""
+    files = sorted(SOURCE.glob("coevolve/**/*.py"))
+    return content_hash({str(file.relative_to(SOURCE)): file_hash(file) for file in files})
+
+
+class Cluster:
+    """A worker for every ``config.cpus`` of the cluster's CPUs."""
+
+    def __init__(self, config: Compute, standing: Standing) -> None:
+        self._config, self._standing = config, standing
+        self._folders: dict[Path, Any] = {}
+
+    @cached_property
+    def _ray(self) -> Any:
+        ray, config = load(), self._config
+        address = None if config.address == HERE else config.address
+        try:
+            if address not in (None, "auto"):
+                _answers(address)  # Ray itself would try for minutes
+            ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        except (OSError, ValueError) as error:
+            raise CoevolveError(
+                f"compute.address is {config.address}, and no Ray cluster answers there ({str(error).splitlines()[0]}); start "
+                f"one by `ray start --head`, or set compute.address to {HERE}"
+            ) from None
+        return ray
+
+    @cached_property
+    def _expected(self) -> dict[str, str]:
+        return _standing(self._standing)
+
+    @cached_property
+    def count(self) -> int:
+        cpus, there = self._config.cpus, int(self._ray.cluster_resources().get("CPU", 0))
+        if there < cpus:
+            raise CoevolveError(f"compute.cpus is {cpus}, and the Ray cluster has {there} CPUs")
+        return there // cpus
+
+    def close(self) -> None:
+        if "_ray" in self.__dict__:
+            self._ray.shutdown()
+
+    def hire(self, make: Callable[..., Any], *arguments: Any, standing: Standing = dict) -> "Actor":
+        sent = [self._folder(one) if isinstance(one, Path) else one for one in arguments]
+        same = {**self._expected, **standing()}
+        return Actor(self._ray, self._config.cpus, [self._standing, standing], same, make, sent)
+
+    def _folder(self, path: Path) -> Any:
+        """What the folder holds, sent once however many workers there are."""
+        if path not in self._folders:
+            files = {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+            self._folders[path] = Folder(self._ray.put(files))
+        return self._folders[path]
+
+
+def _answers(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdigit()):
+        raise ValueError("expected auto, here or HOST:PORT")
+    socket.create_connection((host, int(port)), timeout=SECONDS).close()
+
+
+class Folder:
+    """A folder on its way: ``files`` refers to bytes by name."""
+
+    def __init__(self, files: Any) -> None:
+        self.files = files
+
+
+class Actor:
+    """See `coevolve.core.workers.Hired`."""
+
+    def __init__(
+        self,
+        ray: Any,
+        cpus: int,
+        standings: Sequence[Standing],
+        expected: Mapping[str, str],
+        make: Callable[..., Any],
+        arguments: list[Any],
+    ) -> None:
+        self._ray = ray
+        made = ray.remote(num_cpus=cpus, max_restarts=0, max_task_retries=0)(Holder)
+        self._actor = made.remote(list(standings), dict(expected), make, arguments)
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        errors = self._ray.exceptions
+        try:
+            result, error = self._ray.get(self._actor.call.remote(method, arguments))
+        except errors.ActorDiedError as died:
+            said = str(died)
+            if "node has died" in said or "node was" in said:
+                raise WorkerLost(said) from None
+            if "creation task" in said:  # a machine that cannot read what it is sent
+                raise CoevolveError(
+                    f"a machine of the Ray cluster cannot hold a worker: {said.strip().splitlines()[-1]}"
+                ) from None
+            raise WorkerDied(f"a process of the Ray cluster ended in {method!r}") from None
+        except errors.RayActorError as lost:  # out of reach
+            raise WorkerLost(str(lost)) from None
+        if error is not None:
+            raise error
+        return result
+
+    def close(self) -> None:
+        """End the process, whatever it is at."""
+        self._ray.kill(self._actor)
+
+
+class Holder:
+    """The process of an actor; it holds what ``make(*arguments)`` returns, where the machine stands as the first does."""
+
+    def __init__(
+        self, standings: Sequence[Standing], expected: Mapping[str, str], make: Callable[..., Any], arguments: list[Any]
+    ) -> None:
+        self._held: Any = None
+        self._failure: Exception | None = None
+        self._places: list[TemporaryDirectory[str]] = []
+        try:
+            _same(expected, _standing(*standings))
+            self._held = make(*map(self._arrived, arguments))
+        except Exception as error:
+            self._failure = portable(error)
+
+    def call(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, Exception | None]:
+        if self._failure is not None:
+            return None, self._failure
+        try:
+            return getattr(self._held, method)(*arguments), None
+        except Exception as error:
+            return None, portable(error)
+
+    def _arrived(self, argument: Any) -> Any:
+        if not isinstance(argument, Folder):
+            return argument
+        place: TemporaryDirectory[str] = TemporaryDirectory(prefix="coevolve-")
+        self._places.append(place)
+        for name, content in load().get(argument.files).items():
+            file = Path(place.name) / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        return Path(place.name)
+
+
+def _standing(*standings: Standing) -> dict[str, str]:
+    return {"code": code(), **{name: value for one in standings for name, value in one().items()}}
+
+
+def _same(expected: Mapping[str, str], found: Mapping[str, str]) -> None:
+    for name in expected:
+        if found[name] != expected[name]:
+            place = load().util.get_node_ip_address()
+            raise CoevolveError(
+                f"the machine {place} of the Ray cluster has {name} {found[name]}, and here it is {expected[name]}; "
+                "install the same there, or take it out of the cluster"
+            )

@@ -1,0 +1,168 @@
+"""Work on a Ray cluster of two machines, which are two here: the same bytes as in this process, also when one is lost on the way."""
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.core.cluster import Cluster, cluster
+from coevolve.core.errors import CoevolveError
+from coevolve.core.params import Compute
+from coevolve.core.processes import WorkerDied
+from coevolve.core.workers import Workers, engine
+from coevolve.core.yaml_files import load
+from coevolve.environments.fingerprint import standing
+from coevolve.environments.registry import make
+from coevolve.knowledge import learn
+from coevolve.policies.replicas import Replicas
+from coevolve.policies.transformers_policy import open_transformers
+from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.explore.explorer import Several, explore
+from coevolve.stages.explore.requests import requests
+from coevolve.stages.explore.scripted_explorer import ScriptedExplorer, open_scripted
+from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
+from coevolve.stages.synthesize.synthesizer import synthesize
+from coevolve.stages.verify.judge import verify
+from coevolve.stages.verify.library import Library
+from tests import ROOT
+
+WORLD = make("miniworld")
+TASKS = list(WORLD.tasks("seed"))
+KNOWN = learn(WORLD, TASKS, [])
+EXPLORE = load(ROOT / "params.yaml").explore.model_copy(update={"guidance": "random", "explorations": 160})
+WANTED = requests(WORLD, TASKS, [], [], EXPLORE, 0, 7)
+LIMITS = Limits(max_turns=6, episode_tokens=300, reply_tokens=64, max_seconds=120.0, batch=6)
+
+
+@pytest.fixture(scope="module")
+def machines() -> Iterator[Any]:
+    """Two machines with a CPU each. The first has what Ray itself needs."""
+    from coevolve.core.cluster import load
+
+    load()
+    from ray.cluster_utils import Cluster
+
+    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    found.add_node(num_cpus=1)
+    try:
+        yield found
+    finally:
+        found.shutdown()
+
+
+@pytest.fixture
+def ray(machines: Any) -> Iterator[Cluster]:
+    while len(machines.list_all_nodes()) < 2:
+        machines.add_node(num_cpus=1)
+    machines.wait_for_nodes()
+    with cluster(at(machines), partial(standing, "miniworld")) as found:
+        yield found
+
+
+def at(machines: Any) -> Compute:
+    return Compute(engine="ray", address=machines.address, cpus=1)
+
+
+def lose(machines: Any) -> None:
+    """The second machine's power fails."""
+    (worker,) = [one for one in machines.list_all_nodes() if one is not machines.head_node]
+    machines.remove_node(worker, allow_graceful=False)
+
+
+class Helper:
+    """What a worker holds."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    def read(self, name: str) -> bytes:
+        return (self._place / name).read_bytes()
+
+    def fail(self) -> None:
+        raise CoevolveError("params.yaml: no")
+
+    def die(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_folder_goes_with_what_it_holds_and_a_process_that_died_is_replaced(ray: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep/weights").write_bytes(b"\x00\xff")
+    with Workers(ray, Helper, tmp_path) as workers:
+        (tmp_path / "deep/weights").unlink()
+        for _ in range(2):
+            assert list(workers.map(partial(workers.call, "read"), ["deep/weights"] * 5)) == [b"\x00\xff"] * 5
+            with pytest.raises(CoevolveError, match=r"params\.yaml: no"):
+                workers.call("fail")
+            with pytest.raises(WorkerDied, match="'die'"):
+                workers.call("die")
+
+
+def test_the_loop_by_a_cluster_is_that_of_this_process_also_when_a_machine_is_lost(ray: Cluster, machines: Any) -> None:
+    alone = explore(ScriptedExplorer(WORLD, KNOWN, EXPLORE), WANTED, lambda count: None)
+    assert explore(Several(ray, open_scripted, "miniworld", KNOWN, EXPLORE), WANTED, lambda count: None) == alone
+    candidates = synthesize(ScriptedSynthesizer(WORLD, TASKS, 0), alone, 120, lambda count: None)
+    lines = [*(json.dumps(asdict(one)) for one in candidates), "not JSON"]
+    expected = verify("miniworld", lines, Library(TASKS, {}, 0.9))
+    assert sum(verdict.accepted for verdict, _ in expected) > 50
+    assert verify("miniworld", lines, Library(TASKS, {}, 0.9), engine=ray) == expected
+
+    def judged(count: int, seen: list[int] = []) -> None:  # noqa: B006
+        seen.append(count)
+        if len(seen) == 20:
+            lose(machines)
+
+    assert verify("miniworld", lines, Library(TASKS, {}, 0.9), engine=ray, progress=judged) == expected
+
+
+def test_a_policy_plays_there_as_here_also_when_a_machine_is_lost(ray: Cluster, machines: Any) -> None:
+    arguments = (ROOT / "policies/base", 1, "float32", 1.0, {})
+    wanted = [RolloutRequest(task, seed) for seed, task in enumerate(WORLD.tasks("validation")[:40])]
+    alone = [one.trajectory for one in rollout(open_transformers(*arguments), WORLD, wanted, LIMITS)]
+    counted: list[int] = []
+    lost = threading.Event()
+
+    def ended(count: int) -> None:
+        counted.append(count)
+        if sum(counted) > 10 and not lost.is_set():
+            lost.set()
+            lose(machines)
+
+    replicas = Replicas(ray, open_transformers, *arguments)
+    try:
+        assert [one.trajectory for one in rollout(replicas, WORLD, wanted, LIMITS, progress=ended)] == alone
+        assert lost.is_set() and sum(counted) == len(wanted)
+    finally:
+        replicas.close()
+
+
+def test_a_machine_that_differs_is_named_with_both(machines: Any) -> None:
+    with engine(at(machines), lambda: {"process": str(os.getpid())}) as ray:
+        assert ray is not None
+        with (
+            Workers(ray, Helper, ROOT / "policies") as workers,
+            pytest.raises(
+                CoevolveError, match=rf"has process \d+, and here it is {os.getpid()}; install the same there"
+            ),
+        ):
+            workers.call("read", "x")
+
+
+def test_a_cluster_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = Compute(engine="ray", address="127.0.0.1:1", cpus=1)
+    with (
+        cluster(wanted, dict) as found,
+        pytest.raises(CoevolveError, match=r"compute\.address is 127\.0\.0\.1:1, and no Ray"),
+    ):
+        _ = found.count
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with cluster(wanted, dict) as found, pytest.raises(CoevolveError, match=r"pip install -e '\.\[ray\]'"):
+        _ = found.count
