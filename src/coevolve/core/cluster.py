@@ -5,7 +5,9 @@ Nothing is shared but what is sent: no file system is taken for granted. A machi
 
 import importlib
 import os
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -20,16 +22,14 @@ from coevolve.core.params import Compute
 from coevolve.core.processes import WorkerDied, WorkerLost, portable
 from coevolve.core.workers import Standing
 
-# Ray reports usage unless told not to; and asks for tokens, of which a cluster that was started without one knows nothing
-VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+USAGE = "RAY_USAGE_STATS_ENABLED"  # Ray reports usage unless told not to
 SECONDS = 10.0  # to wait for a cluster
 HERE = "here"  # the address of a cluster of this machine alone, which ends with us
 
 
 def load() -> Any:
     """The package, set up as we use it."""
-    for name, value in VARIABLES.items():
-        os.environ.setdefault(name, value)
+    os.environ.setdefault(USAGE, "0")
     try:
         return importlib.import_module("ray")
     except ImportError:
@@ -65,15 +65,18 @@ class Cluster:
     def _ray(self) -> Any:
         ray, config = load(), self._config
         address = None if config.address == HERE else config.address
+        ended = signal.getsignal(signal.SIGTERM)  # Ray puts a handler of its own there
         try:
             if address not in (None, "auto"):
                 _answers(address)  # Ray itself would try for minutes
             ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, ray.exceptions.RayError) as error:
             raise CoevolveError(
                 f"compute.address is {config.address}, and no Ray cluster answers there ({str(error).splitlines()[0]}); start "
                 f"one by `ray start --head`, or set compute.address to {HERE}"
             ) from None
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, ended)
         return ray
 
     @cached_property

@@ -8,6 +8,7 @@ from typing import Any
 from coevolve.core.params import PolicySection
 from coevolve.core.workers import Engine, local
 from coevolve.policies.policy import Policy
+from coevolve.policies.pretrained import resolve
 from coevolve.policies.replicas import Replicas
 
 
@@ -49,5 +50,6 @@ def open_model(
     from coevolve.policies.transformers_policy import device, open_transformers
 
     workers = (engine or local()) if device() == "cpu" else None
-    arguments = (path, threads, dtype, temperature, template)
+    # a pointer means something on this machine alone; the engine may send the files it points to elsewhere
+    arguments = (resolve(path), threads, dtype, temperature, template)
     return Replicas(workers, open_transformers, *arguments) if workers else open_transformers(*arguments)
