@@ -12,16 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from contextlib import suppress
 from dataclasses import dataclass, field
-from queue import SimpleQueue
 
 from coevolve.core.calls import misfit, writable
 from coevolve.core.concurrency import in_order
-from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.params import PolicySection
-from coevolve.core.processes import UNREACHABLE, WorkerLost
+from coevolve.core.processes import WorkerLost
 from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.task import CallOutcome, Score, Task
+from coevolve.core.workers import Free
 from coevolve.environments.environment import Environment, Session, blameless
 from coevolve.policies.policy import Conversation, Policy, Reply
 from coevolve.policies.replicas import Replicas
@@ -142,27 +141,21 @@ def _shared(
     most: int,
 ) -> Iterator[list[Episode]]:
     """Each batch by whichever replica is free, at most ``most`` of them at once; one whose machine is lost is free no more."""
-    free: SimpleQueue[Policy | None] = SimpleQueue()
-    for one in replicas.members:
-        free.put(one)
-    lost: list[WorkerLost] = []
+    free: Free[Policy] = Free(replicas.members)
 
     def play_free(batch: tuple[int, Sequence[RolloutRequest]]) -> list[Episode]:
-        while replica := free.get():
+        while True:
+            replica = free.take()
             try:
                 episodes = play(replica, batch)
-            except WorkerLost as error:
-                lost.append(error)
-                if len(lost) == len(replicas.members):
-                    free.put(None)
+            except WorkerLost:
+                free.lose()
+                continue
             except BaseException:
-                free.put(replica)
+                free.give(replica)
                 raise
-            else:
-                free.put(replica)
-                return episodes
-        free.put(None)  # for whoever else waits
-        raise CoevolveError(UNREACHABLE)
+            free.give(replica)
+            return episodes
 
     try:
         yield from in_order(play_free, batches, min(len(replicas.members), most))

@@ -160,10 +160,9 @@ def _compute(params: Params) -> Iterator[Finding]:
         yield Finding("compute", WORKS, f"local: up to {available()} processes of this machine share the work")
     elif config.address == HERE:
         version = _version("ray")
+        text = f"ray {version}: a cluster of this machine alone" if version else "ray: not installed"
         remedy = "" if version else "pip install -e '.[ray]'"
-        yield Finding(
-            "compute", WORKS if version else BROKEN, f"ray {version}: a cluster of this machine alone", remedy
-        )
+        yield Finding("compute", WORKS if version else BROKEN, text, remedy)
     else:
         with cluster(config, dict) as found:
             yield Finding("compute", WORKS, f"ray {_version('ray')}: {found.count} processes at {config.address}")

@@ -25,7 +25,6 @@ from coevolve.core import launch
 from coevolve.core.errors import CoevolveError
 
 VARIABLE = "COEVOLVE_PROCESSES"
-UNREACHABLE = "every machine that worked is out of reach; when some are back, run the same command again"
 MOST = 8  # processes without being told: a step of training has no more pieces to share
 
 

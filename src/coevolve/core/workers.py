@@ -4,16 +4,19 @@ An *engine* says where they are. How many there are, and where, is never a matte
 into pieces that depend on neither, and puts the results together in order.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from queue import SimpleQueue
-from typing import Any, Protocol
+from threading import Lock
+from typing import Any, Generic, Protocol, TypeVar
 
 from coevolve.core.concurrency import in_order
 from coevolve.core.errors import CoevolveError
 from coevolve.core.params import Compute
-from coevolve.core.processes import UNREACHABLE, Worker, WorkerDied, WorkerLost, available, prepare
+from coevolve.core.processes import Worker, WorkerDied, WorkerLost, available, prepare
 
+One = TypeVar("One")
 Standing = Callable[[], Mapping[str, str]]  # what must be the same wherever a worker is, by name
 
 
@@ -82,6 +85,38 @@ def engine(config: Compute, standing: Standing = dict) -> AbstractContextManager
     return ENGINES[config.engine](config, standing)
 
 
+class Free(Generic[One]):
+    """Those of ``members`` that have no work, for threads that have some."""
+
+    def __init__(self, members: Iterable[One]) -> None:
+        self._queue: SimpleQueue[One | None] = SimpleQueue()
+        self._left, self._lock = 0, Lock()
+        for one in members:
+            self._left += 1
+            self._queue.put(one)
+
+    def take(self) -> One:
+        """One of them, as soon as there is one. CoevolveError: all are lost."""
+        one = self._queue.get()
+        if one is None:
+            self._queue.put(None)  # for whoever else waits
+            raise CoevolveError(
+                "every machine that worked is out of reach; when some are back, run the same command again"
+            )
+        return one
+
+    def give(self, one: One) -> None:
+        """It has no work any more."""
+        self._queue.put(one)
+
+    def lose(self) -> None:
+        """One that was taken does not come back."""
+        with self._lock:
+            self._left -= 1
+            if not self._left:
+                self._queue.put(None)
+
+
 class Workers:
     """As many workers as ``engine`` has, which hold the same.
 
@@ -89,12 +124,10 @@ class Workers:
     """
 
     def __init__(self, engine: Engine, make: Callable[..., Any], *arguments: Any) -> None:
-        self._hire: Callable[[], Hired] = lambda: engine.hire(make, *arguments)
+        self._hire: Callable[[], Hired] = partial(engine.hire, make, *arguments)
         self.count = engine.count
-        self._workers: dict[int, Hired] = {place: self._hire() for place in range(engine.count)}
-        self._free: SimpleQueue[int | None] = SimpleQueue()
-        for place in self._workers:
-            self._free.put(place)
+        self._workers = {place: self._hire() for place in range(engine.count)}
+        self._free = Free(self._workers)
 
     def __enter__(self) -> "Workers":
         return self
@@ -105,26 +138,22 @@ class Workers:
     def call(self, method: str, *arguments: Any) -> Any:
         """The result from whichever worker is free next. WorkerDied: the call may be made again, by another one."""
         while True:
-            place = self._free.get()
-            if place is None:
-                self._free.put(None)  # for whoever else waits
-                raise CoevolveError(UNREACHABLE)
+            place = self._free.take()
             try:
                 result = self._workers[place].call(method, *arguments)
             except WorkerLost:
                 self._workers.pop(place).close()
-                if not self._workers:
-                    self._free.put(None)
+                self._free.lose()
                 continue
             except WorkerDied:
                 self._workers[place].close()
                 self._workers[place] = self._hire()
-                self._free.put(place)
+                self._free.give(place)
                 raise
             except BaseException:
-                self._free.put(place)
+                self._free.give(place)
                 raise
-            self._free.put(place)
+            self._free.give(place)
             return result
 
     def map(self, action: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
