@@ -24,7 +24,7 @@ from coevolve.environments.fingerprint import open_environment
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.pairs.choose import LEARNERS
-from coevolve.stages.pairs.evolve import Ground, Rival
+from coevolve.stages.pairs.evolve import Ground, begun
 from coevolve.stages.pairs.health import THEIRS
 from coevolve.stages.pairs.make import Made, make, write
 from coevolve.stages.pairs.rehearse import Rehearsal
@@ -49,7 +49,8 @@ def main(params: Params, t: int) -> None:
         play = partial(playing, config=params.policy, temperature=params.train.temperature)
         ground = Ground(environment, plan, Limits.of(params.policy), play)
         config = params.pairs.failure_agent
-        rival = Rival(Paths.failure(t), Paths.policy(0), config, shared) if params.pairs.hard else None
+        first, agent, place = Paths.policy(0), Paths.policy(t), folder / "failure agent"
+        rival = begun(Paths.failure(t), first, agent, config, shared, place) if params.pairs.hard else None
         made = make(Paths.policy(t), ground, params.train, params.pairs, rival)
         _track(params, t, made, write(t, made, in_effect().name))
         shutil.rmtree(folder)

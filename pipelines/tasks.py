@@ -23,7 +23,7 @@ def main(params: Params) -> None:
     write_jsonl(Paths.tasks(0), first.seed)
     write_jsonl(Paths.attempts(0), [])
     write_jsonl(Paths.generations(0), [])
-    adapted.start(Paths.failure(0))
+    adapted.start(Paths.failure(0), on=Paths.policy(0))
     write_summary(StageSummary("tasks", 0, {TASKS: len(first.seed)}, columns=[TASKS]))
     print(f"{Paths.tasks(0)}: {len(first.seed)} tasks")
     for panel, tasks in first.panels.items():

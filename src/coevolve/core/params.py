@@ -216,6 +216,7 @@ class Dpo(Section):
 class FailureAgent(Section):
     """What the failure agent plays and learns by, where ``Pairs.hard`` is above 0."""
 
+    start: Literal["agent", "own"]
     episodes: Count
     hard_episodes: Count
     closeness: Share

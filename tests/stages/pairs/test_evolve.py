@@ -69,7 +69,7 @@ def test_qwen3_learns_to_fail_closely_by_adapters_and_its_hard_negatives_are_lea
     plan = Rehearsal(0, 0, tasks, [], tmp_path / "scratch")
     settings = Settings(config(), ACTING, PARAMS.launch, PARAMS.grpo, PARAMS.dpo, PARAMS.sft)
     ground = Ground(world, plan, LIMITS, partial(playing, config=ACTING, temperature=1.0))
-    adapted.start(tmp_path / "failures")
+    adapted.start(tmp_path / "failures", on=base)
     small = PARAMS.pairs.failure_agent.model_copy(update={"steps": 2, "batch": 2, "save_steps": 1})
     rival = Rival(tmp_path / "failures", base, small, settings)
     folder, figures = learned(rival, ground, base, contrast(episodes, ranks, PARAMS.pairs, plan), episodes)
@@ -78,7 +78,7 @@ def test_qwen3_learns_to_fail_closely_by_adapters_and_its_hard_negatives_are_lea
         "agent.json", "adapter-0/adapter_config.json", "adapter-0/adapter_model.safetensors"
     }  # fmt: skip
 
-    merged = adapted.opened(folder, base, tmp_path / "merged", ACTING.dtype)
+    merged = adapted.opened(folder, tmp_path / "merged", ACTING.dtype)
     before, after = (load(path)[0] for path in (base, merged))
     changed = {
         name.rsplit(".", 2)[1]

@@ -2,6 +2,7 @@
 pairs that come of it.
 """
 
+import shutil
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -21,7 +22,7 @@ from coevolve.policies.replicas import Replicas
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.pairs.choose import AMONG, EXPERT_HARD, OWN_HARD
-from coevolve.stages.pairs.evolve import Ground, Rival
+from coevolve.stages.pairs.evolve import Ground, Rival, begun
 from coevolve.stages.pairs.health import CLOSE, HARD, summary
 from coevolve.stages.pairs.make import Made, make
 from coevolve.stages.pairs.rehearse import Rehearsal, rehearse
@@ -32,7 +33,15 @@ from tests.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed, out
 LIMITS = Limits.of(ACTING)
 TASKS = WORLD.tasks("seed")[:16]
 SMALL = PARAMS.pairs.failure_agent.model_copy(
-    update={"episodes": 40, "hard_episodes": 40, "steps": 3, "batch": 4, "save_steps": 1, "closeness": 0.4}
+    update={
+        "start": "own",
+        "episodes": 40,
+        "hard_episodes": 40,
+        "steps": 3,
+        "batch": 4,
+        "save_steps": 1,
+        "closeness": 0.4,
+    }
 )
 
 
@@ -42,7 +51,7 @@ def ground(folder: Path, tasks: list[Task] = TASKS) -> Ground:
 
 
 def rival(folder: Path, **changes: object) -> Rival:
-    adapted.start(folder / "first")
+    adapted.start(folder / "first", on=ROOT / "policies/base")
     return Rival(folder / "first", ROOT / "policies/base", SMALL, Shared(changed(**changes), ACTING, PARAMS.launch))
 
 
@@ -100,18 +109,28 @@ def test_the_failure_agent_plays_what_was_failed_and_its_hard_negatives_are_pair
     assert figures["hard negatives"] == len(theirs) and (figures[HARD] or 0.0) >= SMALL.closeness
 
 
+def test_it_may_start_as_the_agent_in_training_whose_failures_it_learns_from(whole: Made, tmp_path: Path) -> None:
+    own = rival(tmp_path)
+    config, agent = SMALL.model_copy(update={"start": "agent"}), tmp_path / "agent"
+    shutil.copytree(ROOT / "policies/base", agent)
+    other = begun(own.folder, own.base, agent, config, own.shared, tmp_path / "started")
+    assert adapted.opened(other.folder, tmp_path / "merged", "float32") == agent == other.base
+    assert begun(own.folder, own.base, agent, SMALL, own.shared, tmp_path / "started") == own
+    found = made(tmp_path, other).evolved
+    assert found and not found.reason and not found.before and len(found.after) == 40
+    failed = {name for one in found.checked.pairs for name in (one.chosen, one.rejected)}
+    assert failed and failed <= set(whole.failures)
+    assert outputs(found.folder)["model/model.safetensors"] != (agent / "model.safetensors").read_bytes()
+
+
 def test_what_it_has_learned_is_where_it_goes_on(evolved: Made, place: Path) -> None:
     found = evolved.evolved
     assert found
     adapted.write(place / "second", found.folder)
-    assert (
-        adapted.opened(place / "second", ROOT / "policies/base", place / "merged", "float32") == place / "second/model"
-    )
+    assert adapted.opened(place / "second", place / "merged", "float32") == place / "second/model"
     first = (ROOT / "policies/base/model.safetensors").read_bytes()
     assert (place / "second/model/model.safetensors").read_bytes() != first
-    assert (
-        adapted.opened(place / "first", ROOT / "policies/base", place / "merged", "float32") == ROOT / "policies/base"
-    )
+    assert adapted.opened(place / "first", place / "merged", "float32") == ROOT / "policies/base"
 
 
 @pytest.mark.parametrize("phase", ["pairs", "failures", "agent", "hard"])
@@ -152,10 +171,7 @@ def test_adapters_are_kept_as_adapters_each_on_those_before(tmp_path: Path) -> N
     adapted.write(tmp_path / "last", next_one.folder)
     assert set(outputs(tmp_path / "last")) == names | {name.replace("-0/", "-1/") for name in names - {"agent.json"}}
     weights = [
-        (
-            adapted.opened(tmp_path / name, ROOT / "policies/base", tmp_path / "merged", "float32")
-            / "model.safetensors"
-        ).read_bytes()
+        (adapted.opened(tmp_path / name, tmp_path / "merged", "float32") / "model.safetensors").read_bytes()
         for name in ("first", "second", "last")
     ]
     assert len(set(weights)) == 3
@@ -177,8 +193,9 @@ def test_one_that_hardly_ever_fails_is_left_alone(tmp_path: Path) -> None:
         return nullcontext(ReferencePolicy(WORLD)) if path == able else ground(tmp_path).open(path)
 
     one = rival(tmp_path)
+    adapted.start(one.folder, on=able)
     on = replace(ground(tmp_path), open=play)
-    found = make(ROOT / "policies/base", on, CONFIG, PARAMS.pairs, replace(one, base=able))
+    found = make(ROOT / "policies/base", on, CONFIG, PARAMS.pairs, one)
     assert found.evolved and found.evolved.reason == "0.0% of its episodes fail, and it learns where 5% do"
     assert found.evolved.folder == one.folder and not found.evolved.after and found.checked.pairs
 

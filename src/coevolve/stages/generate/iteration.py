@@ -81,7 +81,7 @@ def generate(plan: Plan, own: Generate, ground: Ground) -> Generated:
     first = plan.first / adapted.WHOLE
     told = "" if knows_specs(first) else system(environment.tools(), known)
     dtype = ground.shared.policy.dtype
-    before = adapted.opened(plan.folder, first, plan.scratch / "before", dtype)
+    before = adapted.opened(plan.folder, plan.scratch / "before", dtype)
     past = updated(plan.generations, plan.attempts)
     weighed = {} if own.frozen else weights([one for one in past if not one.control], own, plan.t)
     learned: Path | None = None
@@ -91,7 +91,7 @@ def generate(plan: Plan, own: Generate, ground: Ground) -> Generated:
         learned, figures = _learned(plan, own, ground, past, weighed, told, before)
         reason = ""
     adapted.write(plan.scratch / "generator", plan.folder, learned)
-    now = adapted.opened(plan.scratch / "generator", first, plan.scratch / "after", dtype)
+    now = adapted.opened(plan.scratch / "generator", plan.scratch / "after", dtype)
     wanted = prompts(plan, own, known, past, control=False)
     new = _written(now, wanted, Written(plan.seed, plan.t, known, told), plan, ground)
     if plan.t and not own.frozen:

@@ -1,7 +1,7 @@
 """The failure agent of Co-Evolving Agents: it learns among failures to fail close to success, and plays hard negatives.
 
-It plays tasks that the agent in training failed, learns by DPO that of two failures at a task the closer one is preferred, whoever
-they are of, and plays the same tasks again (Jung et al., "Co-Evolving Agents: Learning from Failures as Hard Negatives", 2026).
+It learns by DPO that of two failures at a task the closer one is preferred, whoever they are of, and plays the tasks that the agent in
+training failed (Jung et al., "Co-Evolving Agents: Learning from Failures as Hard Negatives", 2026).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,12 +44,22 @@ class Ground:
 
 @dataclass(frozen=True)
 class Rival:
-    """The failure agent in ``folder``, on weights of the model directory ``base``, and how it learns."""
+    """The failure agent as an iteration finds it, in ``folder``, and how it learns; the model directory ``base`` is where it started."""
 
     folder: Path
     base: Path
     config: FailureAgent
     shared: Shared
+
+
+def begun(folder: Path, first: Path, agent: Path, config: FailureAgent, shared: Shared, place: Path) -> Rival:
+    """It as ``config.start`` says: as it was, in ``folder``, where it once started as the model directory ``first``; or as the ``agent``
+    in training, for which ``place`` then stands.
+    """
+    if config.start == "own":
+        return Rival(folder, first, config, shared)
+    adapted.start(place, on=agent)
+    return Rival(place, agent, config, shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +97,23 @@ def evolve(
         return replace(found, reason="the agent in training failed at no task that has a reference")
 
     def opened(folder: Path) -> Path:
-        return adapted.opened(folder, rival.base, plan.scratch / "merged", rival.shared.policy.dtype)
+        return adapted.opened(folder, plan.scratch / "merged", rival.shared.policy.dtype)
 
     def play_as(model: Path, count: int, phase: str) -> list[Trajectory]:
         with ground.open(model) as policy, bar(count, f"{phase} {plan.iteration}", "episodes") as progress:
             return play(policy, ground.environment, weak, count, plan, phase, ground.limits, progress.update)
 
     parent = opened(rival.folder)
-    before = play_as(parent, config.episodes, "failures")
-    found = replace(found, before=before, failures=judge(before))
+    if config.start == "own":
+        before = play_as(parent, config.episodes, "failures")
+        found = replace(found, before=before, failures=judge(before))
+    else:  # the agent in training has played for both
+        before = [one for one in played if one.task_id in seen]
     counted = [one for one in before if one.counts]
     share = sum(not is_success(one.score) for one in counted) / max(len(counted), 1)
     if share < FEWEST:
         return replace(found, reason=f"{share:.1%} of its episodes fail, and it learns where {FEWEST:.0%} do")
-    known |= {one.trajectory_id: one for one in before if one.trajectory_id in found.failures}
+    known |= {one.trajectory_id: one for one in found.before if one.trajectory_id in found.failures}
     ranks = ranked({**failures, **found.failures}, own.rank)
     found = replace(found, checked=check(contrast(list(known.values()), ranks, own, plan), known, own.margin))
     try:
