@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import TypedDict
 
 import pytest
 
@@ -98,6 +100,45 @@ def test_what_is_refused_changes_nothing(arguments: dict[str, object]) -> None:
     session.reset(Counting().tasks("seed")[0])
     before = session.digest()
     assert session.step(ToolCall("add", arguments)).error
+    assert session.digest() == before
+
+
+class Stop(TypedDict):
+    place: str
+    minutes: int
+
+
+class Touring:
+    def __init__(self) -> None:
+        self.stops: list[Stop] = []
+
+    def plan(self, stops: list[Stop], names: list[str]) -> str:
+        self.stops = stops
+        return ", ".join(names)
+
+
+class Tour(Counting):
+    simulator = Touring
+
+
+def test_lists_and_records_are_arguments_too() -> None:
+    [plan] = (tool["function"]["parameters"]["properties"] for tool in Tour().tools())
+    assert plan["names"] == {"type": "array", "items": {"type": "string"}}
+    assert plan["stops"]["items"]["required"] == ["place", "minutes"]
+    session = Tour().open()
+    session.reset(replace(Counting().tasks("seed")[0], world={}))
+
+    def said(**arguments: object) -> str:
+        return session.step(ToolCall("plan", arguments)).content
+
+    stop = {"place": "Rome", "minutes": 3}
+    assert said(stops=[stop], names=["a", "b"]) == "a, b"
+    before = session.digest()
+    assert said(stops=[{**stop, "minutes": "3"}], names=[]) == "plan: stops.0.minutes must be of type integer"
+    assert said(stops=[stop, {"place": "Rome"}], names=[]) == "plan: stops.1.minutes is missing"
+    assert said(stops=[{**stop, "x": 1}], names=[]) == "plan: there is no argument 'stops.0.x'"
+    assert said(stops=stop, names=[]) == "plan: stops must be of type array"
+    assert said(stops=[], names=[1]) == "plan: names.0 must be of type string"
     assert session.digest() == before
 
 

@@ -49,6 +49,8 @@ HOSTED = {
     "reasoning_gym": Hosted("coevolve.environments.reasoning_gym:ReasoningGym", each=256),
     # a Java machine a process; its first tasks take minutes
     "scienceworld": Hosted("coevolve.environments.scienceworld:ScienceWorld", each=32, seconds=120.0),
+    "tau2_airline": Hosted("coevolve.environments.tau2.airline:Tau2Airline", each=256, venv="tau2_retail"),
+    "tau2_retail": Hosted("coevolve.environments.tau2.retail:Tau2Retail", each=256),
     "textworld": Hosted("coevolve.environments.textworld:TextWorld", each=64),
 }
 

@@ -10,7 +10,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache, lru_cache
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
@@ -138,9 +138,11 @@ def _schema(method: Callable[..., Any]) -> dict[str, Any]:
     """An OpenAI function schema of a method, from its type hints and the first paragraph of its docstring."""
     hints = get_type_hints(method)
     parameters = [one for one in inspect.signature(method).parameters.values() if one.name != "self"]
-    unknown = [one.name for one in parameters if hints.get(one.name) not in JSON_TYPES]
-    if unknown:
-        raise CoevolveError(f"{method.__qualname__}: {unknown[0]} needs a type hint: str, int, float or bool")
+    properties = {one.name: _kind(hints.get(one.name)) for one in parameters}
+    if unknown := [name for name, kind in properties.items() if kind is None]:
+        raise CoevolveError(
+            f"{method.__qualname__}: {unknown[0]} needs a type hint: str, int, float, bool, a TypedDict of such, or a list"
+        )
     return {
         "type": "function",
         "function": {
@@ -148,26 +150,52 @@ def _schema(method: Callable[..., Any]) -> dict[str, Any]:
             "description": (inspect.getdoc(method) or method.__name__).split("\n\n")[0],
             "parameters": {
                 "type": "object",
-                "properties": {one.name: {"type": JSON_TYPES[hints[one.name]]} for one in parameters},
+                "properties": properties,
                 "required": [one.name for one in parameters if one.default is inspect.Parameter.empty],
             },
         },
     }
 
 
+def _kind(hint: Any) -> dict[str, Any] | None:
+    """The JSON schema of a type hint; None, if it has none here."""
+    if hint in JSON_TYPES:
+        return {"type": JSON_TYPES[hint]}
+    if get_origin(hint) is list:
+        [inner] = get_args(hint)
+        items = _kind(inner)
+        return items and {"type": "array", "items": items}
+    if is_typeddict(hint):
+        properties = {name: _kind(one) for name, one in get_type_hints(hint).items()}
+        if None not in properties.values():
+            return {"type": "object", "properties": properties, "required": list(properties)}
+    return None
+
+
 def _wrong(parameters: dict[str, Any] | None, call: ToolCall) -> str:
     """What is wrong with a call by its schema; empty if nothing."""
     if parameters is None:
         return f"there is no tool {call.name[:60]!r}"
-    properties = parameters["properties"]
-    for key in parameters["required"]:
-        if key not in call.arguments:
-            return f"{call.name}: {key} is missing"
-    for key, value in call.arguments.items():
-        if key not in properties:
-            return f"{call.name}: there is no argument {key[:60]!r}"
-        kind = JSON_TYPES.get(type(value))
-        wanted = properties[key]["type"]
-        if kind != wanted and not (wanted == "number" and kind == "integer"):
-            return f"{call.name}: {key} must be of type {wanted}"
-    return ""
+    wrong = _misfit(call.arguments, parameters, "")
+    return wrong and f"{call.name}: {wrong}"
+
+
+def _misfit(value: Any, schema: dict[str, Any], place: str) -> str:
+    kind = schema["type"]
+    if kind == "object" and isinstance(value, dict):
+        properties = schema["properties"]
+        for key in schema["required"]:
+            if key not in value:
+                return f"{place}{key} is missing"
+        for key, one in value.items():
+            if key not in properties:
+                return f"there is no argument {place + key[:60]!r}"
+            if wrong := _misfit(one, properties[key], f"{place}{key}."):
+                return wrong
+        return ""
+    if kind == "array" and isinstance(value, list):
+        members = (_misfit(one, schema["items"], f"{place}{number}.") for number, one in enumerate(value))
+        return next(filter(None, members), "")
+    found = JSON_TYPES.get(type(value))
+    fits = found == kind or (kind == "number" and found == "integer")
+    return "" if fits else f"{place[:-1]} must be of type {kind}"

@@ -1,0 +1,158 @@
+"""Domains of τ²-bench (arXiv 2506.07982): data and tasks of its own, tools that are written anew. Runs in a worker.
+
+It is *not* τ²'s protocol. There an LLM plays the user from a script, and replies are judged besides; here the script is the instruction,
+and a task succeeds as in `coevolve.environments.methods`: the database ends as the reference leaves it, or, where that changes nothing,
+what it looks up was looked up. The domain's policy is told by the tool ``policy``.
+"""
+
+import ast
+import copy
+import json
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.task import ToolCall
+from coevolve.environments.methods import Question
+
+EACH = 4  # every so many-th goal of its training split is one of validation
+# whose reference is refused: its gift card does not cover the difference
+UNSOLVABLE = {("retail", "105")}
+LONGEST = 200  # characters of a calculation
+OPERATORS: Mapping[type, Callable[..., float]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+}  # fmt: skip
+Record = dict[str, Any]
+
+
+class Domain:
+    """A database as it is now: ``changed`` holds the records that are not as ``tables`` has them, by table and key.
+
+    A method that is refused raises ValueError.
+    """
+
+    name: str
+
+    def __init__(self) -> None:
+        self.changed: dict[str, dict[str, Record]] = {}
+
+    def policy(self) -> str:
+        """The rules that an agent of this domain has to keep"""
+        return read(self.name, "policy.md")
+
+    def calculate(self, expression: str) -> str:
+        """Work out an arithmetic expression of numbers, + - * / and parentheses"""
+        try:
+            if len(expression) > LONGEST:
+                raise ValueError
+            return f"{round(_value(ast.parse(expression, mode='eval').body), 2)}"
+        except (ValueError, SyntaxError, ArithmeticError, RecursionError, MemoryError):
+            raise ValueError("expected an expression of numbers, + - * / and parentheses") from None
+
+    def transfer_to_human_agents(self, summary: str) -> str:
+        """Hand the user over to a human, with a summary of what is wanted; only where the policy says so"""
+        return "Transfer successful"
+
+    def _keys(self, table: str) -> list[str]:
+        return [
+            *tables(self.name)[table],
+            *(key for key in self.changed.get(table, ()) if key not in tables(self.name)[table]),
+        ]
+
+    def _read(self, table: str, key: str) -> Record:
+        """A record, which is not to be changed."""
+        found = self.changed.get(table, {}).get(key) or tables(self.name)[table].get(key)
+        if found is None:
+            raise ValueError(f"{table}: there is no {key[:60]}")
+        return found
+
+    def _own(self, table: str, key: str) -> Record:
+        """A record, to be changed."""
+        return self.changed.setdefault(table, {}).setdefault(key, copy.deepcopy(self._read(table, key)))
+
+    def _settled(self, told: Record) -> str:
+        """``told`` as an answer; records that are as they were are no longer ``changed``."""
+        before = tables(self.name)
+        for table, some in list(self.changed.items()):
+            self.changed[table] = {key: one for key, one in some.items() if one != before[table].get(key)}
+            if not self.changed[table]:
+                del self.changed[table]
+        return json.dumps(told)
+
+
+def paid(methods: Mapping[str, Record], name: str) -> Record:
+    """The payment method called so."""
+    if name not in methods:
+        raise ValueError(f"there is no payment method {name[:60]}")
+    return methods[name]
+
+
+def _value(node: ast.AST) -> float:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return float(node.value)
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        return OPERATORS[type(node.op)](_value(node.left), _value(node.right))
+    if isinstance(node, ast.UnaryOp) and type(node.op) in OPERATORS:
+        return OPERATORS[type(node.op)](_value(node.operand))
+    raise ValueError
+
+
+@cache
+def read(domain: str, file: str) -> str:
+    """A file of the domain's data. The package that it comes in is not imported."""
+    package = f"tau2_{domain}_mcp"
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise CoevolveError(f"tau2_{domain} is not installed; run `coevolve env install tau2_{domain}`")
+    return (Path(spec.origin).parent / "data/tau2/domains" / domain / file).read_text(encoding="utf-8")
+
+
+@cache
+def tables(domain: str) -> dict[str, dict[str, Record]]:
+    """The database as it is at first; not to be changed."""
+    found: dict[str, dict[str, Record]] = json.loads(read(domain, "db.json"))
+    return found
+
+
+@cache
+def _tasks(domain: str) -> tuple[Record, ...]:
+    every = json.loads(read(domain, "tasks.json"))
+    return tuple(task for task in every if _calls(task) and (domain, task["id"]) not in UNSOLVABLE)
+
+
+def questions(domain: str, split: str) -> Iterator[Question]:
+    """The script of each task's user as an instruction, and the calls of its reference. A task whose reference makes none, or none that
+    is carried out, is left out: it asks an agent to refuse, and to do nothing would solve it.
+
+    What τ² tests is whole. Of what it trains on, tasks with the reference of one that it tests are left out.
+    """
+    sides = json.loads(read(domain, "split_tasks.json"))
+    tested, trained = (
+        [task for task in _tasks(domain) if task["id"] in set(sides[side])] for side in ("test", "train")
+    )
+    if split == "test":
+        found = tested
+    else:
+        known = set(map(_goal, tested))
+        goals = [goal for goal in dict.fromkeys(map(_goal, trained)) if goal not in known]
+        wanted = {goal for number, goal in enumerate(goals) if (number % EACH == EACH - 1) == (split == "validation")}
+        found = [task for task in trained if _goal(task) in wanted]
+    for task in found:
+        script = task["user_scenario"]["instructions"]
+        told = [script["reason_for_call"], script["known_info"], script["unknown_info"], script["task_instructions"]]
+        calls = [ToolCall(name, arguments) for name, arguments in _calls(task)]
+        yield "\n\n".join(one.strip() for one in told if one), {}, calls
+
+
+def _goal(task: Record) -> str:
+    """The calls of its reference, in any order."""
+    return json.dumps(sorted(map(json.dumps, _calls(task))))
+
+
+def _calls(task: Record) -> list[tuple[str, dict[str, Any]]]:
+    return [(one["name"], one["arguments"]) for one in task["evaluation_criteria"]["actions"] or ()]
