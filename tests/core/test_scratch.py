@@ -1,12 +1,16 @@
 """What is made once stays, also when several want it or one is killed."""
 
+import os
+import subprocess
+import sys
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from coevolve.core.scratch import once
+from coevolve.core.scratch import once, temporary
 
 
 def test_of_many_who_want_it_one_makes_it(tmp_path: Path) -> None:
@@ -36,3 +40,30 @@ def test_what_fails_leaves_nothing_and_is_made_again(tmp_path: Path) -> None:
     assert [one for one in tmp_path.iterdir() if not one.name.endswith(".lock")] == []
     once(tmp_path / "made", Path.mkdir)
     assert (tmp_path / "made").is_dir()
+
+
+HOLD = """\
+import sys, time
+from coevolve.core.scratch import temporary
+with temporary("held") as place:
+    (place / "left").write_text("?")
+    print(place, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_what_a_killed_process_left_in_a_temporary_folder_goes_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", HOLD], env=environment, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout
+        theirs = Path(other.stdout.readline().strip())
+        with temporary("held") as ours, temporary("held") as more:
+            assert len({ours, more, theirs}) == 3 and not any(ours.iterdir())
+        assert not ours.exists() and not more.exists() and (theirs / "left").exists()
+        other.kill()
+    with temporary("held") as next_one:
+        assert next_one == theirs and not any(next_one.iterdir())
+    assert not theirs.exists()

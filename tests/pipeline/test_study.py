@@ -2,14 +2,17 @@
 
 import contextlib
 import csv
+import json
 import re
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.pipeline.conftest import clone
+from tests.pipeline.conftest import Project, clone
 from tests.waiting import PATIENCE, until
 
 STUDY = """\
@@ -56,6 +59,35 @@ def command(process: psutil.Process) -> str:
     return " ".join(process.info["cmdline"] or ())
 
 
+def assert_other_machines_find_the_same(project: Project, folder: Path) -> None:
+    """A run of the study by a Ray cluster, in a clone that is sent to it, is the one that DVC's queue made."""
+    again = folder.with_name("again")
+    again.mkdir()
+    (again / "study.yaml").write_text(STUDY)
+    study = [str(Path(sys.executable).parent / "coevolve"), "study", str(again), "--arms", "static"]
+    project.set(compute__engine="ray", compute__address="here")
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            study, cwd=project.folder, env=project.environment, capture_output=True, text=True, timeout=PATIENCE
+        )
+
+    script = project.folder / "pipelines/tasks.py"
+    before = script.read_text()
+    script.write_text(before + "\n")
+    assert "pipelines/tasks.py is not committed, and other machines run what is" in run().stderr
+    script.write_text(before)
+    project.set(train__steps=3)
+    assert "params.yaml is not committed (train.steps 2, not 3)" in run().stderr
+    project.set(train__steps=2)
+    done = run()
+    assert "1 of 2 runs" in done.stdout, done.stdout + done.stderr
+    [there] = map(json.loads, (again / "results.jsonl").read_text().splitlines())
+    here = next(one for one in map(json.loads, (folder / "results.jsonl").open()) if one["arm"] == "static")
+    assert there == here
+    project.set(compute__engine="local")
+
+
 @pytest.mark.slow
 def test_arms_run_from_the_queue(tmp_path: Path, cache: Path) -> None:
     project = clone(tmp_path, cache)
@@ -88,6 +120,7 @@ def test_arms_run_from_the_queue(tmp_path: Path, cache: Path) -> None:
     assert {row["accepted"] for row in rows if row["arm"] == "static"} == {"0"}
     assert {row["accepted"] for row in rows if row["arm"] == "signals"} <= {"1", "2", "3"}, "as many as are selected"
     assert "signals" in (folder / "table.md").read_text()
+    assert_other_machines_find_the_same(project, folder)
     assert (folder / "curves.svg").exists()
     names = project.dvc("exp", "list", "--name-only").stdout.split()
     assert sorted(names) == ["small-signals-0", "small-static-0"]

@@ -4,7 +4,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 from coevolve.core.errors import CoevolveError
 
 if TYPE_CHECKING:
+    from coevolve.core.params import Compute
     from coevolve.readers.study import Result, Study
+
+Collect = Callable[[dict[tuple[str, int], "Result"]], None]
 
 HELP = """
 FOLDER holds study.yaml: seeds, and arms as changes of params.yaml. Each arm and seed is a DVC experiment
@@ -20,6 +23,7 @@ FOLDER holds study.yaml: seeds, and arms as changes of params.yaml. Each arm and
 started again, it goes on with the runs that are missing. Results so far are written after every run:
 results.csv, table.md, curves.svg (success by iteration), tokens.svg (by tokens generated in training), arms.svg (of the last policy),
 and results.jsonl, every run whole: with that file another machine goes on where this one stopped. Take a line out of it to have its run made again.
+With compute.engine: ray in params.yaml, runs are spread over the cluster's machines, compute.cpus for each; what comes back is their results.
 
   coevolve study studies/ablation              # make study
   coevolve study studies/ablation --arms static signals
@@ -34,7 +38,9 @@ RESULTS = "results.jsonl"
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
     parser.add_argument("folder", type=Path, metavar="FOLDER")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="experiments at once (2); 1 for one GPU")
+    parser.add_argument(
+        "--jobs", type=int, default=2, metavar="N", help="experiments at once on this machine (2); 1 for one GPU"
+    )
     parser.add_argument("--arms", nargs="+", metavar="ARM", help="run only these now")
     parser.add_argument("--seeds", nargs="+", type=int, metavar="SEED", help="run only these now")
     parser.add_argument("--report", action="store_true", help="run nothing")
@@ -118,32 +124,40 @@ def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict
     """Results of the experiments that are there and whole."""
     from dvc.api import DVCFileSystem
 
+    from coevolve.stages.report.summary import SUMMARY
+
+    found = {}
+    code = _baselines()
+    for arm, seed in runs:
+        name = _name(folder, arm, seed)
+        try:
+            files = DVCFileSystem(rev=name)
+            files.read_text(str(SUMMARY))
+        except Exception:  # no such experiment, or it did not get so far: DVC has many words for that
+            continue
+        found[arm, seed] = _result(files, study, (arm, seed), name, code.get(name, "unknown"))
+    return found
+
+
+def _result(files: Any, study: "Study", run: tuple[str, int], name: str, code: str) -> "Result":
+    """What came of a run of ``code``, from its ``files``; a CoevolveError, if it is not the one that the study asks for."""
     from coevolve.core.io import parse
     from coevolve.core.yaml_files import read_yaml
     from coevolve.readers.arms import departure, parameters
     from coevolve.readers.study import result, unplayed
     from coevolve.stages.report.summary import SUMMARY, Summary
 
-    found = {}
-    code, params = _baselines(), _params()
-    for arm, seed in runs:
-        name = _name(folder, arm, seed)
-        try:
-            files = DVCFileSystem(rev=name)
-            read = json.loads(files.read_text(str(SUMMARY)))
-        except Exception:  # no such experiment, or it did not get so far: DVC has many words for that
-            continue
-        try:
-            summary = parse(Summary, read, f"{name}: {SUMMARY}")
-        except CoevolveError as error:
-            raise CoevolveError(f"{error}; if other code made it, run it again: `dvc exp remove {name}`") from None
-        if other := departure(read_yaml(files.read_text("params.yaml")), parameters(params, study.arms[arm])):
-            raise CoevolveError(f"{name} ran with {other}, as its arm is now; to run it again: `dvc exp remove {name}`")
-        if unseen := unplayed(study, summary.panels):
-            raise CoevolveError(f"{name} played {', '.join(summary.panels)}, not {', '.join(unseen)} of its study.yaml")
-        subsets = _subsets(files, study, summary.last) if study.subsets else None
-        found[arm, seed] = result(arm, seed, summary, subsets, code.get(name, "unknown"), study.arms[arm])
-    return found
+    arm, seed = run
+    try:
+        summary = parse(Summary, json.loads(files.read_text(str(SUMMARY))), f"{name}: {SUMMARY}")
+    except (CoevolveError, ValueError) as error:
+        raise CoevolveError(f"{error}; if other code made it, run it again: `dvc exp remove {name}`") from None
+    if other := departure(read_yaml(files.read_text("params.yaml")), parameters(_params(), study.arms[arm])):
+        raise CoevolveError(f"{name} ran with {other}, as its arm is now; to run it again: `dvc exp remove {name}`")
+    if unseen := unplayed(study, summary.panels):
+        raise CoevolveError(f"{name} played {', '.join(summary.panels)}, not {', '.join(unseen)} of its study.yaml")
+    subsets = _subsets(files, study, summary.last) if study.subsets else None
+    return result(arm, seed, summary, subsets, code, study.arms[arm])
 
 
 def _kept(folder: Path, study: "Study") -> tuple[dict[tuple[str, int], "Result"], list[str]]:
@@ -219,23 +233,79 @@ def _run(
 ) -> None:
     """Run those of ``runs`` that are missing, and add their results to ``found``; those named in ``later`` are not for now."""
     from coevolve.core.progress import bar
-    from coevolve.readers.queue import work
+    from coevolve.core.yaml_files import parse
 
+    compute = parse(_params(), "params.yaml").compute
     missing = {_name(folder, *run): run for run in runs if run not in found}
     with bar(len(runs), folder.name, "runs", len(runs) - len(missing)) as progress:
 
-        def collect(ended: Sequence[str]) -> list[str]:
-            new = _finished(folder, study, [missing[name] for name in ended])
+        def collect(new: dict[tuple[str, int], "Result"]) -> None:
             progress.update(len(new))
             if new:
                 found.update(new)
                 _write(folder, study, found)
-            return [_name(folder, *run) for run in new]
 
-        wanted = {name: {"seed": seed, **study.arms[arm]} for name, (arm, seed) in missing.items()}
-        failed = work(wanted, jobs, collect, later)
+        if compute.engine == "local":
+            failed = _queued(folder, study, missing, jobs, later, collect)
+        else:
+            failed = _spread(study, missing, compute, collect)
     if failed:
-        print(f"failed: {', '.join(failed)}; `dvc queue logs NAME` says why", file=sys.stderr)
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+
+
+def _queued(
+    folder: Path,
+    study: "Study",
+    missing: Mapping[str, tuple[str, int]],
+    jobs: int,
+    later: Collection[str],
+    collect: Collect,
+) -> list[str]:
+    """By DVC's queue; the names of those that failed, and how to see why."""
+    from coevolve.readers.queue import work
+
+    def ended(names: Sequence[str]) -> list[str]:
+        new = _finished(folder, study, [missing[name] for name in names])
+        collect(new)
+        return [_name(folder, *run) for run in new]
+
+    wanted = {name: {"seed": seed, **study.arms[arm]} for name, (arm, seed) in missing.items()}
+    failed = work(wanted, jobs, ended, later)
+    return [*failed[:-1], f"{failed[-1]}; `dvc queue logs NAME` says why"] if failed else []
+
+
+def _spread(study: "Study", missing: Mapping[str, tuple[str, int]], compute: "Compute", collect: Collect) -> list[str]:
+    """By the machines of a cluster; those that failed, and why."""
+    from coevolve.core.arithmetic import standing
+    from coevolve.core.outcomes import OUTCOMES
+    from coevolve.core.paths import Paths
+    from coevolve.core.workers import engine
+    from coevolve.core.yaml_files import write_yaml
+    from coevolve.readers.arms import departure, parameters
+    from coevolve.readers.machines import PARAMS, Texts, work
+    from coevolve.stages.report.summary import SUMMARY
+
+    now, code = _params(), _commit()
+    if other := departure(_params(code), now):
+        raise CoevolveError(
+            f"params.yaml is not committed ({other}), and results are told by commits; commit it, or `git stash`"
+        )
+    changes = {
+        name: {**study.arms[arm], "seed": seed, "compute.engine": "local"} for name, (arm, seed) in missing.items()
+    }
+    wanted = {name: write_yaml(parameters(now, some)) for name, some in changes.items()}
+    files = [PARAMS, str(SUMMARY), str(Paths.panel(study.panel)), str(Paths.evaluation(0).parent / "*" / OUTCOMES)]
+
+    def ended(name: str, texts: Texts) -> None:
+        collect({missing[name]: _result(texts, study, missing[name], name, code)})
+
+    with engine(compute, standing) as workers:
+        assert workers is not None
+        return work(wanted, workers, compute.cpus, files, ended)
+
+
+def _commit() -> str:
+    return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _write(folder: Path, study: "Study", found: dict[tuple[str, int], "Result"]) -> None:

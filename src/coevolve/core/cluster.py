@@ -9,10 +9,9 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
@@ -20,6 +19,7 @@ from coevolve.core.hashing import content_hash, file_hash
 from coevolve.core.imports import SOURCE
 from coevolve.core.params import Compute
 from coevolve.core.processes import WorkerDied, WorkerLost, portable
+from coevolve.core.scratch import temporary
 from coevolve.core.workers import Standing
 
 USAGE = "RAY_USAGE_STATS_ENABLED"  # Ray reports usage unless told not to
@@ -169,7 +169,7 @@ class Holder:
     ) -> None:
         self._held: Any = None
         self._failure: Exception | None = None
-        self._places: list[TemporaryDirectory[str]] = []
+        self._places = ExitStack()
         try:
             _same(expected, _standing(*standings))
             self._held = make(*map(self._arrived, arguments))
@@ -187,13 +187,12 @@ class Holder:
     def _arrived(self, argument: Any) -> Any:
         if not isinstance(argument, Folder):
             return argument
-        place: TemporaryDirectory[str] = TemporaryDirectory(prefix="coevolve-")
-        self._places.append(place)
+        place = self._places.enter_context(temporary("sent"))
         for name, content in load().get(argument.files).items():
-            file = Path(place.name) / name
+            file = place / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-        return Path(place.name)
+        return place
 
 
 def _standing(*standings: Standing) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,20 @@ def claim(folder: Path) -> Iterator[Path]:
                 continue
             yield place
             return
+
+
+@contextmanager
+def temporary(name: str) -> Iterator[Path]:
+    """An empty folder outside of the project, for this process alone, which is removed at the end. What a process that was killed has left
+    is removed by one that asks for ``name`` after it.
+    """
+    with claim(Path(tempfile.gettempdir()) / f"coevolve-{os.getuid()}" / name) as place:
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def once(folder: Path, make: Callable[[Path], object]) -> Path:

@@ -160,6 +160,11 @@ class Workers:
         """``action`` of every item, in order, as many at once as there are workers: it makes the calls."""
         yield from in_order(action, items, self.count)
 
+    def all(self, method: str) -> None:
+        """Call it once on each, when none has work."""
+        for one in self._workers.values():
+            one.call(method)
+
     def close(self) -> None:
         for one in self._workers.values():
             one.close()

@@ -1,6 +1,7 @@
 """Reading params.yaml, and files like it: every mistake is one line that names the key and the nearest right one."""
 
 import difflib
+from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +23,13 @@ Checked = TypeVar("Checked", bound=Section)
 def read_yaml(text: str) -> Any:
     """YAML 1.2, as DVC reads and writes it: 1e-05 is a number."""
     return YAML(typ="safe", pure=True).load(text)
+
+
+def write_yaml(values: Any) -> str:
+    """The YAML text that ``read_yaml`` reads ``values`` from."""
+    text = StringIO()
+    YAML(typ="safe", pure=True).dump(values, text)
+    return text.getvalue()
 
 
 def load_yaml(path: Path, missing: str) -> dict[str, Any]:
