@@ -1,6 +1,8 @@
 """Watchdogs: each indicator against what it must say by hand, and the limits."""
 
 import math
+import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -48,19 +50,34 @@ def test_drift_is_symmetric_and_bounded(one: dict[str, int], other: dict[str, in
     assert math.isclose(found, drift(other, one) or 0.0, abs_tol=1e-12)
 
 
-def test_regressions_are_of_tasks_once_solved_and_visited_now() -> None:
-    def visits(name: str, *scores: float) -> list[Attempt]:
-        return [Attempt(name, n // 2, n, score, 4) for n, score in enumerate(scores)]
+def visits(name: str, *successes: int) -> list[Attempt]:
+    """Two an iteration, each of a group of 8."""
+    return [Attempt(name, n // 2, n, count / 8, 8, count) for n, count in enumerate(successes)]
 
+
+def test_regressions_are_of_tasks_once_solved_and_visited_now() -> None:
     attempts = [
-        *visits("lost", 1.0, 0.0, 0.0),
-        *visits("kept", 0.0, 1.0, 0.9),
-        *visits("never", 0.0, 0.0, 0.0),
-        *visits("before", 1.0, 0.0),  # not visited in iteration 1
+        *visits("lost", 8, 5, 0),
+        *visits("kept", 0, 8, 7),
+        *visits("never", 0, 0, 0),
+        *visits("before", 8, 0),  # not visited in iteration 1
     ]
     assert regressions(attempts, 1) == 0.5
     assert regressions(list(reversed(attempts)), 1) == 0.5
     assert regressions([], 1) is None
+
+
+def test_chance_alone_is_no_regression_and_a_collapse_is_one() -> None:
+    rng = random.Random(0)
+
+    def group(chance: float) -> int:
+        return sum(rng.random() < chance for _ in range(8))
+
+    for chance in (0.1, 0.3, 0.5, 0.7, 0.9):
+        steady = [one for number in range(300) for one in visits(str(number), *(group(chance) for _ in range(6)))]
+        assert (regressions(steady, 2) or 0.0) <= 0.05, chance
+        gone = [replace(one, successes=0) if one.step == 5 else one for one in steady]
+        assert (regressions(gone, 2) or 0.0) >= (0.25 if chance >= 0.3 else 0.0), chance
 
 
 def test_what_is_solved_by_luck_does_not_rise() -> None:

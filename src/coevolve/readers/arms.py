@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Any
 
 # What makes no arm another: runs differ by seed, and the other sections shape no policy
-APART = {"seed", "compute", "report", "tracking"}
+APART = {"seed", "compute", "watch", "report", "tracking"}
 
 
 def parameters(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,9 +28,9 @@ from coevolve.core.stage_summary import (
     SPEC_VALID,
     StageSummary,
 )
-from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task
 
+CHANCE = 0.05  # that a task which is solved as often as ever is held for one that is not
 FEW = 8  # tasks of which a share says something
 REPEATS = ("duplicate", "near_duplicate")  # the gates that find a candidate is known already
 
@@ -40,7 +40,7 @@ MEANING = {
     "duplicate_tasks": "share of candidates that repeat a known task",
     "drift": "Jensen-Shannon divergence, in bits, of the tools that references use, from this dataset to the next",
     "zero_variance": "share of groups whose attempts all had one reward, from which nothing is learned",
-    "regressions": "of the tasks visited that were once solved, the share that failed on their last visit",
+    "regressions": "of the tasks visited that were once solved, the share that was solved less often on their last visit, beyond chance",
     "stagnant": "of tasks that the loop made, solved sometimes when first visited and visited twice since, the share that is solved "
     "no more often now: its words may leave open what is asked, and success be luck",
     "environment_failed": "share of attempts that ended without the agent's doing, which no statistics count",
@@ -172,13 +172,24 @@ def drift(before: Mapping[str, int], after: Mapping[str, int]) -> float | None:
 
 
 def regressions(attempts: Sequence[Attempt], t: int) -> float | None:
-    """Of the tasks visited in iteration ``t`` and solved before their last visit, the share that failed on it."""
-    solved = failed = 0
+    """Of the tasks visited in iteration ``t`` and solved before their last visit, the share that was solved on it less often than chance
+    explains: Fisher's exact test, one-sided, below ``CHANCE``.
+    """
+    solved = worse = 0
     for *earlier, last in _visits(attempts, t):
-        if any(is_success(attempt.score) for attempt in earlier):
+        if before := sum(one.successes for one in earlier):
             solved += 1
-            failed += not is_success(last.score)
-    return _share(failed, solved)
+            worse += _fewer(last.successes, last.size, before, sum(one.size for one in earlier)) < CHANCE
+    return _share(worse, solved)
+
+
+def _fewer(successes: int, size: int, before: int, of: int) -> float:
+    """The chance of so few ``successes`` among ``size`` episodes, or fewer, where they and the ``before`` among ``of`` fell as they
+    please (hypergeometric distribution).
+    """
+    every, right = size + of, successes + before
+    ways = sum(math.comb(right, count) * math.comb(every - right, size - count) for count in range(successes + 1))
+    return ways / math.comb(every, size)
 
 
 def stagnant(attempts: Sequence[Attempt], t: int, made: Collection[str]) -> float | None:
