@@ -13,7 +13,7 @@ import itertools
 import math
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -141,7 +141,7 @@ def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, floa
     )  # fmt: skip
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    grpo.learn(Settings(config, acting, params.launch, own, params.dpo), world, job, clock.step)
+    grpo.learn(replace(Settings.of(params), train=config, policy=acting, grpo=own), world, job, clock.step)
     played = slice(WARM, None)
     rollout = sum(clock.rollout[played])
     sampled, read = sum(clock.sampled[played]), sum(clock.prompt[played]) + sum(clock.sampled[played])

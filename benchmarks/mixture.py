@@ -7,6 +7,7 @@ the two alone. Groups that teach nothing are not played anew, so that all three 
 import argparse
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -47,10 +48,11 @@ def train(name: str, steps: int, seed: int) -> tuple[float, tuple[int, int]]:
     try:
         update = {"steps": steps, "save_steps": steps}
         no_more = {"refill_rounds": 0, "unsolved_groups": 1}
-        settings = Settings(
-            params.train.model_copy(update=update), params.policy, params.launch,
-            params.grpo.model_copy(update=no_more), params.dpo, params.sft,
-        )  # fmt: skip
+        settings = replace(
+            Settings.of(params),
+            train=params.train.model_copy(update=update),
+            grpo=params.grpo.model_copy(update=no_more),
+        )
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder)
             (place / "scratch").mkdir()

@@ -28,7 +28,7 @@ from coevolve.environments.registry import make
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate import evaluate
-from coevolve.stages.pairs.choose import by_task, choose
+from coevolve.stages.pairs.choose import by_task, choose, distinct
 from coevolve.stages.pairs.closeness import failures, ranked
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.train import dpo
@@ -76,7 +76,7 @@ class Rehearsed:
                 place / "metrics", place / "scratch", self.folder / Paths.policy(0), pairs=pairs,
                 rehearsals=self.rehearsals, references=list(self.references.values()), hard=self.theirs,
             )  # fmt: skip
-            settings = Settings(params.train, params.policy, params.launch, params.grpo, params.dpo, params.sft)
+            settings = Settings.of(params)
             dpo.learn(settings, self.world, job)
             return solved(job.policy, params, self.world.tasks(params.report.panel))
 
@@ -87,10 +87,7 @@ def closest(played: Sequence[Trajectory], ranks: dict[str, float], own: Pairs) -
     for some in by_task(played).values():
         failed = [one for one in some if ranks.get(one.trajectory_id, 1.0) <= 1.0 - own.margin]
         failed.sort(key=lambda one: -ranks[one.trajectory_id])
-        calls: dict[str, Trajectory] = {}
-        for one in failed:
-            calls.setdefault(str([(call.name, call.arguments) for call in one.calls]), one)
-        kept = {one.trajectory_id for one in list(calls.values())[: own.per_task]}
+        kept = {one.trajectory_id for one in list(distinct(failed).values())[: own.per_task]}
         left += [one for one in some if one.trajectory_id in kept or one not in failed]
     return left
 

@@ -81,7 +81,7 @@ def trained(
     params: Params, environment: Environment, pairs: list[Pair], played: Played, continued: Sequence[Trajectory]
 ) -> str:
     """What comes of one iteration."""
-    settings = Settings(params.train, params.policy, params.launch, params.grpo, params.dpo, params.sft)
+    settings = Settings.of(params)
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         job = Job(

@@ -1,5 +1,6 @@
 """A small run of GRPO on the committed tiny policy, which several tests look at."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from coevolve.core.params import Launch, Train
@@ -20,7 +21,9 @@ ACTING = PARAMS.policy.model_copy(
 
 def settings(config: Train = CONFIG, launch: Launch = PARAMS.launch, **own: object) -> Settings:
     """With changes of the section ``grpo``."""
-    return Settings(config, ACTING, launch, PARAMS.grpo.model_copy(update=own), PARAMS.dpo, PARAMS.sft)
+    return replace(
+        Settings.of(PARAMS), train=config, policy=ACTING, launch=launch, grpo=PARAMS.grpo.model_copy(update=own)
+    )
 
 
 def changed(**updates: object) -> Train:

@@ -62,7 +62,7 @@ def config(**changes: object) -> Train:
 
 def settings() -> Settings:
     own = PARAMS.grpo.model_copy(update={"learning_rate": 0.01})
-    return Settings(config(), ACTING, PARAMS.launch, own, PARAMS.dpo, PARAMS.sft)
+    return replace(Settings.of(PARAMS), train=config(), policy=ACTING, grpo=own)
 
 
 def qwen_job(folder: Path, parent: Path) -> Job:
@@ -127,9 +127,7 @@ def test_vllm_that_is_not_installed(mode: str, tmp_path: Path) -> None:
     with pytest.raises(
         CoevolveError, match=rf"train.vllm.mode: {mode} needs vLLM, which is not installed; `pip install"
     ):
-        changed = Settings(
-            CONFIG.model_copy(update={"vllm": vllm}), ACTING, PARAMS.launch, PARAMS.grpo, PARAMS.dpo, PARAMS.sft
-        )
+        changed = replace(Settings.of(PARAMS), train=CONFIG.model_copy(update={"vllm": vllm}), policy=ACTING)
         grpo.learn(changed, WORLD, qwen_job(tmp_path, ROOT / "policies/base"))
 
 

@@ -2,11 +2,9 @@
 
 import copy
 import json
-from collections.abc import Iterable
 from typing import TypedDict
 
-from coevolve.environments.methods import MethodEnvironment, Question
-from coevolve.environments.tau2.domain import Domain, Record, paid, questions, tables
+from coevolve.environments.tau2.domain import Domain, Record, Tau2, paid, tables
 
 NOW = "2024-05-15T15:00:00"  # in the airline's world
 RESERVATIONS = ("HATHAT", "HATHAU", "HATHAV")  # ids of what is booked, in turn
@@ -215,11 +213,7 @@ def _after(date: str) -> str:
     return f"{date[:-2]}{int(date[-2:]) + 1:02d}"
 
 
-class Tau2Airline(MethodEnvironment):
+class Tau2Airline(Tau2):
     name = "tau2_airline"
-    license = "MIT"
     simulator = Airline
     version = "0.2.0-1"
-
-    def questions(self, split: str) -> Iterable[Question]:
-        return questions("airline", split)

@@ -17,7 +17,7 @@ from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import ToolCall
-from coevolve.environments.methods import Question
+from coevolve.environments.methods import MethodEnvironment, Question
 
 EACH = 4  # every so many-th goal of its training split is one of validation
 # whose reference is refused: its gift card does not cover the difference
@@ -123,6 +123,16 @@ def tables(domain: str) -> dict[str, dict[str, Record]]:
 def _tasks(domain: str) -> tuple[Record, ...]:
     every = json.loads(read(domain, "tasks.json"))
     return tuple(task for task in every if _calls(task) and (domain, task["id"]) not in UNSOLVABLE)
+
+
+class Tau2(MethodEnvironment):
+    """A domain's tasks. A subclass sets ``name``, ``simulator`` and ``version``."""
+
+    license = "MIT"
+    simulator: type[Domain]
+
+    def questions(self, split: str) -> Iterator[Question]:
+        return questions(self.simulator.name, split)
 
 
 def questions(domain: str, split: str) -> Iterator[Question]:

@@ -2,10 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-from coevolve.environments.methods import MethodEnvironment, Question
-from coevolve.environments.tau2.domain import Domain, Record, paid, questions, tables
+from coevolve.environments.tau2.domain import Domain, Record, Tau2, paid, tables
 
 Meant = Callable[[Record], bool]
 REASONS = ("no longer needed", "ordered by mistake")
@@ -71,9 +70,7 @@ class Retail(Domain):
     ) -> str:
         """Change where a pending order is sent"""
         self._pending(order_id)
-        order = self._own("orders", order_id)
-        order["address"] = _address(address1, address2, city, state, country, zip)
-        return self._settled(order)
+        return self._readdress("orders", order_id, address1, address2, city, state, country, zip)
 
     def modify_pending_order_items(
         self, order_id: str, item_ids: list[str], new_item_ids: list[str], payment_method_id: str
@@ -118,9 +115,7 @@ class Retail(Domain):
         self, user_id: str, address1: str, address2: str, city: str, state: str, country: str, zip: str
     ) -> str:
         """Change a user's address; orders keep theirs"""
-        user = self._own("users", user_id)
-        user["address"] = _address(address1, address2, city, state, country, zip)
-        return self._settled(user)
+        return self._readdress("users", user_id, address1, address2, city, state, country, zip)
 
     def exchange_delivered_order_items(
         self, order_id: str, item_ids: list[str], new_item_ids: list[str], payment_method_id: str
@@ -207,18 +202,17 @@ class Retail(Domain):
             card = self._own("users", user_id)["payment_methods"][method]
             card["balance"] = round(card["balance"] + amount, 2)
 
+    def _readdress(
+        self, table: str, key: str, address1: str, address2: str, city: str, state: str, country: str, zip: str
+    ) -> str:
+        record = self._own(table, key)
+        record["address"] = {
+            "address1": address1, "address2": address2, "city": city, "country": country, "state": state, "zip": zip
+        }  # fmt: skip
+        return self._settled(record)
 
-def _address(address1: str, address2: str, city: str, state: str, country: str, zip: str) -> Record:
-    return {
-        "address1": address1, "address2": address2, "city": city, "country": country, "state": state, "zip": zip
-    }  # fmt: skip
 
-
-class Tau2Retail(MethodEnvironment):
+class Tau2Retail(Tau2):
     name = "tau2_retail"
-    license = "MIT"
     simulator = Retail
     version = "0.1.0-1"
-
-    def questions(self, split: str) -> Iterable[Question]:
-        return questions("retail", split)

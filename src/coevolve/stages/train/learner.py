@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Dpo, Grpo, Launch, PolicySection, Sft, Train
+from coevolve.core.params import Dpo, Grpo, Launch, Params, PolicySection, Sft, Train
 from coevolve.core.processes import available, prepare
 from coevolve.core.records import Attempt, Pair, Trajectory
 from coevolve.core.task import Task
@@ -47,6 +47,11 @@ class Settings(Shared):
     grpo: Grpo
     dpo: Dpo
     sft: Sft
+
+    @classmethod
+    def of(cls, params: Params) -> "Settings":
+        """For benchmarks and tests; a stage's script names each section it reads, as dvc.yaml does."""
+        return cls(params.train, params.policy, params.launch, params.grpo, params.dpo, params.sft)
 
 
 @dataclass(frozen=True)
