@@ -16,7 +16,7 @@ from coevolve.policies.transformers_policy import TransformersPolicy
 from coevolve.policies.transformers_policy import load as load_model
 from coevolve.readers.study import OTHERS, cut
 from coevolve.rollout import Limits
-from coevolve.stages.evaluate import evaluate
+from coevolve.stages.evaluate.evaluation import evaluate
 from coevolve.stages.train.saving import kept
 
 

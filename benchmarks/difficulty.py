@@ -39,7 +39,7 @@ from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.generate.calibration import MIDDLE
 from coevolve.stages.generate.iteration import Ground, Plan, generate
 from coevolve.stages.generate.settling import settled
-from coevolve.stages.generator import start
+from coevolve.stages.generator.tiny_generator import start
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.train.learner import Shared

@@ -27,7 +27,7 @@ from coevolve.core.yaml_files import load
 from coevolve.environments.registry import make
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
-from coevolve.stages.evaluate import evaluate
+from coevolve.stages.evaluate.evaluation import evaluate
 from coevolve.stages.pairs.choose import by_task, choose, distinct
 from coevolve.stages.pairs.closeness import failures, ranked
 from coevolve.stages.pairs.rehearse import Rehearsal

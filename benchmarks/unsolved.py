@@ -24,7 +24,7 @@ from coevolve.core.yaml_files import parse, read_yaml
 from coevolve.environments.registry import make
 from coevolve.policies.loading import open_policy
 from coevolve.rollout import Limits
-from coevolve.stages.evaluate import evaluate
+from coevolve.stages.evaluate.evaluation import evaluate
 
 
 def main() -> None:

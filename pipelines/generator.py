@@ -1,26 +1,7 @@
-"""Stage `generator`: the generator of tasks before it has learned anything. Writes generators/0: nothing, a pointer to the model that
-`generate.model` names, pinned, or the tiny one, made for the environment's tools.
+"""Stage `generator`: see `--help`, and src/coevolve/stages/generator/stage.py."""
 
-What is made stays in scratch/generator, for the next run in the same environment.
-"""
-
-from coevolve.core.io import read_tasks
-from coevolve.core.params import Params
-from coevolve.core.paths import Paths
-from coevolve.core.stage import run
-from coevolve.environments.fingerprint import open_environment
-from coevolve.policies import adapted
-from coevolve.stages.generator import NONE, start
-
-
-def main(params: Params) -> None:
-    model, revision = params.generate.model, params.generate.revision
-    if model == NONE:
-        adapted.start(Paths.generator(0))
-        return
-    environment = open_environment(params.environment)
-    start(Paths.generator(0), model, revision, environment, read_tasks(Paths.tasks(0), params.environment, least=1))
-
+from coevolve.stages.generator.stage import main
+from coevolve.stages.running import run
 
 if __name__ == "__main__":
-    run(main, __doc__)
+    run(main)

@@ -1,41 +1,7 @@
-"""Stage signals: where the agent is weak, from the trajectories of iteration t and all attempts before.
+"""Stage `signals`: see `--help`, and src/coevolve/stages/signals/stage.py."""
 
-Reads data/t/trajectories.parquet, data/t/attempts.jsonl and, for the environment of each, data/t/tasks.jsonl; writes
-data/t/signals.jsonl, and data/next/attempts.jsonl with the attempts of iteration t added.
-"""
-
-from collections import Counter
-
-from coevolve.core.difficulty import learnability, recorded
-from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
-from coevolve.core.mixtures import shares
-from coevolve.core.params import Params
-from coevolve.core.paths import Paths
-from coevolve.core.records import Signal
-from coevolve.core.stage import run_iteration
-from coevolve.core.stage_summary import StageSummary, write_summary
-from coevolve.stages.signals.extract import extract
-from coevolve.stages.signals.kinds import KINDS
-from coevolve.stages.signals.table import open_table
-
-LEARNABILITY = "learnability"
-
-
-def main(params: Params, t: int) -> None:
-    names = shares(params.environment)
-    tasks = read_tasks(Paths.tasks(t), params.environment)
-    own = {name: [task.task_id for task in tasks if task.environment == name] for name in names}
-    with open_table(Paths.trajectories(t), Paths.attempts(t)) as table:
-        signals = extract(table, t, params.signals, own if len(own) > 1 else None)
-        write_jsonl(Paths.signals(t), signals)
-        found = Counter(one.kind for one in read_jsonl(Paths.signals(t), Signal))
-        counts = {kind: found[kind] for kind in KINDS if kind in params.signals.kinds}
-        attempts = [visit.attempt for visit in table.visits()]
-        write_jsonl(Paths.attempts(t + 1), attempts)
-        worth = learnability(recorded({}, attempts))
-        plots = {"mean of 4p(1 − p) over the tasks that were tried": [LEARNABILITY]}
-        write_summary(StageSummary("signals", t, {**counts, LEARNABILITY: worth}, columns=list(counts), plots=plots))
-
+from coevolve.stages.running import run_iteration
+from coevolve.stages.signals.stage import main
 
 if __name__ == "__main__":
-    run_iteration(main, __doc__)
+    run_iteration(main)

@@ -1,35 +1,7 @@
-"""Stage `tasks`: the seed tasks that the loop starts from, and the frozen panels of the environment.
+"""Stage `tasks`: see `--help`, and src/coevolve/stages/tasks/stage.py."""
 
-Writes data/environment.json, which says what the environment is, data/0/tasks.jsonl, data/0/attempts.jsonl (nothing has
-been attempted yet), data/0/generations.jsonl (nothing was generated yet), data/panels/NAME.jsonl and failures/0, the failure agent
-before it has learned anything.
-"""
-
-from coevolve.core.io import write_json, write_jsonl
-from coevolve.core.params import Params
-from coevolve.core.paths import Paths
-from coevolve.core.stage import run
-from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
-from coevolve.environments.fingerprint import identity
-from coevolve.environments.registry import make
-from coevolve.policies import adapted
-from coevolve.stages.tasks import start
-
-
-def main(params: Params) -> None:
-    environment = make(params.environment)
-    first = start(environment, params.tasks, params.report.panel)
-    write_json(Paths.environment, identity(environment))
-    write_jsonl(Paths.tasks(0), first.seed)
-    write_jsonl(Paths.attempts(0), [])
-    write_jsonl(Paths.generations(0), [])
-    adapted.start(Paths.failure(0), on=Paths.policy(0))
-    write_summary(StageSummary("tasks", 0, {TASKS: len(first.seed)}, columns=[TASKS]))
-    print(f"{Paths.tasks(0)}: {len(first.seed)} tasks")
-    for panel, tasks in first.panels.items():
-        write_jsonl(Paths.panel(panel), tasks)
-        print(f"{Paths.panel(panel)}: {len(tasks)} tasks")
-
+from coevolve.stages.running import run
+from coevolve.stages.tasks.stage import main
 
 if __name__ == "__main__":
-    run(main, __doc__)
+    run(main)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.stages import generator as initial
 from coevolve.stages.generate.spec import Tools
+from coevolve.stages.generator import tiny_generator as initial
 
 
 def hardly_trained(tools: Tools, folder: Path, steps: int = 60) -> Path:

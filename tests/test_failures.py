@@ -19,12 +19,12 @@ from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.evaluate import evaluate
+from coevolve.stages.evaluate.evaluation import evaluate
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.train.groups import attempts
 from coevolve.stages.verify.pass_rates import pass_rates
-from coevolve.stages.watch import indicators
+from coevolve.stages.watch.watchdogs import indicators
 from tests import ROOT
 from tests.waiting import PATIENCE
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from coevolve.core.imports import CARRIERS, ENVIRONMENTS, SOURCE, closure, code, is_code
 
 from coevolve.core import params
-from coevolve.core.imports import CARRIERS, ENVIRONMENTS, SOURCE, closure, code, is_code
 from coevolve.core.yaml_files import read_yaml
 from tests import ROOT
 

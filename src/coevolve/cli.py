@@ -8,7 +8,7 @@ from keyword import iskeyword
 from types import ModuleType
 
 from coevolve import __version__
-from coevolve.core.stage import guard
+from coevolve.core.guard import guard
 
 COMMANDS = {
     "evaluate": "play a policy on an environment's panels and print a table by category",

@@ -32,7 +32,7 @@ def test_a_choice_of_the_users_own_stands_and_is_not_called_shared(changes: dict
 
 
 def test_a_choice_that_is_none_is_one_line() -> None:
-    done = python("from coevolve.core.stage import guard\nfrom coevolve.core.arithmetic import in_effect\nguard(in_effect)",
+    done = python("from coevolve.core.guard import guard\nfrom coevolve.core.arithmetic import in_effect\nguard(in_effect)",
                   **{CHOICE: "exact"})  # fmt: skip
     assert done.returncode == 1
     assert done.stderr == f"error: {CHOICE} is 'exact', expected shared or native; unset it for shared\n"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.core.code_digest import SOURCE
 from coevolve.core.errors import CoevolveError
-from coevolve.core.imports import SOURCE
 from coevolve.core.records import StopReason
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.hosted import installed, python

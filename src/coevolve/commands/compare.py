@@ -54,7 +54,7 @@ def _side(text: str) -> "Side":
     from coevolve.core.io import parse, parse_jsonl
     from coevolve.core.outcomes import OUTCOMES, Outcome
     from coevolve.core.paths import Paths
-    from coevolve.core.stage import seconds
+    from coevolve.core.stage_seconds import seconds
     from coevolve.core.yaml_files import read_yaml
     from coevolve.readers.compare import Side
     from coevolve.stages.report.summary import SUMMARY, Summary

@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     from coevolve.environments.environment import quarantined
     from coevolve.environments.registry import make
     from coevolve.rollout import Limits
-    from coevolve.stages.evaluate import evaluate
+    from coevolve.stages.evaluate.evaluation import evaluate
 
     if args.samples < 1:
         raise CoevolveError(f"--samples {args.samples}: expected 1 or more")
@@ -140,8 +140,8 @@ def _kept(
 ) -> Iterator[Path | None]:
     """Where episodes of a model directory are kept until all have been played; a served model's requests have a log."""
     from coevolve.core.arithmetic import in_effect
+    from coevolve.core.code_digest import code_of
     from coevolve.core.hashing import content_hash
-    from coevolve.core.imports import digest
     from coevolve.core.scratch import claim, scratch
     from coevolve.policies.pretrained import contents, resolve
 
@@ -152,7 +152,7 @@ def _kept(
     tasks = {name: [task.task_id for task in found] for name, found in splits.items()}
     model = contents(resolve(Path(args.policy)))
     key = content_hash(
-        [asked, tasks, model, environment.fingerprint, in_effect().name, digest(Path(__file__).resolve())]
+        [asked, tasks, model, environment.fingerprint, in_effect().name, code_of(Path(__file__).resolve())]
     )
     with claim(scratch() / "evaluate" / key) as kept:
         yield kept

@@ -87,7 +87,7 @@ def _plan(
 ) -> None:
     from statistics import median
 
-    from coevolve.core.stage import seconds
+    from coevolve.core.stage_seconds import seconds
     from coevolve.readers.plan import POWER, SEEDS, USUAL, deviation, sight
 
     arms, seeds = dict.fromkeys(arm for arm, _ in wanted), dict.fromkeys(seed for _, seed in wanted)

@@ -14,9 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from coevolve.core.code_digest import SOURCE
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash, file_hash
-from coevolve.core.imports import SOURCE
 from coevolve.core.params import Compute
 from coevolve.core.processes import WorkerDied, WorkerLost, portable
 from coevolve.core.scratch import temporary

@@ -13,6 +13,11 @@ class Paths:
     reviews = Path("reviews")  # a file of each reviewer's decisions
 
     @staticmethod
+    def code(stage: str) -> Path:
+        """The digest of a stage: the code that it runs and the parameters that it reads."""
+        return Path("data/code") / f"{stage}.json"
+
+    @staticmethod
     def data(t: int) -> Path:
         return Path("data") / str(t)
 

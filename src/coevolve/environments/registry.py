@@ -6,8 +6,8 @@ from inspect import isabstract
 from coevolve.core.errors import CoevolveError
 from coevolve.core.mixtures import shares
 from coevolve.environments.environment import Environment
+from coevolve.environments.sources import GROUP
 
-GROUP = "coevolve.environments"
 BUILT_IN = {
     "bfcl": "coevolve.environments.bfcl.bfcl_environment:BFCL",
     "bfcl_single": "coevolve.environments.bfcl.single_turn:BFCLSingle",

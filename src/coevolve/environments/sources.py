@@ -1,15 +1,16 @@
 """The files that decide what an environment does. Standard library only: workers ask it of their environments as well."""
 
-import hashlib
-import io
 import sys
-import tokenize
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 
+from coevolve.core.code_digest import PACKAGE, SOURCE, closure, code_hash
 from coevolve.core.errors import CoevolveError
-from coevolve.core.imports import PACKAGE, SOURCE, closure
+from coevolve.core.mixtures import shares
+
+GROUP = "coevolve.environments"  # the entry point group by which other packages add environments
 
 
 def sources(modules: Iterable[str]) -> dict[str, str]:
@@ -19,8 +20,19 @@ def sources(modules: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for module in modules:
         for name, file in _files(module):
-            found[name] = _hash(file)
-            found |= {ours: _hash(SOURCE / ours) for ours in _imported(file)}
+            found[name] = code_hash(file)
+            found |= {ours: code_hash(SOURCE / ours) for ours in _imported(file)}
+    return found
+
+
+def environment_code(name: str) -> dict[str, str]:
+    """Path → hash of our own environments' files, and of the packages that bring the environments of ``name`` from elsewhere."""
+    folder = SOURCE / PACKAGE / "environments"
+    found = {f"{PACKAGE}/environments/{file}": code_hash(folder / file) for file in sorted(_within(folder))}
+    for point in entry_points(group=GROUP):
+        if point.name in shares(name):
+            import_module(point.module)
+            found |= sources([point.module])
     return found
 
 
@@ -54,25 +66,3 @@ def _imported(file: Path) -> set[str]:
         return closure(file)
     except (SyntaxError, ValueError):
         return set()  # a template, or of another Python: it cannot be imported
-
-
-def _hash(file: Path) -> str:
-    """Of all that can matter. Comments cannot; docstrings can, since they may become descriptions of tools."""
-    content = file.read_bytes()
-    if file.suffix == ".py":
-        with suppress(SyntaxError, ValueError, tokenize.TokenError):  # as above
-            content = _without_comments(file).encode()
-    return hashlib.sha256(content).hexdigest()
-
-
-def _without_comments(file: Path) -> str:
-    with tokenize.open(file) as stream:
-        text = stream.read()
-    lines, emptied = text.split("\n"), set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start[0] - 1, token.start[1]
-            lines[row] = lines[row][:column].rstrip()
-            if not lines[row]:
-                emptied.add(row)
-    return "\n".join(line for row, line in enumerate(lines) if row not in emptied)

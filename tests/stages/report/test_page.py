@@ -20,7 +20,7 @@ from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.view import costs, figures, groups, origins, strength, tools
 from coevolve.stages.report.summary import Summary
-from coevolve.stages.watch import indicators
+from coevolve.stages.watch.watchdogs import indicators
 from tests import ROOT
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -18,7 +18,7 @@ from coevolve.core.task import Task, ToolCall
 from coevolve.core.yaml_files import load as load_params
 from coevolve.readers.compare import Side, history
 from coevolve.readers.study import Study, report, result, rows
-from coevolve.stages.evaluate import summary as evaluated
+from coevolve.stages.evaluate.evaluation import summary as evaluated
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.view import gather

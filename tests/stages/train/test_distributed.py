@@ -43,7 +43,7 @@ def launching(launch: dict[str, object], *command: str, machine: int = 0) -> "su
         import sys
         from coevolve.core import launch
         from coevolve.core.yaml_files import load
-        from coevolve.core.stage import guard
+        from coevolve.core.guard import guard
         from pathlib import Path
         config = load(Path({str(ROOT / "params.yaml")!r})).launch.model_copy(update={launch!r})
         guard(lambda: launch.spawn(config, *sys.argv[1:]))
@@ -144,7 +144,7 @@ def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
 FAILING = """
 import os, pathlib, sys, threading
 from coevolve.core.errors import CoevolveError
-from coevolve.core.stage import guard
+from coevolve.core.guard import guard
 def main():
     here = pathlib.Path(sys.argv[1])
     (here / os.environ["RANK"]).touch()

@@ -17,7 +17,7 @@ from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits
-from coevolve.stages.evaluate import evaluate
+from coevolve.stages.evaluate.evaluation import evaluate
 from coevolve.stages.train import grpo, saving
 from coevolve.stages.train.checkpoints import COMPLETE
 from coevolve.stages.train.learner import Job, Settings

@@ -8,9 +8,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from coevolve.core.guard import guard
 from coevolve.core.io import read_jsonl
 from coevolve.core.records import Pair
-from coevolve.core.stage import guard
 from coevolve.core.trajectories import read_trajectories
 from coevolve.stages.train.learner import learner
 from tests.stages.train import small

@@ -25,7 +25,7 @@ from coevolve.stages.generate.rewards import weights
 from coevolve.stages.generate.settling import updated
 from coevolve.stages.generate.spec import Tools
 from coevolve.stages.generate.writing import Written, write
-from coevolve.stages.generator import knows_specs
+from coevolve.stages.generator.tiny_generator import knows_specs
 from coevolve.stages.train.learner import Job, Shared
 
 FEWEST = 8  # generations of any weight, or there is nothing to learn from

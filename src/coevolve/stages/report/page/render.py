@@ -7,7 +7,7 @@ from typing import Any
 from coevolve.core.charts import COLORS
 from coevolve.stages.report.page.panels import chart_name
 from coevolve.stages.report.tables import number
-from coevolve.stages.watch import LOW_IS_BAD, MEANING
+from coevolve.stages.watch.watchdogs import LOW_IS_BAD, MEANING
 
 
 def render(view: Mapping[str, Any], charts: Mapping[str, str]) -> str:

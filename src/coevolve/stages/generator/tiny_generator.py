@@ -10,10 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.arithmetic import in_effect, settle
+from coevolve.core.arithmetic import settle
 from coevolve.core.difficulty import Record
 from coevolve.core.hashing import content_hash
-from coevolve.core.imports import digest
 from coevolve.core.io import read_json
 from coevolve.core.scratch import once, scratch
 from coevolve.core.seeding import derive_seed, generator
@@ -47,7 +46,9 @@ PIECES = [
 ]
 
 
-def start(folder: Path, model: str, revision: str | None, environment: Environment, tasks: Sequence[Task]) -> None:
+def start(
+    folder: Path, model: str, revision: str | None, environment: Environment, tasks: Sequence[Task], key: str
+) -> None:
     """Write the initial generator to ``folder``: a pointer to a model, or the tiny one, made for the tools of ``environment`` as
     ``tasks`` show them. It is kept in scratch.
     """
@@ -57,7 +58,6 @@ def start(folder: Path, model: str, revision: str | None, environment: Environme
         point(model, revision, place, "generate")
         return
     tools = known(environment, learn(environment, tasks))
-    key = content_hash([tools.goals, tools.lookups, in_effect().name, digest(Path(__file__).resolve())])
     adapted.write(folder, folder, once(scratch() / "generator" / key, partial(make, tools)))
 
 

@@ -17,7 +17,7 @@ from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
 from coevolve.stages.train.learner import Job, Shared
 from coevolve.stages.train.references import tokens
-from coevolve.stages.warm import Demonstrations, demonstrations, learn, unreliable
+from coevolve.stages.warm.warm_start import Demonstrations, demonstrations, learn, unreliable
 from tests import ROOT
 from tests.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, outputs
 

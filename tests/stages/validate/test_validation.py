@@ -15,7 +15,7 @@ from coevolve.core.params import Validate
 from coevolve.core.reviews import Review
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.registry import make
-from coevolve.stages.validate import Validation, report, validate, write
+from coevolve.stages.validate.validation import Validation, report, validate, write
 
 WORLD = make("miniworld")
 PANELS = {name: WORLD.tasks(name) for name in WORLD.panels}
@@ -96,7 +96,7 @@ def test_what_is_wrong_with_the_file_is_critical(rows: list[Any], name: str) -> 
 
 
 def test_an_expectation_that_breaks_fails_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    from coevolve.stages import validate as module
+    from coevolve.stages.validate import validation as module
 
     real = module.expectations
 

@@ -16,7 +16,7 @@ from coevolve.environments.registry import make
 from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
-from coevolve.stages.evaluate import evaluate, played, summary
+from coevolve.stages.evaluate.evaluation import evaluate, played, summary
 
 CONFIG = Evaluate(panels=None, tasks=20, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)
 

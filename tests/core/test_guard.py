@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from coevolve.core.stage import seconds, timed
+from coevolve.core.stage_seconds import seconds, timed
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from coevolve.core.stage import seconds, timed
     ],
 )
 def test_one_line(code: str, said: str) -> None:
-    program = f"from coevolve.core.stage import guard\ndef main():\n    {code}\nguard(main)"
+    program = f"from coevolve.core.guard import guard\ndef main():\n    {code}\nguard(main)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == (130 if "Keyboard" in code else 1)
     assert done.stderr.startswith(said) and done.stderr.count("\n") == 1
@@ -90,7 +90,7 @@ import os, random, resource, sys
 from pathlib import Path
 from coevolve.core import io, trajectories
 from coevolve.core.records import StopReason, Trajectory
-from coevolve.core.stage import guard
+from coevolve.core.guard import guard
 import pyarrow.parquet
 out = Path(sys.argv[1])
 def random_trajectory(n):

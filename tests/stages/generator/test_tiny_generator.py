@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
 from coevolve.policies import adapted
-from coevolve.stages import generator as initial
 from coevolve.stages.generate.spec import MOST, Spec, Tools, parse
-from coevolve.stages.generator import drawn, edited, knows_specs, start
+from coevolve.stages.generator import tiny_generator as initial
+from coevolve.stages.generator.tiny_generator import drawn, edited, knows_specs, start
 from tests.generator import hardly_trained
 from tests.stages.generate.small import TASKS, TOOLS
 from tests.stages.train.small import WORLD

@@ -1,0 +1,169 @@
+"""Which of our files decide what a stage does, and a hash of each: the modules that its script imports, directly or not.
+
+Stage `code` writes these hashes to data/code, so that a change of code reruns exactly the stages whose outputs it may shape.
+Imports inside functions count as well. Imports for type checkers and comments do not. Standard library only: workers ask
+for the closure of their environment.
+"""
+
+import ast
+import hashlib
+import io
+import tokenize
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2]  # the folder that holds our package
+PACKAGE = "coevolve"
+
+# These files carry what a stage makes and shape none of it. The values of parameters are hashed beside the code, so the
+# modules that declare them (`config.py`) are carriers too. data/environment.json identifies what `registry` makes.
+DECLARATIONS = "config.py"
+CARRIERS = frozenset(
+    f"{PACKAGE}/{name}.py"
+    for name in (
+        "core/cluster",
+        "core/code_digest",
+        "core/concurrency",
+        "core/dvc",
+        "core/errors",
+        "core/guard",
+        "core/launch",
+        "core/params",
+        "core/paths",
+        "core/pipeline",
+        "core/processes",
+        "core/progress",
+        "core/scratch",
+        "core/stage_seconds",
+        "core/terminal",
+        "core/workers",
+        "core/yaml_files",
+        "environments/fingerprint",
+        "environments/registry",
+        "environments/sources",
+        "stages/code/digest",
+        "stages/running",
+        "stages/train/progress_bar",
+        "tracking/mlflow_sink",
+        "tracking/journal",
+        "tracking/wandb_sink",
+    )
+)
+
+Chosen = Mapping[str, Collection[str]]  # file of a table → the entries that a run uses
+
+
+def closure(
+    start: Path, source: Path = SOURCE, without: Collection[str] = CARRIERS, chosen: Chosen | None = None
+) -> set[str]:
+    """The files below ``source`` that ``start`` needs, as paths relative to it: modules that it imports, and data files of
+    the packages that these name (templates, prompts).
+
+    Files of ``without`` are left out, with all that only they import; ``start`` itself is left out as well. A table of
+    modules, loaded by name, counts as an import of each. In a file of ``chosen``, only the entries named there count.
+    """
+    found: set[str] = set()
+    left = [start, source / PACKAGE / "__init__.py"]  # which runs before anything else of the package
+    while left:
+        file = left.pop()
+        for name in _needed(file, source, chosen or {}):
+            if name not in found and not _carries(name, without):
+                found.add(name)
+                if name.endswith(".py"):
+                    left.append(source / name)
+    return found
+
+
+def _carries(name: str, without: Collection[str]) -> bool:
+    return name in without or (bool(without) and name.endswith(f"/{DECLARATIONS}"))
+
+
+def _needed(file: Path, source: Path, chosen: Chosen) -> Iterator[str]:
+    used = chosen.get(str(file.relative_to(source))) if file.is_relative_to(source) else None
+    for node in _running(_tree(file), used):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            path = f"{name.replace('.', '/')}.py"
+            if name.split(".")[0] == PACKAGE and (source / path).is_file():
+                yield path
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(f"{PACKAGE}."):
+            path = node.value.partition(":")[0].replace(".", "/")
+            if (source / f"{path}.py").is_file():
+                yield f"{path}.py"
+            folder = source / path
+            if folder.is_dir():
+                yield from (
+                    str(data.relative_to(source)) for data in sorted(folder.iterdir()) if data.suffix not in ("", ".py")
+                )
+
+
+def _tree(file: Path) -> ast.Module:
+    return _parsed(file, file.stat().st_mtime_ns)
+
+
+@cache
+def _parsed(file: Path, changed: int) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _running(tree: ast.AST, used: Collection[str] | None) -> Iterator[ast.AST]:
+    """The nodes of ``tree`` that are there when it runs: those under `if TYPE_CHECKING` are not, and neither are the
+    entries of a table that are not ``used``.
+    """
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Dict) and used is not None:
+            for key, value in zip(node.keys, node.values, strict=True):
+                if not isinstance(key, ast.Constant) or key.value in used:
+                    yield value
+                    yield from _running(value, used)
+            continue
+        yield node
+        yield from _running(node, used)
+
+
+def hashes(files: Iterable[tuple[str, Path]]) -> dict[str, str]:
+    """Name → hash of each file, comments not counted."""
+    return {name: code_hash(file) for name, file in files}
+
+
+def code_of(start: Path, chosen: Chosen | None = None) -> dict[str, str]:
+    """Path → hash of the file ``start`` and of all our code that it needs."""
+    needed = sorted(closure(start, chosen=chosen))
+    name = str(start.relative_to(SOURCE)) if start.is_relative_to(SOURCE) else start.name
+    return hashes([(name, start), *((name, SOURCE / name) for name in needed)])
+
+
+def code_hash(file: Path) -> str:
+    """Hash of all in ``file`` that can matter. Comments cannot; docstrings can, since they may become descriptions of tools."""
+    return _hash(file, file.stat().st_mtime_ns)
+
+
+@cache
+def _hash(file: Path, changed: int) -> str:
+    content = file.read_bytes()
+    if file.suffix == ".py":
+        # a template, or code of another Python: it cannot be imported
+        with suppress(SyntaxError, ValueError, tokenize.TokenError):
+            content = _without_comments(file).encode()
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _without_comments(file: Path) -> str:
+    with tokenize.open(file) as stream:
+        text = stream.read()
+    lines, emptied = text.split("\n"), set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start[0] - 1, token.start[1]
+            lines[row] = lines[row][:column].rstrip()
+            if not lines[row]:
+                emptied.add(row)
+    return "\n".join(line for row, line in enumerate(lines) if row not in emptied)

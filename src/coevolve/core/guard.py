@@ -1,0 +1,91 @@
+"""One-line errors, and a clean end on Ctrl-C and SIGTERM, for stages and for commands."""
+
+import errno
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.terminal import plain
+
+# how libraries say that nothing more can be written, in errors of their own
+FULL = (
+    "No space left",
+    "os error 28",
+    "disk is full",
+    "File too large",
+    "PytorchStreamWriter failed",
+    "unexpected pos ",
+)
+
+OUT_OF_MEMORY = (
+    "out of memory; in params.yaml lower train.micro_batch, policy.episode_tokens or train.vllm.memory, set "
+    "train.gradient_checkpointing, train.lora.enabled or policy.dtype: bfloat16, or shard by launch.sharding"
+)
+
+
+def guard(action: Callable[[], int | None]) -> NoReturn:
+    """Run ``action`` and exit with its result or 0, with 130 after an interrupt, with 1 after an error that a user can fix,
+    and quietly with 141 when stdout is closed.
+
+    Errors that a user can fix are one line: a CoevolveError, a path that cannot be read or written, a full disk or memory.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = action() or 0
+        sys.stdout.flush()
+    except CoevolveError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 1
+    except Exception as error:
+        if isinstance(error, BrokenPipeError) and _unheard():
+            sys.exit(128 + signal.SIGPIPE)
+        if not (said := _lack(error)):
+            raise
+        print(f"error: {said}", file=sys.stderr)
+        code = 1
+    except KeyboardInterrupt:
+        print("interrupted; run the same command again to go on", file=sys.stderr)
+        code = 130
+    sys.exit(code)
+
+
+def _unheard() -> bool:
+    """Whether nobody reads what is printed any more, as behind ``| head``: what is left is then let go."""
+    out = select.poll()
+    out.register(sys.stdout, select.POLLOUT)
+    if not any(event & (select.POLLERR | select.POLLHUP) for _, event in out.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
+
+
+def _lack(error: Exception) -> str:
+    """What this machine lacks, and what to do, if that is what ``error`` says; else nothing."""
+    reason = plain((str(error) or type(error).__name__).splitlines()[0][:200])
+    if _out_of_memory(error):
+        return f"{OUT_OF_MEMORY} ({reason})"
+    code = error.errno if isinstance(error, OSError) else None
+    if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or any(words in str(error) for words in FULL):
+        place = error.filename if isinstance(error, OSError) and error.filename else "a file"
+        return f"{place} cannot be written: the disk is full ({reason}); make room, and run the same command again"
+    if isinstance(error, OSError):
+        what = f"{error.filename}: {error.strerror}" if error.filename else reason
+        return f"{what}; mend it or its permissions, and run the same command again"
+    return ""
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Whether a device, or this machine, has no memory left (torch raises a kind of RuntimeError)."""
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or "can't allocate memory" in str(error)
+    )
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt

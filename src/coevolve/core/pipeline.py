@@ -1,0 +1,75 @@
+"""dvc.yaml as a program reads it: the stages of the loop, unrolled over the iterations."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.arithmetic import in_effect
+from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash, file_hash, policy_hash
+from coevolve.core.params import Iteration, Params
+from coevolve.core.yaml_files import load_yaml
+
+PIPELINE = Path("dvc.yaml")
+# the stage and the iteration that a command runs: `pipelines/train.py 0`, or `coevolve stage train 0`
+COMMAND = re.compile(r"(?:pipelines/|\bstage )(\w+)(?:\.py)?(?: (\d+))?$")
+ITEM = re.compile(r"\$\{item\.(t|next)\}")
+LAST = re.compile(r"\$\{iterations\[-1\]\.(t|next)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A stage of dvc.yaml in one iteration, or in none: what it runs, reads and writes, as paths."""
+
+    stage: str
+    t: int | None
+    deps: tuple[str, ...]
+    outs: tuple[str, ...]
+
+
+def steps(iterations: Sequence[Iteration]) -> Iterator[Step]:
+    """All steps of the loop, in the order of dvc.yaml."""
+    stages = load_yaml(PIPELINE, "run from the folder that holds it").get("stages")
+    if not isinstance(stages, dict):
+        raise CoevolveError(f"{PIPELINE}: expected a section `stages`; restore it with git")
+    for stage in stages.values():
+        for iteration in iterations if "foreach" in stage else iterations[:1]:
+            yield _step(stage.get("do", stage), iteration, iterations[-1])
+
+
+def _step(stage: dict[str, Any], iteration: Iteration, last: Iteration) -> Step:
+    def filled(text: object) -> str:
+        path = str(text if isinstance(text, str) else next(iter(text)))  # type: ignore[call-overload]
+        path = ITEM.sub(lambda match: str(getattr(iteration, match[1])), path)
+        return LAST.sub(lambda match: str(getattr(last, match[1])), path)
+
+    command = COMMAND.search(filled(stage["cmd"]))
+    name, t = (command[1], command[2]) if command else ("", None)
+    return Step(
+        name,
+        None if t is None else int(t),
+        tuple(filled(dep) for dep in stage.get("deps", ())),
+        tuple(filled(out) for out in stage.get("outs", ())),
+    )
+
+
+def scratch_key(stage: str, t: int | None, params: Params) -> str:
+    """Hash of all that the result of ``stage`` in iteration ``t`` depends on: the contents of the ``deps`` that dvc.yaml
+    names, which hold the stage's code and parameters, and this machine's arithmetic.
+
+    Checkpoints are kept under it: work that other code, parameters or data left half-done is never continued.
+    """
+    for step in steps(params.iterations):
+        if (step.stage, step.t) == (stage, t):
+            deps = {dep: _hash(Path(dep)) for dep in step.deps}
+            return content_hash([in_effect().name, stage, t, deps])
+    raise CoevolveError(
+        f"{PIPELINE}: no stage runs {stage}{'' if t is None else f' {t}'}; append the iteration to params.yaml, or take the "
+        f"{PIPELINE} of this version of coevolve"
+    )
+
+
+def _hash(path: Path) -> str:
+    return policy_hash(path) if path.is_dir() else file_hash(path)

@@ -1,0 +1,94 @@
+"""What a stage does, as a file that DVC can compare: the code that the stage runs and the parameters that it reads.
+
+The code is what `stages/NAME/stage.py` imports, directly or not, comments not counted; of a table of modules, only the
+entries that the parameters choose. The parameters are those that `stage.py` mentions as `params.SECTION.KEY`, with defaults
+filled in. A stage's digest changes exactly when the same inputs could give other outputs.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from coevolve.core.code_digest import PACKAGE, SOURCE, code_of
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_json
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.environments.sources import environment_code
+
+STAGES = SOURCE / PACKAGE / "stages"
+CARRIED = frozenset({"tracking", "compute"})  # sections that shape no output
+# a table of modules → the parameter that chooses among them
+TABLES = {
+    "stages/train/learners.py": "train.learner",
+    "stages/explore/explorers.py": "explore.explorer",
+    "stages/synthesize/synthesizers.py": "synthesize.synthesizer",
+}
+
+
+def names() -> list[str]:
+    """All stages of the loop, in alphabetical order."""
+    return sorted(file.parent.name for file in STAGES.glob("*/stage.py") if file.parent.name != "code")
+
+
+def stage_of(main: object) -> str:
+    """The stage whose function ``main`` is."""
+    return str(getattr(main, "__module__", "")).split(".")[-2]
+
+
+def digest(stage: str, params: Params) -> dict[str, Any]:
+    """``code``: file → hash; ``params``: key → value."""
+    file = STAGES / stage / "stage.py"
+    values = params.model_dump(mode="json", by_alias=True)
+    chosen = {f"{PACKAGE}/{table}": [_value(values, key)] for table, key in TABLES.items()}
+    code = code_of(file, chosen)
+    if stage == "tasks":  # which notes what the environment is, for all stages that play there
+        code |= environment_code(params.environment)
+    return {"code": code, "params": {key: _value(values, key) for key in sorted(reads(file))}}
+
+
+def _value(values: Any, key: str) -> Any:
+    for name in key.split("."):
+        values = values[name]
+    return values
+
+
+def reads(file: Path) -> set[str]:
+    """The parameters that a stage reads: `section.key`, or a whole section or key of the top."""
+    keys = {key for key in _mentions(ast.parse(file.read_text(encoding="utf-8")), file) if key not in CARRIED}
+    return {key for key in keys if "." not in key or key.split(".")[0] not in keys}
+
+
+def _mentions(tree: ast.AST, file: Path) -> Iterator[str]:
+    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        names: list[str] = []
+        part: ast.AST = node
+        while isinstance(part, ast.Attribute):
+            names.insert(0, part.attr.removesuffix("_"))
+            part = part.value
+        if not names or not isinstance(part, ast.Name) or part.id != "params" or id(node) in inner:
+            continue
+        field = Params.model_fields.get(names[0]) or Params.model_fields.get(f"{names[0]}_")
+        if field is None:
+            raise CoevolveError(f"{file}: {ast.unparse(node)} is no section; hand over the sections that are read")
+        nested = isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+        yield ".".join(names[: 2 if nested else 1])
+
+
+def check(stage: str, params: Params) -> None:
+    """Raise where data/code does not say what ``stage`` would do now: its outputs would pass for those of other code."""
+    path = Paths.code(stage)
+    if not path.exists():
+        raise CoevolveError(f"{path}: no such file; run `dvc repro`, which writes it first")
+    noted, now = read_json(path), digest(stage, params)
+    for part in ("code", "params"):
+        if noted.get(part) != now[part]:
+            before, after = noted.get(part) or {}, now[part]
+            key = next(key for key in {**before, **after} if before.get(key) != after.get(key))
+            raise CoevolveError(
+                f"{path} is stale: {key} has changed since; run `dvc repro`, which writes it anew, or `dvc repro code`"
+            )

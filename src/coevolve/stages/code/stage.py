@@ -1,0 +1,15 @@
+"""Stage `code`: what every other stage does, as a digest that DVC compares. Writes data/code/STAGE.json.
+
+It runs whenever a source file or a parameter changes, and takes seconds. A stage runs again only if its own digest differs:
+a changed comment reruns nothing, and another GRPO loss reruns training alone.
+"""
+
+from coevolve.core.io import write_json
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.stages.code.digest import digest, names
+
+
+def main(params: Params) -> None:
+    for stage in names():
+        write_json(Paths.code(stage), digest(stage, params))

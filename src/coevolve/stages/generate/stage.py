@@ -1,0 +1,79 @@
+"""Stage `generate`: the generator learns from what became of its generations, and writes variations of the tasks of iteration t.
+
+Idle unless `generate.model` names a generator. Reads data/t/generations.jsonl, all that it wrote before, and how the agent did at the
+tasks, data/next/attempts.jsonl; writes generators/next and data/t/specs.jsonl, which explore tries. Run again after a kill, it goes on
+after the last checkpoint of its update.
+"""
+
+import shutil
+from collections.abc import Sequence
+from functools import partial
+
+from coevolve.core.arithmetic import in_effect
+from coevolve.core.attempts import read_attempts
+from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.pipeline import scratch_key
+from coevolve.core.records import Generation
+from coevolve.core.scratch import claim, scratch
+from coevolve.core.stage_summary import StageSummary, write_summary
+from coevolve.environments.fingerprint import open_environment
+from coevolve.policies import adapted
+from coevolve.policies.loading import playing
+from coevolve.rollout import Limits
+from coevolve.stages.explore.guidance import SCHEDULES
+from coevolve.stages.generate.account import summary
+from coevolve.stages.generate.iteration import Ground, Plan, generate
+from coevolve.stages.generator.tiny_generator import NONE
+from coevolve.stages.train.learner import Shared
+from coevolve.tracking.journal import GENERATOR, start
+
+
+def main(params: Params, t: int) -> None:
+    own = params.generate
+    if own.model == NONE:
+        write_jsonl(Paths.specs(t), [])
+        adapted.write(Paths.generator(t + 1), Paths.generator(t))
+        write_summary(StageSummary("generate", t, {}))
+        return
+    environment = open_environment(params.environment)
+    shared = Shared(params.train, params.policy, params.launch)
+    count = SCHEDULES[params.explore.schedule](params.explore.explorations, t)
+    with claim(scratch() / "generate" / scratch_key("generate", t, params)) as folder:
+        plan = Plan(
+            seed=params.seed,
+            t=t,
+            tasks=read_tasks(Paths.tasks(t), params.environment, least=1),
+            attempts=read_attempts(Paths.attempts(t + 1)),
+            generations=read_jsonl(Paths.generations(t), Generation),
+            count=count,
+            folder=Paths.generator(t),
+            first=Paths.generator(0),
+            scratch=folder,
+            withheld=params.synthesize.withhold,
+        )
+        # two models take turns, and vLLM keeps its memory
+        acting = params.policy.model_copy(update={"backend": "transformers"})
+        opened = partial(playing, config=acting, temperature=own.temperature)
+        made = generate(plan, own, Ground(environment, Limits.of(params.policy), opened, shared))
+        write_jsonl(Paths.specs(t), made.new)
+        adapted.write(Paths.generator(t + 1), Paths.generator(t), made.learned)
+        said = summary(t, made, in_effect().name)
+        write_summary(said)
+        _track(params, t, made.figures, said)
+        shutil.rmtree(folder)
+
+
+def _track(params: Params, t: int, steps: Sequence[dict[str, float]], said: StageSummary) -> None:
+    """What was learned and written, in a run of its own; the generator as a version of its registered model, if it has learned."""
+    figures = {name: value for name, value in said.figures.items() if value is not None}
+    with start(params.tracking, f"generate/{t}", {}) as run:
+        own = params.generate.model_dump()
+        run.params({"seed": params.seed, "iteration": t, "environment": params.environment, **own})
+        run.dataset(Paths.generations(t), "generations")
+        run.metrics(figures, t)
+        for row in steps:
+            run.metrics({f"generator {name}": value for name, value in row.items()}, int(row["step"]))
+        if steps:
+            run.model(t + 1, Paths.generator(t + 1), figures, GENERATOR)

@@ -1,0 +1,23 @@
+"""Stage `generator`: the generator of tasks before it has learned anything. Writes generators/0: nothing, a pointer to the model that
+`generate.model` names, pinned, or the tiny one, made for the environment's tools.
+
+What is made stays in scratch/generator, for the next run in the same environment.
+"""
+
+from coevolve.core.io import read_tasks
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.pipeline import scratch_key
+from coevolve.environments.fingerprint import open_environment
+from coevolve.policies import adapted
+from coevolve.stages.generator.tiny_generator import NONE, start
+
+
+def main(params: Params) -> None:
+    model, revision = params.generate.model, params.generate.revision
+    if model == NONE:
+        adapted.start(Paths.generator(0))
+        return
+    environment = open_environment(params.environment)
+    tasks = read_tasks(Paths.tasks(0), params.environment, least=1)
+    start(Paths.generator(0), model, revision, environment, tasks, scratch_key("generator", None, params))

@@ -1,0 +1,66 @@
+"""Stage `pairs`: policies/t plays the tasks of iteration t, and its failures are put beside what is right.
+
+With `pairs.hard` above 0 the failure agent plays too, learns among failures, and its hard negatives are failures beside the others.
+
+Writes data/t/pairs: pairs.jsonl, rehearsals.parquet, references.parquet, hard.parquet and continued.parquet, all empty for a
+learner that plays by itself, and failures/next, the failure agent. Run again after a kill, it goes on after the last step that was played or learned.
+"""
+
+import shutil
+from functools import partial
+
+from coevolve.core.arithmetic import in_effect
+from coevolve.core.attempts import read_attempts
+from coevolve.core.io import read_tasks
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.pipeline import scratch_key
+from coevolve.core.scratch import claim, scratch
+from coevolve.core.stage_summary import FAILURE_IDLE, StageSummary
+from coevolve.environments.fingerprint import open_environment
+from coevolve.policies.loading import playing
+from coevolve.rollout import Limits
+from coevolve.stages.pairs.choose import LEARNERS
+from coevolve.stages.pairs.evolve import Ground, begun
+from coevolve.stages.pairs.health import THEIRS
+from coevolve.stages.pairs.make import Made, make, write
+from coevolve.stages.pairs.rehearse import Rehearsal
+from coevolve.stages.train.learner import Shared
+from coevolve.tracking.journal import FAILURE, start
+
+
+def main(params: Params, t: int) -> None:
+    if params.train.learner not in LEARNERS:
+        write(t)
+        return
+    environment = open_environment(params.environment)
+    tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
+    before = read_attempts(Paths.attempts(t))
+    shared = Shared(params.train, params.policy, params.launch)
+    with claim(scratch() / "pairs" / scratch_key("pairs", t, params)) as folder:
+        plan = Rehearsal(params.seed, t, tasks, before, folder)
+        play = partial(playing, config=params.policy, temperature=params.train.temperature)
+        ground = Ground(environment, plan, Limits.of(params.policy), play)
+        config = params.pairs.failure_agent
+        first, agent, place = Paths.policy(0), Paths.policy(t), folder / "failure agent"
+        rival = begun(Paths.failure(t), first, agent, config, shared, place) if params.pairs.hard else None
+        made = make(Paths.policy(t), ground, params.train, params.pairs, rival)
+        _track(params, t, made, write(t, made, in_effect().name))
+        shutil.rmtree(folder)
+
+
+def _track(params: Params, t: int, made: Made, summary: StageSummary) -> None:
+    """What was made, in a run of its own; the failure agent as a version of its registered model, if it has learned."""
+    own = params.pairs.model_dump()
+    own |= {f"failure_agent.{name}": value for name, value in own.pop("failure_agent").items()}
+    figures = {name: value for name, value in summary.figures.items() if value is not None}
+    with start(params.tracking, f"pairs/{t}", {}) as run:
+        run.params({"seed": params.seed, "iteration": t, "environment": params.environment, **own})
+        run.dataset(Paths.tasks(t), "rehearsal")
+        run.dataset(Paths.pairs(t) / "pairs.jsonl", "pairs")
+        run.metrics(figures, t)
+        if steps := made.evolved.figures if made.evolved else ():
+            for row in steps:
+                run.metrics({f"failure agent/{name}": value for name, value in row.items()}, int(row["step"]))
+            known = {name: figures[name] for name in (THEIRS, FAILURE_IDLE) if name in figures}
+            run.model(t + 1, Paths.failure(t + 1), known, FAILURE)

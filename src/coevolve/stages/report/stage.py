@@ -1,0 +1,42 @@
+"""Stage `report`: one summary of the whole run, from its files. Writes report/index.html, summary.json, curve.csv, charts.
+
+Logs the pipeline's run to MLflow, makes the stages' runs its children, logs the weakest trajectories as traces, and
+challenges for the alias `champion`.
+"""
+
+from dataclasses import asdict
+
+from coevolve.core.hashing import policy_hash
+from coevolve.core.params import Params, plain
+from coevolve.core.paths import Paths
+from coevolve.core.stage_seconds import seconds
+from coevolve.stages.report.champion import gate
+from coevolve.stages.report.summary import run_hash, summarize
+from coevolve.stages.report.tables import by_iteration, metrics
+from coevolve.stages.report.write import write
+from coevolve.tracking.journal import start
+
+
+def main(params: Params) -> None:
+    last = params.iterations[-1].next
+    name = run_hash(last)
+    summary = summarize(name, params.environment, params.seed, params.iterations, params.report, params.evaluate)
+    files, weak = write(summary, params.report.traces, params.generate.alpha)
+    with start(
+        params.tracking, "pipeline", {"coevolve.run": summary.run, "coevolve.arithmetic": summary.arithmetic}
+    ) as pipeline:
+        pipeline.params(plain(params))
+        pipeline.dataset(Paths.tasks(summary.last), "result")
+        pipeline.metrics(metrics(summary))
+        for t, figures in enumerate(by_iteration(summary, seconds())):
+            pipeline.metrics(figures, t)
+        for file in files:
+            pipeline.artifact(file)
+        for stage, t in dict.fromkeys((one.stage, one.iteration) for one in summary.stages):
+            pipeline.child(f"{stage}/{t}")
+        for trajectory in weak:
+            pipeline.trace(asdict(trajectory))
+        holder = summary.champion.policy
+        pipeline.challenge(
+            gate(holder, policy_hash(Paths.policy(holder)), params.report, params.evaluate, params.seed).as_dict()
+        )

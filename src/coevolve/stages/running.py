@@ -1,0 +1,45 @@
+"""What every script in pipelines/ does: read the arguments and params.yaml, check the stage's digest, and run the stage."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from coevolve.core import launch
+from coevolve.core.guard import guard
+from coevolve.core.params import Params
+from coevolve.core.stage_seconds import note_seconds
+from coevolve.core.yaml_files import load
+from coevolve.stages.code.digest import check, stage_of
+
+
+def run(main: Callable[[Params], int | None]) -> NoReturn:
+    """Run a stage that belongs to no iteration. The docstring of its module is the text of --help."""
+    _parser(main).parse_args()
+    guard(lambda: _timed(main, "", lambda params: main(params)))
+
+
+def run_iteration(main: Callable[[Params, int], int | None]) -> NoReturn:
+    """Run a stage of iteration ``t``, the script's one argument."""
+    parser = _parser(main)
+    parser.add_argument("t", type=int, help="the iteration, as in `iterations` of params.yaml")
+    t = parser.parse_args().t
+    guard(lambda: _timed(main, f"/{t}", lambda params: main(params, t)))
+
+
+def _parser(main: Callable[..., object]) -> argparse.ArgumentParser:
+    text = sys.modules[main.__module__].__doc__
+    return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def _timed(main: Callable[..., object], suffix: str, action: Callable[[Params], int | None]) -> int | None:
+    """Run ``action`` with the parameters, and note the seconds that it took."""
+    params, stage = load(), stage_of(main)
+    if stage != "code" and not launch.inside():
+        check(stage, params)
+    began = time.monotonic()
+    code = action(params)
+    if not launch.inside():
+        note_seconds(f"{stage}{suffix}", time.monotonic() - began)
+    return code

@@ -1,0 +1,37 @@
+"""Stage `synthesize`: chains that the environment accepted become candidate tasks.
+
+Reads data/t/explorations.jsonl; writes data/t/candidates.jsonl, and data/t/requests/synthesize with every request to an
+endpoint, its reply and what was spent.
+"""
+
+from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.progress import bar
+from coevolve.core.records import Exploration
+from coevolve.core.stage_summary import StageSummary, write_summary
+from coevolve.endpoint.spending import metered
+from coevolve.environments.fingerprint import open_environment
+from coevolve.environments.mixture import split
+from coevolve.stages.synthesize.synthesizer import make_synthesizer, synthesize
+
+
+def main(params: Params, t: int) -> None:
+    environment = open_environment(params.environment)
+    tasks = read_tasks(Paths.tasks(t), params.environment)
+    explorations = read_jsonl(Paths.explorations(t), Exploration)
+    config, asked = params.synthesize, params.synthesize.synthesizer == "endpoint"
+    candidates = []
+    with (
+        bar(config.count, f"synthesize {t}", "candidates") as progress,
+        metered(params.endpoint, asked, Paths.requests(t, "synthesize"), progress) as meter,
+    ):
+        for part, count in split(environment, config.count):
+            synthesizer = make_synthesizer(config, part.environment, part.own(tasks), part.seed(params.seed), meter)
+            candidates += synthesize(synthesizer, part.own(explorations), count, progress.update, config.withhold)
+    write_jsonl(Paths.candidates(t), candidates)
+    figures = {"candidates": len(candidates), **meter.costs()}
+    write_summary(
+        StageSummary("synthesize", t, figures, columns=["candidates"], costs=list(figures), notes=meter.lost())
+    )
+    print(f"{Paths.candidates(t)}: {len(candidates)} candidates of {len(explorations)} explorations{meter}")

@@ -1,0 +1,78 @@
+"""Stage `train`: policies/t learns from the tasks of iteration t, by the learner that `train.learner` names.
+
+Writes policies/next, data/t/trajectories.parquet and data/t/train_metrics.jsonl. Checkpoints are in scratch/train:
+run again after a kill, it goes on from the last one. On several processes by the section `launch` of params.yaml.
+"""
+
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+
+from coevolve.core import launch
+from coevolve.core.arithmetic import in_effect
+from coevolve.core.attempts import read_attempts
+from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks
+from coevolve.core.params import Params, Tracking
+from coevolve.core.paths import Paths
+from coevolve.core.pipeline import scratch_key
+from coevolve.core.records import Pair
+from coevolve.core.scratch import claim, scratch
+from coevolve.core.stage_summary import write_summary
+from coevolve.core.trajectories import read_trajectories
+from coevolve.environments.environment import Environment
+from coevolve.environments.fingerprint import open_environment
+from coevolve.stages.train.figures import summary
+from coevolve.stages.train.learner import Job, Settings, learner
+from coevolve.tracking.journal import start
+
+
+def main(params: Params, t: int) -> int:
+    environment = open_environment(params.environment)
+    tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
+    settings = Settings(params.train, params.policy, params.launch, params.grpo, params.dpo, params.sft)
+    attempts = read_attempts(Paths.attempts(t))
+    played = {name: Paths.pairs(t) / f"{name}.parquet" for name in ("rehearsals", "references", "hard", "continued")}
+    pairs_file = Paths.pairs(t) / "pairs.jsonl"
+    pairs, episodes = read_jsonl(pairs_file, Pair), {name: read_trajectories(file) for name, file in played.items()}
+    key = scratch_key("train", t, params)
+    place = scratch() / "train" / key
+    job = Job(
+        iteration=t,
+        seed=params.seed,
+        parent=Paths.policy(t),
+        tasks=tasks,
+        policy=Paths.policy(t + 1),
+        trajectories=Paths.trajectories(t),
+        metrics=Paths.data(t) / "train_metrics.jsonl",
+        scratch=launch.folder(place),
+        base=Paths.policy(0),
+        attempts=attempts,
+        pairs=pairs,
+        **episodes,
+    )
+    if launch.inside():
+        return _learn(settings, environment, job, params.tracking, key)
+    if launch.machine() > 0:
+        return launch.spawn(settings.launch, *sys.argv)
+    with claim(place) as folder:
+        if launch.wanted(settings.launch):
+            return launch.spawn(settings.launch, *sys.argv, folder=folder)
+        return _learn(settings, environment, replace(job, scratch=folder), params.tracking, key)
+
+
+def _learn(settings: Settings, environment: Environment, job: Job, tracking: Tracking, key: str) -> int:
+    learn = learner(settings.train.learner)
+    tags = {"coevolve.fingerprint": key}
+    run = start(tracking, f"train/{job.iteration}", tags) if launch.is_main() else None
+    with run or nullcontext() as tracked:
+        if tracked:
+            own = getattr(settings, settings.train.learner, {})
+            place = {"seed": job.seed, "iteration": job.iteration, "environment": environment.name}
+            tracked.params({**place, **dict(settings.train), **dict(own), **dict(settings.launch)})
+            tracked.dataset(Paths.tasks(job.iteration), "training")
+        learn(settings, environment, job, lambda step, figures: tracked.metrics(figures, step) if tracked else None)
+    if launch.is_main():
+        steps = [row for _, row in read_jsonl_objects(job.metrics)]
+        took = summary(job.iteration, steps, settings.train.group_size)
+        write_summary(replace(took, arithmetic=in_effect().name))
+    return 0

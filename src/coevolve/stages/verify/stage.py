@@ -1,0 +1,89 @@
+"""Stage `verify`: the environment judges every candidate, and the new policy's pass rate on what it accepts is measured.
+
+Reads data/t/candidates.jsonl; writes data/t/verified/verdicts.jsonl and data/t/verified/accepted.jsonl, and
+data/next/generations.jsonl: what a generator wrote, with what came of it. data/t/requests/verify has every request to a solver
+at an endpoint, its reply and what was spent.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
+from coevolve.core.params import Params
+from coevolve.core.paths import Paths
+from coevolve.core.progress import bar
+from coevolve.core.records import Exploration, Generation
+from coevolve.core.seeding import derive_seed
+from coevolve.core.stage_summary import write_summary
+from coevolve.core.task import Task
+from coevolve.core.workers import Engine, engine
+from coevolve.endpoint.spending import metered
+from coevolve.environments.environment import Environment
+from coevolve.environments.fingerprint import open_environment, standing
+from coevolve.policies.loading import playing
+from coevolve.rollout import Limits
+from coevolve.stages.generate.calibration import with_generator
+from coevolve.stages.generate.settling import set_apart, settled
+from coevolve.stages.verify.judge import accepted, read_lines, summary, verify
+from coevolve.stages.verify.library import Library
+from coevolve.stages.verify.pass_rates import pass_rates, with_pass_rate
+from coevolve.stages.verify.select import select
+from coevolve.stages.verify.solver import Solver
+
+
+def main(params: Params, t: int) -> None:
+    config = params.verify
+    environment = open_environment(params.environment)
+    known = read_tasks(Paths.tasks(t), params.environment)
+    panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
+    library = Library(known, panels, config.near_duplicate)
+    lines = read_lines(Paths.candidates(t))
+    with engine(params.compute, partial(standing, params.environment)) as workers:
+        with bar(len(lines), f"verify {t}", "candidates") as progress:
+            judged = verify(
+                params.environment,
+                lines,
+                library,
+                engine=workers,
+                enabled=config.enabled,
+                words=config.words,
+                progress=progress.update,
+            )
+        asked, folder = config.solver_attempts > 0, Paths.requests(t, "verify")
+        with (
+            bar(len(accepted(judged)) * asked, f"solver {t}", "tasks") as progress,
+            metered(params.endpoint, asked, folder, progress) as meter,
+        ):
+            if meter.endpoint is not None:
+                limits, seed = Limits.of(params.policy), params.seed
+                solver = Solver(environment, meter.endpoint, limits, config.solver_attempts, seed, meter.counts)
+                judged = solver.judge(judged, progress.update)
+        rates = _rates(params, t, environment, accepted(judged), workers)
+    judged = [with_pass_rate(verdict, task, rates) for verdict, task in judged]
+    specs, samples = read_jsonl(Paths.specs(t), Generation), config.pass_rate_samples
+    new = settled(specs, read_jsonl(Paths.explorations(t), Exploration), judged, samples)
+    write_jsonl(Paths.generations(t + 1), [*read_jsonl(Paths.generations(t), Generation), *new])
+    judged = set_apart(judged, specs)
+    if config.select is not None:
+        judged = select(judged, config.select, config.pass_rate_samples)
+    write_jsonl(Paths.verified(t) / "verdicts.jsonl", (verdict for verdict, _ in judged))
+    write_jsonl(Paths.verified(t) / "accepted.jsonl", accepted(judged))
+    said = summary(t, [verdict for verdict, _ in judged], samples, meter)
+    write_summary(with_generator(said, new, params.generate, derive_seed(params.seed, "calibration", t)))
+    kept = sum(verdict.accepted for verdict, _ in judged)
+    print(f"{Paths.verified(t)}: {kept} of {len(lines)} candidates accepted{meter}")
+
+
+def _rates(
+    params: Params, t: int, environment: Environment, tasks: Sequence[Task], workers: Engine | None
+) -> dict[str, float]:
+    """How often policies/next solves each of ``tasks``, by task, as far as that is asked for."""
+    samples = params.verify.pass_rate_samples
+    if not tasks or not samples:
+        return {}
+    limits = Limits.of(params.policy)
+    with (
+        playing(Paths.policy(t + 1), params.policy, params.train.temperature, workers) as policy,
+        bar(len(tasks) * samples, f"pass rates {t}", "episodes") as progress,
+    ):
+        return pass_rates(policy, environment, tasks, limits, samples, params.seed, progress.update)
