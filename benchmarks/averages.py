@@ -10,13 +10,13 @@ long as a panel. `--tools` are by default those that the run withheld from synth
 import argparse
 from pathlib import Path
 
-from coevolve.core.yaml_files import load
 from coevolve.environments.registry import make
 from coevolve.policies.transformers_policy import TransformersPolicy
 from coevolve.policies.transformers_policy import load as load_model
 from coevolve.readers.study import OTHERS, cut
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.evaluation import evaluate
+from coevolve.stages.params import load
 from coevolve.stages.train.saving import kept
 
 

@@ -22,11 +22,9 @@ from statistics import fmean
 import yaml
 
 from coevolve.core.attempts import attempt_of
-from coevolve.core.params import Generate, Params
 from coevolve.core.records import Attempt, Generation
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.task import Task, ToolCall
-from coevolve.core.yaml_files import load
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
@@ -37,9 +35,11 @@ from coevolve.rollout import Limits
 from coevolve.stages.explore.requests import written
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.generate.calibration import MIDDLE
+from coevolve.stages.generate.config import Generate
 from coevolve.stages.generate.iteration import Ground, Plan, generate
 from coevolve.stages.generate.settling import settled
 from coevolve.stages.generator.tiny_generator import start
+from coevolve.stages.params import Params, load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.train.learner import Shared

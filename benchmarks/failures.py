@@ -14,12 +14,11 @@ from statistics import fmean
 
 from coevolve.core.io import read_tasks
 from coevolve.core.outcomes import interval
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.trajectories import read_trajectories
-from coevolve.core.yaml_files import load
 from coevolve.environments.registry import make
 from coevolve.stages.pairs.closeness import Failure, closeness, failures
+from coevolve.stages.params import Params, load
 
 PLAYED = {
     "the agent": "rehearsals.parquet",

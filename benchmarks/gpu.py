@@ -21,10 +21,10 @@ from typing import Any
 import torch
 
 from coevolve.core.task import Observation, Score, Task
-from coevolve.core.yaml_files import load
 from coevolve.environments.environment import Environment
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.stages.params import load
 from coevolve.stages.train import grpo
 from coevolve.stages.train.learner import Job, Settings
 

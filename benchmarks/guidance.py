@@ -24,12 +24,10 @@ from typing import Any
 from coevolve.core.difficulty import variance
 from coevolve.core.estimates import estimate
 from coevolve.core.io import read_tasks
-from coevolve.core.params import Params, Select
 from coevolve.core.paths import Paths
 from coevolve.core.records import Signal, Trajectory
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
-from coevolve.core.yaml_files import load
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
@@ -38,10 +36,12 @@ from coevolve.rollout import Limits
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.params import Params, load
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
+from coevolve.stages.verify.config import Select
 from coevolve.stages.verify.judge import accepted, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_rates, with_pass_rate

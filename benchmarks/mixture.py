@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import median
 
 from coevolve.core.trajectories import read_trajectories
-from coevolve.core.yaml_files import load
 from coevolve.environments.registry import make
+from coevolve.stages.params import load
 from coevolve.stages.train import grpo
 from coevolve.stages.train.learner import Job, Settings
 

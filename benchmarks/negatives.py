@@ -18,19 +18,19 @@ from pathlib import Path
 from statistics import fmean
 
 from coevolve.core.io import read_tasks
-from coevolve.core.params import Pairs, Params
 from coevolve.core.paths import Paths
 from coevolve.core.records import Pair, Trajectory
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
-from coevolve.core.yaml_files import load
 from coevolve.environments.registry import make
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.evaluation import evaluate
 from coevolve.stages.pairs.choose import by_task, choose, distinct
 from coevolve.stages.pairs.closeness import failures, ranked
+from coevolve.stages.pairs.config import Pairs
 from coevolve.stages.pairs.rehearse import Rehearsal
+from coevolve.stages.params import Params, load
 from coevolve.stages.train import dpo
 from coevolve.stages.train.learner import Job, Settings
 

@@ -16,12 +16,10 @@ from pathlib import Path
 from statistics import fmean
 
 from coevolve.core.io import read_tasks
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.records import Pair, Trajectory
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import read_trajectories
-from coevolve.core.yaml_files import load
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.policies.loading import playing
@@ -31,6 +29,7 @@ from coevolve.stages.pairs.closeness import failures, ranked
 from coevolve.stages.pairs.evolve import Ground
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.pairs.turns import ByTurn, by_turn
+from coevolve.stages.params import Params, load
 from coevolve.stages.train.dpo import learn
 from coevolve.stages.train.learner import Job, Settings
 

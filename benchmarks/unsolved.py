@@ -17,14 +17,14 @@ from dvc.api import DVCFileSystem
 
 from coevolve.core.io import parse_jsonl
 from coevolve.core.outcomes import OUTCOMES, Outcome, solved
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.task import Task
-from coevolve.core.yaml_files import parse, read_yaml
+from coevolve.core.yaml_files import read_yaml
 from coevolve.environments.registry import make
 from coevolve.policies.loading import open_policy
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.evaluation import evaluate
+from coevolve.stages.params import Params, parse
 
 
 def main() -> None:

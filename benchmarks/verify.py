@@ -15,15 +15,14 @@ from pathlib import Path
 from statistics import median
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Compute
-from coevolve.core.workers import Engine, Local, engine
-from coevolve.core.yaml_files import load
+from coevolve.core.workers import Compute, Engine, Local, engine
 from coevolve.environments.fingerprint import standing
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.params import load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import verify

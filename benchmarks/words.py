@@ -23,7 +23,6 @@ from coevolve.core.records import Candidate
 from coevolve.core.seeding import generator
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
-from coevolve.core.yaml_files import load
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.environments.wording import CLOSERS, CONNECTIVES, OPENERS
@@ -35,6 +34,7 @@ from coevolve.rollout import Limits
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.params import load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.gates import WORDS

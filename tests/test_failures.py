@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from coevolve.core.params import Evaluate
 from coevolve.core.records import Signal, StopReason, Trajectory
 from coevolve.core.task import Observation, Task, ToolCall
 from coevolve.core.trajectories import read_trajectories, write_trajectories
-from coevolve.core.yaml_files import load
 from coevolve.environments.environment import EnvironmentFailed
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.evaluate.evaluation import evaluate
+from coevolve.stages.params import load
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.train.groups import attempts

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.core.params import Signals
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import write_trajectories
 from coevolve.core.workers import Local
-from coevolve.core.yaml_files import load
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.policies.scripted_policy import ReferencePolicy
@@ -19,6 +17,8 @@ from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.params import load
+from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer

@@ -17,6 +17,7 @@ COMMANDS = {
     "study": "arms of an experiment over seeds, queued, resumable",
     "play": "act in an environment yourself",
     "model": "a pretrained model as a model directory: SmolLM2 from a wheel, a GGUF file, or the hub",
+    "params": "every parameter, its value here, its default, and how to change it",
     "profile": "set params.yaml for a machine and a model",
     "launch": "batch scripts for a cluster, printed and not owned",
     "doctor": "what works on this machine, what does not, and what to type",

@@ -11,8 +11,7 @@ import yaml
 from coevolve.commands.launch import Cluster, checked, configure, kubernetes, run, slurm
 from coevolve.commands.profile import apply
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Params
-from coevolve.core.yaml_files import load
+from coevolve.stages.params import Params, load
 from tests import ROOT
 from tests.waiting import PATIENCE
 

@@ -7,7 +7,7 @@ import pytest
 
 from coevolve.commands.profile import PARAMS, apply, names, run
 from coevolve.core.errors import CoevolveError
-from coevolve.core.yaml_files import load
+from coevolve.stages.params import load
 from tests import ROOT
 
 

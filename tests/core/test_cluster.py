@@ -15,10 +15,8 @@ import pytest
 
 from coevolve.core.cluster import Cluster, cluster
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Compute
 from coevolve.core.processes import WorkerDied
-from coevolve.core.workers import Workers, engine
-from coevolve.core.yaml_files import load
+from coevolve.core.workers import Compute, Workers, engine
 from coevolve.environments.fingerprint import standing
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
@@ -28,6 +26,7 @@ from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.explorer import Several, explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer, open_scripted
+from coevolve.stages.params import load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import verify

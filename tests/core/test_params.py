@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.yaml_files import load
+from coevolve.stages.params import load
 from tests import ROOT
 
 

@@ -11,11 +11,11 @@ import pytest
 from pydantic import BaseModel
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import EndpointSection
-from coevolve.core.yaml_files import load as load_params
 from coevolve.endpoint.client import Ask, Endpoint, Exhausted, Failed, open_endpoint
+from coevolve.endpoint.config import EndpointSection
 from coevolve.endpoint.log import RequestLog
 from coevolve.endpoint.structured import Broken, ask_json
+from coevolve.stages.params import load as load_params
 from tests import ROOT
 from tests.endpoint.proxy import proxy
 from tests.waiting import PATIENCE

@@ -12,13 +12,13 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
-from coevolve.core.yaml_files import load as load_params
 from coevolve.endpoint.client import open_endpoint
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.policies.endpoint_policy import EndpointPolicy
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.params import load as load_params
 from tests import ROOT
 from tests.endpoint.proxy import proxy
 

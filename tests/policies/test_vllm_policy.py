@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.yaml_files import load as load_params
 from coevolve.environments.registry import make
 from coevolve.policies.loading import open_policy
 from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens, load
 from coevolve.policies.vllm_policy import Prompt, VllmPolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.params import load as load_params
 from tests import ROOT
 
 MODEL, TOKENIZER = load(ROOT / "policies/base")

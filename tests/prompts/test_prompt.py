@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from coevolve.core.records import Candidate, Exploration, Gate, Signal, StopReason, Trajectory
 from coevolve.core.task import CallOutcome, Task, task_id_of
-from coevolve.core.yaml_files import load as load_params
 from coevolve.endpoint.client import open_endpoint
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.prompts.prompt import quoted, quoted_call, quoted_name
 from coevolve.stages.explore.endpoint_explorer import EndpointExplorer
 from coevolve.stages.explore.requests import Request
+from coevolve.stages.params import load as load_params
 from coevolve.stages.synthesize.endpoint_synthesizer import EndpointSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.gates import GATES

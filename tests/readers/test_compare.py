@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.outcomes import Outcome
-from coevolve.core.params import Evaluate
 from coevolve.core.stage_summary import StageSummary
 from coevolve.readers.compare import Side, differences, gains, history
+from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.report.champion import Champion
 from coevolve.stages.report.summary import Summary
 

@@ -13,8 +13,9 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import policy_hash
-from coevolve.core.params import Evaluate, Tracking
+from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.report.champion import Gate
+from coevolve.tracking.config import Tracking
 from coevolve.tracking.journal import FAILURE, POLICY, start
 from coevolve.tracking.mlflow_sink import CHAMPION, view
 from tests.servers import serve, stop, store

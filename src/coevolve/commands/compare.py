@@ -119,8 +119,8 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
     from rich import box
     from rich.table import Table
 
-    from coevolve.core.params import Evaluate
     from coevolve.readers.compare import differences, gains, history
+    from coevolve.stages.evaluate.config import Evaluate
     from coevolve.stages.report.tables import number
 
     parts: list[Any] = []

@@ -16,8 +16,7 @@ from pathlib import Path
 from coevolve.core.errors import CoevolveError
 from coevolve.core.foreign import without_secrets
 from coevolve.core.mixtures import shares
-from coevolve.core.params import Params
-from coevolve.core.yaml_files import load
+from coevolve.stages.params import Params, load
 
 HELP = """
 What params.yaml asks for and this machine lacks is marked BROKEN, and the exit code is 1. What is merely absent is marked

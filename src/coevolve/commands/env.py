@@ -206,7 +206,7 @@ def _skill(args: argparse.Namespace) -> "dict[str, Check]":
 def _logged(found: "Audit", files: Sequence[Path]) -> Sequence[Path]:
     """``files``, which are artifacts of a run of MLflow by now, where there is a project."""
     from coevolve.core import dvc
-    from coevolve.core.yaml_files import load
+    from coevolve.stages.params import load
     from coevolve.tracking.journal import start
 
     if (params := dvc.root() / "params.yaml").exists():

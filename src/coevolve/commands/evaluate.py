@@ -13,11 +13,11 @@ from coevolve.core.terminal import plain
 
 if TYPE_CHECKING:
     from coevolve.core.outcomes import Outcome
-    from coevolve.core.params import Evaluate
     from coevolve.core.task import Task
     from coevolve.environments.environment import Environment
     from coevolve.policies.policy import Policy
     from coevolve.policies.replicas import Replicas
+    from coevolve.stages.evaluate.config import Evaluate
 
 HELP = """
 POLICY is a transformers model directory with a chat template, such as policies/base; `endpoint`, a model that an
@@ -79,10 +79,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from coevolve.core.io import write_jsonl
-    from coevolve.core.params import Evaluate
     from coevolve.environments.environment import quarantined
     from coevolve.environments.registry import make
     from coevolve.rollout import Limits
+    from coevolve.stages.evaluate.config import Evaluate
     from coevolve.stages.evaluate.evaluation import evaluate
 
     if args.samples < 1:
@@ -186,9 +186,9 @@ def _policy(args: argparse.Namespace, environment: "Environment") -> tuple["Poli
 def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], float]]:
     import tempfile
 
-    from coevolve.core.params import EndpointSection
     from coevolve.core.yaml_files import validated
     from coevolve.endpoint.client import open_endpoint
+    from coevolve.endpoint.config import EndpointSection
     from coevolve.policies.endpoint_policy import EndpointPolicy
 
     config = validated(

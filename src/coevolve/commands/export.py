@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from coevolve.core.errors import CoevolveError
 
 if TYPE_CHECKING:
-    from coevolve.core.params import Params
     from coevolve.core.records import Trajectory
     from coevolve.core.task import Task
     from coevolve.environments.environment import Environment
+    from coevolve.stages.params import Params
 
 HELP = """
   coevolve export sft --out sft                      # references of the last dataset, replayed, as chat messages
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.core.yaml_files import load
+    from coevolve.stages.params import load
 
     if args.out.exists():
         raise CoevolveError(f"{args.out} is there already; name a new folder, or remove it")
@@ -118,9 +118,9 @@ def _tasks(out: Path, wanted: int | None, params: "Params") -> str:
 
 def _policy(out: Path, wanted: int | None, params: "Params") -> str:
     from coevolve.core.io import parse, read_json, write_text
-    from coevolve.core.params import plain
     from coevolve.core.paths import Paths
     from coevolve.readers.cards import policy_card
+    from coevolve.stages.params import plain
     from coevolve.stages.report.summary import SUMMARY, Summary
 
     if not SUMMARY.exists():

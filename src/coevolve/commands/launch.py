@@ -11,8 +11,8 @@ from string import Template
 from urllib.parse import urlsplit
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Params
 from coevolve.core.scratch import scratch
+from coevolve.stages.params import Params
 
 HELP = """
 Writes what a cluster needs to run the pipeline of this folder, from params.yaml: a server for the model that explores and writes, if
@@ -150,7 +150,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from coevolve.core.io import write_text
-    from coevolve.core.yaml_files import load
+    from coevolve.stages.params import load
 
     given = {"partition": args.partition, "account": args.account}
     more = "".join(f"#SBATCH --{name}={shlex.quote(value)}\n" for name, value in given.items() if value)

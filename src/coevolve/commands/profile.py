@@ -62,9 +62,10 @@ def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:
     from ruamel.yaml import YAML
 
     from coevolve.core.io import write_text
-    from coevolve.core.yaml_files import load, parse, read_yaml
+    from coevolve.core.yaml_files import read_yaml
+    from coevolve.stages.params import load, parse, value
 
-    load(path)  # a broken file is named before it is changed
+    before = load(path)  # a broken file is named before it is changed
     editor = YAML()
     editor.preserve_quotes = True
     editor.width = 10**6
@@ -79,13 +80,15 @@ def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:
     changes = []
     for key, new in _leaves(read_yaml(_text(name))):
         *parents, last = key
-        place = raw
+        old = value(before, ".".join(key))
+        if old == new:
+            continue
+        section = raw
         for parent in parents:
-            place = place[parent]
-        if place[last] != new:
-            changes.append((".".join(key), place[last], new))
-            # in one line, but where a comment follows: it would be pushed aside, and stay there
-            place[last] = new if "#" in str(place.ca.items.get(last)) else _inline(new)
+            section = section.setdefault(parent, {})
+        changes.append((".".join(key), old, new))
+        # in one line, unless a comment follows, which would be pushed aside
+        section[last] = new if "#" in str(section.ca.items.get(last)) else _inline(new)
     text = StringIO()
     editor.dump(raw, text)
     parse(read_yaml(text.getvalue()), f"profile {name}")

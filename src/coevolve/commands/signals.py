@@ -6,7 +6,7 @@ from pathlib import Path
 from coevolve.core.difficulty import SHAPES
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_jsonl
-from coevolve.core.params import Signals
+from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.kinds import KINDS
 
 HELP = """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from coevolve.core.errors import CoevolveError
 
 if TYPE_CHECKING:
-    from coevolve.core.params import Compute
+    from coevolve.core.workers import Compute
     from coevolve.readers.study import Result, Study
 
 Collect = Callable[[dict[tuple[str, int], "Result"]], None]
@@ -233,7 +233,7 @@ def _run(
 ) -> None:
     """Run those of ``runs`` that are missing, and add their results to ``found``; those named in ``later`` are not for now."""
     from coevolve.core.progress import bar
-    from coevolve.core.yaml_files import parse
+    from coevolve.stages.params import parse
 
     compute = parse(_params(), "params.yaml").compute
     missing = {_name(folder, *run): run for run in runs if run not in found}

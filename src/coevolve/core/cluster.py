@@ -17,10 +17,9 @@ from typing import Any
 from coevolve.core.code_digest import SOURCE
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash, file_hash
-from coevolve.core.params import Compute
 from coevolve.core.processes import WorkerDied, WorkerLost, portable
 from coevolve.core.scratch import temporary
-from coevolve.core.workers import Standing
+from coevolve.core.workers import Compute, Standing
 
 USAGE = "RAY_USAGE_STATS_ENABLED"  # Ray reports usage unless told not to
 SECONDS = 10.0  # to wait for a cluster

@@ -14,15 +14,31 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Launch
 from coevolve.core.scratch import scratch
+from coevolve.core.section import Count, Section
 
 MACHINE = "COEVOLVE_MACHINE"
 ADDRESS = "COEVOLVE_ADDRESS"  # of machine 0, in place of launch.address: a cluster says it when a job begins
 FOLDER = "COEVOLVE_SCRATCH_FOLDER"  # from a launcher to the processes that it starts
 EXTENSIONS = "TORCH_EXTENSIONS_DIR"
+
+
+class Launch(Section):
+    """Section `launch`: training on several processes. On machine r > 0 set COEVOLVE_MACHINE=r."""
+
+    processes: Count = 1
+    """Processes per machine, one per GPU."""
+    machines: Count = 1
+    """Machines that train together."""
+    address: str = "127.0.0.1"
+    """Address of machine 0."""
+    port: Count = 29500
+    """Port on machine 0."""
+    sharding: Literal["none", "zero2", "zero3"] = "none"
+    """DeepSpeed stage: zero2 shards optimizer and gradients, zero3 the weights too."""
 
 
 def world_size() -> int:

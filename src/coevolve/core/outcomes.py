@@ -2,15 +2,25 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
-from coevolve.core.params import Evaluate
 from coevolve.core.passing import several
 from coevolve.core.records import StopReason
 from coevolve.core.seeding import derive_seed
 
 OUTCOMES = "outcomes.jsonl"  # in evaluations/t, and an artifact of the run that a model version comes from
+
+
+class Intervals(Protocol):
+    """How confidence intervals are drawn: resamples, and level."""
+
+    @property
+    def bootstrap(self) -> int: ...
+
+    @property
+    def confidence(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +61,7 @@ class PanelMetrics:
         return self.tokens / self.success if self.success else None
 
 
-def metrics(outcomes: Sequence[Outcome], config: Evaluate, seed: int) -> dict[str, PanelMetrics]:
+def metrics(outcomes: Sequence[Outcome], config: Intervals, seed: int) -> dict[str, PanelMetrics]:
     """By panel, in the order of ``outcomes``."""
     found = {}
     for name in dict.fromkeys(one.panel for one in outcomes):
@@ -93,7 +103,7 @@ def passes(outcomes: Iterable[Outcome]) -> dict[str, float]:
     return several([(len(many), sum(one.success for one in many)) for many in by_task(outcomes).values()])
 
 
-def interval(values: Sequence[float], config: Evaluate, seed: int) -> tuple[float, float]:
+def interval(values: Sequence[float], config: Intervals, seed: int) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean (Efron 1979), by ``config.bootstrap`` resamples of tasks."""
     data = np.asarray(values, dtype=float)
     rng = np.random.default_rng(seed)
@@ -104,7 +114,7 @@ def interval(values: Sequence[float], config: Evaluate, seed: int) -> tuple[floa
 
 
 def paired_interval(
-    base: Mapping[str, float], challenger: Mapping[str, float], config: Evaluate, seed: int
+    base: Mapping[str, float], challenger: Mapping[str, float], config: Intervals, seed: int
 ) -> tuple[float, float, float]:
     """Mean gain of ``challenger`` over ``base`` (scores by task) and its interval, over the tasks of both.
 

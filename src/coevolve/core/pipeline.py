@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
-from coevolve.core.params import Iteration, Params
+from coevolve.core.section import Count, Section, Whole
 from coevolve.core.yaml_files import load_yaml
 
 PIPELINE = Path("dvc.yaml")
@@ -17,6 +17,20 @@ PIPELINE = Path("dvc.yaml")
 COMMAND = re.compile(r"(?:pipelines/|\bstage )(\w+)(?:\.py)?(?: (\d+))?$")
 ITEM = re.compile(r"\$\{item\.(t|next)\}")
 LAST = re.compile(r"\$\{iterations\[-1\]\.(t|next)\}")
+
+
+class Iteration(Section):
+    """An entry of `iterations`, over which dvc.yaml unrolls the loop."""
+
+    t: Whole
+    """The iteration."""
+    next: Count
+    """The iteration after it."""
+
+
+class Loop(Protocol):
+    @property
+    def iterations(self) -> Sequence[Iteration]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +69,7 @@ def _step(stage: dict[str, Any], iteration: Iteration, last: Iteration) -> Step:
     )
 
 
-def scratch_key(stage: str, t: int | None, params: Params) -> str:
+def scratch_key(stage: str, t: int | None, params: Loop) -> str:
     """Hash of all that the result of ``stage`` in iteration ``t`` depends on: the contents of the ``deps`` that dvc.yaml
     names, which hold the stage's code and parameters, and this machine's arithmetic.
 

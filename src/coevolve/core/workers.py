@@ -9,15 +9,26 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from queue import SimpleQueue
 from threading import Lock
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from coevolve.core.concurrency import in_order
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Compute
 from coevolve.core.processes import Worker, WorkerDied, WorkerLost, available, prepare
+from coevolve.core.section import Count, Section
 
 One = TypeVar("One")
 Standing = Callable[[], Mapping[str, str]]  # what must be the same wherever a worker is, by name
+
+
+class Compute(Section):
+    """Section `compute`: which processes verify, explore and play. It never changes a result. See docs/more-machines.md."""
+
+    engine: Literal["local", "ray"] = "local"
+    """Whose processes do the work: local, this machine's; ray, those of a Ray cluster (extra `ray`)."""
+    address: str = "auto"
+    """Address of the cluster: auto, the one that this machine is in; here, a new one on this machine; or HOST:PORT."""
+    cpus: Count = 1
+    """The cluster's CPUs per process."""
 
 
 class Hired(Protocol):

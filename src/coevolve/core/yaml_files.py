@@ -5,12 +5,12 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML, YAMLError
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.foreign import URL
-from coevolve.core.params import Params, Section
+from coevolve.core.section import Section
 
 SECRET = {
     "endpoint.key": "expected the name of an environment variable, such as OPENAI_API_KEY, never the key itself",
@@ -45,53 +45,37 @@ def load_yaml(path: Path, missing: str) -> dict[str, Any]:
     return raw
 
 
-def load(path: Path = Path("params.yaml")) -> Params:
-    """The validated parameters of ``path``; every mistake is one line that names the key."""
-    return parse(load_yaml(path, "run from the repository's root"), str(path))
-
-
-def parse(raw: Any, where: str) -> Params:
-    """The validated parameters that ``raw`` holds; ``where`` names their source in errors."""
-    if not isinstance(raw, dict):
-        raise CoevolveError(f"{where}: expected sections with keys, found {type(raw).__name__}")
-    try:
-        return Params.model_validate(raw)
-    except ValidationError as error:
-        raise CoevolveError(f"{where}: {_explain(error)}") from None
-
-
 def validated(section: type[Checked], values: dict[str, Any], name: str) -> Checked:
     """A section that was not read from params.yaml; mistakes are named as if it were section ``name``."""
     try:
         return section.model_validate(values)
     except ValidationError as error:
-        raise CoevolveError(_explain(error, name)) from None
+        raise CoevolveError(explain(error, section, values, name)) from None
 
 
-def _explain(error: ValidationError, section: str = "") -> str:
-    # a misspelt key is both unknown and missing: the former says more
+def explain(error: ValidationError, model: type[BaseModel], values: Any, section: str = "") -> str:
+    """The first mistake of ``error``, in one line; ``values`` are what ``model`` was to check."""
     errors = error.errors()
-    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    first = next((entry for entry in errors if entry["type"] == "extra_forbidden"), errors[0])
     key = ".".join(str(part) for part in ((section,) if section else ()) + first["loc"])
     if first["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(str(first["loc"][-1]), _siblings(first["loc"][:-1]), n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "remove it, or see the comments in params.yaml"
+        close = difflib.get_close_matches(str(first["loc"][-1]), _siblings(model, first["loc"][:-1]), n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "remove it, or see docs/parameters.md"
         return f"unknown key {key}; {hint}"
     if first["type"] == "missing":
-        return f"missing key {key}; add it, as the repository's params.yaml has it"
+        return f"missing key {key}; add it"
     message = str(first["msg"]).removeprefix("Value error, ")
     if not key:
         return message
     if isinstance(first["input"], dict) and first["type"] == "value_error":  # of keys that do not go together
         return f"{key}: {message}; change one of them"
     if key in SECRET:
-        return f"{key}: {SECRET[key]}; change it"  # what was found may be a key: it is not shown
+        return f"{key}: {SECRET[key]}; change it"  # the value may be a key: it is not shown
     return f"{key}: {message}, found {first['input']!r}; change it"
 
 
-def _siblings(location: tuple[int | str, ...]) -> list[str]:
+def _siblings(model: Any, location: tuple[int | str, ...]) -> list[str]:
     """Keys that are right at ``location`` of the parameters."""
-    model: Any = Params
     for part in location:
         if isinstance(part, int):
             continue

@@ -17,10 +17,10 @@ from coevolve.core.calls import DEPTH
 from coevolve.core.errors import CoevolveError
 from coevolve.core.foreign import one_line, sound
 from coevolve.core.hashing import content_hash
-from coevolve.core.params import EndpointSection
 from coevolve.core.scratch import scratch
 from coevolve.core.seeding import generator
 from coevolve.endpoint.budget import Budget, Exhausted, Spend
+from coevolve.endpoint.config import EndpointSection
 from coevolve.endpoint.log import RequestLog, answer_of
 from coevolve.endpoint.messages import Answer, Ask
 from coevolve.endpoint.secret import key_of

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_json, write_jsonl
-from coevolve.core.params import EndpointSection
 from coevolve.endpoint.client import Endpoint, open_endpoint
+from coevolve.endpoint.config import EndpointSection
 
 if TYPE_CHECKING:
     from tqdm import tqdm

@@ -12,8 +12,8 @@ from typing import Any
 
 from coevolve.core.concurrency import in_order
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import PolicySection
 from coevolve.core.seeding import derive_seed
+from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.text import Listener, Renderer, check_room, check_template, read_reply
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from coevolve.core.estimates import ERROR, Estimate, estimate
-from coevolve.core.params import Section
+from coevolve.core.section import Section
 
 Share = Annotated[float, Field(ge=-1.0, le=1.0)]
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from coevolve.core.outcomes import Outcome, paired_interval, passes, solved
-from coevolve.core.params import Evaluate
 from coevolve.core.seeding import derive_seed
 from coevolve.core.stage_summary import TASKS
+from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.report.summary import Number, Summary
 
 

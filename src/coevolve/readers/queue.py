@@ -93,7 +93,7 @@ def _start(wanted: Mapping[str, Mapping[str, Any]], jobs: int) -> set[str]:
     waiting = {row.name for row in rows if row.status in WAITING and row.id not in dead}
     for name, changes in wanted.items():
         if name not in waiting:
-            settings = [part for key, value in changes.items() for part in ("-S", f"{key}={override(value)}")]
+            settings = [part for key, value in changes.items() for part in ("-S", f"++{key}={override(value)}")]
             _dvc("exp", "run", "--queue", "-n", name, *settings)
     # not captured: the workers would hold the pipe open until the last task has ended
     command = [sys.executable, "-m", "dvc", "queue", "start", "-j", str(jobs)]

@@ -16,7 +16,7 @@ from pydantic import Field
 from coevolve.core.charts import highlighted, intervals, svg
 from coevolve.core.errors import CoevolveError
 from coevolve.core.estimates import Estimate, estimate
-from coevolve.core.params import Section, Whole
+from coevolve.core.section import Section, Whole
 from coevolve.core.stage_summary import TASKS, TOKENS
 from coevolve.core.task import Task
 from coevolve.core.yaml_files import load_yaml, validated

@@ -8,10 +8,9 @@ from typing import NoReturn
 
 from coevolve.core import launch
 from coevolve.core.guard import guard
-from coevolve.core.params import Params
 from coevolve.core.stage_seconds import note_seconds
-from coevolve.core.yaml_files import load
 from coevolve.stages.code.digest import check, stage_of
+from coevolve.stages.params import Params, load
 
 
 def run(main: Callable[[Params], int | None]) -> NoReturn:

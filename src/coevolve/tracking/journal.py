@@ -19,8 +19,8 @@ from coevolve.core.dvc import experiment_name
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import file_hash, policy_hash
 from coevolve.core.io import write_json
-from coevolve.core.params import Tracking
 from coevolve.core.scratch import scratch
+from coevolve.tracking.config import Tracking
 
 POLICY = "coevolve-policy"  # registered models: their versions are policies, failure agents, and generators
 FAILURE = "coevolve-failure"

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coevolve.core.seeding import generator
-from coevolve.core.yaml_files import load as load_params
 from coevolve.environments.miniworld.miniworld_environment import MUTATING, Miniworld
 from coevolve.stages.base.demonstrate import RELIABLE, demonstrate, demonstrations, unreliable
 from coevolve.stages.base.recipe import copying, make
 from coevolve.stages.base.small import IGNORED, example
 from coevolve.stages.base.tokenizer import build
+from coevolve.stages.params import load as load_params
 from tests import ROOT
 
 TOKENIZER = build(*Miniworld.lexicon())

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.outcomes import interval, metrics, paired_interval, solved
-from coevolve.core.params import Evaluate
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
+from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.evaluate.evaluation import evaluate, played, summary
 
 CONFIG = Evaluate(panels=None, tasks=20, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)

@@ -9,7 +9,6 @@ import pytest
 
 from coevolve.core.records import Candidate, Exploration, Signal, Trajectory
 from coevolve.core.trajectories import write_trajectories
-from coevolve.core.yaml_files import load as load_params
 from coevolve.endpoint.client import Endpoint, open_endpoint
 from coevolve.endpoint.spending import metered
 from coevolve.environments.registry import make
@@ -19,6 +18,7 @@ from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.endpoint_explorer import EndpointExplorer
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import Request, requests
+from coevolve.stages.params import load as load_params
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.endpoint_synthesizer import EndpointSynthesizer

@@ -8,21 +8,21 @@ from importlib.util import find_spec
 
 import pytest
 
-from coevolve.core.params import Explore
 from coevolve.core.records import Exploration, Generation, Signal, Trajectory
 from coevolve.core.task import Task
-from coevolve.core.yaml_files import load
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.policy_explorer import PolicyExplorer
 from coevolve.stages.explore.requests import requests, written
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.generate.spec import exploration_of
+from coevolve.stages.params import load
 from tests import ROOT
 from tests.environments.quiz import Quiz
 

@@ -13,7 +13,7 @@ from coevolve.core.difficulty import Record
 from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Signal, StopReason, Trajectory
 from coevolve.core.task import Task
-from coevolve.core.yaml_files import load, parse, read_yaml
+from coevolve.core.yaml_files import read_yaml
 from coevolve.environments.registry import make
 from coevolve.knowledge import uses
 from coevolve.stages.explore.guidance import (
@@ -28,6 +28,7 @@ from coevolve.stages.explore.guidance import (
     weight,
 )
 from coevolve.stages.explore.requests import Request, requests
+from coevolve.stages.params import load, parse
 from tests import ROOT
 
 TOOLS = {"common": 0.1, "seldom": 0.5}

@@ -10,13 +10,13 @@ import pytest
 
 from coevolve.core.attempts import attempt_of
 from coevolve.core.difficulty import Record
-from coevolve.core.params import Generate
 from coevolve.core.records import Generation
 from coevolve.policies import adapted
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.generate.account import summary
 from coevolve.stages.generate.asks import Ask, seldom, success
+from coevolve.stages.generate.config import Generate
 from coevolve.stages.generate.iteration import Generated, Ground, Plan, generate
 from coevolve.stages.generate.settling import ACCEPTED
 from coevolve.stages.generate.spec import Spec, named

@@ -7,10 +7,10 @@ import pytest
 import torch
 from trl import SFTTrainer
 
-from coevolve.core.params import Generate
 from coevolve.policies.text import Renderer
 from coevolve.policies.transformers_policy import load
 from coevolve.stages.generate import learn as learning
+from coevolve.stages.generate.config import Generate
 from coevolve.stages.generate.learn import Lesson, WeightedSFT, drawn, learn, row
 from coevolve.stages.generate.spec import Spec
 from tests.stages.generate.small import OWN, TOOLS, job, shared

@@ -8,7 +8,6 @@ import pytest
 from coevolve.core.attempts import attempt_of
 from coevolve.core.records import Exploration, Generation
 from coevolve.core.stage_summary import StageSummary
-from coevolve.core.yaml_files import load
 from coevolve.knowledge import learn
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import written
@@ -16,6 +15,7 @@ from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.generate.calibration import OFF, OFF_CONTROL, difference, with_generator
 from coevolve.stages.generate.settling import ACCEPTED, GATE, UNREALIZED, set_apart, settled, updated
 from coevolve.stages.generate.spec import Spec, parse
+from coevolve.stages.params import load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import Judged, accepted, verify

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from coevolve.core.records import Pair, StopReason, Trajectory
 from coevolve.core.task import CallOutcome
-from coevolve.core.yaml_files import load
 from coevolve.stages.pairs.choose import AMONG, EXPERT, EXPERT_HARD, OWN, OWN_HARD, choose, contrast
 from coevolve.stages.pairs.rehearse import Rehearsal
+from coevolve.stages.params import load
 from tests import ROOT
 
 CONFIG = load(ROOT / "params.yaml").pairs

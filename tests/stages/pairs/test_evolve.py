@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 
-from coevolve.core.params import Train
 from coevolve.core.records import Trajectory
 from coevolve.core.task import Observation, Task
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
@@ -21,6 +20,7 @@ from coevolve.stages.pairs.closeness import failures, ranked
 from coevolve.stages.pairs.evolve import Ground, Rival, learned
 from coevolve.stages.pairs.rehearse import Rehearsal, play
 from coevolve.stages.train import dpo
+from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Settings
 from coevolve.stages.train.references import replayed
 from tests.policies.qwen import make_qwen3

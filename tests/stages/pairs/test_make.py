@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Pairs
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
@@ -22,6 +21,7 @@ from coevolve.policies.replicas import Replicas
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.pairs.choose import AMONG, EXPERT_HARD, OWN_HARD
+from coevolve.stages.pairs.config import Pairs
 from coevolve.stages.pairs.evolve import Ground, Rival, begun
 from coevolve.stages.pairs.health import CLOSE, HARD, summary
 from coevolve.stages.pairs.make import Made, make

@@ -6,7 +6,7 @@ import pytest
 
 from coevolve.core.io import parse, write_jsonl
 from coevolve.core.outcomes import Outcome
-from coevolve.core.params import Evaluate
+from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.report.champion import Gate, Holder, contest, promoted, scores
 
 CONFIG = Evaluate(panels=None, tasks=128, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)

@@ -14,7 +14,7 @@ from coevolve.core.records import Signal, StopReason, Trajectory
 from coevolve.core.reviews import DECISIONS, read_reviews
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
-from coevolve.core.yaml_files import load
+from coevolve.stages.params import load
 from coevolve.stages.report.champion import Challenge, Champion
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render

@@ -10,15 +10,16 @@ import yaml
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import parse, read_json, write_json, write_jsonl
 from coevolve.core.outcomes import OUTCOMES, Outcome, metrics
-from coevolve.core.params import Iteration, Params
 from coevolve.core.paths import Paths
+from coevolve.core.pipeline import Iteration
 from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.stage_summary import ACCEPTED, TASKS, StageSummary, write_summary
 from coevolve.core.task import Task, ToolCall
-from coevolve.core.yaml_files import load as load_params
 from coevolve.readers.compare import Side, history
 from coevolve.readers.study import Study, report, result, rows
 from coevolve.stages.evaluate.evaluation import summary as evaluated
+from coevolve.stages.params import Params
+from coevolve.stages.params import load as load_params
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.view import gather

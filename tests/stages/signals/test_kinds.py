@@ -10,11 +10,12 @@ import pytest
 
 from coevolve.commands import signals as command
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Signals
 from coevolve.core.records import Signal
-from coevolve.core.yaml_files import load, parse, read_yaml
+from coevolve.core.yaml_files import read_yaml
 from coevolve.environments.registry import make
 from coevolve.stages.explore.requests import requests
+from coevolve.stages.params import load, parse
+from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.kind import Finding, Kind
 from coevolve.stages.signals.kinds import KINDS

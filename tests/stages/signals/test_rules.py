@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.params import Signals
 from coevolve.core.records import Attempt
 from coevolve.stages.signals.boundary import Boundary, boundary
+from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.forgetting import Forgetting
 from coevolve.stages.signals.kind import Finding
 from coevolve.stages.signals.rare import rare

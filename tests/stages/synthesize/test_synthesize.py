@@ -10,13 +10,13 @@ import pytest
 
 from coevolve.core.records import Candidate, Exploration
 from coevolve.core.task import CallOutcome, Task, ToolCall
-from coevolve.core.yaml_files import load
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.params import load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.gates import environment_gates

@@ -3,9 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from coevolve.core.params import Launch, Train
-from coevolve.core.yaml_files import load as load_params
+from coevolve.core.launch import Launch
 from coevolve.environments.registry import make
+from coevolve.stages.params import load as load_params
+from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Settings
 from tests import ROOT
 from tests.waiting import PATIENCE

@@ -4,11 +4,11 @@ from collections import Counter
 from itertools import product
 
 import pytest
+from coevolve.core.params import Mixture
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.difficulty import Record, recorded
-from coevolve.core.params import Mixture
 from coevolve.core.records import Attempt
 from coevolve.core.task import Provenance, Task
 from coevolve.stages.train.curriculum import CURRICULA, Step, stream, unsolved

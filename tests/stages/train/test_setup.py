@@ -11,7 +11,6 @@ from coevolve.core import launch
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects
 from coevolve.core.outcomes import metrics
-from coevolve.core.params import Train
 from coevolve.core.task import Observation, Score
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
@@ -20,6 +19,7 @@ from coevolve.rollout import Limits
 from coevolve.stages.evaluate.evaluation import evaluate
 from coevolve.stages.train import grpo, saving
 from coevolve.stages.train.checkpoints import COMPLETE
+from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Settings
 from coevolve.stages.train.setup import adapters, common
 from tests import ROOT

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coevolve.core.params import Validate
 from coevolve.core.reviews import Review
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.registry import make
+from coevolve.stages.validate.config import Validate
 from coevolve.stages.validate.validation import Validation, report, validate, write
 
 WORLD = make("miniworld")

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.params import Select
 from coevolve.core.records import Gate, Verdict
 from coevolve.core.task import Task
+from coevolve.stages.verify.config import Select
 from coevolve.stages.verify.judge import Judged
 from coevolve.stages.verify.select import GATE, select
 

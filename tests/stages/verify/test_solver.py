@@ -9,10 +9,10 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Verdict
 from coevolve.core.task import Task
-from coevolve.core.yaml_files import load
 from coevolve.endpoint.client import open_endpoint
 from coevolve.environments.registry import make
 from coevolve.rollout import Limits
+from coevolve.stages.params import load
 from coevolve.stages.verify.judge import Judged
 from coevolve.stages.verify.solver import Solver
 from tests import ROOT

@@ -11,12 +11,12 @@ from coevolve.chains import replay
 from coevolve.core.hashing import content_hash
 from coevolve.core.records import Candidate
 from coevolve.core.task import Task, ToolCall
-from coevolve.core.yaml_files import load
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.params import load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import verify

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Warm
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import write_trajectories
 from coevolve.core.unreliable import Unreliable, chances
@@ -17,6 +16,7 @@ from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
 from coevolve.stages.train.learner import Job, Shared
 from coevolve.stages.train.references import tokens
+from coevolve.stages.warm.config import Warm
 from coevolve.stages.warm.warm_start import Demonstrations, demonstrations, learn, unreliable
 from tests import ROOT
 from tests.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, outputs

@@ -12,7 +12,7 @@ from coevolve.core.evenness import evenness
 from coevolve.core.records import Attempt, Gate, StopReason, Verdict
 from coevolve.core.stage_summary import FAILURE_IDLE, FAILURE_SUCCESS
 from coevolve.core.task import CallOutcome, Task, ToolCall
-from coevolve.core.yaml_files import load
+from coevolve.stages.params import load
 from coevolve.stages.watch.watchdogs import drift, indicators, measure, regressions, stagnant
 from tests import ROOT
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.arithmetic import settle
-from coevolve.core.params import Base
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve.stages.base.config import Base
 from coevolve.stages.base.demonstrate import RELIABLE, demonstrations, unreliable
 from coevolve.stages.base.small import IGNORED, Example, example, small, supervise
 from coevolve.stages.base.tokenizer import build

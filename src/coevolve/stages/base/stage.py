@@ -7,12 +7,12 @@ What is made stays in scratch/base, for the next run with the same section: DVC'
 import shutil
 from functools import partial
 
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.scratch import once, scratch
 from coevolve.policies.pretrained import point
 from coevolve.stages.base.recipe import make
+from coevolve.stages.params import Params
 
 
 def main(params: Params) -> None:

@@ -15,9 +15,9 @@ from pydantic import BaseModel
 from coevolve.core.code_digest import PACKAGE, SOURCE, code_of
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_json
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.environments.sources import environment_code
+from coevolve.stages.params import DERIVED, Params, value
 
 STAGES = SOURCE / PACKAGE / "stages"
 CARRIED = frozenset({"tracking", "compute"})  # sections that shape no output
@@ -42,18 +42,11 @@ def stage_of(main: object) -> str:
 def digest(stage: str, params: Params) -> dict[str, Any]:
     """``code``: file → hash; ``params``: key → value."""
     file = STAGES / stage / "stage.py"
-    values = params.model_dump(mode="json", by_alias=True)
-    chosen = {f"{PACKAGE}/{table}": [_value(values, key)] for table, key in TABLES.items()}
+    chosen = {f"{PACKAGE}/{table}": [value(params, key)] for table, key in TABLES.items()}
     code = code_of(file, chosen)
     if stage == "tasks":  # which notes what the environment is, for all stages that play there
         code |= environment_code(params.environment)
-    return {"code": code, "params": {key: _value(values, key) for key in sorted(reads(file))}}
-
-
-def _value(values: Any, key: str) -> Any:
-    for name in key.split("."):
-        values = values[name]
-    return values
+    return {"code": code, "params": {key: value(params, key) for key in sorted(reads(file))}}
 
 
 def reads(file: Path) -> set[str]:
@@ -73,6 +66,9 @@ def _mentions(tree: ast.AST, file: Path) -> Iterator[str]:
         if not names or not isinstance(part, ast.Name) or part.id != "params" or id(node) in inner:
             continue
         field = Params.model_fields.get(names[0]) or Params.model_fields.get(f"{names[0]}_")
+        if field is None and names[0] in DERIVED:
+            yield names[0]
+            continue
         if field is None:
             raise CoevolveError(f"{file}: {ast.unparse(node)} is no section; hand over the sections that are read")
         nested = isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)

@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.core.outcomes import Outcome, PanelMetrics
-from coevolve.core.params import Evaluate
 from coevolve.core.progress import bar
 from coevolve.core.records import Trajectory
 from coevolve.core.seeding import derive_seed
@@ -21,6 +20,7 @@ from coevolve.environments.mixture import shares_of
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Episode, Limits, RolloutRequest, in_batches, rollout, scored
+from coevolve.stages.evaluate.config import Evaluate
 
 
 def played(config: Evaluate, panels: Sequence[str], environment: str) -> list[str]:

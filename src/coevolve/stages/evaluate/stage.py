@@ -12,7 +12,6 @@ from functools import partial
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.io import read_tasks, write_json, write_jsonl
 from coevolve.core.outcomes import OUTCOMES, metrics
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.scratch import claim, scratch
@@ -22,6 +21,7 @@ from coevolve.environments.fingerprint import open_environment, standing
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.evaluation import by_environment, evaluate, played, summary
+from coevolve.stages.params import Params
 from coevolve.tracking.journal import start
 
 

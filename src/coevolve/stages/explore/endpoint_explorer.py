@@ -12,7 +12,6 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from coevolve.core.concurrency import in_order
-from coevolve.core.params import Explore
 from coevolve.core.records import Exploration, Reflection, Signal
 from coevolve.core.task import CallOutcome, Task
 from coevolve.endpoint.client import Endpoint, Exhausted, Failed
@@ -22,7 +21,8 @@ from coevolve.knowledge import Knowledge
 from coevolve.policies.endpoint_policy import ContextTooShort, EndpointPolicy
 from coevolve.prompts.prompt import Prompt, prompt, quoted, quoted_call, quoted_lines, quoted_name
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.explore.explorer import accepted, record
+from coevolve.stages.explore.config import Explore
+from coevolve.stages.explore.explorer import Means, accepted, record
 from coevolve.stages.explore.guidance import draw_tools
 from coevolve.stages.explore.requests import Request
 from coevolve.stages.signals.kinds import KINDS
@@ -143,3 +143,9 @@ def _trajectory(request: Request) -> str:
         f"{quoted_call(call.name, call.arguments)} -> {'' if call.ok else 'refused: '}{quoted(call.observation, OBSERVATION)}"
         for call in request.failed.calls[:SHOWN]
     )
+
+
+def make(config: Explore, means: Means) -> EndpointExplorer:
+    assert means.meter.endpoint is not None
+    endpoint, seconds = means.meter.endpoint, means.acting.max_seconds
+    return EndpointExplorer(means.environment, endpoint, means.known, config, seconds, means.meter.counts)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from coevolve.core.difficulty import SHAPES, Record
-from coevolve.core.params import Explore
 from coevolve.core.records import Signal
 from coevolve.core.task import Task
+from coevolve.stages.explore.config import Explore
 
 UNLISTED = 1.0  # weight of a tool that an episode offers and the environment's catalogue does not list
 

@@ -16,7 +16,8 @@ from coevolve.knowledge import Knowledge
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.explore.explorer import accepted, record
+from coevolve.stages.explore.config import Explore
+from coevolve.stages.explore.explorer import Means, accepted, record
 from coevolve.stages.explore.guidance import draw_task
 from coevolve.stages.explore.requests import Request
 
@@ -64,3 +65,8 @@ class PolicyExplorer:
         rng = random.Random(request.seed)
         task = draw_task(self._tasks, request.tools, rng)
         return replace(request, task=task, world=self._environment.fresh_world(task, rng.randrange(2**62)))
+
+
+def make(config: Explore, means: Means) -> PolicyExplorer:
+    limits = Limits.of(means.acting)
+    return PolicyExplorer(means.environment, means.policy(), means.known, means.tasks, limits, config.max_calls)

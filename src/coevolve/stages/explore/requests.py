@@ -9,13 +9,13 @@ from typing import Any
 
 from coevolve.core.difficulty import Record
 from coevolve.core.hashing import content_hash
-from coevolve.core.params import Explore
 from coevolve.core.records import Generation, Signal, Trajectory
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import uses
+from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.guidance import GUIDANCE, SCHEDULES, Known, sample, weight
 from coevolve.stages.generate.spec import exploration_of
 

@@ -8,7 +8,6 @@ for nothing twice: scratch/requests has what was answered.
 from functools import partial
 
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
 from coevolve.core.records import Generation, Signal, Trajectory
@@ -21,8 +20,10 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment, standing
 from coevolve.environments.mixture import split
 from coevolve.policies.loading import open_policy
-from coevolve.stages.explore.explorer import explore, make_explorer
+from coevolve.stages.explore.explorer import explore
+from coevolve.stages.explore.explorers import make_explorer
 from coevolve.stages.explore.requests import Request, requests, written
+from coevolve.stages.params import Params
 
 Heard = tuple[Environment, list[Task], list[Trajectory]]  # an environment, its tasks and the episodes at them
 
@@ -53,7 +54,7 @@ def main(params: Params, t: int) -> None:
     ):
         policy = partial(open_policy, *acting, workers)
         for heard, made in work:
-            explorer = make_explorer(params.explore, params.policy, *heard, policy, meter, workers)
+            explorer = make_explorer(params.explore, params.policy, *heard, policy, meter)
             explorations += explore(explorer, made, progress.update)
     write_jsonl(Paths.explorations(t), explorations)
     figures = {"explorations": len(explorations), **meter.costs()}

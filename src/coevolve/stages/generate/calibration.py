@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from coevolve.core.params import Generate
 from coevolve.core.records import Generation
 from coevolve.core.stage_summary import StageSummary
+from coevolve.stages.generate.config import Generate
 from coevolve.stages.generate.rewards import distance, rewards
 from coevolve.stages.generate.settling import ACCEPTED
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from coevolve.core.difficulty import Record
 from coevolve.core.io import read_jsonl_objects, write_jsonl
-from coevolve.core.params import Generate
 from coevolve.core.progress import bar
 from coevolve.core.records import Attempt, Generation
 from coevolve.core.seeding import generator
@@ -21,6 +20,7 @@ from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
 from coevolve.stages.generate.asks import Ask, latest, seeds, seldom, success, system, tools
+from coevolve.stages.generate.config import Generate
 from coevolve.stages.generate.rewards import weights
 from coevolve.stages.generate.settling import updated
 from coevolve.stages.generate.spec import Tools

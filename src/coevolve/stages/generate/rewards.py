@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from coevolve.core.difficulty import Record, bell
-from coevolve.core.params import Generate
 from coevolve.core.records import Generation
+from coevolve.stages.generate.config import Generate
 
 
 def chances(generations: Sequence[Generation], unit: str) -> dict[str, float]:

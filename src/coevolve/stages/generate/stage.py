@@ -12,7 +12,6 @@ from functools import partial
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.attempts import read_attempts
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.records import Generation
@@ -26,6 +25,7 @@ from coevolve.stages.explore.guidance import SCHEDULES
 from coevolve.stages.generate.account import summary
 from coevolve.stages.generate.iteration import Ground, Plan, generate
 from coevolve.stages.generator.tiny_generator import NONE
+from coevolve.stages.params import Params
 from coevolve.stages.train.learner import Shared
 from coevolve.tracking.journal import GENERATOR, start
 

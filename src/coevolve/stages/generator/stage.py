@@ -5,12 +5,12 @@ What is made stays in scratch/generator, for the next run in the same environmen
 """
 
 from coevolve.core.io import read_tasks
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies import adapted
 from coevolve.stages.generator.tiny_generator import NONE, start
+from coevolve.stages.params import Params
 
 
 def main(params: Params) -> None:

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from coevolve.core.hashing import content_hash
-from coevolve.core.params import Pairs
 from coevolve.core.records import Pair, Trajectory
 from coevolve.core.seeding import generator
 from coevolve.core.success import is_success
+from coevolve.stages.pairs.config import Pairs
 
 if TYPE_CHECKING:
     from coevolve.stages.pairs.rehearse import Rehearsal

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from coevolve.core.io import read_jsonl_objects, write_jsonl
-from coevolve.core.params import Dpo, FailureAgent, Pairs
 from coevolve.core.progress import bar
 from coevolve.core.records import Pair, Trajectory
 from coevolve.core.seeding import derive_seed
@@ -23,7 +22,9 @@ from coevolve.rollout import Limits
 from coevolve.stages.pairs.check import Checked, check
 from coevolve.stages.pairs.choose import contrast
 from coevolve.stages.pairs.closeness import Failure, ranked
+from coevolve.stages.pairs.config import FailureAgent, Pairs
 from coevolve.stages.pairs.rehearse import Rehearsal, play
+from coevolve.stages.train.dpo import Config as Dpo
 from coevolve.stages.train.learner import Job, NothingToLearn, Shared
 
 FEWEST = 0.05  # of its episodes must fail, or there is nothing to learn among failures
@@ -130,7 +131,7 @@ def learned(
     """The agent after it, as the model directory ``parent``, has learned from ``pairs`` of ``episodes``, and the figures of each
     step; made once, also after a kill.
     """
-    from coevolve.stages.train.dpo import prefer
+    from coevolve.stages.train.dpo_trainer import prefer
     from coevolve.stages.train.offline import Batch
 
     plan, config = ground.plan, rival.config

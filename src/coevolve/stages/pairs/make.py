@@ -8,7 +8,6 @@ from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_jsonl, write_text
-from coevolve.core.params import Pairs, Train
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
 from coevolve.core.records import Trajectory
@@ -18,10 +17,12 @@ from coevolve.policies import adapted
 from coevolve.stages.pairs.check import Checked, check, report
 from coevolve.stages.pairs.choose import choose
 from coevolve.stages.pairs.closeness import Failure, failures, ranked
+from coevolve.stages.pairs.config import Pairs
 from coevolve.stages.pairs.evolve import Evolved, Ground, Rival, evolve
 from coevolve.stages.pairs.health import summary
 from coevolve.stages.pairs.rehearse import rehearse
 from coevolve.stages.pairs.turns import ByTurn, by_turn
+from coevolve.stages.train.config import Train
 from coevolve.stages.train.references import replayed
 
 

@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 
 from coevolve.core.difficulty import recorded
-from coevolve.core.params import Train
 from coevolve.core.records import Attempt, Trajectory
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
@@ -17,6 +16,7 @@ from coevolve.environments.mixture import shares_of
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
+from coevolve.stages.train.config import Train
 from coevolve.stages.train.curriculum import Step, stream
 from coevolve.stages.train.groups import attempts, requests
 

@@ -12,7 +12,6 @@ from functools import partial
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.attempts import read_attempts
 from coevolve.core.io import read_tasks
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.scratch import claim, scratch
@@ -20,17 +19,18 @@ from coevolve.core.stage_summary import FAILURE_IDLE, StageSummary
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
-from coevolve.stages.pairs.choose import LEARNERS
 from coevolve.stages.pairs.evolve import Ground, begun
 from coevolve.stages.pairs.health import THEIRS
 from coevolve.stages.pairs.make import Made, make, write
 from coevolve.stages.pairs.rehearse import Rehearsal
+from coevolve.stages.params import Params
 from coevolve.stages.train.learner import Shared
+from coevolve.stages.train.learners import config_of
 from coevolve.tracking.journal import FAILURE, start
 
 
 def main(params: Params, t: int) -> None:
-    if params.train.learner not in LEARNERS:
+    if not config_of(params.train.learner).by_pairs:
         write(t)
         return
     environment = open_environment(params.environment)

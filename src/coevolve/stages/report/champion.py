@@ -7,9 +7,10 @@ from typing import Any
 
 from coevolve.core.io import read_jsonl
 from coevolve.core.outcomes import OUTCOMES, Outcome, paired_interval, solved
-from coevolve.core.params import Evaluate, Report
 from coevolve.core.paths import Paths
 from coevolve.core.seeding import derive_seed
+from coevolve.stages.evaluate.config import Evaluate
+from coevolve.stages.report.config import Report
 
 MOSTLY = 0.5  # of a task's episodes: with one, that it succeeds
 

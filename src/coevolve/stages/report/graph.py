@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coevolve.core.io import parse, read_json
-from coevolve.core.params import Iteration
-from coevolve.core.pipeline import steps
+from coevolve.core.pipeline import Iteration, steps
 from coevolve.core.stage_summary import StageSummary
 
 

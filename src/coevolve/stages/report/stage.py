@@ -7,9 +7,9 @@ challenges for the alias `champion`.
 from dataclasses import asdict
 
 from coevolve.core.hashing import policy_hash
-from coevolve.core.params import Params, plain
 from coevolve.core.paths import Paths
 from coevolve.core.stage_seconds import seconds
+from coevolve.stages.params import Params, plain
 from coevolve.stages.report.champion import gate
 from coevolve.stages.report.summary import run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, metrics

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import parse, read_json
 from coevolve.core.outcomes import PanelMetrics
-from coevolve.core.params import Evaluate, Iteration, Report
 from coevolve.core.paths import Paths
+from coevolve.core.pipeline import Iteration
 from coevolve.core.stage_summary import TASKS, StageSummary
 from coevolve.core.task import SCHEMA_VERSION
+from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.report.champion import Champion, champion
+from coevolve.stages.report.config import Report
 from coevolve.stages.report.graph import summaries
 
 ALMOST_NOTHING = 0.05  # success below which a policy is said to solve almost nothing

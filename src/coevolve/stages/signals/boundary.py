@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from coevolve.stages.signals.kind import GROUPS, Finding, Kind, examples, place
 
 if TYPE_CHECKING:
-    from coevolve.core.params import Signals
+    from coevolve.stages.signals.config import Signals
     from coevolve.stages.signals.table import Visit
 
 

@@ -9,8 +9,8 @@ from itertools import groupby
 
 from coevolve.core.difficulty import SHAPES, Record
 from coevolve.core.hashing import content_hash
-from coevolve.core.params import Signals
 from coevolve.core.records import Signal
+from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.kind import Finding, Kind
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.table import Table

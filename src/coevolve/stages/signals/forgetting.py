@@ -13,7 +13,7 @@ from coevolve.core.success import is_success
 from coevolve.stages.signals.kind import GROUPS, Finding, Kind, examples, place
 
 if TYPE_CHECKING:
-    from coevolve.core.params import Signals
+    from coevolve.stages.signals.config import Signals
     from coevolve.stages.signals.table import Visit
 
 

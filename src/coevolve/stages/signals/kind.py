@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from coevolve.core.difficulty import Record, Shape
 
 if TYPE_CHECKING:
-    from coevolve.core.params import Signals
+    from coevolve.stages.signals.config import Signals
     from coevolve.stages.signals.table import Table, Visit
 
 EXAMPLES = 8  # trajectories that a signal shows, at most: failed ones first, half of the places at most

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from coevolve.stages.signals.kind import EXAMPLES, Finding, Kind
 
 if TYPE_CHECKING:
-    from coevolve.core.params import Signals
+    from coevolve.stages.signals.config import Signals
     from coevolve.stages.signals.table import Table
 
 Pattern = tuple[str, ...]

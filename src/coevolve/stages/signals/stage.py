@@ -9,10 +9,10 @@ from collections import Counter
 from coevolve.core.difficulty import learnability, recorded
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.mixtures import shares
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.records import Signal
 from coevolve.core.stage_summary import StageSummary, write_summary
+from coevolve.stages.params import Params
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.table import open_table

@@ -12,7 +12,7 @@ from coevolve.core.success import is_success
 from coevolve.stages.signals.kind import Finding, Kind, examples, place
 
 if TYPE_CHECKING:
-    from coevolve.core.params import Signals
+    from coevolve.stages.signals.config import Signals
     from coevolve.stages.signals.table import Visit
 
 VISITS = 2  # that are looked back on

@@ -15,6 +15,7 @@ from coevolve.core.records import Candidate, Exploration
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.endpoint.client import Endpoint, Exhausted, Failed
+from coevolve.endpoint.spending import Meter
 from coevolve.endpoint.structured import Broken, ask_json
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import learn
@@ -136,3 +137,8 @@ def _check(written: Written, calls: Sequence[CallOutcome]) -> None:
             returned = {str(value) for number in numbers for _, value in observed(calls[number - 1].observation)}
             if str(task.answer) not in returned:
                 raise ValueError("answer must be a value that one of the task's calls returned")
+
+
+def make(environment: Environment, tasks: Sequence[Task], seed: int, meter: Meter) -> EndpointSynthesizer:
+    assert meter.endpoint is not None
+    return EndpointSynthesizer(environment, tasks, meter.endpoint, seed, meter.counts)

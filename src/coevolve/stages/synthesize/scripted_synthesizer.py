@@ -12,6 +12,7 @@ from coevolve.chains import ambiguous, observed, precondition, replay, source_of
 from coevolve.core.records import Candidate, Exploration
 from coevolve.core.seeding import generator
 from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment, Phrasebook, Session
 from coevolve.environments.wording import Question, instruct
 from coevolve.knowledge import Knowledge, learn
@@ -171,3 +172,7 @@ def _question(chain: Sequence[CallOutcome], known: Knowledge, rng: random.Random
         if key and key != "id" and not key.endswith("_id") and keys.count(key) == 1 and value not in given
     ]
     return Question(len(chain) - 1, rng.choice(fields)) if fields else None
+
+
+def make(environment: Environment, tasks: Sequence[Task], seed: int, meter: Meter) -> ScriptedSynthesizer:
+    return ScriptedSynthesizer(environment, tasks, seed)

@@ -5,7 +5,6 @@ endpoint, its reply and what was spent.
 """
 
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
 from coevolve.core.records import Exploration
@@ -13,22 +12,24 @@ from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.endpoint.spending import metered
 from coevolve.environments.fingerprint import open_environment
 from coevolve.environments.mixture import split
-from coevolve.stages.synthesize.synthesizer import make_synthesizer, synthesize
+from coevolve.stages.params import Params
+from coevolve.stages.synthesize.synthesizer import synthesize
+from coevolve.stages.synthesize.synthesizers import make_synthesizer
 
 
 def main(params: Params, t: int) -> None:
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment)
     explorations = read_jsonl(Paths.explorations(t), Exploration)
-    config, asked = params.synthesize, params.synthesize.synthesizer == "endpoint"
+    config, count, asked = params.synthesize, params.candidates, params.synthesize.synthesizer == "endpoint"
     candidates = []
     with (
-        bar(config.count, f"synthesize {t}", "candidates") as progress,
+        bar(count, f"synthesize {t}", "candidates") as progress,
         metered(params.endpoint, asked, Paths.requests(t, "synthesize"), progress) as meter,
     ):
-        for part, count in split(environment, config.count):
+        for part, share in split(environment, count):
             synthesizer = make_synthesizer(config, part.environment, part.own(tasks), part.seed(params.seed), meter)
-            candidates += synthesize(synthesizer, part.own(explorations), count, progress.update, config.withhold)
+            candidates += synthesize(synthesizer, part.own(explorations), share, progress.update, config.withhold)
     write_jsonl(Paths.candidates(t), candidates)
     figures = {"candidates": len(candidates), **meter.costs()}
     write_summary(

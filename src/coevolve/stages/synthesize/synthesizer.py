@@ -8,11 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from coevolve.core.hashing import content_hash
-from coevolve.core.params import Synthesize
 from coevolve.core.records import Candidate, Exploration
 from coevolve.core.task import Provenance, Task, ToolCall
-from coevolve.endpoint.spending import Meter
-from coevolve.environments.environment import Environment
 
 
 class Synthesizer(Protocol):
@@ -84,26 +81,3 @@ def candidate(
         ),
     )
     return Candidate(content_hash([task.task_id, exploration.exploration_id]), task, [list(place) for place in asks])
-
-
-def make_synthesizer(
-    config: Synthesize, environment: Environment, tasks: Sequence[Task], seed: int, meter: Meter
-) -> Synthesizer:
-    """The synthesizer that ``synthesize.synthesizer`` names, corrupting as ``synthesize.errors`` says."""
-    synthesizer = _named(config, environment, tasks, seed, meter)
-    if not config.errors:
-        return synthesizer
-    from coevolve.stages.synthesize.corrupt import Corrupting
-
-    return Corrupting(synthesizer, config.errors, seed)
-
-
-def _named(config: Synthesize, environment: Environment, tasks: Sequence[Task], seed: int, meter: Meter) -> Synthesizer:
-    if config.synthesizer == "endpoint":
-        from coevolve.stages.synthesize.endpoint_synthesizer import EndpointSynthesizer
-
-        assert meter.endpoint is not None
-        return EndpointSynthesizer(environment, tasks, meter.endpoint, seed, meter.counts)
-    from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
-
-    return ScriptedSynthesizer(environment, tasks, seed)

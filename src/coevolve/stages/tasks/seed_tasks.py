@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Tasks
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
+from coevolve.stages.tasks.config import Tasks
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ before it has learned anything.
 """
 
 from coevolve.core.io import write_json, write_jsonl
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from coevolve.policies import adapted
+from coevolve.stages.params import Params
 from coevolve.stages.tasks.seed_tasks import start
 
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from coevolve.core.difficulty import ENOUGH, SHAPES, Records
 from coevolve.core.mixtures import apportioned, in_turn, turns
-from coevolve.core.params import Mixture, Train
+from coevolve.core.params import Mixture
 from coevolve.core.seeding import generator
 from coevolve.core.task import Task
+from coevolve.stages.train.config import Train
 
 FLOOR = 0.1  # weight of a task from which nothing is learned as it seems: agents change, and every task is seen again
 AGAIN = 0.1  # share of a step's tasks that get more episodes

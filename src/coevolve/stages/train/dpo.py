@@ -1,118 +1,32 @@
-"""DPO by TRL's ``DPOTrainer`` (arXiv 2305.18290): what is right over how the agent failed, in whole episodes or in one reply.
+"""DPO: the learner of `train.learner: dpo`, and its section `dpo`.
 
-As ETO does (arXiv 2403.02502), with the likelihood of what is preferred beside it. What the environment wrote is masked: it
-is context, and no target.
+The loss is that of direct preference optimization (arXiv 2305.18290), with the likelihood of the preferred episode beside it,
+as ETO has it (arXiv 2403.02502):
+
+    L = -log sigmoid(beta (log π(y_w)/π_anchor(y_w) - log π(y_l)/π_anchor(y_l))) - sft_weight mean_t log π(y_w,t)
+
+The environment's text is context and no target. The trainer is in dpo_trainer.py.
 """
 
-from functools import partial
-from typing import Any
+from typing import ClassVar
 
-import torch
-from torch.nn.utils.rnn import pad_sequence
-from trl import DPOConfig, DPOTrainer
-
-from coevolve.core.params import Dpo
+from coevolve.core.section import LearnerConfig, NotNegative, Positive
 from coevolve.environments.environment import Environment
-from coevolve.stages.train.checkpoints import Keeper, resumed
-from coevolve.stages.train.learner import Job, Log, Settings, Shared
-from coevolve.stages.train.offline import Batch, InOrder, Method, Row, fit, paired, trained
-from coevolve.stages.train.references import Example
-from coevolve.stages.train.saving import save_learned
-from coevolve.stages.train.supervised import collate as supervised_rows
-from coevolve.stages.train.supervised import supervised
+from coevolve.stages.train.learner import Job, Log, Settings
 
-WHOLE = "whole_"  # before the names of what is of the whole episodes
+
+class Config(LearnerConfig):
+    by_pairs: ClassVar[bool] = True
+    learning_rate: Positive = 0.00002
+    """Learning rate; pairs pull one way where groups pull several, so GRPO's is too high."""
+    beta: Positive = 0.1
+    """Scale of the log-ratios to train.anchor."""
+    sft_weight: NotNegative = 0.5
+    """Weight of the preferred episode's likelihood, beside 1 for the preference."""
 
 
 def learn(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
     """See ``coevolve.stages.train.learner.Learner``."""
-    by_turn = any(pair.turn is not None for pair in job.pairs)
-    fit((method_by_turn if by_turn else method)(settings.dpo), settings, environment, job, log)
+    from coevolve.stages.train.dpo_trainer import train
 
-
-def prefer(
-    own: Dpo, settings: Shared, environment: Environment, job: Job, batch: Batch, name: str
-) -> list[dict[str, float]]:
-    """Train or resume ``job`` by its pairs alone, whoever played them, and write its policy, or the adapter alone; the
-    figures of each step.
-
-    NothingToLearn, if they are not enough for a step.
-    """
-    checkpoint, steps = resumed(job.scratch)
-    keeper = Keeper(steps, None)
-    rows = paired(method(own), settings, environment, job, batch)
-    trainer, tokenizer = trained(method(own), settings, job, batch, name, keeper, checkpoint, rows)
-    save_learned(trainer, tokenizer, settings, job)
-    return steps.metrics(settings.train.steps)
-
-
-def method(own: Dpo) -> Method:
-    """DPO with the likelihood of what is preferred beside it."""
-    arguments = partial(DPOConfig, beta=own.beta, loss_type=["sigmoid", "sft"], loss_weights=[1.0, own.sft_weight])
-    return Method(MaskedDPO, arguments, row, collate, held=True, rate=own.learning_rate)
-
-
-def method_by_turn(own: Dpo) -> Method:
-    """DPO on single replies, with the likelihood of a whole episode beside each pair."""
-    arguments = partial(DPOConfig, beta=own.beta, loss_type=["sigmoid"])
-    trainer = partial(TurnDPO, sft_weight=own.sft_weight)
-    return Method(trainer, arguments, row_by_turn, collate_by_turn, held=True, rate=own.learning_rate)
-
-
-def row(example: Example) -> Row:
-    return {
-        "prompt_ids": example.chosen.prompt,
-        "chosen_ids": example.chosen.completion,
-        "chosen_mask": example.chosen.mask,
-        "rejected_ids": example.rejected.completion,
-        "rejected_mask": example.rejected.mask,
-    }
-
-
-def row_by_turn(example: Example) -> Row:
-    return row(example) | {WHOLE + name: values for name, values in supervised(example.whole).items()}
-
-
-class MaskedDPO(InOrder, DPOTrainer):  # type: ignore[misc]
-    """``DPOTrainer`` over rows such as ``row`` makes; TRL's own would tokenize texts, and take all of a completion."""
-
-    def _prepare_dataset(self, dataset: Any, *_: Any) -> Any:
-        return dataset
-
-
-class TurnDPO(MaskedDPO):
-    """``MaskedDPO`` over rows such as ``row_by_turn`` makes: the loss has ``sft_weight`` times the mean negative log-likelihood of
-    the agent's tokens in the whole episodes beside it.
-    """
-
-    def __init__(self, *arguments: Any, sft_weight: float, **more: Any) -> None:
-        super().__init__(*arguments, **more)
-        self._sft_weight = sft_weight
-
-    def compute_loss(
-        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> Any:
-        pairs: dict[str, Any] = {}
-        whole: dict[str, Any] = {}
-        for name, values in inputs.items():
-            (whole if name.startswith(WHOLE) else pairs)[name.removeprefix(WHOLE)] = values
-        preference = super().compute_loss(model, pairs, return_outputs, num_items_in_batch)
-        return preference + self._sft_weight * model(**whole, use_cache=False).loss
-
-
-def collate_by_turn(rows: list[Row]) -> dict[str, torch.Tensor]:
-    """What ``collate`` makes, and whole episodes as ``supervised.collate`` makes them, under names that begin with ``WHOLE``."""
-    whole = [{name.removeprefix(WHOLE): one[name] for name in one if name.startswith(WHOLE)} for one in rows]
-    return collate(rows) | {WHOLE + name: values for name, values in supervised_rows(whole).items()}
-
-
-def collate(rows: list[Row]) -> dict[str, torch.Tensor]:
-    """Of n rows, 2n × longest each: ids (the chosen, then the rejected), which are there, and which the agent wrote."""
-    sides = ("chosen", "rejected")
-    ids = [torch.tensor(one["prompt_ids"] + one[f"{side}_ids"]) for side in sides for one in rows]
-    masks = [torch.tensor([0] * len(one["prompt_ids"]) + one[f"{side}_mask"]) for side in sides for one in rows]
-    return {
-        "input_ids": pad_sequence(ids, batch_first=True),
-        "attention_mask": pad_sequence([torch.ones_like(one) for one in ids], batch_first=True),
-        "completion_mask": pad_sequence(masks, batch_first=True),
-    }
+    train(settings, environment, job, log)

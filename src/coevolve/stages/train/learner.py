@@ -1,27 +1,18 @@
-"""What a policy learns by: learners by name, and what each is given.
-
-A learner is a module with a function ``learn`` of the signature of ``Learner``, a line in ``LEARNERS`` and, where it has
-parameters of its own, a section of its own name in params.yaml.
-"""
+"""What every learner is given, and what it is: a function of the signature of ``Learner``. Learners by name: learners.py."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Dpo, Grpo, Launch, Params, PolicySection, Sft, Train
-from coevolve.core.processes import available, prepare
+from coevolve.core.launch import Launch
 from coevolve.core.records import Attempt, Pair, Trajectory
+from coevolve.core.section import LearnerConfig
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
-
-LEARNERS = {
-    "grpo": "coevolve.stages.train.grpo",
-    "dpo": "coevolve.stages.train.dpo",
-    "sft": "coevolve.stages.train.sft",
-}
+from coevolve.policies.config import PolicySection
+from coevolve.stages.train.config import Train
 
 
 class NothingToLearn(CoevolveError):
@@ -33,7 +24,7 @@ Log = Callable[[int, dict[str, float]], None]  # of a step's number and its metr
 
 @dataclass(frozen=True)
 class Shared:
-    """Of params.yaml: what all learners read."""
+    """The sections that all training by gradient steps reads."""
 
     train: Train
     policy: PolicySection
@@ -42,16 +33,9 @@ class Shared:
 
 @dataclass(frozen=True)
 class Settings(Shared):
-    """The section of each besides."""
+    """With the section of the learner."""
 
-    grpo: Grpo
-    dpo: Dpo
-    sft: Sft
-
-    @classmethod
-    def of(cls, params: Params) -> "Settings":
-        """For benchmarks and tests; a stage's script names each section it reads, as dvc.yaml does."""
-        return cls(params.train, params.policy, params.launch, params.grpo, params.dpo, params.sft)
+    learner: LearnerConfig
 
 
 @dataclass(frozen=True)
@@ -87,14 +71,6 @@ class Learner(Protocol):
         ...
 
 
-def reference(settings: Shared, job: Job) -> Path:
-    """The policy that the one in training is held against."""
-    return job.base if settings.train.reference == "base" else job.parent
-
-
-def learner(name: str) -> Learner:
-    """The learner that ``train.learner`` names; its module, with all that it needs, is loaded now."""
-    if available() > 1:
-        prepare("coevolve.stages.train.passes")  # they import for as long as we do
-    learn: Learner = import_module(LEARNERS[name]).learn
-    return learn
+def anchor(settings: Shared, job: Job) -> Path:
+    """The policy that the KL term, or DPO's log-ratios, pull towards."""
+    return job.base if settings.train.anchor == "base" else job.parent

@@ -11,18 +11,19 @@ from torch.utils.data import SequentialSampler
 from transformers import PrinterCallback
 
 from coevolve.core.launch import is_main, world_size
-from coevolve.core.params import PolicySection, Train
 from coevolve.core.processes import available
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.workers import Local
 from coevolve.environments.environment import Environment
+from coevolve.policies.config import PolicySection
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.text import Renderer
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Episode
 from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
+from coevolve.stages.train.config import Train
 from coevolve.stages.train.groups import Gathered, teaches
-from coevolve.stages.train.learner import Job, Log, NothingToLearn, Shared, reference
+from coevolve.stages.train.learner import Job, Log, NothingToLearn, Shared
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.references import Example, Tokens, offered, tokens
 from coevolve.stages.train.saving import finish
@@ -98,8 +99,8 @@ def trained(
     config = _divided(settings.train, batch.size)
     seed = derive_seed(job.seed, "train", job.iteration) % 2**31
     shared = common(config, acting, settings.launch, job.scratch, seed, method.rate, batch.size, batch.named)
-    held = method.held and not config.lora.enabled  # without adapters, the model is its own reference
-    recipe = Recipe(method, config, acting, shared, job.parent, reference(settings, job) if held else None)
+    held = method.held and not config.lora.enabled  # with adapters, the model without them is the anchor
+    recipe = Recipe(method, config, acting, shared, job.parent, anchor(settings, job) if held else None)
     _, tokenizer = model = recipe.load()
     rows = make_rows(Renderer(tokenizer, acting.template))
     count = min(available(), shared["gradient_accumulation_steps"]) if alone(settings.launch) else 1

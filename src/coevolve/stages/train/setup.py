@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.launch import world_size
-from coevolve.core.params import Launch, Lora, Optimizer, PolicySection
+from coevolve.core.launch import Launch, world_size
+from coevolve.policies.config import PolicySection
+from coevolve.stages.train.config import Lora, Optimizer
 
 ROWS = "train.tasks_per_step × train.group_size"
 

@@ -1,35 +1,25 @@
-"""Supervised learning by TRL's ``SFTTrainer``: the right side of each pair is what the agent should have said.
+"""Supervised learning: the learner of `train.learner: sft`, and its section `sft`.
 
-With references (`pairs.expert`) it imitates an expert. Without, it is rejection sampling from the agent's own episodes (RFT,
-arXiv 2308.01825), at the tasks that it solves now and then.
+The loss is the negative log-likelihood of the agent's tokens in the preferred episode of each pair. With references
+(`pairs.expert`) the agent imitates an expert. Without them this is rejection sampling from its own episodes (RFT,
+arXiv 2308.01825), at tasks that it sometimes solves. The trainer is in sft_trainer.py.
 """
 
-from functools import partial
+from typing import ClassVar
 
-from trl import SFTConfig, SFTTrainer
-
+from coevolve.core.section import LearnerConfig, Positive
 from coevolve.environments.environment import Environment
 from coevolve.stages.train.learner import Job, Log, Settings
-from coevolve.stages.train.offline import InOrder, Method, Row, fit
-from coevolve.stages.train.references import Example
-from coevolve.stages.train.supervised import collate, supervised
+
+
+class Config(LearnerConfig):
+    by_pairs: ClassVar[bool] = True
+    learning_rate: Positive = 0.00002
+    """Learning rate."""
 
 
 def learn(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
     """See ``coevolve.stages.train.learner.Learner``."""
-    fit(method(settings.sft.learning_rate), settings, environment, job, log)
+    from coevolve.stages.train.sft_trainer import train
 
-
-def method(rate: float) -> Method:
-    """The likelihood of what the agent says in right episodes."""
-    arguments = partial(SFTConfig, dataset_kwargs={"skip_prepare_dataset": True})  # or TRL would tokenize texts
-    return Method(OrderedSFT, arguments, row, collate, held=False, rate=rate)
-
-
-def row(example: Example) -> Row:
-    """The chosen side alone; what the environment wrote is no target."""
-    return supervised(example.chosen)
-
-
-class OrderedSFT(InOrder, SFTTrainer):  # type: ignore[misc]
-    """``SFTTrainer`` over rows such as ``row`` makes."""
+    train(settings, environment, job, log)

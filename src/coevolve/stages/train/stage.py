@@ -12,7 +12,6 @@ from coevolve.core import launch
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.attempts import read_attempts
 from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks
-from coevolve.core.params import Params, Tracking
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.records import Pair
@@ -21,15 +20,18 @@ from coevolve.core.stage_summary import write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
+from coevolve.stages.params import Params
 from coevolve.stages.train.figures import summary
-from coevolve.stages.train.learner import Job, Settings, learner
+from coevolve.stages.train.learner import Job, Settings
+from coevolve.stages.train.learners import learner
+from coevolve.tracking.config import Tracking
 from coevolve.tracking.journal import start
 
 
 def main(params: Params, t: int) -> int:
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
-    settings = Settings(params.train, params.policy, params.launch, params.grpo, params.dpo, params.sft)
+    settings = Settings(params.train, params.policy, params.launch, params.learner)
     attempts = read_attempts(Paths.attempts(t))
     played = {name: Paths.pairs(t) / f"{name}.parquet" for name in ("rehearsals", "references", "hard", "continued")}
     pairs_file = Paths.pairs(t) / "pairs.jsonl"
@@ -66,9 +68,8 @@ def _learn(settings: Settings, environment: Environment, job: Job, tracking: Tra
     run = start(tracking, f"train/{job.iteration}", tags) if launch.is_main() else None
     with run or nullcontext() as tracked:
         if tracked:
-            own = getattr(settings, settings.train.learner, {})
             place = {"seed": job.seed, "iteration": job.iteration, "environment": environment.name}
-            tracked.params({**place, **dict(settings.train), **dict(own), **dict(settings.launch)})
+            tracked.params({**place, **dict(settings.train), **dict(settings.learner), **dict(settings.launch)})
             tracked.dataset(Paths.tasks(job.iteration), "training")
         learn(settings, environment, job, lambda step, figures: tracked.metrics(figures, step) if tracked else None)
     if launch.is_main():

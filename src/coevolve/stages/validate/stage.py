@@ -8,12 +8,12 @@ import shutil
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl, read_jsonl_values, read_tasks, write_jsonl
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.records import Verdict
 from coevolve.core.reviews import agreed, by_gate, decided, read_reviews
 from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
 from coevolve.environments.fingerprint import open_environment
+from coevolve.stages.params import Params
 from coevolve.stages.validate.validation import validate, write
 
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.expectations import Expectation, Outcome, Suites, among, between, hashed, quarantined
 from coevolve.core.io import flaw, parse, write_json, write_jsonl, write_text
-from coevolve.core.params import Validate
 from coevolve.core.reviews import Review, in_their_words
 from coevolve.core.similarity import Index
 from coevolve.core.task import SCHEMA_VERSION, Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import shares_of
+from coevolve.stages.validate.config import Validate
 
 if TYPE_CHECKING:
     import pandas as pd

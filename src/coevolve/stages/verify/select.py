@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from coevolve.core.difficulty import SHAPES, Record
-from coevolve.core.params import Select
 from coevolve.core.records import Gate, Verdict
 from coevolve.core.task import Task
+from coevolve.stages.verify.config import Select
 from coevolve.stages.verify.judge import Judged
 
 GATE = "selected"

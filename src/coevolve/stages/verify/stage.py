@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
 from coevolve.core.records import Exploration, Generation
@@ -24,6 +23,7 @@ from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.generate.calibration import with_generator
 from coevolve.stages.generate.settling import set_apart, settled
+from coevolve.stages.params import Params
 from coevolve.stages.verify.judge import accepted, read_lines, summary, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_rates, with_pass_rate

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.hashing import content_hash, file_hash
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.scratch import once, scratch
@@ -18,6 +17,8 @@ from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
 from coevolve.rollout import Limits
+from coevolve.stages.params import Params
+from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Shared
 from coevolve.tracking.journal import Run, start
 
@@ -57,6 +58,8 @@ def _learn(params: Params, environment: Environment, folder: Path, training: Pat
         base=Paths.base,
     )
     found = demonstrations(params.warm, environment, Limits.of(params.policy), job.seed)
-    settings = Shared(params.train, params.policy, params.launch)
+    # all else of `train` belongs to the loop: arms of a study share a warm start
+    train = Train(lora=params.train.lora, gradient_checkpointing=params.train.gradient_checkpointing)
+    settings = Shared(train, params.policy, params.launch)
     learn(params.warm, settings, found, job, lambda step, figures: run.metrics(figures, step))
     shutil.rmtree(training)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.params import Warm
 from coevolve.core.records import Trajectory
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.success import is_success
@@ -29,8 +28,8 @@ from coevolve.stages.train.learner import Job, Log, Shared
 from coevolve.stages.train.offline import Batch, Row, in_rounds, trained
 from coevolve.stages.train.references import Tokens, Tools, offered, replayed, tokens
 from coevolve.stages.train.saving import save
-from coevolve.stages.train.sft import method
-from coevolve.stages.train.supervised import supervised
+from coevolve.stages.train.sft_trainer import method, supervised
+from coevolve.stages.warm.config import Warm
 
 
 @dataclass(frozen=True)

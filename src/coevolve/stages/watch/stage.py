@@ -8,12 +8,12 @@ from itertools import groupby
 from coevolve.core.attempts import read_attempts
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects, read_tasks, write_json
-from coevolve.core.params import Params
 from coevolve.core.paths import Paths
 from coevolve.core.records import Verdict
 from coevolve.core.stage_summary import write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.fingerprint import open_environment
+from coevolve.stages.params import Params
 from coevolve.stages.watch.watchdogs import SAID, STEP, indicators, measure, summary
 
 

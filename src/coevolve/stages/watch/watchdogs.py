@@ -17,7 +17,6 @@ from itertools import groupby
 from typing import Any
 
 from coevolve.core.evenness import evenness
-from coevolve.core.params import Limit, Watch
 from coevolve.core.records import Attempt, StopReason, Verdict
 from coevolve.core.stage_summary import (
     FAILURE_DISTINCT,
@@ -29,6 +28,7 @@ from coevolve.core.stage_summary import (
     StageSummary,
 )
 from coevolve.core.task import CallOutcome, Task
+from coevolve.stages.watch.config import Limit, Watch
 
 CHANCE = 0.05  # that a task which is solved as often as ever is held for one that is not
 FEW = 8  # tasks of which a share says something

@@ -1,0 +1,36 @@
+"""``coevolve params``: every parameter, with its value here, its default, and what to type to change it."""
+
+import argparse
+
+HELP = """
+  coevolve params                 all keys of the project's params.yaml, those with defaults included
+  coevolve params train           one section
+  coevolve params train.lora      part of one
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = HELP
+    parser.add_argument("prefix", nargs="?", default="", metavar="KEY", help="a section, or part of one")
+    parser.add_argument("--markdown", action="store_true", help="print the page docs/parameters.md")
+
+
+def run(args: argparse.Namespace) -> int:
+    from coevolve.core.errors import CoevolveError
+    from coevolve.readers.parameters import keys, page, text
+    from coevolve.stages.params import load, value
+
+    if args.markdown:
+        print(page(), end="")
+        return 0
+    wanted = [key for key in keys() if f"{key.name}.".startswith(f"{args.prefix}.") or not args.prefix]
+    if not wanted:
+        raise CoevolveError(f"no key or section {args.prefix!r}; `coevolve params` lists all")
+    params = load()
+    for key in wanted:
+        now = value(params, key.name)
+        changed = "" if key.name == "iterations" or now == key.default else f"   (default {text(key.default)})"
+        print(f"{key.name}: {text(now)}{changed}\n    {key.sentence}{f' Values: {key.values}.' if key.values else ''}")
+    example = next((key.name for key in wanted if key.name != "iterations"), "seed")
+    print(f"\nSet a key in params.yaml, or for one experiment: dvc exp run -S ++{example}=VALUE")
+    return 0

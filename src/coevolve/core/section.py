@@ -1,0 +1,40 @@
+"""What a section of params.yaml is made of: typed keys, each with a default and one sentence."""
+
+import difflib
+from collections.abc import Callable, Collection
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+Count = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+NotNegative = Annotated[float, Field(ge=0.0)]
+
+
+class Section(BaseModel):
+    """A section. The sentence under each field is its documentation: docs/parameters.md and `coevolve params` print it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+def one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
+    """That a text is one of ``names``, which are asked for when a value is checked."""
+
+    def check(name: str) -> str:
+        known = names()
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise ValueError(f"expected one of: {', '.join(known)}{hint}")
+        return name
+
+    return AfterValidator(check)
+
+
+class LearnerConfig(Section):
+    """The keys of one learner."""
+
+    by_pairs: ClassVar[bool] = False
+    """Whether it learns from preference pairs, which stage `pairs` then makes."""

@@ -1,0 +1,26 @@
+"""Section `policy`: how the agent plays, wherever it plays."""
+
+from typing import Any, Literal
+
+from coevolve.core.section import Count, Positive, Section
+
+
+class PolicySection(Section):
+    threads: Count = 1
+    """Torch threads per process; on two busy cores one thread is faster than two."""
+    batch: Count = 64
+    """Episodes that advance together; more is faster on a GPU and takes more memory."""
+    max_turns: Count = 16
+    """Replies of the agent in one episode."""
+    episode_tokens: Count = 768
+    """Tokens in one episode, prompt and observations included."""
+    reply_tokens: Count = 64
+    """Tokens in one reply."""
+    max_seconds: Positive = 120.0
+    """Wall time of one episode, in seconds."""
+    backend: Literal["transformers", "vllm"] = "transformers"
+    """Library that generates outside training."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Type of the weights; bfloat16 on GPUs."""
+    template: dict[str, Any] = {}
+    """Variables of the chat template, such as {enable_thinking: false} for Qwen3."""

@@ -1,0 +1,93 @@
+"""Every key of params.yaml with its default and its sentence, as the classes of the sections declare them."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+
+from coevolve.stages.params import Params, sections
+
+HEAD = """# Parameters
+
+`params.yaml` holds the keys that a person decides. Every other key of this page has a default, and works there too:
+
+    train:
+      gradient_checkpointing: true
+
+On the command line, `-S KEY=VALUE` sets a key that `params.yaml` has, and `-S ++KEY=VALUE` sets any key:
+
+    dvc exp run -S train.steps=10 -S ++train.gradient_checkpointing=true
+
+`coevolve params` prints this list with the values of your project, and `coevolve params train` one section.
+`coevolve params --markdown` writes this page. A mistyped key or a wrong value ends the run with one line that names it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """``name`` is dotted; ``values`` says which values are allowed, if only some are."""
+
+    name: str
+    default: Any
+    sentence: str
+    values: str
+
+
+def keys() -> Iterator[Key]:
+    """All keys, in the order of the loop."""
+    classes = sections()
+    for name, field in Params.model_fields.items():
+        if name in ("iterations",):
+            yield Key(name, None, field.description or "", "[{t: 0, next: 1}, {t: 1, next: 2}, ...]")
+        elif (field.alias or name) not in classes and name != "learners":
+            yield Key(name, field.default, field.description or "", "")
+    for name, section in classes.items():
+        yield from _keys(name, section, section)
+
+
+def _keys(prefix: str, section: type[BaseModel], made: type[BaseModel] | BaseModel) -> Iterator[Key]:
+    for name, field in section.model_fields.items():
+        default = field.default if isinstance(made, type) else getattr(made, name)
+        inner = type(default) if isinstance(default, BaseModel) else None
+        if inner is not None and "limit" not in inner.model_fields:
+            yield from _keys(f"{prefix}.{name}", inner, default)
+        else:
+            shown = default.model_dump() if isinstance(default, BaseModel) else default
+            yield Key(f"{prefix}.{name}", shown, field.description or "", _values(field.annotation))
+
+
+def _values(annotation: Any) -> str:
+    return ", ".join(map(str, get_args(annotation))) if get_origin(annotation) is Literal else ""
+
+
+def text(value: Any) -> str:
+    """A value as params.yaml has it, in one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {text(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(text, value)) + "]"
+    return value if isinstance(value, str) and value else json.dumps(value)
+
+
+def page() -> str:
+    """docs/parameters.md."""
+    lines, section = [HEAD], ""
+    for key in keys():
+        first = key.name.partition(".")[0] if "." in key.name else "top"
+        if first != section:
+            section = first
+            title = "The top" if first == "top" else f"`{first}`"
+            about = "" if first == "top" else _about(first)
+            lines.append(f"\n## {title}\n{about}\n| key | default | meaning |\n|---|---|---|\n")
+        default = "" if key.name == "iterations" else f"`{text(key.default)}`"
+        meaning = f"{key.sentence} Values: {key.values}." if key.values else key.sentence
+        lines.append(f"| `{key.name.removeprefix(f'{first}.')}` | {default} | {meaning} |\n".replace("\\|", "|"))
+    return "".join(lines)
+
+
+def _about(section: str) -> str:
+    doc = sections()[section].__doc__ or ""
+    line = doc.strip().splitlines()[0] if doc and not doc.startswith("The keys of one learner") else ""
+    return f"\n{line}\n" if line else ""

@@ -1,0 +1,48 @@
+"""Section `pairs`: preference pairs, and the failure agent that adds hard negatives to them."""
+
+from typing import Annotated, Literal
+
+from coevolve.core.section import Count, Positive, Section, Share, one_of
+
+
+def _ranks() -> list[str]:
+    from coevolve.stages.pairs.closeness import RANKS
+
+    return list(RANKS)
+
+
+class FailureAgent(Section):
+    """What the failure agent plays and learns by, where ``Pairs.hard`` is above 0."""
+
+    start: Literal["agent", "own"] = "agent"
+    """Where each iteration starts: agent, from the agent in training; own, from the failure agent of the iteration before."""
+    episodes: Count = 512
+    """Episodes that it plays before it learns, if it starts from its own weights."""
+    hard_episodes: Count = 1024
+    """Episodes that it plays after it has learned, on tasks that the agent failed."""
+    closeness: Share = 0.6
+    """Rank from which one of its failures counts as a hard negative."""
+    steps: Count = 20
+    """Optimizer steps per iteration."""
+    batch: Count = 16
+    """Pairs of failures per step."""
+    learning_rate: Positive = 0.00005
+    """Learning rate; at three times this value its failures come less close."""
+    save_steps: Count = 10
+    """Steps between checkpoints."""
+    beta: Positive = 0.1
+    """DPO's beta, towards the failure agent before the update."""
+
+
+class Pairs(Section):
+    rank: Annotated[str, one_of(_ranks)] = "closeness"
+    """Order of failures: closeness (half reward, half likeness of the calls to the reference's) or reward."""
+    margin: Share = 0.1
+    """Least distance of a failure's rank from that of a success, which is 1."""
+    per_task: Count = 4
+    """Most pairs per task."""
+    expert: bool = True
+    """Whether reference solutions are preferred too; false uses the agent's own successes alone."""
+    hard: Share = 0.5
+    """Share of a task's pairs whose rejected side is a hard negative; 0 switches the failure agent off."""
+    failure_agent: FailureAgent = FailureAgent()

@@ -1,0 +1,219 @@
+"""All sections of params.yaml, and the rules between them. Each section is declared beside the stage that reads it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.launch import Launch
+from coevolve.core.mixtures import mixture, shares
+from coevolve.core.pipeline import Iteration
+from coevolve.core.section import LearnerConfig, Section, Whole, one_of
+from coevolve.core.workers import Compute
+from coevolve.core.yaml_files import explain, load_yaml
+from coevolve.endpoint.config import EndpointSection
+from coevolve.policies.config import PolicySection
+from coevolve.stages.base.config import Base
+from coevolve.stages.evaluate.config import Evaluate
+from coevolve.stages.explore.config import Explore
+from coevolve.stages.generate.config import Generate
+from coevolve.stages.methods import COEVOLVE, METHODS, with_method
+from coevolve.stages.pairs.config import Pairs
+from coevolve.stages.report.config import Report
+from coevolve.stages.signals.config import Signals
+from coevolve.stages.synthesize.config import Synthesize
+from coevolve.stages.tasks.config import Tasks
+from coevolve.stages.train.config import Train
+from coevolve.stages.train.learners import config_of, names
+from coevolve.stages.validate.config import Validate
+from coevolve.stages.verify.config import Verify
+from coevolve.stages.warm.config import Warm
+from coevolve.stages.watch.config import Watch
+from coevolve.tracking.config import Tracking
+
+PARAMS = Path("params.yaml")
+DERIVED = ("learner", "candidates")  # properties of Params that stages read like sections
+
+
+def _mixed(given: object) -> object:
+    """A mixture as text, from the mapping that params.yaml may hold."""
+    try:
+        text = mixture({str(name): float(share) for name, share in given.items()}) if isinstance(given, dict) else given
+        if isinstance(text, str):
+            shares(text)
+    except (CoevolveError, TypeError, ValueError) as error:
+        raise ValueError(f"{error}; or expected a name") from None
+    return text
+
+
+class Params(Section):
+    """params.yaml as a whole. ``learners`` holds the sections of learners, which params.yaml has at its top."""
+
+    seed: Whole = 0
+    """All randomness is derived from it, the stage, the iteration and the step."""
+    method: Annotated[str, one_of(lambda: METHODS)] = COEVOLVE
+    """What the agent's failures become: coevolve, new tasks; genenv, targets of a task generator; coevolving_agents, hard negatives."""
+    environment: Annotated[str, BeforeValidator(_mixed)] = "miniworld"
+    """A name from `coevolve env list`, or several with their shares: {miniworld: 0.5, sql: 0.5}."""
+    iterations: Annotated[list[Iteration], Field(min_length=1)]
+    """The unrolled loop: iteration t trains on data/t and writes policies/next and data/next."""
+    base: Base = Base()
+    warm: Warm = Warm()
+    tasks: Tasks = Tasks()
+    policy: PolicySection = PolicySection()
+    pairs: Pairs = Pairs()
+    train: Train = Train()
+    learners: dict[str, LearnerConfig] = {}
+    launch: Launch = Launch()
+    compute: Compute = Compute()
+    signals: Signals = Signals()
+    generate: Generate = Generate()
+    explore: Explore = Explore()
+    endpoint: EndpointSection = EndpointSection()
+    synthesize: Synthesize = Synthesize()
+    verify: Verify = Verify()
+    watch: Watch = Watch()
+    validate_: Validate = Field(default=Validate(), alias="validate")
+    evaluate: Evaluate = Evaluate()
+    report: Report = Report()
+    tracking: Tracking = Tracking()
+
+    @property
+    def learner(self) -> LearnerConfig:
+        """The section of the learner that ``train.learner`` names."""
+        return self.learners[self.train.learner]
+
+    @property
+    def candidates(self) -> int:
+        """The most candidates that stage `synthesize` makes in an iteration."""
+        if self.synthesize.count is not None:
+            return self.synthesize.count
+        return self._written if self.explore.guidance == "generator" else self.explore.explorations // 2
+
+    @property
+    def _written(self) -> int:
+        """Specs that the task generator writes in an iteration."""
+        return self.explore.explorations + (0 if self.generate.frozen else self.generate.control)
+
+    @model_validator(mode="after")
+    def _generator(self) -> "Params":
+        generate, explore = self.generate, self.explore
+        asked = explore.guidance == "generator"
+        if asked != (generate.model != "none"):
+            raise ValueError(
+                f"explore.guidance: {explore.guidance} and generate.model: {generate.model} do not go together: set both, or "
+                "neither; `method: genenv` sets both"
+            )
+        if not asked:
+            return self
+        if len(shares(self.environment)) > 1:
+            raise ValueError(
+                f"environment: {self.environment} and generate.model: {generate.model} do not go together: a generator is made "
+                "for the tools of one environment; set generate.model: none, or name one environment"
+            )
+        if explore.explorer != "scripted":
+            raise ValueError(
+                f"explore.guidance: generator and explore.explorer: {explore.explorer} do not go together: the generator names "
+                "tools to call, and only the scripted explorer keeps to them"
+            )
+        if not generate.frozen and self.verify.pass_rate_samples == 0:
+            raise ValueError(
+                "generate.frozen: false needs pass rates to learn from, and verify.pass_rate_samples is 0; change one of them"
+            )
+        if self.candidates < self._written:
+            raise ValueError(
+                f"synthesize.count: {self.synthesize.count} leaves no room for explore.explorations and generate.control, "
+                f"{self._written} together; raise it, or lower these"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _by_pairs(self) -> "Params":
+        if not self.learners[self.train.learner].by_pairs:
+            return self
+        if self.train.vllm.mode != "off":
+            raise ValueError(
+                f"train.learner: {self.train.learner} and train.vllm.mode: {self.train.vllm.mode} do not go together: its "
+                "episodes are played before training, by policy.backend; change one of them"
+            )
+        if self.pairs.hard and self.policy.backend == "vllm":
+            raise ValueError(
+                f"pairs.hard: {self.pairs.hard:g} and policy.backend: vllm do not go together: two agents play in turns, and vLLM "
+                "keeps its memory; set policy.backend: transformers, or pairs.hard: 0"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _panels(self) -> "Params":
+        if self.evaluate.panels is not None and self.report.panel not in self.evaluate.panels:
+            raise ValueError(
+                f"report.panel is {self.report.panel}, which evaluate.panels leaves out; change one of them"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _chained(self) -> "Params":
+        for position, iteration in enumerate(self.iterations):
+            if iteration.t != position or iteration.next != position + 1:
+                raise ValueError(
+                    f"iterations[{position}] is {{t: {iteration.t}, next: {iteration.next}}}, "
+                    f"expected {{t: {position}, next: {position + 1}}}: iterations chain from 0"
+                )
+        return self
+
+
+def load(path: Path = PARAMS) -> Params:
+    """The validated parameters of ``path``; every mistake is one line that names the key."""
+    return parse(load_yaml(path, "run from the folder that holds it"), str(path))
+
+
+def parse(raw: Any, where: str) -> Params:
+    """The validated parameters that ``raw`` holds; ``where`` names their source in errors."""
+    if not isinstance(raw, dict):
+        raise CoevolveError(f"{where}: expected sections with keys, found {type(raw).__name__}")
+    try:
+        values = with_method(raw)
+        learners = {name: _section(name, values.pop(name, {})) for name in names()}
+        return Params.model_validate({**values, "learners": learners})
+    except ValidationError as error:
+        raise CoevolveError(f"{where}: {explain(error, Params, values)}") from None
+    except CoevolveError as error:
+        raise CoevolveError(f"{where}: {error}") from None
+
+
+def _section(name: str, values: Any) -> LearnerConfig:
+    config = config_of(name)
+    try:
+        return config.model_validate(values)
+    except ValidationError as error:
+        raise CoevolveError(explain(error, config, values, name)) from None
+
+
+def plain(params: Params) -> dict[str, Any]:
+    """All parameters as params.yaml has them, defaults filled in."""
+    values = params.model_dump(mode="json", by_alias=True, exclude={"learners"})
+    return {**values, **{name: section.model_dump(mode="json") for name, section in params.learners.items()}}
+
+
+def value(params: Params, key: str) -> Any:
+    """The value of `section.key`, or of a property such as `learner`, as JSON has it."""
+    if key in DERIVED:
+        found = getattr(params, key)
+        return found.model_dump(mode="json") if isinstance(found, Section) else found
+    values: Any = plain(params)
+    for name in key.split("."):
+        values = values[name]
+    return values
+
+
+def sections() -> Mapping[str, type[Section]]:
+    """Name → class of every section, those of learners included, in the order of the loop."""
+    found: dict[str, type[Section]] = {}
+    for name, field in Params.model_fields.items():
+        if name == "learners":
+            found |= {learner: config_of(learner) for learner in names()}
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            found[field.alias or name] = field.annotation
+    return found

@@ -1,0 +1,12 @@
+"""Section `report`: the champion, and how much is shown."""
+
+from coevolve.core.section import Section, Share, Whole
+
+
+class Report(Section):
+    panel: str = "validation"
+    """Frozen panel that decides who is champion."""
+    max_regressions: Share = 0.25
+    """Largest share of the champion's solved tasks that a challenger may fail."""
+    traces: Whole = 20
+    """Weakest trajectories per iteration that are logged as MLflow traces."""

@@ -1,0 +1,22 @@
+"""Section `signals`: when a weakness counts."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from coevolve.core.section import Section, one_of
+
+
+def _kinds() -> list[str]:
+    from coevolve.stages.signals.kinds import KINDS
+
+    return list(KINDS)
+
+
+class Signals(Section):
+    window: Annotated[int, Field(ge=2)] = 5
+    """Attempts at one task that forgetting looks back on (W)."""
+    rare_threshold: Annotated[float, Field(ge=0.0, le=100.0)] = 2.0
+    """Share of all tool patterns, in percent, below which a pattern is rare (theta)."""
+    kinds: list[Annotated[str, one_of(_kinds)]] = ["forgetting", "boundary", "rare"]
+    """Signals to extract: CoEvolve's forgetting, boundary and rare; unsolved adds tasks that always fail."""

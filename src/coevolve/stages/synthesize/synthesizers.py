@@ -1,0 +1,32 @@
+"""Synthesizers by name: a module each, with a function ``make`` of the signature of ``Make``."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Protocol
+
+from coevolve.core.task import Task
+from coevolve.endpoint.spending import Meter
+from coevolve.environments.environment import Environment
+from coevolve.stages.synthesize.config import Synthesize
+from coevolve.stages.synthesize.corrupt import Corrupting
+from coevolve.stages.synthesize.synthesizer import Synthesizer
+
+SYNTHESIZERS = {
+    "scripted": "coevolve.stages.synthesize.scripted_synthesizer",
+    "endpoint": "coevolve.stages.synthesize.endpoint_synthesizer",
+}
+
+
+class Make(Protocol):
+    def __call__(self, environment: Environment, tasks: Sequence[Task], seed: int, meter: Meter) -> Synthesizer:
+        """A synthesizer for ``environment``, which learns its tools from ``tasks``; ``meter`` counts requests to an LLM."""
+        ...
+
+
+def make_synthesizer(
+    config: Synthesize, environment: Environment, tasks: Sequence[Task], seed: int, meter: Meter
+) -> Synthesizer:
+    """The synthesizer that ``synthesize.synthesizer`` names, corrupting as ``synthesize.errors`` says."""
+    make: Make = import_module(SYNTHESIZERS[config.synthesizer]).make
+    synthesizer = make(environment, tasks, seed, meter)
+    return Corrupting(synthesizer, config.errors, seed) if config.errors else synthesizer

@@ -1,0 +1,10 @@
+"""Section `tasks`: the tasks that the loop starts from."""
+
+from coevolve.core.section import Count, Section
+
+
+class Tasks(Section):
+    split: str = "seed"
+    """Training split to start from; miniworld has seed (6 of 28 families) and broad (all)."""
+    seed_tasks: Count = 64
+    """Number of tasks to take from the start of the split."""

@@ -1,0 +1,90 @@
+"""Section `train`: what all learners share."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from coevolve.core.section import Count, Positive, Section, Share, Whole, one_of
+
+
+def _curricula() -> list[str]:
+    from coevolve.stages.train.curriculum import CURRICULA
+
+    return list(CURRICULA)
+
+
+def _learners() -> list[str]:
+    from coevolve.stages.train.learners import names
+
+    return names()
+
+
+def _shapes() -> list[str]:
+    from coevolve.core.difficulty import SHAPES
+
+    return list(SHAPES)
+
+
+class Lora(Section):
+    enabled: bool = False
+    """Whether to train low-rank adapters, merged at the end, instead of all weights."""
+    rank: Count = 16
+    """Rank of the adapters."""
+    alpha: Count = 32
+    """Scale of the adapters."""
+    targets: str | list[str] = "all-linear"
+    """Layers that get adapters, such as [q_proj, v_proj]."""
+    quantize: Literal["none", "4bit"] = "none"
+    """4bit trains adapters on quantized weights (QLoRA, with bitsandbytes)."""
+
+
+class Vllm(Section):
+    mode: Literal["off", "colocate", "server"] = "off"
+    """Who generates in training: off, transformers; colocate, vLLM on the training GPUs; server, a vLLM server."""
+    memory: Share = 0.3
+    """Share of a GPU's memory for a colocated vLLM."""
+    url: str = "http://127.0.0.1:8001"
+    """Address of the vLLM server."""
+
+
+class Optimizer(Section):
+    """What every training by gradient steps reads."""
+
+    steps: Count = 20
+    """Optimizer steps per iteration."""
+    save_steps: Count = 10
+    """Steps between checkpoints."""
+    micro_batch: Whole = 0
+    """Episodes in one forward and backward pass of a process; 0 takes its share of a step at once."""
+    gradient_checkpointing: bool = False
+    """Whether to recompute activations in the backward pass: less memory, a third more time."""
+    lora: Lora = Lora()
+
+
+class Train(Optimizer):
+    learner: Annotated[str, one_of(_learners)] = "grpo"
+    """Learner: grpo, from its own attempts; dpo, from preference pairs; sft, from successful episodes."""
+    tasks_per_step: Count = 16
+    """Tasks per optimizer step, one group of attempts each."""
+    group_size: Annotated[int, Field(ge=2)] = 8
+    """Attempts at one task in a step (K)."""
+    temperature: Positive = 1.0
+    """Sampling temperature of the attempts."""
+    curriculum: Annotated[str, one_of(_curricula)] = "learnable"
+    """Order of tasks: even, each as often; learnable, untried tasks first, then those solved about half the time."""
+    shape: Annotated[str, one_of(_shapes)] = "variance"
+    """Learnability of a task solved with probability p: variance, 4p(1-p), or bell."""
+    keep_base: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.5
+    """Share of policies/0 in the averaged weights that are kept, against forgetting."""
+    anchor: Literal["parent", "base"] = "parent"
+    """Policy that the KL terms of grpo and dpo pull towards: parent, policies/t; base, policies/0."""
+    vllm: Vllm = Vllm()
+
+    @model_validator(mode="after")
+    def _anchored(self) -> "Train":
+        if self.anchor == "base" and self.lora.enabled:
+            raise ValueError(
+                "anchor: base and lora.enabled: true do not go together: adapters are pulled to the weights that they are "
+                "on, those of the parent"
+            )
+        return self

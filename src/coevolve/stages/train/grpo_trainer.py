@@ -1,0 +1,330 @@
+"""GRPO by TRL's ``GRPOTrainer``, over episodes that our own rollout loop plays.
+
+The loss is TRL's. What it lacks is here: groups that teach nothing are dropped before the forward pass and replaced, every
+trajectory is kept, and a killed run goes on as if it had never stopped.
+
+With several processes each plays a share of the groups, all learn which groups are kept, and each trains on an equal
+share of their rows; trajectories are written once.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+import torch
+from accelerate.utils import broadcast_object_list
+from datasets import Dataset
+from transformers import PrinterCallback
+from trl import GRPOConfig, GRPOTrainer
+from trl.models.utils import unwrap_model_for_generation
+
+from coevolve.core.difficulty import Records, recorded
+from coevolve.core.launch import is_main
+from coevolve.core.seeding import derive_seed
+from coevolve.core.task import Task
+from coevolve.core.workers import local
+from coevolve.environments.environment import Environment
+from coevolve.environments.mixture import shares_of
+from coevolve.policies.config import PolicySection
+from coevolve.policies.policy import Policy
+from coevolve.policies.pretrained import resolve
+from coevolve.policies.replicas import Replicas
+from coevolve.policies.text import Renderer
+from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens, load
+from coevolve.policies.vllm_policy import VllmPolicy, engine, require_vllm, server
+from coevolve.rollout import Limits, rollout
+from coevolve.stages.train.batch import columns, deal, shared
+from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
+from coevolve.stages.train.config import Train
+from coevolve.stages.train.curriculum import Step, hopeless, stream
+from coevolve.stages.train.groups import Gathered, Group, attempts, check_acts, gather, requests
+from coevolve.stages.train.grpo import Config
+from coevolve.stages.train.learner import Job, Log, Settings, anchor
+from coevolve.stages.train.passes import Learner, Part, Team, make_learner
+from coevolve.stages.train.progress_bar import ProgressBar
+from coevolve.stages.train.references import Tokens
+from coevolve.stages.train.rescue import References, dealt
+from coevolve.stages.train.saving import finish
+from coevolve.stages.train.setup import adapters, alone, common, weights_dtype
+
+BUCKETS = 6  # into which a batch is divided by length
+SERVER_PATIENCE = 240.0  # seconds to wait for a vLLM server
+
+
+def train(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
+    """See ``coevolve.stages.train.learner.Learner``."""
+    config, acting = settings.train, settings.policy
+    found = _arguments(settings, job.scratch, derive_seed(job.seed, "train", job.iteration) % 2**31)
+    model, tokenizer = load(job.parent, acting.threads, weights_dtype(config, acting), config.lora.quantize)
+    resume, steps = resumed(job.scratch)
+    trainer = _LoopTrainer(
+        settings,
+        environment,
+        job,
+        steps,
+        model=model,
+        args=found,
+        processing_class=tokenizer,
+        train_dataset=Dataset.from_list([{"prompt": [{"role": "user", "content": "-"}]}] * config.tasks_per_step),
+        peft_config=adapters(config.lora, model),
+        callbacks=[*([ProgressBar(f"train {job.iteration}")] if is_main() else []), Keeper(steps, log)],
+    )
+    trainer.remove_callback(PrinterCallback)
+    try:
+        trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    finally:
+        trainer.close()
+    finish(trainer, tokenizer, settings, job, steps)
+
+
+def _section(settings: Settings) -> Config:
+    assert isinstance(settings.learner, Config)
+    return settings.learner
+
+
+def _arguments(settings: Settings, scratch: Path, seed: int) -> Any:
+    """TRL's arguments for this process. Make them before the model: they tell it how it will be sharded."""
+    config, own = settings.train, _section(settings)
+    rows = config.tasks_per_step * config.group_size
+    shared = common(config, settings.policy, settings.launch, scratch, seed, own.learning_rate, rows)
+    return GRPOConfig(
+        **shared,
+        num_generations=config.group_size,
+        steps_per_generation=shared["gradient_accumulation_steps"],
+        beta=own.beta,
+        epsilon=own.epsilon,
+        epsilon_high=own.epsilon_high,
+        temperature=config.temperature,
+        ignore_data_skip=True,
+        shuffle_dataset=False,
+        **_vllm(config, settings.policy),
+    )
+
+
+def _vllm(config: Train, acting: PolicySection) -> dict[str, Any]:
+    if config.vllm.mode == "off":
+        return {}
+    require_vllm(f"train.vllm.mode: {config.vllm.mode}")
+    return {
+        "use_vllm": True,
+        "vllm_mode": config.vllm.mode,
+        "vllm_gpu_memory_utilization": config.vllm.memory,
+        "vllm_max_model_length": acting.episode_tokens,
+        "vllm_server_base_url": config.vllm.url if config.vllm.mode == "server" else None,
+        "vllm_server_timeout": SERVER_PATIENCE,
+    }
+
+
+class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
+    """``GRPOTrainer`` whose batch is what ``gather`` kept: as many groups as there are, not as many as were asked."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        environment: Environment,
+        job: Job,
+        steps: Steps,
+        **others: Any,
+    ) -> None:
+        self._config, self._own = settings.train, _section(settings)
+        self._limits = Limits.of(settings.policy)
+        self._environment = environment
+        self._job = job
+        self._steps = steps
+        self._rows: dict[str, Any] = {}
+        self._last_loaded_step = -1  # of the weights of whoever samples elsewhere; TRL's own, and before its loop
+        self._gathers = settings.launch.sharding == "zero3" and self._config.vllm.mode == "off"
+        shared = _is_shared(settings)
+        replicas = _replicas(settings, job) if shared else None
+        # where TRL loads the KL anchor from
+        others["model"].config._name_or_path = str(resolve(anchor(settings, job)))
+        super().__init__(reward_funcs=_reward, rollout_func=_rollout, **others)
+        self._policy = replicas or self._make_policy(settings.policy)
+        self._replicas = replicas
+        self._records = self._recorded(steps)
+        renderer = Renderer(self.processing_class, settings.policy.template)
+        self._references = References(environment, renderer, self._limits)
+        self._rescued: list[Tokens] = []
+        self._pass = 0
+        self._team: Team | None = None
+        if shared:
+            model = self.accelerator.unwrap_model(self.model)
+            self._parameters = list(model.parameters())
+            own = Learner(model, self.ref_model, TransformersPolicy(model, self.processing_class, 0.0))
+            self._team = Team(own, replicas)
+
+    def close(self) -> None:
+        """End the processes that helped."""
+        if self._replicas:
+            self._replicas.close()
+
+    def _recorded(self, steps: Steps) -> Records:
+        """How often each task was solved so far, steps before a kill included: one process has their files, all need it."""
+        past = attempts(steps.trajectories(steps.done)) if self.accelerator.is_main_process else []
+        found = [recorded({}, [*self._job.attempts, *past])]
+        if self.accelerator.num_processes > 1:
+            broadcast_object_list(found)
+        return found[0]
+
+    def _make_policy(self, acting: PolicySection) -> Policy:
+        temperature, tokenizer = self._config.temperature, self.processing_class
+        model = self.accelerator.unwrap_model(self.model)
+        if not self.use_vllm:
+            return TransformersPolicy(model, tokenizer, temperature, acting.template)
+        if self.vllm_mode == "colocate":
+            complete = engine(self.vllm_generation.llm, temperature)
+        else:
+            from trl.generation.vllm_client import VLLMClient
+
+            # one process of TRL's keeps the weights in step; every process sends its own requests
+            complete = server(VLLMClient(base_url=self._config.vllm.url), temperature)
+        ends = end_tokens(model.generation_config, tokenizer)
+        return VllmPolicy(complete, tokenizer, ends, acting.episode_tokens, acting.template)
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        step = self.state.global_step
+        torch.manual_seed(derive_seed(self._job.seed, "train", self._job.iteration, step, "batch") % 2**63)
+        if self.use_vllm and step != self._last_loaded_step:
+            self.vllm_generation.sync_weights()
+            self._last_loaded_step = step
+        if self._team and step != self._last_loaded_step:
+            self._team.load(self._parameters)
+            self._last_loaded_step = step
+        with self._whole_model():
+            gathered = self._gather(step)
+        if step == 0:
+            check_acts(gathered, str(self._job.parent))
+        self._rescued, self._pass = self._unsolved(gathered) if self._own.rescue else [], 0
+        if self.accelerator.is_main_process:
+            self._steps.keep(step, gathered, self._config.tasks_per_step)
+            if self._own.rescue:
+                self._steps.add(step, {"rescued": float(len(self._rescued))})
+        rows = deal(
+            gathered.kept,
+            self.accelerator.process_index,
+            self.accelerator.num_processes,
+            self.args.steps_per_generation,
+            self.processing_class.eos_token_id,
+        )
+        self._rows = columns(rows, logprobs=self.use_vllm)
+        result: dict[str, Any] = super()._generate_and_score_completions([dict(inputs[0]) for _ in rows])
+        return result
+
+    def _unsolved(self, gathered: Gathered) -> list[Tokens]:
+        """References of the tasks just played that were never solved, in the order of the groups."""
+        names = dict.fromkeys(group[0].trajectory.task_id for group in gathered.played)
+        by_id = {task.task_id: task for task in self._job.tasks}
+        return self._references.of(hopeless([by_id[name] for name in names], self._records))
+
+    def _compute_loss(self, model: Any, inputs: Any) -> Any:
+        """TRL's, and the rescue term: a reference counts as much as one of the step's groups, times `grpo.rescue`."""
+        loss = super()._compute_loss(model, inputs)
+        world, passes = self.accelerator.num_processes, self.args.steps_per_generation
+        part, self._pass = self.accelerator.process_index * passes + self._pass, self._pass + 1
+        if rows := dealt(self._rescued, part, world * passes, self.processing_class.eos_token_id):
+            completion = rows.ids.shape[1] - rows.prompt
+            device = inputs["completion_ids"].device
+            logps, *_ = self._get_per_token_logps_and_entropies(
+                model, rows.ids.to(device), rows.mask.to(device), completion, compute_entropy=True
+            )
+            loss = loss + self._own.rescue * world / self._config.tasks_per_step * rows.loss(logps.to(rows.own.device))
+        return loss
+
+    def _whole_model(self) -> AbstractContextManager[Any]:
+        """Where parameters are sharded, all of them in every process, as long as episodes are sampled from them."""
+        if not self._gathers:
+            return nullcontext()
+        whole: AbstractContextManager[Any] = unwrap_model_for_generation(self.model_wrapped, self.accelerator)
+        return whole
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, **arguments: Any
+    ) -> tuple[Any, Any, Any]:
+        """TRL's, over rows of similar lengths at a time: episodes differ so much that half of a batch is padding.
+
+        Rows × ``logits_to_keep`` log-probabilities and entropies, zero (and masked) behind a row's end.
+        """
+        prompt = input_ids.shape[1] - logits_to_keep
+        before, after = attention_mask[:, :prompt].sum(1), attention_mask[:, prompt:].sum(1)
+        order = torch.argsort(before + after, stable=True)
+        # every process makes as many passes: with sharded parameters each pass is a meeting of all
+        chunks = order.chunk(1 if self._config.micro_batch else BUCKETS)
+        spans = [(prompt - int(before[rows].max()), int(after[rows].max())) for rows in chunks]
+        found: list[tuple[Any, ...]]
+        if self._team:
+            seed = derive_seed(self._job.seed, "train", self._job.iteration, self.state.global_step, -1, -1)
+            cut = [
+                Part(input_ids[rows, first : prompt + last], attention_mask[rows, first : prompt + last], last, seed)
+                for rows, (first, last) in zip(chunks, spans, strict=True)
+            ]
+            passed = self._team.log_probabilities(cut, self._parameters, model is self.ref_model)
+            found = [(*pair, None) for pair in passed]
+        else:
+            whole = super()._get_per_token_logps_and_entropies
+            found = [
+                whole(
+                    model,
+                    input_ids[rows, first : prompt + last],
+                    attention_mask[rows, first : prompt + last],
+                    last,
+                    **arguments,
+                )
+                for rows, (first, last) in zip(chunks, spans, strict=True)
+            ]
+        parts = [
+            tuple(None if one is None else torch.nn.functional.pad(one, (0, logits_to_keep - last)) for one in part[:2])
+            for part, (_, last) in zip(found, spans, strict=True)
+        ]
+        auxiliary = [part[2] for part in found]
+        back = torch.argsort(order)
+        logps, entropies = (
+            None if parts[0][place] is None else torch.cat([part[place] for part in parts])[back] for place in (0, 1)
+        )
+        return logps, entropies, None if auxiliary[0] is None else torch.stack(auxiliary).mean()
+
+    def _gather(self, step: int) -> Gathered:
+        config, job = self._config, self._job
+
+        def play_groups(numbered: Sequence[tuple[int, Task]]) -> list[Group]:
+            size = config.group_size
+            wanted = requests(numbered, size, job.seed, job.iteration, step)
+            episodes = rollout(self._policy, self._environment, wanted, self._limits)
+            return [episodes[start : start + size] for start in range(0, len(episodes), size)]
+
+        play_all = shared(play_groups, self.accelerator.process_index, self.accelerator.num_processes)
+        now = Step.of(job.seed, job.iteration, step, config.tasks_per_step, shares_of(self._environment))
+        tasks = iter(stream(job.tasks, self._records, config, now))
+        gathered = gather(play_all, tasks, config.tasks_per_step, self._own.refill_rounds)
+        played = [episode.trajectory for group in gathered.played for episode in group]
+        self._records = recorded(self._records, attempts(played))
+        return gathered
+
+
+def _is_shared(settings: Settings) -> bool:
+    """Whether the work of a step is cut so that several processes of this machine can share it: on a CPU, all weights trained."""
+    config, launch = settings.train, settings.launch
+    whole = not config.lora.enabled and not config.gradient_checkpointing and config.vllm.mode == "off"
+    return whole and alone(launch)
+
+
+def _replicas(settings: Settings, job: Job) -> Replicas | None:
+    here = local()
+    acting = settings.policy
+    dtype = weights_dtype(settings.train, acting)
+    fixed = anchor(settings, job) if _section(settings).beta > 0 else None
+    arguments = (job.parent, acting.threads, settings.train.temperature, acting.template, dtype, fixed)
+    return Replicas(here, make_learner, *arguments) if here else None
+
+
+def _rollout(prompts: list[Any], trainer: _LoopTrainer) -> dict[str, Any]:
+    """TRL's door for episodes: token ids, and a mask that leaves out what the environment wrote."""
+    return trainer._rows
+
+
+def _reward(completions: list[Any], episode_reward: list[float | None], **_: Any) -> list[float | None]:
+    return episode_reward

@@ -1,0 +1,61 @@
+"""Learners by name. Other packages add theirs with the entry point group ``coevolve.learners``: NAME = "MODULE".
+
+A learner is a module with two names: ``Config``, a ``LearnerConfig`` with the learner's own keys, which params.yaml sets in a
+section of the learner's name; and ``learn``, a function of the signature of ``learner.Learner``. Stages that train nothing
+import the module for its ``Config``, so a module that needs torch imports it inside ``learn``.
+"""
+
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import ModuleType
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.processes import available, prepare
+from coevolve.core.section import LearnerConfig
+from coevolve.stages.train.learner import Learner
+
+GROUP = "coevolve.learners"
+LEARNERS = {
+    "grpo": "coevolve.stages.train.grpo",
+    "dpo": "coevolve.stages.train.dpo",
+    "sft": "coevolve.stages.train.sft",
+}
+
+
+def names() -> list[str]:
+    """All learners: ours first, then those of other packages."""
+    return [*LEARNERS, *sorted({point.name for point in entry_points(group=GROUP)} - set(LEARNERS))]
+
+
+def config_of(name: str) -> type[LearnerConfig]:
+    """The class of a learner's section."""
+    config = getattr(_module(name), "Config", None)
+    if not (isinstance(config, type) and issubclass(config, LearnerConfig)):
+        raise CoevolveError(f"learner {name}: {_place(name)} has no class Config that inherits LearnerConfig")
+    return config
+
+
+def learner(name: str) -> Learner:
+    """The function that ``train.learner`` names."""
+    if available() > 1:
+        prepare("coevolve.stages.train.passes")  # worker processes import while we do
+    learn: Learner | None = getattr(_module(name), "learn", None)
+    if learn is None:
+        raise CoevolveError(f"learner {name}: {_place(name)} has no function learn")
+    return learn
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return import_module(_place(name))
+    except ImportError as error:
+        raise CoevolveError(f"learner {name}: {_place(name)} cannot be imported: {error}") from None
+
+
+def _place(name: str) -> str:
+    """The module of a learner."""
+    if name in LEARNERS:
+        return LEARNERS[name]
+    for point in entry_points(group=GROUP, name=name):
+        return point.value
+    raise CoevolveError(f"learner {name!r} is unknown; expected one of: {', '.join(names())}")

@@ -1,0 +1,47 @@
+"""Section `watch`: limits of the watchdogs."""
+
+from coevolve.core.section import Section
+
+
+class Limit(Section):
+    """Limits of a watchdog's indicator."""
+
+    limit: float
+    """Value past which the report warns."""
+    critical: float | None = None
+    """Value past which the pipeline stops before the next iteration; null never stops it."""
+
+
+class Watch(Section):
+    action_entropy: Limit = Limit(limit=0.5, critical=0.2)
+    """Normalised entropy of the agent's valid calls over the tools; low is bad."""
+    duplicate_trajectories: Limit = Limit(limit=0.9)
+    """Share of attempts that repeat another attempt of their group."""
+    duplicate_tasks: Limit = Limit(limit=0.3, critical=0.9)
+    """Share of candidates that repeat a known task."""
+    drift: Limit = Limit(limit=0.3, critical=0.6)
+    """Divergence of the tools in references from one dataset to the next, in bits."""
+    zero_variance: Limit = Limit(limit=0.7)
+    """Share of groups in which all attempts score the same."""
+    regressions: Limit = Limit(limit=0.1, critical=0.25)
+    """Share of once-solved tasks that are now solved less often, beyond chance."""
+    stagnant: Limit = Limit(limit=0.5)
+    """Share of synthesized tasks, visited at least three times, that are solved no more often than at first."""
+    environment_failed: Limit = Limit(limit=0.02, critical=0.2)
+    """Share of attempts that the environment broke, which are not counted."""
+    margin: Limit = Limit(limit=3.0)
+    """Preference margin in the last step; high means that the pairs teach nothing more."""
+    chosen: Limit = Limit(limit=-1.0)
+    """Log-ratio of the preferred episodes; low means that they became unlikely too."""
+    failure_success: Limit = Limit(limit=0.8)
+    """Success of the failure agent; high means that it has little to learn from."""
+    failure_idle: Limit = Limit(limit=0.5)
+    """Share of the failure agent's failures that do nothing."""
+    failure_distinct: Limit = Limit(limit=0.2)
+    """Share of the failure agent's failures that differ in their calls; low is bad."""
+    generator_valid: Limit = Limit(limit=0.5, critical=0.1)
+    """Share of the generator's output that is a valid spec; low is bad."""
+    generator_entropy: Limit = Limit(limit=0.5, critical=0.2)
+    """Normalised entropy of the tools that the generator names; low is bad."""
+    generator_sample: Limit = Limit(limit=0.05)
+    """Effective sample size of the generator's update, as a share; low is bad."""

@@ -1,0 +1,12 @@
+"""Section `tracking`: MLflow and W&B."""
+
+from typing import Literal
+
+from coevolve.core.section import Section
+
+
+class Tracking(Section):
+    experiment: str = "coevolve"
+    """Name of the MLflow experiment."""
+    wandb: Literal["disabled", "offline", "online"] = "disabled"
+    """Mode of Weights & Biases, which needs the extra `wandb`; it mirrors all but the alias `champion`."""
