@@ -56,10 +56,6 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
     "random": {"explore": {"guidance": "random"}},
     "coverage": {"explore": {"guidance": "coverage"}},
     "signals": {"explore": {"guidance": "signals"}},
-    "signals by variance": {"explore": {"guidance": "signals"}, "signals": {"shape": "variance"}},
-    "signals by hard": {"explore": {"guidance": "signals"}, "signals": {"shape": "hard"}},
-    "adaptive by variance": {"explore": {"guidance": "adaptive"}, "signals": {"shape": "variance"}},
-    "adaptive by hard": {"explore": {"guidance": "adaptive", "shape": "hard"}, "signals": {"shape": "hard"}},
     "random, selected": {"explore": {"guidance": "random", "explorations": 768}, **SELECTED},
     "signals, selected": {"explore": {"guidance": "signals", "explorations": 768}, **SELECTED},
 }

@@ -47,11 +47,10 @@ def train(name: str, steps: int, seed: int) -> tuple[float, tuple[int, int]]:
     world = make(name)
     try:
         update = {"steps": steps, "save_steps": steps}
-        no_more = {"refill_rounds": 0, "unsolved_groups": 1}
         settings = replace(
             Settings.of(params),
             train=params.train.model_copy(update=update),
-            grpo=params.grpo.model_copy(update=no_more),
+            grpo=params.grpo.model_copy(update={"refill_rounds": 0}),
         )
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder)

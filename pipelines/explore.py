@@ -54,7 +54,7 @@ def main(params: Params, t: int) -> None:
     ):
         policy = partial(open_policy, *acting, workers)
         for heard, made in work:
-            explorer = make_explorer(params.explore, params.policy, *heard, policy, meter, workers)
+            explorer = make_explorer(params.explore, params.policy, *heard, policy, meter)
             explorations += explore(explorer, made, progress.update)
     write_jsonl(Paths.explorations(t), explorations)
     figures = {"explorations": len(explorations), **meter.costs()}

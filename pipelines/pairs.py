@@ -2,8 +2,8 @@
 
 With `pairs.hard` above 0 the failure agent plays too, learns among failures, and its hard negatives are failures beside the others.
 
-Writes data/t/pairs: pairs.jsonl, rehearsals.parquet, references.parquet, hard.parquet and continued.parquet, all empty for a
-learner that plays by itself, and failures/next, the failure agent. Run again after a kill, it goes on after the last step that was played or learned.
+Writes data/t/pairs: pairs.jsonl, rehearsals.parquet, references.parquet and hard.parquet, all empty for a learner that plays by
+itself, and failures/next, the failure agent. Run again after a kill, it goes on after the last step that was played or learned.
 """
 
 import shutil

@@ -33,7 +33,7 @@ def main(params: Params, t: int) -> int:
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     settings = Settings(params.train, params.policy, params.launch, params.grpo, params.dpo, params.sft)
     attempts = read_attempts(Paths.attempts(t))
-    played = {name: Paths.pairs(t) / f"{name}.parquet" for name in ("rehearsals", "references", "hard", "continued")}
+    played = {name: Paths.pairs(t) / f"{name}.parquet" for name in ("rehearsals", "references", "hard")}
     pairs_file = Paths.pairs(t) / "pairs.jsonl"
     pairs, episodes = read_jsonl(pairs_file, Pair), {name: read_trajectories(file) for name, file in played.items()}
     inputs = [params.seed, t, *(section.model_dump() for section in vars(settings).values())]

@@ -28,7 +28,7 @@ from coevolve.stages.verify.library import Library
 from tests import ROOT
 
 CONFIG = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 128, "tries": 12})
-SIGNALS = Signals(window=5, rare_threshold=2.0, kinds=["forgetting", "boundary", "rare"], shape=None)
+SIGNALS = Signals(window=5, rare_threshold=2.0, kinds=["forgetting", "boundary", "rare"])
 
 
 @pytest.mark.parametrize("name", ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])])

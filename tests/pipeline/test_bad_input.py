@@ -62,7 +62,7 @@ def spelled(**changes: object) -> str:
 def paired(folder: Path) -> None:
     """Stage `pairs` has run, for a learner without any."""
     write_jsonl(folder / Paths.pairs(0) / "pairs.jsonl", [])
-    for name in ("rehearsals", "references", "hard", "continued"):
+    for name in ("rehearsals", "references", "hard"):
         write_trajectories(folder / Paths.pairs(0) / f"{name}.parquet", [])
 
 

@@ -26,15 +26,11 @@ arms:
   static: {explore.explorations: 0, synthesize.count: 0}
   signals:
     explore.explorations: 20
-    explore.guidance: adaptive
-    explore.stones: true
     signals.kinds: [forgetting, boundary, rare, unsolved]
     train.curriculum: learnable
-    train.mixture: {seed: 0.5, history: 0.0, fresh: 0.5}
     train.keep_base: 0.1
     train.reference: base
-    grpo.unsolved_groups: 2
-    verify.select: {shape: tent, keep: 3, variety: 0.5}
+    verify.select: {shape: bell, keep: 3, variety: 0.5}
 """
 
 

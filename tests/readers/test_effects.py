@@ -17,7 +17,7 @@ GRID = {
         **({"explore.guidance": guidance} if guidance != "signals" else {}),
         **({"train.keep_base": keep} if keep else {}),
     }
-    for guidance in ("signals", "random", "adaptive")
+    for guidance in ("signals", "random", "coverage")
     for keep in (0.0, 0.2)
 }
 
@@ -26,7 +26,7 @@ GRID = {
 def test_what_adds_up_is_found_again(adds: tuple[int, int, int], starts: list[int]) -> None:
     worth = dict(
         zip(
-            ("explore.guidance: random", "explore.guidance: adaptive", "train.keep_base: 0.2"),
+            ("explore.guidance: random", "explore.guidance: coverage", "train.keep_base: 0.2"),
             adds,
             strict=True,
         )

@@ -3,7 +3,6 @@
 import argparse
 from pathlib import Path
 
-from coevolve.core.difficulty import SHAPES
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_jsonl
 from coevolve.core.params import Signals
@@ -32,8 +31,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rare-threshold", type=float, default=2.0, metavar="THETA", help="in percent (2.0)")
     parser.add_argument("--history", type=Path, metavar="ATTEMPTS", help="JSONL of attempts made before")
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), help="only these")
-    shape = "a signal's strength by this shape of the chance to succeed there (each kind's own measure)"
-    parser.add_argument("--shape", choices=list(SHAPES), help=shape)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if not 0 <= args.rare_threshold <= 100:
         raise CoevolveError(f"--rare-threshold {args.rare_threshold}: expected a percentage from 0 to 100")
     kinds = args.kinds or list(KINDS)
-    config = Signals(window=args.window, rare_threshold=args.rare_threshold, kinds=kinds, shape=args.shape)
+    config = Signals(window=args.window, rare_threshold=args.rare_threshold, kinds=kinds)
     counts: Counter[str] = Counter()
     with open_table(args.trajectories, args.history) as table:
         signals = extract(table, table.last_iteration(), config)

@@ -1,7 +1,7 @@
 """How much there is to learn from what an agent solves with probability p, and what is known of p.
 
-A shape maps p in [0, 1] to [0, 1]; its maximum is 1. All but ``hard`` favour what the agent solves about half the time: a group
-of episodes that all succeed, or all fail, has no advantages, and so teaches nothing.
+A shape maps p in [0, 1] to [0, 1]; its maximum is 1. Shapes favour what the agent solves about half the time: a group of
+episodes that all succeed, or all fail, has no advantages, and so teaches nothing.
 """
 
 import math
@@ -27,17 +27,7 @@ def variance(p: float) -> float:
     return 4.0 * p * (1.0 - p)
 
 
-def tent(p: float) -> float:
-    """1 - 2 |p - 1/2|: the uncertainty reward of R-Zero (arXiv 2508.05004)."""
-    return 2.0 * min(p, 1.0 - p)
-
-
-def hard(p: float) -> float:
-    """1 - p, and 0 where p is 0: the reward of a proposer in Absolute Zero (arXiv 2505.03335)."""
-    return 1.0 - p if p > 0.0 else 0.0
-
-
-SHAPES: dict[str, Shape] = {"bell": bell, "variance": variance, "tent": tent, "hard": hard}
+SHAPES: dict[str, Shape] = {"bell": bell, "variance": variance}
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,20 +148,6 @@ class Optimizer(Section):
     lora: Lora
 
 
-class Mixture(Section):
-    """Shares of a step's tasks: of those that were there from the start, that came last, and in between."""
-
-    seed: Share
-    history: Share
-    fresh: Share
-
-    @model_validator(mode="after")
-    def _some(self) -> "Mixture":
-        if self.seed + self.history + self.fresh <= 0.0:
-            raise ValueError("seed, history and fresh are all 0: expected shares, at least one above 0")
-        return self
-
-
 class Train(Optimizer):
     learner: Learner
     tasks_per_step: Count
@@ -169,7 +155,6 @@ class Train(Optimizer):
     temperature: Positive
     curriculum: Curriculum
     shape: Shape
-    mixture: Mixture | None
     keep_base: Annotated[float, Field(ge=0.0, lt=1.0)]
     reference: Literal["parent", "base"]
     vllm: Vllm
@@ -199,7 +184,6 @@ class Grpo(Section):
     epsilon: Positive
     epsilon_high: Positive
     refill_rounds: Whole
-    unsolved_groups: Count
     rescue: Annotated[float, Field(ge=0.0)]
 
 
@@ -249,7 +233,6 @@ class Generate(Section):
 
 
 class Pairs(Section):
-    level: Literal["trajectory", "turn"]
     rank: Rank
     margin: Share
     per_task: Count
@@ -257,29 +240,17 @@ class Pairs(Section):
     hard: Share
     failure_agent: FailureAgent
 
-    @model_validator(mode="after")
-    def _mended(self) -> "Pairs":
-        if self.level == "turn" and not self.expert:
-            raise ValueError(
-                "level: turn and expert: false do not go together: what is preferred in a turn is what the reference does there"
-            )
-        return self
-
 
 class Signals(Section):
     window: Annotated[int, Field(ge=2)]
     rare_threshold: Annotated[float, Field(ge=0.0, le=100.0)]
     kinds: list[Kind]
-    shape: Shape | None
 
 
 class Explore(Section):
     explorer: Literal["scripted", "endpoint", "policy"]
     guidance: Guidance
     schedule: Schedule
-    shape: Shape
-    curiosity: Annotated[float, Field(ge=0.0)]
-    stones: bool
     explorations: Whole
     max_calls: Count
     tries: Count
@@ -437,14 +408,6 @@ class Params(Section):
     tracking: Tracking
 
     @model_validator(mode="after")
-    def _found(self) -> "Params":
-        if self.explore.stones and "unsolved" not in self.signals.kinds:
-            raise ValueError(
-                "explore.stones: true needs unsolved tasks, and signals.kinds has no unsolved; change one of them"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _written(self) -> "Params":
         own, explore = self.generate, self.explore
         led = explore.guidance == "generator"
@@ -471,14 +434,6 @@ class Params(Section):
             raise ValueError(
                 f"synthesize.count: {self.synthesize.count} leaves no room for explore.explorations and generate.control, "
                 f"{wanted} together; raise it, or lower these"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _by_turn(self) -> "Params":
-        if self.train.learner == "sft" and self.pairs.level == "turn":
-            raise ValueError(
-                "train.learner: sft and pairs.level: turn do not go together: it learns from whole episodes; set train.learner: dpo"
             )
         return self
 

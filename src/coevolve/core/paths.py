@@ -59,8 +59,8 @@ class Paths:
 
     @staticmethod
     def pairs(t: int) -> Path:
-        """Folder with pairs.jsonl, and the episodes that they are of: rehearsals.parquet, references.parquet, hard.parquet
-        and continued.parquet; in ``failure``, what the failure agent played and learned from.
+        """Folder with pairs.jsonl, and the episodes that they are of: rehearsals.parquet, references.parquet and
+        hard.parquet; in ``failure``, what the failure agent played and learned from.
         """
         return Paths.data(t) / "pairs"
 

@@ -65,8 +65,7 @@ class Pair:
     """Two episodes of one task, by ids of their trajectories: ``chosen`` is to become likelier than ``rejected``.
 
     ``kind`` says whose they are; ``closeness`` how close the rejected one comes to what is right, by `pairs.rank`, and
-    ``chosen_closeness`` how close the chosen one does, which is 1 where it is right. With ``turn``, only the agent's reply of that
-    number, counted from 0, is preferred; before it, both are the same.
+    ``chosen_closeness`` how close the chosen one does, which is 1 where it is right.
     """
 
     pair_id: str
@@ -77,7 +76,6 @@ class Pair:
     rejected: str
     closeness: float
     chosen_closeness: float = 1.0
-    turn: int | None = None
     schema_version: int = SCHEMA_VERSION
 
 

@@ -14,7 +14,7 @@ from coevolve.policies.text import OPEN, parse_reply
 Message = dict[str, Any]
 Tools = Sequence[Mapping[str, Any]]
 
-EPISODES = ("rehearsals", "references", "hard", "continued")  # the files that pairs are of
+EPISODES = ("rehearsals", "references", "hard")  # the files that pairs are of
 
 
 def conversation(messages: Sequence[Message]) -> list[Message]:
@@ -46,7 +46,7 @@ def supervised(episodes: Iterable[Trajectory], tools: Mapping[str, Tools]) -> It
 
 
 def preferences(t: int, tools: Mapping[str, Tools]) -> Iterator[dict[str, Any]]:
-    """A row for each pair of iteration ``t``: ``prompt``, ``chosen`` and ``rejected`` as messages. Of a pair of turns, the replies."""
+    """A row for each pair of iteration ``t``: ``prompt``, ``chosen`` and ``rejected`` as messages."""
     folder = Paths.pairs(t)
     pairs = read_jsonl(folder / "pairs.jsonl", Pair)
     if not pairs:
@@ -57,10 +57,8 @@ def preferences(t: int, tools: Mapping[str, Tools]) -> Iterator[dict[str, Any]]:
     for pair in pairs:
         sides = [played[name].messages for name in (pair.chosen, pair.rejected)]
         starts = [[place for place, message in enumerate(side) if message["role"] == "assistant"] for side in sides]
-        number = pair.turn or 0
-        cut = starts[0][number]
-        ends = [said[number] if pair.turn is not None else said[-1] for said in starts]
-        chosen, rejected = (conversation(side[cut : end + 1]) for side, end in zip(sides, ends, strict=True))
+        cut = starts[0][0]
+        chosen, rejected = (conversation(side[cut : said[-1] + 1]) for side, said in zip(sides, starts, strict=True))
         yield {
             "prompt": conversation(sides[0][:cut]),
             "chosen": chosen,

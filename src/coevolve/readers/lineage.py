@@ -194,7 +194,6 @@ def of_pair(pair_id: str) -> Node:
     task, _ = _find(pair.task_id)
     top.add(f"task {task.task_id}: {' / '.join(task.turns)[:160]}")
     players = {"rehearsals": f"policies/{t}", "references": "the reference", "hard": f"failures/{t + 1}"}
-    players["continued"] = "nobody: a history, played on"
     played = {
         one.trajectory_id: (one, player)
         for file, player in players.items()

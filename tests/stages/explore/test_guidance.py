@@ -1,26 +1,20 @@
 """What requests are made around, and which tools they weigh."""
 
-import math
 import random
 from collections import Counter
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.difficulty import Record
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import Signal, StopReason, Trajectory
-from coevolve.core.task import Task
+from coevolve.core.records import Signal
 from coevolve.core.yaml_files import load, parse, read_yaml
 from coevolve.environments.registry import make
 from coevolve.knowledge import uses
 from coevolve.stages.explore.guidance import (
     GUIDANCE,
     Guidance,
-    Known,
-    adaptive,
     draw_task,
     draw_tools,
     sample,
@@ -51,15 +45,9 @@ def of_pattern(strength: float, *pattern: str) -> Signal:
 CONFIG = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 48, "tries": 6})
 
 
-def made(
-    guidance: str = "signals", schedule: str = "loop", iteration: int = 0, played: Sequence[Trajectory] = ()
-) -> list[Request]:
+def made(guidance: str = "signals", schedule: str = "loop", iteration: int = 0) -> list[Request]:
     config = CONFIG.model_copy(update={"guidance": guidance, "schedule": schedule})
-    return requests(WORLD, TASKS, played, SIGNALS, config, iteration, 0)
-
-
-def episode(task: Task, score: float, stop: StopReason = StopReason.DONE) -> Trajectory:
-    return Trajectory(f"{task.task_id}{score}", task.task_id, 0, 0, 0, 0, [], [], score, stop)
+    return requests(WORLD, TASKS, [], SIGNALS, config, iteration, 0)
 
 
 @given(st.lists(st.integers(0, 100), max_size=20), st.integers(0, 64), st.integers(0, 99))
@@ -79,28 +67,7 @@ def test_what_the_dataset_seldom_asks_for_weighs_more_and_pairs_less() -> None:
     assert weight(of_task(0.5), ["common", "seldom"], TOOLS, 3) == 0.5 * 0.5
     assert weight(of_pattern(0.75, "seldom", "common"), ["seldom", "common"], TOOLS, 3) == 0.75 * 0.5 / 3
     assert weight(of_task(0.5), [], TOOLS, 3) == 0.5 and weight(of_task(0.5), ["unlisted"], TOOLS, 3) == 0.5
-    assert [seldom(Known(uses, 64, Record()), CONFIG) for uses in (0, 1, 9)] == [1.0, 0.5, 0.1]
-
-
-def test_adaptive_joins_what_the_agent_solves_half_the_time_and_what_the_data_lacks() -> None:
-    def of(uses: int, successes: int, attempts: int, **changes: object) -> float:
-        return adaptive(Known(uses, 64, Record(successes, attempts)), CONFIG.model_copy(update=changes))
-
-    assert of(15, 3, 8) == pytest.approx(4 * 0.4 * 0.6 + 0.5 * math.sqrt(math.log(65) / 16))
-    assert of(15, 3, 8, curiosity=0.0, shape="tent") == pytest.approx(0.8)
-    assert of(15, 4, 8) > of(15, 1, 8) > of(15, 0, 8) and of(2, 4, 8) > of(15, 4, 8)
-    assert of(0, 0, 0) > of(64, 4, 8), "what no task asks for is worth a look"
-
-
-def test_adaptive_learns_of_a_tool_from_the_episodes_that_count() -> None:
-    plain = made("adaptive")[0].tools
-    assert all(weight > 0 for weight in plain.values())
-    often = made("adaptive", played=[episode(TASKS[0], 1.0)] * 40)[0].tools
-    assert all(often[name] < plain[name] for name in TASKS[0].tools)
-    broken = made("adaptive", played=[episode(TASKS[0], 0.0, StopReason.ENVIRONMENT_FAILED)] * 40)[0].tools
-    assert broken == plain
-    around = [request.signal for request in made("adaptive")]
-    assert all(around), "it is led by signals as well"
+    assert [seldom(uses) for uses in (0, 1, 9)] == [1.0, 0.5, 0.1]
 
 
 def test_signals_share_the_requests_and_the_stronger_get_more() -> None:
@@ -146,7 +113,7 @@ def test_an_open_loop_explores_once() -> None:
 
 
 def test_a_guidance_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(GUIDANCE, "mixed", Guidance(lambda known, config: float(known.uses == 0), signals=True))
+    monkeypatch.setitem(GUIDANCE, "mixed", Guidance(lambda uses: float(uses == 0), signals=True))
     assert {weight for request in made("mixed") for weight in request.tools.values()} == {0.0, 1.0}
     raw = read_yaml((ROOT / "params.yaml").read_text())
     raw["explore"]["guidance"] = "mixed"
@@ -159,7 +126,7 @@ def test_a_guidance_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             "guidance",
             "covrage",
-            "explore.guidance: expected one of: signals, adaptive, coverage, random, generator (did you mean 'coverage'?)",
+            "explore.guidance: expected one of: signals, coverage, random, generator (did you mean 'coverage'?)",
         ),
         ("schedule", "now", "explore.schedule: expected one of: loop, upfront, found 'now'"),
     ],

@@ -34,7 +34,7 @@ class Never:
         self._shown = visit.failed
 
     def finding(self) -> Finding | None:
-        return None if self._solved else Finding({"solved": 0}, 0.25, 1.0, self._shown)
+        return None if self._solved else Finding({"solved": 0}, 0.25, self._shown)
 
 
 NEVER = Kind("never", "It has never solved this task.", "no episode of a task was a success", of_task=Never)
@@ -62,7 +62,7 @@ def trajectories(tmp_path: Path) -> Path:
 
 def extracted(path: Path, kinds: list[str]) -> list[Signal]:
     with open_table(path) as table:
-        return list(extract(table, 0, Signals(window=5, rare_threshold=2.0, kinds=kinds, shape=None)))
+        return list(extract(table, 0, Signals(window=5, rare_threshold=2.0, kinds=kinds)))
 
 
 def test_names_are_those_of_the_kinds_and_each_has_one_rule() -> None:
@@ -128,45 +128,21 @@ def test_a_kind_in_the_table_guides_exploration(another: Kind, trajectories: Pat
     assert around["never", "never"] < around["forgetting", "once"]  # it is weaker, by its own strength
 
 
-def test_by_a_shape_a_signal_is_as_strong_as_there_is_something_to_learn(trajectories: Path) -> None:
-    """What is learnable weighs; the chance is (k + 1) / (n + 2), where an earlier visit counts half (by hand)."""
+def test_a_signal_is_as_strong_as_the_agent_is_weak_by_its_kind_s_own_measure(trajectories: Path) -> None:
     rows = [
-        {
-            "task_id": task,
-            "step": step,
-            "score": score,
-            "trajectory_id": f"{task}{step}{number}",
-            "calls": [{"name": name}],
-        }
+        {"task_id": task, "step": step, "score": score, "trajectory_id": f"{task}{step}{number}", "calls": [{"name": name}]}
         for task, name, visits in (
             ("even", "common", [[1.0, 0.0]]),
-            ("near", "common", [[1.0, 1.0, 1.0, 0.0]]),
             ("fell", "common", [[1.0, 1.0], [0.0, 0.25]]),
             ("hard", "common", [[0.0] * 8]),
             ("seldom", "seldom", [[1.0]]),
         )
         for step, scores in enumerate(visits)
         for number, score in enumerate(scores)
-    ]
+    ]  # fmt: skip
     trajectories.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    expected = {
-        ("boundary", "even"): 1.0,  # 1 of 2: p = 1/2
-        ("boundary", "near"): 4 * (4 / 6) * (2 / 6),  # 3 of 4
-        ("forgetting", "fell"): (1.0 - 0.125)
-        * 4
-        * (2 / 5)
-        * (3 / 5),  # 2 of 2, half of it kept, then 0 of 2; a fall of 7/8
-        ("unsolved", "hard"): 0.05 ** (1 / 8) * 4 * (1 / 10) * (9 / 10),  # 0 of 8
-        ("rare", "seldom"): (1 - 1 / 19 / 0.1)
-        * 4
-        * (2 / 3)
-        * (1 / 3),  # 1 of 1 episodes that hold it; of 19 calls, below 10 %
-    }
     with open_table(trajectories) as table:
-        config = Signals(window=5, rare_threshold=10.0, kinds=list(KINDS), shape="variance")
-        found = {(one.kind, one.task_id or (one.pattern or [""])[0]): one.strength for one in extract(table, 0, config)}
-        plain = list(extract(table, 0, config.model_copy(update={"shape": None})))
-    assert found == pytest.approx(expected)
-    assert {one.kind: one.strength for one in plain if one.task_id != "near"} == pytest.approx(
-        {"boundary": 0.5, "forgetting": 1.0, "unsolved": 0.05 ** (1 / 8), "rare": 1 - 1 / 19 / 0.1}
+        found = list(extract(table, 0, Signals(window=5, rare_threshold=10.0, kinds=list(KINDS))))
+    assert {one.kind: one.strength for one in found} == pytest.approx(
+        {"boundary": 0.5, "forgetting": 1.0, "unsolved": 0.05 ** (1 / 8), "rare": 1 - 1 / 15 / 0.1}
     )

@@ -23,7 +23,7 @@ names = st.lists(st.lists(st.sampled_from("abcd"), max_size=8), max_size=12)
 
 def forgotten(values: Sequence[float], window: int, history: int = 0) -> Finding | None:
     """What forgetting finds in visits with these scores, the first ``history`` of them before the iteration."""
-    rule = Forgetting(Signals(window=window, rare_threshold=2.0, kinds=["forgetting"], shape=None))
+    rule = Forgetting(Signals(window=window, rare_threshold=2.0, kinds=["forgetting"]))
     for step, score in enumerate(values):
         rule.see(Visit(Attempt("task", 0, step, score), step >= history, [f"failed{step}"], [f"passed{step}"]))
     return rule.finding()
@@ -60,7 +60,7 @@ def test_forgetting_by_hand() -> None:
 
 def unsolved(groups: Sequence[tuple[int, int]], current: int) -> Finding | None:
     """What unsolved finds in visits of (size, successes), the last ``current`` of them of this iteration."""
-    rule = Unsolved(Signals(window=2, rare_threshold=2.0, kinds=["unsolved"], shape=None))
+    rule = Unsolved(Signals(window=2, rare_threshold=2.0, kinds=["unsolved"]))
     for step, (size, successes) in enumerate(groups):
         attempt = Attempt("task", 0, step, successes / size, size, successes)
         rule.see(Visit(attempt, step >= len(groups) - current, [f"failed{step}"], [f"passed{step}"]))
@@ -88,7 +88,7 @@ def test_unsolved_by_hand() -> None:
 
 
 def test_a_mean_that_is_a_success_is_one_where_a_history_counts_none() -> None:
-    rule = Unsolved(Signals(window=2, rare_threshold=2.0, kinds=["unsolved"], shape=None))
+    rule = Unsolved(Signals(window=2, rare_threshold=2.0, kinds=["unsolved"]))
     rule.see(Visit(Attempt("task", 0, 0, 0.9), False))
     rule.see(Visit(Attempt("task", 1, 0, 0.0, 8, 0), True))
     assert rule.finding() is None
@@ -100,7 +100,7 @@ def test_boundary_is_both_outcomes_in_one_group(outcomes: list[bool]) -> None:
 
 
 def test_a_boundary_signal_is_as_strong_as_its_latest_visit_fails() -> None:
-    rule = Boundary(Signals(window=2, rare_threshold=2.0, kinds=["boundary"], shape=None))
+    rule = Boundary(Signals(window=2, rare_threshold=2.0, kinds=["boundary"]))
     for step, successes in enumerate((4, 1, 3, 0)):
         rule.see(Visit(Attempt("task", 0, step, successes / 4, 4, successes), True, [f"failed{step}"], ["passed"]))
         finding = rule.finding()

@@ -95,7 +95,7 @@ def test_signals_are_those_of_the_definitions(
 ) -> None:
     rows = [{**row, "trajectory_id": f"x{number:03d}"} for number, row in enumerate(rows)]
     path = write(tmp_path / f"trajectories.{ending}", rows)
-    config = Signals(window=window, rare_threshold=theta, kinds=list(KINDS), shape=None)
+    config = Signals(window=window, rare_threshold=theta, kinds=list(KINDS))
     history = [{"task_id": f"t{n}", "iteration": 0, "step": s, "score": 0.25 * n} for n in (1, 2) for s in (0, 1)]
     with open_table(path, write(tmp_path / "history.jsonl", history)) as table:
         signals = list(extract(table, 2, config))
@@ -113,7 +113,7 @@ def test_signals_are_those_of_the_definitions(
 def test_what_is_optional_may_be_absent(tmp_path: Path) -> None:
     rows = [{"task_id": "a", "step": s, "score": 1.0 - s} for s in (0, 1)]
     with open_table(write(tmp_path / "t.jsonl", rows)) as table:
-        signals = list(extract(table, 0, Signals(window=5, rare_threshold=50.0, kinds=["forgetting"], shape=None)))
+        signals = list(extract(table, 0, Signals(window=5, rare_threshold=50.0, kinds=["forgetting"])))
     assert [(signal.kind, signal.trajectory_ids) for signal in signals] == [("forgetting", [])]
     assert signals[0].evidence["scores"] == [1.0, 0.0]
 
@@ -186,7 +186,7 @@ def test_many_files_are_one_wherever_they_are(tmp_path: Path, ending: str, monke
     store = fsspec.filesystem("memory")
     for part in parts:
         store.pipe(f"/bucket/{ending}/{part.name}", part.read_bytes())
-    config = Signals(window=3, rare_threshold=30.0, kinds=list(KINDS), shape="variance")
+    config = Signals(window=3, rare_threshold=30.0, kinds=list(KINDS))
 
     def signals(source: Source) -> list[Signal]:
         with open_table(source) as read:

@@ -1,4 +1,4 @@
-"""Which tasks a step draws: any curriculum, any mixture."""
+"""Which tasks a step draws: by any curriculum."""
 
 from collections import Counter
 from itertools import product
@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.difficulty import Record, recorded
-from coevolve.core.params import Mixture
 from coevolve.core.records import Attempt
 from coevolve.core.task import Provenance, Task
-from coevolve.stages.train.curriculum import CURRICULA, Step, stream, unsolved
+from coevolve.stages.train.curriculum import CURRICULA, Step, hopeless, stream
 from tests.stages.train.small import CONFIG
 
 
@@ -35,22 +34,16 @@ attempted = st.dictionaries(
     st.sampled_from(NAMES),
     st.tuples(st.integers(0, 8), st.integers(0, 8)).map(lambda pair: Record(min(pair), max(pair))),
 )
-mixtures = st.none() | st.builds(
-    lambda seed, history, fresh: Mixture(seed=seed, history=history, fresh=fresh),
-    *[st.sampled_from([0.0, 0.25, 1.0])] * 2, st.sampled_from([0.25, 1.0]),
-)  # fmt: skip
 
 
-@given(
-    st.sampled_from(sorted(CURRICULA)), mixtures, attempted, st.integers(1, 30), st.integers(0, 50), st.integers(0, 5)
-)
+@given(st.sampled_from(sorted(CURRICULA)), attempted, st.integers(1, 30), st.integers(0, 50), st.integers(0, 5))
 def test_a_step_draws_every_task_once_and_the_same_again(
-    curriculum: str, mixture: Mixture | None, records: dict[str, Record], count: int, number: int, seed: int
+    curriculum: str, records: dict[str, Record], count: int, number: int, seed: int
 ) -> None:
     step = Step.of(seed, 1, number, count)
-    drawn = names(step, records, curriculum=curriculum, mixture=mixture)
+    drawn = names(step, records, curriculum=curriculum)
     assert sorted(drawn) == sorted(NAMES)
-    assert drawn == names(step, dict(sorted(records.items())), curriculum=curriculum, mixture=mixture)
+    assert drawn == names(step, dict(sorted(records.items())), curriculum=curriculum)
 
 
 @pytest.mark.parametrize("curriculum", sorted(CURRICULA))
@@ -85,24 +78,7 @@ def test_learnable_prefers_what_is_solved_half_the_time_and_leaves_nothing_out()
     assert 1.8 < half / 7 / (never / 8) < 2.5 and 0.8 < never / always < 1.25
 
 
-def test_a_mixture_keeps_its_shares_and_others_stand_in() -> None:
-    tasks = [made(part, number) for part, count in ((None, 12), (0, 12), (1, 3)) for number in range(count)]
-    parts = {task.task_id: task.provenance and task.provenance.iteration for task in tasks}
-
-    def shares(count: int, **mixture: float) -> Counter[int | None]:
-        step = Step.of(3, 2, 0, count)
-        found = names(step, tasks=tasks, curriculum="learnable", mixture=Mixture(**mixture))
-        return Counter(parts[name] for name in found[:count])
-
-    assert shares(8, seed=0.5, history=0.25, fresh=0.25) == {None: 4, 0: 2, 1: 2}
-    assert shares(5, seed=0.3, history=0.3, fresh=0.4)[1] == 2
-    assert shares(8, seed=0.0, history=0.0, fresh=1.0)[1] == 3, "there are no more"
-    assert sum(shares(8, seed=0.0, history=0.0, fresh=1.0).values()) == 8
-
-
-def test_what_was_never_solved_gets_more_groups_up_to_a_tenth_of_the_step() -> None:
-    tried = [Record(0, 8), Record(0, 4), Record(1, 16), Record(0, 12), Record(0, 8)]
+def test_what_was_never_solved_in_eight_episodes_is_hopeless() -> None:
+    tried = [Record(0, 8), Record(0, 4), Record(1, 16), Record(0, 12)]
     records = dict(zip(NAMES, tried, strict=False))
-    assert unsolved(TASKS[:20], records, 4) == [TASKS[0]] * 3 + [TASKS[3]] * 3, "two of twenty, and a fourth group each"
-    assert unsolved(TASKS[:9], records, 4) == [] and unsolved(TASKS[:20], records, 1) == []
-    assert unsolved(TASKS[5:], records, 4) == [], "what was never tried is not unsolved"
+    assert hopeless(TASKS, records) == [TASKS[0], TASKS[3]], "what was never tried is not hopeless"

@@ -56,23 +56,6 @@ def test_groups_that_teach_nothing_are_replaced_within_bounds(mixed: list[bool],
     assert found.dropped == len(found.played) - len(teaching)
 
 
-@given(st.lists(st.booleans(), min_size=9, max_size=9), st.integers(1, 6), st.integers(0, 2))
-def test_some_tasks_are_played_in_further_groups_and_a_step_takes_no_more_than_its_groups(
-    mixed: list[bool], wanted: int, refills: int
-) -> None:
-    outcome = iter(mixed * 9)
-    numbers: list[int] = []
-
-    def play(chosen: Sequence[Task], first: int) -> list[Group]:
-        numbers.extend(range(first, first + len(chosen)))
-        return [group(0.0, 1.0) if next(outcome) else group(0.0, 0.0) for _ in chosen]
-
-    found = gather(play, iter(tasks(20)), wanted, refills, lambda first: [first[0]] * 3)
-    assert numbers == list(range(len(found.played))), "each group has its own number, and so its own seeds"
-    assert wanted + 3 <= len(found.played) <= wanted * (1 + refills) + 3
-    assert 1 <= len(found.kept) <= wanted
-
-
 def test_attempts_are_by_task_and_step_without_what_the_environment_broke() -> None:
     def episode(task: str, step: int, number: int, score: float | None) -> Trajectory:
         stop = StopReason.DONE if score is not None else StopReason.ENVIRONMENT_FAILED

@@ -28,35 +28,21 @@ from tests import ROOT
 from tests.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed, job, outputs, settings
 
 LIMITS = Limits.of(ACTING)
-WAYS = ["dpo", "sft", "turn"]  # learners, and dpo from pairs of single turns
-
-
-def found(folder: Path, level: str) -> Made:
-    plan = Rehearsal(0, 0, WORLD.tasks("seed")[:16], [], folder)
-    play = partial(playing, config=ACTING, temperature=CONFIG.temperature)
-    own = PARAMS.pairs.model_copy(update={"level": level})
-    return make(ROOT / "policies/base", Ground(WORLD, plan, LIMITS, play), CONFIG, own)
+WAYS = ["dpo", "sft"]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return found(tmp_path_factory.mktemp("rehearsal"), "trajectory")
-
-
-@pytest.fixture(scope="module")
-def ways(made: Made, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Made]:
-    return {"dpo": made, "sft": made, "turn": found(tmp_path_factory.mktemp("turns"), "turn")}
+    plan = Rehearsal(0, 0, WORLD.tasks("seed")[:16], [], tmp_path_factory.mktemp("rehearsal"))
+    play = partial(playing, config=ACTING, temperature=CONFIG.temperature)
+    return make(ROOT / "policies/base", Ground(WORLD, plan, LIMITS, play), CONFIG, PARAMS.pairs)
 
 
 def offline(folder: Path, made: Made) -> Job:
-    return replace(
-        job(folder), pairs=made.checked.pairs, rehearsals=made.rehearsals, references=made.references,
-        continued=made.turns.continued if made.turns else [],
-    )  # fmt: skip
+    return replace(job(folder), pairs=made.checked.pairs, rehearsals=made.rehearsals, references=made.references)
 
 
-def run(way: str, folder: Path, made: Made, log: Log | None = None, **changes: object) -> None:
-    name = "dpo" if way == "turn" else way
+def run(name: str, folder: Path, made: Made, log: Log | None = None, **changes: object) -> None:
     learner(name)(settings(changed(learner=name, **changes)), WORLD, offline(folder, made), log)
 
 
@@ -105,12 +91,11 @@ def gradient(loss: torch.Tensor, model: torch.nn.Module) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", WAYS)
 def test_the_loss_is_that_of_what_the_agent_wrote(
-    name: str, ways: dict[str, Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TRL's loss and gradient at a step, against a plain computation over each sequence by itself."""
     seen: list[tuple[torch.Tensor, torch.Tensor]] = []
-    made = ways[name]
-    trainer = {"dpo": dpo.MaskedDPO, "sft": sft.OrderedSFT, "turn": dpo.TurnDPO}[name]
+    trainer = {"dpo": dpo.MaskedDPO, "sft": sft.OrderedSFT}[name]
     compute = trainer.compute_loss
 
     def watched(
@@ -127,20 +112,19 @@ def test_the_loss_is_that_of_what_the_agent_wrote(
         run(name, tmp_path, made, steps=1, micro_batch=8)
     ((loss, slope),) = seen
     rows = scheduled(pairs_of(made, tmp_path), Batch(8, "its size"), changed(steps=1), job(tmp_path))
-    assert any(0 in one.whole.mask for one in rows), "there is something to mask"
-    assert all((one.chosen is one.whole) == (name != "turn") for one in rows)
+    assert any(0 in one.chosen.mask for one in rows), "there is something to mask"
     model, _ = load(ROOT / "policies/base")
     fixed, _ = load(ROOT / "policies/base")
     for one in model.parameters():
         one.data.add_(1e-3 * torch.randn(one.shape, generator=torch.Generator().manual_seed(one.numel())))
-    right = [by_hand(model, one.whole) for one in rows]
+    right = [by_hand(model, one.chosen) for one in rows]
     likelihood = -torch.stack([logps for logps, _ in right]).sum() / sum(count for _, count in right)
     wanted = likelihood
     if name != "sft":
         margins = [
             by_hand(model, chosen)[0] - by_hand(model, rejected)[0]
             - (by_hand(fixed, chosen)[0] - by_hand(fixed, rejected)[0])
-            for chosen, rejected, _ in rows
+            for chosen, rejected in rows
         ]  # fmt: skip
         own = PARAMS.dpo
         preferred = -torch.nn.functional.logsigmoid(own.beta * torch.stack(margins)).mean()
@@ -154,8 +138,7 @@ def test_trl_still_prepares_the_rows_where_we_keep_it_from_doing_so() -> None:
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_a_killed_run_ends_with_the_same_bytes(name: str, ways: dict[str, Made], tmp_path: Path) -> None:
-    made = ways[name]
+def test_a_killed_run_ends_with_the_same_bytes(name: str, made: Made, tmp_path: Path) -> None:
 
     def stop(step: int, figures: dict[str, float]) -> None:
         if step == 1:
@@ -170,17 +153,17 @@ def test_a_killed_run_ends_with_the_same_bytes(name: str, ways: dict[str, Made],
     assert [row["step"] for row in rows] == [0, 1, 2] and all(row["groups"] == CONFIG.tasks_per_step for row in rows)
     assert read_trajectories(tmp_path / "whole/trajectories.parquet") == list(made.rehearsals)
     if name != "sft":
-        assert rows[0]["margin"] == 0.0 < rows[-1]["margin"] and (rows[-1]["accuracy"] > 0.5 or name == "turn")
+        assert rows[0]["margin"] == 0.0 < rows[-1]["margin"] and rows[-1]["accuracy"] > 0.5
 
 
 @pytest.mark.parametrize("name", WAYS)
 @pytest.mark.parametrize("lora", [False, True])
 def test_however_many_processes_work_out_a_step_the_bytes_are_the_same(
-    name: str, lora: bool, ways: dict[str, Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, lora: bool, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for count in ("1", "2"):
         monkeypatch.setenv("COEVOLVE_PROCESSES", count)
-        run(name, tmp_path / count, ways[name], steps=2, lora={"enabled": lora})
+        run(name, tmp_path / count, made, steps=2, lora={"enabled": lora})
     assert outputs(tmp_path / "1") == outputs(tmp_path / "2")
 
 

@@ -55,7 +55,9 @@ def test_variety_takes_the_best_of_each_family_first() -> None:
 
 
 def test_the_shape_decides() -> None:
-    assert kept(select(judged([0.25, 0.5, 0.75]), config(1, shape="hard"), SAMPLES)) == ["c0"]
+    for shape, worth in (("variance", "0.56"), ("bell", "0.41")):  # at p = 1/6
+        [(refused, _), _] = select(judged([0.0, 0.5]), config(1, shape=shape), SAMPLES)
+        assert refused.gates[-1] == Gate(GATE, False, f"pass rate 0.00: others are worth more than {worth}")
 
 
 def test_what_was_refused_before_is_left_as_it_is() -> None:

@@ -5,13 +5,11 @@ in fresh worlds. All heed the guidance by what a request holds.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from coevolve.core.params import Explore, PolicySection
 from coevolve.core.records import Exploration, Reflection, Trajectory
 from coevolve.core.task import CallOutcome, Task
-from coevolve.core.workers import Engine, Workers
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import Knowledge, fruitless, learn
@@ -19,9 +17,6 @@ from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
 from coevolve.stages.explore.requests import Request
-
-CHUNK = 64  # requests that a worker takes at a time
-MANY = 10_000  # explorations whose sharing out is worth the start of workers: the scripted explorer makes some 700 a second
 
 
 class Explorer(Protocol):
@@ -73,25 +68,6 @@ def explore(explorer: Explorer, wanted: Sequence[Request], progress: Callable[[i
     return kept
 
 
-class Several:
-    """An explorer that every worker of ``engine`` has, as ``make(*arguments)``; a request is answered by whichever is free."""
-
-    def __init__(self, engine: Engine, make: Callable[..., "Listing"], *arguments: Any) -> None:
-        self._hire = partial(Workers, engine, make, *arguments)
-
-    def explore(self, wanted: Sequence[Request]) -> Iterator[Exploration]:
-        chunks = [wanted[start : start + CHUNK] for start in range(0, len(wanted), CHUNK)]
-        with self._hire() as workers:
-            for found in workers.map(partial(workers.call, "explore_all"), chunks):
-                yield from found
-
-
-class Listing(Explorer, Protocol):
-    def explore_all(self, wanted: Sequence[Request]) -> list[Exploration]:
-        """As ``explore``, all at once."""
-        ...
-
-
 def make_explorer(
     config: Explore,
     acting: PolicySection,
@@ -100,31 +76,18 @@ def make_explorer(
     trajectories: Sequence[Trajectory],
     policy: Callable[[], Policy | Replicas],
     meter: Meter,
-    engine: Engine | None = None,
 ) -> Explorer:
-    """The explorer that the section `explore` asks for; ``policy`` opens the one that `policy` acts with, and ``engine`` has the
-    workers that share the scripted explorer's work, where it is much (``config.explorations``).
-    """
+    """The explorer that the section `explore` names; ``policy`` opens the one that `policy` acts with."""
     known = learn(environment, tasks, trajectories)
-    explorer: Explorer
     if config.explorer == "endpoint":
         from coevolve.stages.explore.endpoint_explorer import EndpointExplorer
 
         assert meter.endpoint is not None
-        explorer = EndpointExplorer(environment, meter.endpoint, known, config, acting.max_seconds, meter.counts)
-    elif config.explorer == "policy":
+        return EndpointExplorer(environment, meter.endpoint, known, config, acting.max_seconds, meter.counts)
+    if config.explorer == "policy":
         from coevolve.stages.explore.policy_explorer import PolicyExplorer
 
-        explorer = PolicyExplorer(environment, policy(), known, tasks, Limits.of(acting), config.max_calls)
-    else:
-        from coevolve.stages.explore.scripted_explorer import ScriptedExplorer, open_scripted
+        return PolicyExplorer(environment, policy(), known, tasks, Limits.of(acting), config.max_calls)
+    from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 
-        if engine is not None and environment.capacity is None and config.explorations >= MANY:
-            explorer = Several(engine, open_scripted, environment.name, known, config)
-        else:
-            explorer = ScriptedExplorer(environment, known, config)
-    if config.stones:
-        from coevolve.stages.explore.stones import Stones
-
-        explorer = Stones(environment, known, explorer)
-    return explorer
+    return ScriptedExplorer(environment, known, config)

@@ -5,13 +5,10 @@ A guidance is one line of ``GUIDANCE``. It makes requests, which hold all that e
 
 import bisect
 import itertools
-import math
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from coevolve.core.difficulty import SHAPES, Record
-from coevolve.core.params import Explore
 from coevolve.core.records import Signal
 from coevolve.core.task import Task
 
@@ -19,43 +16,23 @@ UNLISTED = 1.0  # weight of a tool that an episode offers and the environment's 
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of a tool: ``uses`` of the dataset's ``tasks`` ask for it, and ``record`` is how episodes at those ended."""
-
-    uses: int
-    tasks: int
-    record: Record
-
-
-@dataclass(frozen=True, slots=True)
 class Guidance:
-    """``tool`` weighs a tool of the environment as something to go for. With ``signals``, requests are made around signals;
+    """``tool`` weighs a tool of the environment as something to go for, by how many tasks ask for it. With ``signals``, requests are made around signals;
     without, and where all of them weigh 0, around none.
     """
 
-    tool: Callable[[Known, Explore], float]
+    tool: Callable[[int], float]
     signals: bool = False
 
 
-def seldom(known: Known, config: Explore) -> float:
+def seldom(uses: int) -> float:
     """What the dataset seldom asks for comes first: exploration is for what training does not show."""
-    return 1.0 / (1 + known.uses)
+    return 1.0 / (1 + uses)
 
 
-def even(known: Known, config: Explore) -> float:
+def even(uses: int) -> float:
     """Any tool is as good as another."""
     return 1.0
-
-
-def adaptive(known: Known, config: Explore) -> float:
-    """shape(p) + c √(ln(1 + N) / (1 + n)): what the agent's episodes and what the data's coverage say, in one number.
-
-    p is the chance to solve a task that asks for the tool: what is solved about half the time is worth most. n of N tasks
-    ask for it: what few ask for may be worth more than it seems, as in UCB1 (Auer et al., Finite-time analysis of the
-    multiarmed bandit problem, 2002; 1 is added as n may be 0). c is ``explore.curiosity``.
-    """
-    unseen = math.sqrt(math.log(1 + known.tasks) / (1 + known.uses))
-    return SHAPES[config.shape](known.record.chance) + config.curiosity * unseen
 
 
 def weight(signal: Signal, wanted: Collection[str], tools: Mapping[str, float], pairs: int) -> float:
@@ -69,7 +46,6 @@ def weight(signal: Signal, wanted: Collection[str], tools: Mapping[str, float], 
 
 GUIDANCE: dict[str, Guidance] = {
     "signals": Guidance(seldom, signals=True),
-    "adaptive": Guidance(adaptive, signals=True),
     "coverage": Guidance(seldom),
     "random": Guidance(even),
     "generator": Guidance(even),  # requests are made of what it wrote: see ``requests.written``

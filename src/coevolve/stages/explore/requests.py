@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coevolve.core.difficulty import Record
 from coevolve.core.hashing import content_hash
 from coevolve.core.params import Explore
 from coevolve.core.records import Generation, Signal, Trajectory
@@ -16,7 +15,7 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import uses
-from coevolve.stages.explore.guidance import GUIDANCE, SCHEDULES, Known, sample, weight
+from coevolve.stages.explore.guidance import GUIDANCE, SCHEDULES, sample, weight
 from coevolve.stages.generate.spec import exploration_of
 
 
@@ -82,9 +81,9 @@ def requests(
     guidance, count = GUIDANCE[config.guidance], SCHEDULES[config.schedule](config.explorations, iteration)
     by_id = {task.task_id: task for task in tasks}
     shown = {trajectory.trajectory_id: trajectory for trajectory in trajectories}
-    asked, ended = uses(tasks), _records(by_id, trajectories)
+    asked = uses(tasks)
     names = [tool["function"]["name"] for tool in environment.tools()]
-    tools = {name: guidance.tool(Known(asked[name], len(tasks), ended.get(name, Record())), config) for name in names}
+    tools = {name: guidance.tool(asked[name]) for name in names}
     single = max(sum(len(signal.pattern or ()) == 1 for signal in signals), 1)
     starts = [_start(signal, by_id, shown) for signal in signals]
     weights = [
@@ -112,16 +111,6 @@ def requests(
             )
         )
     return made
-
-
-def _records(tasks: Mapping[str, Task], trajectories: Sequence[Trajectory]) -> dict[str, Record]:
-    """By tool: how often the episodes at tasks that ask for it succeeded."""
-    found: dict[str, Record] = {}
-    for one in trajectories:
-        if one.counts and one.task_id in tasks:
-            for name in tasks[one.task_id].tools:
-                found[name] = found.get(name, Record()).then(is_success(one.score), 1)
-    return found
 
 
 def _start(

@@ -16,7 +16,6 @@ from coevolve.core.records import Exploration
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Environment, Session
-from coevolve.environments.registry import make
 from coevolve.knowledge import Knowledge, fruitless
 from coevolve.stages.explore.explorer import record
 from coevolve.stages.explore.guidance import draw_tools
@@ -44,9 +43,6 @@ class ScriptedExplorer:
 
     def explore(self, wanted: Sequence[Request]) -> Iterator[Exploration]:
         return map(self._explore, wanted)
-
-    def explore_all(self, wanted: Sequence[Request]) -> list[Exploration]:
-        return list(self.explore(wanted))
 
     def _explore(self, request: Request) -> Exploration:
         if self._environment.goals:
@@ -80,11 +76,6 @@ class ScriptedExplorer:
         finally:
             session.close()
         return walk
-
-
-def open_scripted(environment: str, known: Knowledge, config: Explore) -> ScriptedExplorer:
-    """The explorer of the environment called so, which another process cannot be sent."""
-    return ScriptedExplorer(make(environment), known, config)
 
 
 class _Walk:

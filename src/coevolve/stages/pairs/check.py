@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.expectations import Expectation, Outcome, Suites, among, between, hashed, quarantined
-from coevolve.core.hashing import content_hash
 from coevolve.core.records import Pair, Trajectory
 from coevolve.core.success import is_success
 from coevolve.stages.pairs.choose import AMONG, KINDS, distinct
@@ -36,7 +35,6 @@ def expectations() -> list[Expectation]:
         Expectation("the chosen one succeeds, but among failures", *among("chosen_is_right", True)),
         Expectation("the rejected one fails", *among("rejected_succeeds", False)),
         Expectation("their calls differ", *among("same_calls", False)),
-        Expectation("they part in its turn", *among("parts_at_turn", True)),
         Expectation("the rejected one has a rank", *between("closeness", 0.0, 1.0)),
         Expectation("the chosen one has a rank", *between("chosen_closeness", 0.0, 1.0)),
         Expectation("the rejected one is far enough from the chosen", *among("far", True)),
@@ -74,7 +72,6 @@ def describe(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory], margin: 
                 "chosen_is_right": bool(chosen and is_success(chosen.score) != (pair.kind == AMONG)),
                 "rejected_succeeds": bool(rejected and is_success(rejected.score)),
                 "same_calls": len(both) == 2 and len(distinct(both)) == 1,
-                "parts_at_turn": pair.turn is None or _parts(both, pair.turn),
                 "closeness": pair.closeness,
                 "chosen_closeness": pair.chosen_closeness,
                 "far": pair.closeness <= pair.chosen_closeness - margin,
@@ -86,18 +83,6 @@ def describe(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory], margin: 
 
 def _said(one: Trajectory) -> int:
     return sum(message["role"] == "assistant" for message in one.messages)
-
-
-def _parts(both: Sequence[Trajectory], turn: int) -> bool:
-    """Whether both have an agent's reply of number ``turn``, and it is the first message in which they differ."""
-    before, replies = set(), set()
-    for one in both:
-        places = [place for place, message in enumerate(one.messages) if message["role"] == "assistant"]
-        if turn >= len(places):
-            return False
-        before.add(content_hash(one.messages[: places[turn]]))
-        replies.add(one.messages[places[turn]]["content"])
-    return len(before) == 1 < len(replies)
 
 
 def report(checked: Checked, name: str) -> str:

@@ -18,8 +18,7 @@ LEARNERS = frozenset({"dpo", "sft"})  # those that learn from pairs; for others 
 EXPERT, OWN = "expert_target", "success_target"
 EXPERT_HARD, OWN_HARD = "expert_hard", "success_hard"
 AMONG = "failure_failure"  # both failed
-FINISHED = "finished"  # of a turn: to end what is done, over one call more that undoes it
-KINDS = (EXPERT, OWN, EXPERT_HARD, OWN_HARD, AMONG, FINISHED)
+KINDS = (EXPERT, OWN, EXPERT_HARD, OWN_HARD, AMONG)
 
 
 def choose(

@@ -43,8 +43,6 @@ def summary(t: int, made: "Made | None", arithmetic: str) -> StageSummary:
     plots = {"how close failures come": [CLOSE], "failures that do nothing": [IDLE]}
     costs: list[str] = []
     notes: list[str] = []
-    if made.turns:
-        figures["pairs without a turn"] = made.turns.without
     if rival := made.evolved:
         figures |= _of(rival, made.hard)
         plots = {"how close failures come": [CLOSE, THEIRS, HARD], "failures that do nothing": [IDLE, FAILURE_IDLE]}

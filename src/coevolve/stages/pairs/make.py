@@ -21,14 +21,13 @@ from coevolve.stages.pairs.closeness import Failure, failures, ranked
 from coevolve.stages.pairs.evolve import Evolved, Ground, Rival, evolve
 from coevolve.stages.pairs.health import summary
 from coevolve.stages.pairs.rehearse import rehearse
-from coevolve.stages.pairs.turns import ByTurn, by_turn
 from coevolve.stages.train.references import replayed
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
     """Pairs as they were ``checked``, and the episodes that they are of. ``failures`` are those of the rehearsals, by id; ``hard``
-    are hard negatives of the failure agent, which has ``evolved``, if there is one; ``turns`` is what pairs of turns were made of.
+    are hard negatives of the failure agent, which has ``evolved``, if there is one.
     """
 
     checked: Checked = field(default_factory=lambda: Checked([], [], []))
@@ -37,7 +36,6 @@ class Made:
     failures: Mapping[str, Failure] = field(default_factory=dict)
     hard: Sequence[Trajectory] = ()
     evolved: Evolved | None = None
-    turns: ByTurn | None = None
 
 
 def make(policy: Path, ground: Ground, config: Train, own: Pairs, rival: Rival | None = None) -> Made:
@@ -64,12 +62,7 @@ def make(policy: Path, ground: Ground, config: Train, own: Pairs, rival: Rival |
         hard = [one for one in evolved.after if ranks.get(one.trajectory_id, -1.0) >= rival.config.closeness]
     pairs = choose(played, references, ranks, own, plan, hard)
     episodes = {one.trajectory_id: one for one in (*played, *references.values(), *hard)}
-    turns = None
-    if own.level == "turn":
-        turns = by_turn(pairs, episodes, ground, lambda some: ranked(judge(some), own.rank), own.margin)
-        pairs = list(turns.pairs)
-        episodes |= {one.trajectory_id: one for one in turns.continued}
-    return Made(check(pairs, episodes, own.margin), played, list(references.values()), failed, hard, evolved, turns)
+    return Made(check(pairs, episodes, own.margin), played, list(references.values()), failed, hard, evolved)
 
 
 def write(t: int, made: Made | None = None, arithmetic: str = "") -> StageSummary:
@@ -79,13 +72,7 @@ def write(t: int, made: Made | None = None, arithmetic: str = "") -> StageSummar
     found = made or Made()
     folder, rival = Paths.pairs(t), found.evolved
     shutil.rmtree(folder, ignore_errors=True)
-    continued = found.turns.continued if found.turns else ()
-    episodes = {
-        "rehearsals": found.rehearsals,
-        "references": found.references,
-        "hard": found.hard,
-        "continued": continued,
-    }
+    episodes = {"rehearsals": found.rehearsals, "references": found.references, "hard": found.hard}
     _write(folder, found.checked, f"Pairs of iteration {t}", episodes)
     if rival:
         episodes = {"before": rival.before, "after": rival.after}

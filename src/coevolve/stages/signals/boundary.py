@@ -45,7 +45,7 @@ class Boundary:
             "visits": self._visits,
             "latest_success": latest,
         }
-        return Finding(evidence, 1.0 - latest, 1.0, examples(last.failed, last.passed))
+        return Finding(evidence, 1.0 - latest, examples(last.failed, last.passed))
 
 
 BOUNDARY = Kind(

@@ -7,7 +7,6 @@ them, so that a rule exists once, at any scale.
 from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
 
-from coevolve.core.difficulty import SHAPES, Record
 from coevolve.core.hashing import content_hash
 from coevolve.core.params import Signals
 from coevolve.core.records import Signal
@@ -27,26 +26,22 @@ def extract(
     """
     kinds = [kind for name, kind in KINDS.items() if name in config.kinds]
     begin = [(kind, kind.of_task) for kind in kinds if kind.of_task]
-    shape = SHAPES[config.shape] if config.shape else None
     for task_id, visits in groupby(table.visits(), key=lambda visit: visit.attempt.task_id):
-        rules, record = [(kind, rule(config)) for kind, rule in begin], Record()
+        rules = [(kind, rule(config)) for kind, rule in begin]
         for visit in visits:
-            record = record.after(visit.attempt)
             for _, rule in rules:
                 rule.see(visit)
         for kind, rule in rules:
             if finding := rule.finding():
-                yield _signal(kind, iteration, task_id, finding, finding.strength(record, shape))
+                yield _signal(kind, iteration, task_id, finding)
     places = {name: table.of(tasks) for name, tasks in environments.items()} if environments else {"": table}
     for kind in kinds:
         for name, place in places.items():
             for finding in kind.of_table(place, config) if kind.of_table else ():
-                yield _signal(kind, iteration, None, finding, finding.strength(Record(), shape), name)
+                yield _signal(kind, iteration, None, finding, name)
 
 
-def _signal(
-    kind: Kind, iteration: int, task_id: str | None, finding: Finding, strength: float, environment: str = ""
-) -> Signal:
+def _signal(kind: Kind, iteration: int, task_id: str | None, finding: Finding, environment: str = "") -> Signal:
     return Signal(
         signal_id=content_hash(
             [kind.name, iteration, task_id, finding.pattern, *([environment] if environment else [])]
@@ -55,7 +50,7 @@ def _signal(
         iteration=iteration,
         task_id=task_id,
         pattern=finding.pattern,
-        strength=strength,
+        strength=finding.weakness,
         evidence=finding.evidence,
         trajectory_ids=finding.trajectory_ids,
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Forgetting:
-    """See ``coevolve.stages.signals.kind.TaskRule``. Time a visit does not depend on the window. Its effect is the fall."""
+    """See ``coevolve.stages.signals.kind.TaskRule``. Time a visit does not depend on the window."""
 
     def __init__(self, config: "Signals") -> None:
         self._window = config.window
@@ -50,8 +50,7 @@ class Forgetting:
             "firings": self._firings,
             "visits": self._visits,
         }
-        fall = max(visit.attempt.score for visit in before) - last.attempt.score
-        return Finding(evidence, 1.0, min(fall, 1.0), examples(last.failed, able[-1] if able else []))
+        return Finding(evidence, 1.0, examples(last.failed, able[-1] if able else []))
 
 
 FORGETTING = Kind(

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from coevolve.core.difficulty import Record, Shape
-
 if TYPE_CHECKING:
     from coevolve.core.params import Signals
     from coevolve.stages.signals.table import Table, Visit
@@ -18,21 +16,14 @@ GROUPS = 16  # groups or window positions listed in a signal's evidence, at most
 class Finding:
     """That a rule fired: with which numbers, which trajectories show it, and how weak the agent is there, in [0, 1].
 
-    ``weakness`` is that by the kind's own measure. Where learnability is asked for instead, what there is to learn at the
-    task or pattern counts as far as the rule's ``effect``, in [0, 1], goes. ``pattern`` is what a rule over the whole table
-    speaks of, with the ``record`` of the episodes that hold it, where ``signals.shape`` asks for it; a rule over visits speaks of their task.
+    ``weakness`` is that by the kind's own measure. ``pattern`` is the subject of a rule over the whole table; the subject of a
+    rule over visits is their task.
     """
 
     evidence: dict[str, Any]
     weakness: float
-    effect: float
     trajectory_ids: list[str]
     pattern: list[str] | None = None
-    record: Record | None = None
-
-    def strength(self, record: Record, shape: Shape | None) -> float:
-        """How strong a signal this is, in [0, 1], where ``record`` is that of the task that the rule looked at."""
-        return self.weakness if shape is None else self.effect * shape((self.record or record).chance)
 
 
 class TaskRule(Protocol):

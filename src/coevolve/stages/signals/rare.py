@@ -29,18 +29,17 @@ def rare(counts: Mapping[Pattern, int], threshold: float) -> list[Pattern]:
 
 
 def findings(table: "Table", config: "Signals") -> Iterator[Finding]:
-    """The rare patterns of every order, rarest first; weakness and effect of each are how far below the threshold it is."""
+    """The rare patterns of every order, rarest first; the weakness of each is how far below the threshold it is."""
     threshold = config.rare_threshold
     for order in ORDERS:
         counts = table.patterns(order)
         total = sum(counts.values())
         patterns = rare(counts, threshold)
         shown = table.examples(patterns, EXAMPLES)
-        records = table.records(patterns) if config.shape else {}
         for pattern in patterns:
             evidence = {"order": order, "count": counts[pattern], "total": total, "threshold": threshold}
             rarity = 1.0 - 100.0 * counts[pattern] / (threshold * total)
-            yield Finding(evidence, rarity, rarity, shown.get(pattern, []), list(pattern), records.get(pattern))
+            yield Finding(evidence, rarity, shown.get(pattern, []), list(pattern))
 
 
 RARE = Kind(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.attempts import attempt_of
-from coevolve.core.difficulty import Record
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.io import missing
@@ -106,40 +105,23 @@ class Table:
 
     def examples(self, patterns: Sequence[Pattern], limit: int) -> dict[Pattern, list[str]]:
         """The first ``limit`` ids, in their order, of trajectories that hold each pattern (all of one order)."""
-        return {
-            pattern: ids
-            for pattern, ids in self._of(patterns, "trajectory_id", f"min(trajectory_id, {int(limit)})")
-            if ids
-        }
-
-    def records(self, patterns: Sequence[Pattern]) -> dict[Pattern, Record]:
-        """How the episodes that hold each pattern (all of one order) ended."""
-        solved = f"count(*) FILTER (score >= {SUCCESS_THRESHOLD})"
-        found = self._of(patterns, "episode, score", f"[{solved}, count(*)]")
-        return {pattern: Record(*counts) for pattern, counts in found}
-
-    def _of(self, patterns: Sequence[Pattern], each: str, told: str) -> Iterator[tuple[Pattern, Any]]:
-        """What the aggregate ``told`` says of every pattern, over the distinct ``each`` of the episodes that hold it."""
         if not patterns:
-            return
+            return {}
         order = len(patterns[0])
         names = _names(order)
         wanted = ", ".join(f"unnest($p{i}) AS p{i}" for i in range(order))
         query = f"""
-            SELECT {names}, {told} FROM (
-                SELECT DISTINCT {names}, {each} FROM ({self._unnested(order)}) SEMI JOIN (SELECT {wanted}) USING ({names})
+            SELECT {names}, min(trajectory_id, {int(limit)}) FROM (
+                SELECT DISTINCT {names}, trajectory_id FROM ({self._unnested(order)}) SEMI JOIN (SELECT {wanted}) USING ({names})
             ) GROUP BY {names}
         """
         parameters = {f"p{i}": [pattern[i] for pattern in patterns] for i in range(order)}
-        for row in self._rows(query, parameters):
-            yield row[:order], row[order]
+        return {row[:order]: row[order] for row in self._rows(query, parameters) if row[order]}
 
     def _unnested(self, order: int) -> str:
-        """Query of every (trajectory_id, score, episode, p0, p1, …) of ``order`` consecutive names; episode is a number of its own."""
+        """Query of every (trajectory_id, p0, p1, …) of ``order`` consecutive names."""
         parts = ", ".join(f"unnest(names[{i + 1}:{i - order}]) AS p{i}" for i in range(order))
-        return (
-            f"SELECT trajectory_id, score, rowid AS episode, {parts} FROM {self._episodes} WHERE len(names) >= {order}"
-        )
+        return f"SELECT trajectory_id, {parts} FROM {self._episodes} WHERE len(names) >= {order}"
 
     def _rows(self, query: str, parameters: dict[str, Any] | None = None) -> Iterator[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:

@@ -19,7 +19,7 @@ VISITS = 2  # that are looked back on
 
 
 class Unsolved:
-    """See ``coevolve.stages.signals.kind.TaskRule``. Weakness and effect are how sure that is: 1 - bound."""
+    """See ``coevolve.stages.signals.kind.TaskRule``. Its weakness is how sure that is: 1 - bound."""
 
     def __init__(self, config: "Signals") -> None:
         self._last: deque[Visit] = deque(maxlen=VISITS)
@@ -40,7 +40,7 @@ class Unsolved:
             "scores": [one.score for one in attempts],
             "steps": [place(visit) for visit in self._last],
         }
-        return Finding(evidence, 1.0 - bound, 1.0 - bound, examples(self._last[-1].failed, []))
+        return Finding(evidence, 1.0 - bound, examples(self._last[-1].failed, []))
 
 
 UNSOLVED = Kind(

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from coevolve.core.difficulty import ENOUGH, SHAPES, Records
-from coevolve.core.mixtures import apportioned, in_turn, turns
-from coevolve.core.params import Mixture, Train
+from coevolve.core.mixtures import in_turn, turns
+from coevolve.core.params import Train
 from coevolve.core.seeding import generator
 from coevolve.core.task import Task
 
 FLOOR = 0.1  # weight of a task from which nothing is learned as it seems: agents change, and every task is seen again
-AGAIN = 0.1  # share of a step's tasks that get more episodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +45,7 @@ def stream(tasks: Sequence[Task], records: Records, config: Train, step: Step) -
     """All ``tasks``: the ``step.count`` to play first, then those to replace groups that teach nothing, each once."""
     if len(step.shares) > 1:
         return _by_environment(tasks, records, config, step)
-    ordered = CURRICULA[config.curriculum](tasks, records, config, step)
-    return ordered if config.mixture is None else mixed(ordered, config.mixture, step)
+    return CURRICULA[config.curriculum](tasks, records, config, step)
 
 
 def _by_environment(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> list[Task]:
@@ -100,36 +98,8 @@ def learnable(tasks: Sequence[Task], records: Records, config: Train, step: Step
 CURRICULA = {"even": even, "learnable": learnable}
 
 
-def unsolved(first: Sequence[Task], records: Records, groups: int) -> list[Task]:
-    """Those of a step's ``first`` tasks that are played in ``groups`` groups instead of one: never solved in ``ENOUGH`` episodes,
-    at most a share ``AGAIN`` of them. At a chance of 0.05, 32 episodes hold a success four times in five, 8 one time in three.
-    """
-    return [task for task in hopeless(first, records)[: int(len(first) * AGAIN)] for _ in range(groups - 1)]
-
-
 def hopeless(tasks: Sequence[Task], records: Records) -> list[Task]:
     """Those of ``tasks`` that were never solved in ``ENOUGH`` episodes or more."""
     return [
         task for task in tasks if (one := records.get(task.task_id)) and not one.successes and one.attempts >= ENOUGH
     ]
-
-
-def mixed(ordered: Sequence[Task], mixture: Mixture, step: Step) -> list[Task]:
-    """``ordered``, with the shares of ``mixture`` among the first; where a part has too few tasks, others stand in."""
-    rooms = apportioned(dict(mixture), min(step.count, len(ordered)))
-    chosen, others = [], []
-    for task in ordered:
-        part = _part(task, step.iteration)
-        if rooms[part]:
-            rooms[part] -= 1
-            chosen.append(task)
-        else:
-            others.append(task)
-    return [*chosen, *others]
-
-
-def _part(task: Task, iteration: int) -> str:
-    """Whether a task was there from the start, came last, or in between."""
-    if task.provenance is None:
-        return "seed"
-    return "fresh" if task.provenance.iteration == iteration - 1 else "history"

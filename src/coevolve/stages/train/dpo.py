@@ -1,4 +1,4 @@
-"""DPO by TRL's ``DPOTrainer`` (arXiv 2305.18290): what is right over how the agent failed, in whole episodes or in one reply.
+"""DPO by TRL's ``DPOTrainer`` (arXiv 2305.18290): what is right over how the agent failed.
 
 As ETO does (arXiv 2403.02502), with the likelihood of what is preferred beside it. What the environment wrote is masked: it
 is context, and no target.
@@ -18,16 +18,11 @@ from coevolve.stages.train.learner import Job, Log, Settings, Shared
 from coevolve.stages.train.offline import Batch, InOrder, Method, Row, fit, paired, trained
 from coevolve.stages.train.references import Example
 from coevolve.stages.train.saving import save_learned
-from coevolve.stages.train.supervised import collate as supervised_rows
-from coevolve.stages.train.supervised import supervised
-
-WHOLE = "whole_"  # before the names of what is of the whole episodes
 
 
 def learn(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
     """See ``coevolve.stages.train.learner.Learner``."""
-    by_turn = any(pair.turn is not None for pair in job.pairs)
-    fit((method_by_turn if by_turn else method)(settings.dpo), settings, environment, job, log)
+    fit(method(settings.dpo), settings, environment, job, log)
 
 
 def prefer(
@@ -52,13 +47,6 @@ def method(own: Dpo) -> Method:
     return Method(MaskedDPO, arguments, row, collate, held=True, rate=own.learning_rate)
 
 
-def method_by_turn(own: Dpo) -> Method:
-    """DPO on single replies, with the likelihood of a whole episode beside each pair."""
-    arguments = partial(DPOConfig, beta=own.beta, loss_type=["sigmoid"])
-    trainer = partial(TurnDPO, sft_weight=own.sft_weight)
-    return Method(trainer, arguments, row_by_turn, collate_by_turn, held=True, rate=own.learning_rate)
-
-
 def row(example: Example) -> Row:
     return {
         "prompt_ids": example.chosen.prompt,
@@ -69,41 +57,11 @@ def row(example: Example) -> Row:
     }
 
 
-def row_by_turn(example: Example) -> Row:
-    return row(example) | {WHOLE + name: values for name, values in supervised(example.whole).items()}
-
-
 class MaskedDPO(InOrder, DPOTrainer):  # type: ignore[misc]
     """``DPOTrainer`` over rows such as ``row`` makes; TRL's own would tokenize texts, and take all of a completion."""
 
     def _prepare_dataset(self, dataset: Any, *_: Any) -> Any:
         return dataset
-
-
-class TurnDPO(MaskedDPO):
-    """``MaskedDPO`` over rows such as ``row_by_turn`` makes: the loss has ``sft_weight`` times the mean negative log-likelihood of
-    the agent's tokens in the whole episodes beside it.
-    """
-
-    def __init__(self, *arguments: Any, sft_weight: float, **more: Any) -> None:
-        super().__init__(*arguments, **more)
-        self._sft_weight = sft_weight
-
-    def compute_loss(
-        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> Any:
-        pairs: dict[str, Any] = {}
-        whole: dict[str, Any] = {}
-        for name, values in inputs.items():
-            (whole if name.startswith(WHOLE) else pairs)[name.removeprefix(WHOLE)] = values
-        preference = super().compute_loss(model, pairs, return_outputs, num_items_in_batch)
-        return preference + self._sft_weight * model(**whole, use_cache=False).loss
-
-
-def collate_by_turn(rows: list[Row]) -> dict[str, torch.Tensor]:
-    """What ``collate`` makes, and whole episodes as ``supervised.collate`` makes them, under names that begin with ``WHOLE``."""
-    whole = [{name.removeprefix(WHOLE): one[name] for name in one if name.startswith(WHOLE)} for one in rows]
-    return collate(rows) | {WHOLE + name: values for name, values in supervised_rows(whole).items()}
 
 
 def collate(rows: list[Row]) -> dict[str, torch.Tensor]:

@@ -74,16 +74,13 @@ def gather(
     tasks: Iterator[Task],
     wanted: int,
     refills: int,
-    again: Callable[[Sequence[Task]], Sequence[Task]] = lambda first: (),
 ) -> Gathered:
     """Play ``wanted`` groups, then up to ``refills`` times replacements for those that teach nothing.
 
-    ``play`` takes tasks and the number of the first group. ``again`` names those of the first tasks that are played in further
-    groups at once. Fewer than ``wanted`` groups are kept where the replacements did not teach either; at least one is, so that
-    there is always a step to take.
+    ``play`` takes tasks and the number of the first group. Fewer than ``wanted`` groups are kept where the replacements did not
+    teach either; at least one is, so that there is always a step to take.
     """
-    first = list(islice(tasks, wanted))
-    played = play([*first, *again(first)], 0)
+    played = play(list(islice(tasks, wanted)), 0)
     kept = [group for group in played if teaches(group)]
     for _ in range(refills):
         more = list(islice(tasks, max(wanted - len(kept), 0)))

@@ -11,7 +11,6 @@ share of their rows; trajectories are written once.
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ from coevolve.policies.vllm_policy import VllmPolicy, engine, require_vllm, serv
 from coevolve.rollout import Limits, rollout
 from coevolve.stages.train.batch import columns, deal, shared
 from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
-from coevolve.stages.train.curriculum import Step, hopeless, stream, unsolved
+from coevolve.stages.train.curriculum import Step, hopeless, stream
 from coevolve.stages.train.groups import Gathered, Group, attempts, check_acts, gather, requests
 from coevolve.stages.train.learner import Job, Log, Settings, reference
 from coevolve.stages.train.passes import Learner, Part, Team, make_learner
@@ -294,8 +293,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         play_all = shared(play_groups, self.accelerator.process_index, self.accelerator.num_processes)
         now = Step.of(job.seed, job.iteration, step, config.tasks_per_step, shares_of(self._environment))
         tasks = iter(stream(job.tasks, self._records, config, now))
-        again = partial(unsolved, records=self._records, groups=self._own.unsolved_groups)
-        gathered = gather(play_all, tasks, config.tasks_per_step, self._own.refill_rounds, again)
+        gathered = gather(play_all, tasks, config.tasks_per_step, self._own.refill_rounds)
         played = [episode.trajectory for group in gathered.played for episode in group]
         self._records = recorded(self._records, attempts(played))
         return gathered

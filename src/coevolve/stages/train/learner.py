@@ -59,8 +59,8 @@ class Job:
     """What to train: ``iteration`` starts from the model directory ``parent`` and writes ``policy`` and the files.
 
     ``base`` is policies/0, ``attempts`` are those at the tasks in earlier iterations, in order of iteration and step.
-    ``pairs`` are of episodes in ``rehearsals``, which the parent played, ``references``, ``hard``, the failure agent's, and
-    ``continued``, which were played on from a history; some learners have none.
+    ``pairs`` are of episodes in ``rehearsals``, which the parent played, ``references`` and ``hard``, the failure agent's; some
+    learners have none.
     ``scratch`` is a folder of this very job (its name holds a fingerprint of all inputs): checkpoints go there.
     """
 
@@ -78,7 +78,6 @@ class Job:
     rehearsals: Sequence[Trajectory] = ()
     references: Sequence[Trajectory] = ()
     hard: Sequence[Trajectory] = ()
-    continued: Sequence[Trajectory] = ()
 
 
 class Learner(Protocol):

@@ -161,21 +161,18 @@ def _divided(config: Train, size: int) -> Train:
 
 def tokenized(job: Job, environment: Environment, renderer: Renderer, room: int) -> Iterator[Example]:
     """Each of the job's pairs; those of which an episode is longer than ``room`` tokens are left out."""
-    episodes = {one.trajectory_id: one for one in (*job.rehearsals, *job.references, *job.hard, *job.continued)}
-    references = {one.task_id: one.trajectory_id for one in job.references}
+    episodes = {one.trajectory_id: one for one in (*job.rehearsals, *job.references, *job.hard)}
     paired = {pair.task_id for pair in job.pairs}
     tools = offered(environment, [task for task in job.tasks if task.task_id in paired])
     known: dict[str, Tokens] = {}
     for pair in job.pairs:
-        names = pair.chosen, pair.rejected, pair.chosen if pair.turn is None else references[pair.task_id]
+        names = pair.chosen, pair.rejected
         for name in names:
             if name not in known:
                 known[name] = tokens(renderer, tools[pair.task_id], episodes[name])
-        chosen, rejected, whole = (known[name] for name in names)
-        if max(map(len, (chosen, rejected, whole))) <= room:
-            if pair.turn is not None:
-                chosen, rejected = chosen.reply(pair.turn), rejected.reply(pair.turn)
-            yield Example(chosen, rejected, whole)
+        example = Example(*(known[name] for name in names))
+        if max(map(len, example)) <= room:
+            yield example
 
 
 def scheduled(pairs: Sequence[Example], batch: Batch, config: Train, job: Job) -> list[Example]:

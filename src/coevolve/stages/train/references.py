@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from coevolve.core.records import StopReason, Trajectory
@@ -27,19 +26,12 @@ class Tokens:
     def __len__(self) -> int:
         return len(self.prompt) + len(self.completion)
 
-    def reply(self, number: int) -> "Tokens":
-        """The agent's reply of this number, counted from 0, behind all that was there before it."""
-        edges = [place for place, (a, b) in enumerate(pairwise([0, *self.mask, 0])) if a != b]
-        start, end = edges[2 * number : 2 * number + 2]
-        return Tokens(self.prompt + self.completion[:start], self.completion[start:end], [1] * (end - start))
-
 
 class Example(NamedTuple):
-    """A pair as ids; ``whole`` is an episode to be likely besides, all of it: the chosen one, unless that is a single reply."""
+    """A pair as ids."""
 
     chosen: Tokens
     rejected: Tokens
-    whole: Tokens
 
 
 def replayed(environment: Environment, tasks: Sequence[Task], limits: Limits) -> dict[str, Trajectory]:
