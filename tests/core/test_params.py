@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.yaml_files import load
+from coevolve.core.yaml_files import REMOVED, load, removed
 from tests import ROOT
 
 
@@ -46,33 +46,21 @@ def test_the_repository_s_params_are_valid() -> None:
             "train.curriculum: expected one of: even, learnable (did you mean 'learnable'?)",
         ),
         (
-            {"explore__shape": "bel"},
-            "explore.shape: expected one of: bell, variance, tent, hard (did you mean 'bell'?)",
+            {"train__shape": "bel"},
+            "train.shape: expected one of: bell, variance (did you mean 'bell'?)",
         ),
         ({"train__keep_base": 1.0}, "train.keep_base: "),
-        (
-            {"train__mixture": {"seed": 0.0, "history": 0.0, "fresh": 0.0}},
-            "train.mixture: seed, history and fresh are all 0: expected shares, at least one above 0; change one of them",
-        ),
         (
             {"train__reference": "base", "train__lora__enabled": True},
             "train: reference: base and lora.enabled: true do not go together",
         ),
         (
-            {"verify__select": {"shape": "tent", "keep": 8, "variety": 0.0}, "verify__pass_rate_samples": 0},
+            {"verify__select": {"shape": "bell", "keep": 8, "variety": 0.0}, "verify__pass_rate_samples": 0},
             "verify: select needs pass rates, and pass_rate_samples is 0; change one of them",
         ),
         (
             {"train__learner": "dpo", "policy__backend": "vllm"},
             "pairs.hard: 0.5 and policy.backend: vllm do not go together",
-        ),
-        (
-            {"pairs__level": "turn", "pairs__expert": False},
-            "pairs: level: turn and expert: false do not go together",
-        ),
-        (
-            {"pairs__level": "turn", "train__learner": "sft"},
-            "train.learner: sft and pairs.level: turn do not go together",
         ),
         (
             {"explore__guidance": "generator"},
@@ -97,7 +85,6 @@ def test_the_repository_s_params_are_valid() -> None:
             "leaves no room for explore.explorations and generate.control",
         ),
         ({"generate__alpha": 1.0}, "generate.alpha: "),
-        ({"explore__stones": True}, "explore.stones: true needs unsolved tasks, and signals.kinds has no unsolved"),
         ({"evaluate__samples": 4}, "samples above 1 needs a temperature above 0"),
         ({"evaluate__panels": []}, "evaluate.panels: "),
         ({"evaluate__panels": ["test"]}, "report.panel is validation, which evaluate.panels leaves out"),
@@ -112,6 +99,16 @@ def test_a_mistake_is_one_line_that_names_the_key(tmp_path: Path, changes: dict[
     assert expected in message
     assert "params.yaml" in message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("change", REMOVED)
+def test_a_removed_key_or_value_is_one_line_that_says_what_to_do(tmp_path: Path, change: str) -> None:
+    key, _, value = change.partition(": ")
+    with pytest.raises(CoevolveError) as caught:
+        load(edited(tmp_path, **{key.replace(".", "__"): value or None}))
+    assert str(caught.value) == f"{tmp_path}/params.yaml: {change} has been removed; {REMOVED[change]}"
+    assert removed({"seed": 1, key: value or None}) == key
+    assert removed({"seed": 1}) is None
 
 
 @pytest.mark.parametrize(

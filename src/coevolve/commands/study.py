@@ -23,6 +23,7 @@ FOLDER holds study.yaml: seeds, and arms as changes of params.yaml. Each arm and
 started again, it goes on with the runs that are missing. Results so far are written after every run:
 results.csv, table.md, curves.svg (success by iteration), tokens.svg (by tokens generated in training), arms.svg (of the last policy),
 and results.jsonl, every run whole: with that file another machine goes on where this one stopped. Take a line out of it to have its run made again.
+An arm that sets a removed parameter keeps its results and has no more runs.
 With compute.engine: ray in params.yaml, runs are spread over the cluster's machines, compute.cpus for each; what comes back is their results.
 
   coevolve study studies/ablation              # make study
@@ -48,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from coevolve.core.yaml_files import removed
     from coevolve.readers.study import load
 
     study = load(args.folder / "study.yaml")
@@ -62,8 +64,15 @@ def run(args: argparse.Namespace) -> int:
     if others:
         print(f"{args.folder / RESULTS}: {len(others)} results are of other parameters: {others[0]}", file=sys.stderr)
     found = {**kept, **_finished(args.folder, study, runs)}
+    closed = {arm: key for arm, changes in study.arms.items() if (key := removed(changes))}
+    possible = [run for run in runs if run in found or run[0] not in closed]
+    for arm in dict.fromkeys(arm for arm, seed in runs if (arm, seed) not in possible):
+        print(
+            f"{args.folder}: arm {arm} sets {closed[arm]}, which has been removed: its results count, and it has no more runs",
+            file=sys.stderr,
+        )
     wanted = [
-        run for run in runs if (not args.arms or run[0] in args.arms) and (not args.seeds or run[1] in args.seeds)
+        run for run in possible if (not args.arms or run[0] in args.arms) and (not args.seeds or run[1] in args.seeds)
     ]
     if args.plan:
         _plan(args.folder, study, wanted, found, args.jobs)
@@ -73,9 +82,9 @@ def run(args: argparse.Namespace) -> int:
         _run(args.folder, study, wanted, found, args.jobs, later)
     _write(args.folder, study, found)
     written = "; table.md, results.csv, curves.svg, tokens.svg, arms.svg" if found else ""
-    done = sum(run in found for run in runs)
-    print(f"{args.folder}: {done} of {len(runs)} runs{written}")
-    return 0 if done == len(runs) else 1
+    done = sum(run in found for run in possible)
+    print(f"{args.folder}: {done} of {len(possible)} runs{written}")
+    return 0 if done == len(possible) else 1
 
 
 def _plan(

@@ -1,6 +1,7 @@
 """Reading params.yaml, and files like it: every mistake is one line that names the key and the nearest right one."""
 
 import difflib
+from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +16,23 @@ from coevolve.core.params import Params, Section
 SECRET = {
     "endpoint.key": "expected the name of an environment variable, such as OPENAI_API_KEY, never the key itself",
     "endpoint.url": URL,
+}
+
+# What to do with keys, and with values of keys, that have been removed
+REMOVED = {
+    "explore.curiosity": "remove it: no guidance reads it",
+    "explore.guidance: adaptive": "set signals, which goes for the agent's weaknesses and for tools that few tasks ask for",
+    "explore.shape": "remove it: no guidance reads it",
+    "explore.stones": "remove it; signals.kinds with unsolved explores around tasks that always fail",
+    "grpo.unsolved_groups": "remove it; grpo.rescue learns from the references of tasks that were never solved",
+    "pairs.level": "remove it: pairs are of whole episodes",
+    "signals.shape": "remove it: each kind measures its own weakness; verify.select keeps the tasks that teach most",
+    "train.mixture": "remove it; train.curriculum decides which tasks a step takes",
+    **{
+        f"{key}: {shape}": "set variance or bell"
+        for key in ("train.shape", "verify.select.shape")
+        for shape in ("tent", "hard")
+    },
 }
 
 Checked = TypeVar("Checked", bound=Section)
@@ -68,17 +86,26 @@ def validated(section: type[Checked], values: dict[str, Any], name: str) -> Chec
         raise CoevolveError(_explain(error, name)) from None
 
 
+def removed(changes: Mapping[str, Any]) -> str | None:
+    """The first of ``changes``, by dotted key, that sets a removed key, or a key to a removed value."""
+    return next((key for key, value in changes.items() if key in REMOVED or f"{key}: {value}" in REMOVED), None)
+
+
 def _explain(error: ValidationError, section: str = "") -> str:
     # a misspelt key is both unknown and missing: the former says more
     errors = error.errors()
     first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
     key = ".".join(str(part) for part in ((section,) if section else ()) + first["loc"])
+    if first["type"] == "extra_forbidden" and key in REMOVED:
+        return f"{key} has been removed; {REMOVED[key]}"
     if first["type"] == "extra_forbidden":
         close = difflib.get_close_matches(str(first["loc"][-1]), _siblings(first["loc"][:-1]), n=1)
         hint = f"did you mean {close[0]!r}?" if close else "remove it, or see the comments in params.yaml"
         return f"unknown key {key}; {hint}"
     if first["type"] == "missing":
         return f"missing key {key}; add it, as the repository's params.yaml has it"
+    if isinstance(first["input"], str) and (value := f"{key}: {first['input']}") in REMOVED:
+        return f"{value} has been removed; {REMOVED[value]}"
     message = str(first["msg"]).removeprefix("Value error, ")
     if not key:
         return message
