@@ -28,16 +28,16 @@ from coevolve.core.task import Task, ToolCall
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
+from coevolve.policies.agent_prompt import render_call
 from coevolve.policies.loading import playing
 from coevolve.policies.policy import Conversation, Reply
-from coevolve.policies.text import render_call
 from coevolve.rollout import Limits
 from coevolve.stages.explore.requests import written
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.generate.calibration import MIDDLE
 from coevolve.stages.generate.config import Generate
-from coevolve.stages.generate.iteration import Ground, Plan, generate
-from coevolve.stages.generate.settling import settled
+from coevolve.stages.generate.iteration import GeneratorContext, Plan, generate
+from coevolve.stages.generate.spec_outcomes import settled
 from coevolve.stages.generator.tiny_generator import start
 from coevolve.stages.params import Params, load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
@@ -143,7 +143,9 @@ def run(place: Path, own: Generate, instrument: Instrument, iterations: int, cou
     folder = first = place / "generators/0"
     start(first, own.model, own.revision, environment, tasks)
     play = partial(playing, config=params.policy, temperature=own.temperature)
-    ground = Ground(environment, Limits.of(params.policy), play, Shared(params.train, params.policy, params.launch))
+    ground = GeneratorContext(
+        environment, Limits.of(params.policy), play, Shared(params.train, params.policy, params.launch)
+    )
     for t in range(iterations):
         instrument.agent.iteration = t
         attempts += instrument.visits(tasks, t)

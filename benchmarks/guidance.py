@@ -21,13 +21,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from coevolve.core.difficulty import variance
-from coevolve.core.estimates import estimate
 from coevolve.core.io import read_tasks
+from coevolve.core.learnability import variance
 from coevolve.core.paths import Paths
-from coevolve.core.records import Signal, Trajectory
+from coevolve.core.records import Signal
+from coevolve.core.statistics import estimate
 from coevolve.core.task import Task
-from coevolve.core.trajectories import read_trajectories
+from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn

@@ -19,9 +19,9 @@ from statistics import fmean
 
 from coevolve.core.io import read_tasks
 from coevolve.core.paths import Paths
-from coevolve.core.records import Pair, Trajectory
+from coevolve.core.records import Pair
 from coevolve.core.task import Task
-from coevolve.core.trajectories import read_trajectories
+from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.environments.registry import make
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits

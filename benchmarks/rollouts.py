@@ -21,7 +21,7 @@ from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.environments.trl import environment_factory
-from coevolve.policies.text import RESPONSE_TEMPLATE
+from coevolve.policies.agent_prompt import RESPONSE_TEMPLATE
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
 

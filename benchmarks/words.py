@@ -24,8 +24,8 @@ from coevolve.core.seeding import generator
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Environment
+from coevolve.environments.phrase_generator import CLOSERS, CONNECTIVES, OPENERS
 from coevolve.environments.registry import make
-from coevolve.environments.wording import CLOSERS, CONNECTIVES, OPENERS
 from coevolve.knowledge import Knowledge, learn
 from coevolve.policies.loading import open_policy
 from coevolve.policies.policy import Policy

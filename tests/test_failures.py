@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from coevolve.core.records import Signal, StopReason, Trajectory
+from coevolve.core.records import Signal
 from coevolve.core.task import Observation, Task, ToolCall
-from coevolve.core.trajectories import read_trajectories, write_trajectories
+from coevolve.core.trajectories import StopReason, Trajectory, read_trajectories, write_trajectories
 from coevolve.environments.environment import EnvironmentFailed
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession

@@ -11,10 +11,9 @@ import pytest
 
 from coevolve.core.calls import CHARACTERS, DEPTH
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import StopReason
 from coevolve.core.success import is_success
 from coevolve.core.task import Observation, ToolCall
-from coevolve.core.trajectories import read_trajectories, write_trajectories
+from coevolve.core.trajectories import StopReason, read_trajectories, write_trajectories
 from coevolve.environments.environment import EnvironmentFailed
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.task import Task, ToolCall
-from coevolve.environments.mcp_tools import McpEnvironment, Server
+from coevolve.environments.mcp_tools import McpEnvironment, McpServer
 from coevolve.environments.methods import Question
 
 FILES = ("notes.txt", "todo.txt", "plan.md", "readme.md", "ideas.txt", "log.md")
@@ -58,7 +58,7 @@ class Git(McpEnvironment):
         for name in world.get("changed", ()):
             (folder / name).write_text(f"the first line of {name}\nand another one\n")
 
-    def state(self, server: Server) -> Any:
+    def state(self, server: McpServer) -> Any:
         """Where each branch is, which is checked out, and what is staged."""
         branches = _git(server.folder, "for-each-ref", "--format=%(refname) %(objectname)")
         return [branches, _git(server.folder, "symbolic-ref", "HEAD"), _git(server.folder, "ls-files", "-s")]

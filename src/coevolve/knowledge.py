@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coevolve.chains import replay, source_of
-from coevolve.core.records import Trajectory
 from coevolve.core.task import CallOutcome, Task
+from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
 
 Place = tuple[str, str]  # a tool and one of its arguments

@@ -17,8 +17,8 @@ from coevolve.core.calls import misfit, writable
 from coevolve.core.concurrency import in_order
 from coevolve.core.hashing import content_hash
 from coevolve.core.processes import WorkerLost
-from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.task import CallOutcome, Score, Task
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.core.workers import Free
 from coevolve.environments.environment import Environment, Session, blameless
 from coevolve.policies.config import PolicySection

@@ -10,14 +10,14 @@ import pytest
 
 from coevolve.audit.rescoring import CHECKER, LEFT, SAME, WORLD, Rescored, counted, replies, rescore, with_scores
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
+from coevolve.policies.agent_prompt import render_call
 from coevolve.policies.loading import open_model
 from coevolve.policies.policy import Policy
 from coevolve.policies.scripted_policy import ReferencePolicy, ScriptPolicy
-from coevolve.policies.text import render_call
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests import ROOT
 from tests.environments.quiz import Quiz, QuizSession

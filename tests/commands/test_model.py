@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 from coevolve.cli import main
 from coevolve.core.errors import CoevolveError
-from coevolve.policies.text import Renderer
+from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.transformers_policy import load
 from coevolve.policies.wheels import WHEELS, fetch
 from tests import ROOT

@@ -1,13 +1,10 @@
-"""What a stage says when it ends badly, one line, and what it notes when it ends well."""
+"""A stage or command that ends badly says so in one line."""
 
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-
-from coevolve.core.stage_seconds import seconds, timed
 
 
 @pytest.mark.parametrize(
@@ -38,47 +35,6 @@ def test_one_line(code: str, said: str) -> None:
     assert done.stderr.startswith(said) and done.stderr.count("\n") == 1
 
 
-def test_seconds_of_the_latest_run_are_kept_by_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    monkeypatch.setattr(sys, "argv", ["pipelines/explore.py", "1"])
-    clock = iter([0.0, 7.0, 10.0, 13.0, 20.0, 21.5, 30.0])
-    monkeypatch.setattr("coevolve.core.stage.time", SimpleNamespace(monotonic=lambda: next(clock)))
-    for name in "aba":
-        monkeypatch.setenv("DVC_EXP_NAME", name)
-        timed("/1", lambda: None)
-    assert seconds() == {"explore/1": 1.5}
-    monkeypatch.setenv("DVC_EXP_NAME", "c")
-    assert seconds() == {}
-    assert seconds("b") == {"explore/1": 3.0}
-    with pytest.raises(ValueError, match="x"):  # a stage that failed has no time worth knowing
-        timed("/1", lambda: int("x"))
-    assert seconds() == {}
-
-
-def test_a_torn_line_is_no_note_and_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    monkeypatch.setenv("DVC_EXP_NAME", "a")
-    file = tmp_path / "scratch/seconds.jsonl"
-    assert seconds() == {}
-    file.parent.mkdir()
-    whole = b'{"experiment": "a", "stage": "explore/1", "seconds": 2.5}\n'
-    torn = [
-        b'{"experiment": "a", "sta\n',
-        b"\xff\xfe\n",
-        b"[]\n",
-        b"{}\n",
-        b"null\n",
-        b"[" * 100_000 + b"\n",
-        b'{"experi',
-    ]
-    file.write_bytes(b"".join([*torn[:3], whole, *torn[3:]]))
-    assert seconds() == {"explore/1": 2.5}
-    file.unlink()
-    file.mkdir()
-    assert seconds() == {}
-    timed("/1", lambda: None)  # it cannot be noted, and the stage has done its work
-
-
 WRITES = {
     "jsonl": "io.write_jsonl(out / 'x', ({'a': 'x' * 99} for _ in range(999)))",
     "json": "io.write_json(out / 'x', {'a': 'x' * 99999})",
@@ -89,7 +45,7 @@ SETTING = """
 import os, random, resource, sys
 from pathlib import Path
 from coevolve.core import io, trajectories
-from coevolve.core.records import StopReason, Trajectory
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.core.guard import guard
 import pyarrow.parquet
 out = Path(sys.argv[1])

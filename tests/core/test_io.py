@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from coevolve.core import io, trajectories
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.scratch import claim
 from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
+from coevolve.core.trajectories import StopReason, Trajectory
 
 
 def task(text: str = "pay Ana", **world: int) -> Task:

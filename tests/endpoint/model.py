@@ -13,7 +13,7 @@ from typing import Any
 from coevolve.core.task import ToolCall
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.registry import make
-from coevolve.policies.text import RESPONSE_TEMPLATE, render_call
+from coevolve.policies.agent_prompt import RESPONSE_TEMPLATE, render_call
 from coevolve.policies.transformers_policy import load
 from coevolve.prompts.prompt import prompt, quoted, quoted_call
 from coevolve.stages.base.recipe import example, supervise

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import StopReason
 from coevolve.core.seeding import generator
 from coevolve.core.success import is_success
 from coevolve.core.task import Score, Task, ToolCall
+from coevolve.core.trajectories import StopReason
 from coevolve.environments.bfcl.bfcl_environment import BFCL, CATEGORIES
 from coevolve.environments.bfcl.data import api_class
 from coevolve.environments.bfcl.multi_turn import BFCLSession, execute

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import StopReason
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
+from coevolve.core.trajectories import StopReason
 from coevolve.environments.environment import Environment
 from coevolve.environments.hosted import HOSTED, installed
 from coevolve.environments.registry import BUILT_IN, make

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import StopReason
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
+from coevolve.core.trajectories import StopReason
 from coevolve.environments.contract import CHECKS
-from coevolve.environments.mcp_tools import McpEnvironment, Server
+from coevolve.environments.mcp_tools import McpEnvironment, McpServer
 from coevolve.environments.methods import Question
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
@@ -73,11 +73,11 @@ class Odd(McpEnvironment):
         for name in world.get("files", ()):
             (folder / name).touch()
 
-    def state(self, server: Server) -> Any:
+    def state(self, server: McpServer) -> Any:
         notes = server.folder / "notes"
         return notes.read_text() if notes.exists() else ""
 
-    def check(self, task: Task, server: Server, heard: Any, said: str) -> dict[str, bool]:
+    def check(self, task: Task, server: McpServer, heard: Any, said: str) -> dict[str, bool]:
         return {"said": said == "42"} if not task.calls else dict(super().check(task, server, heard, said))
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from coevolve.core.code_digest import SOURCE
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import StopReason
 from coevolve.core.task import Task, ToolCall
+from coevolve.core.trajectories import StopReason
 from coevolve.environments.hosted import installed, python
 from coevolve.environments.registry import make
 from coevolve.environments.worker import WorkerEnvironment

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
-from coevolve.environments.meaning import unfitting
+from coevolve.environments.lexicon import unfitting
 from coevolve.environments.sql.databases import DOMAINS, FAMILIES, build
 from coevolve.environments.sql.sandbox import _idle, state
 from coevolve.environments.sql.sql_environment import MAX_SHOWN, MAX_WRITES, SIZES, SQL, SQLSession, overlap

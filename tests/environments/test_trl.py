@@ -88,7 +88,7 @@ def test_canary_trl_trains_with_the_class(tmp_path: Path, monkeypatch: pytest.Mo
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
-    from coevolve.policies.text import RESPONSE_TEMPLATE
+    from coevolve.policies.agent_prompt import RESPONSE_TEMPLATE
     from coevolve.policies.transformers_policy import load
 
     model, tokenizer = load(POLICY)

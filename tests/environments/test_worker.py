@@ -17,9 +17,9 @@ import pytest
 
 from coevolve.core.calls import CHARACTERS
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import StopReason
 from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
+from coevolve.core.trajectories import StopReason
 from coevolve.environments.contract import CHECKS
 from coevolve.environments.environment import EnvironmentFailed, Phrasebook
 from coevolve.environments.registry import make

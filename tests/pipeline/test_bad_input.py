@@ -14,8 +14,7 @@ import pytest
 
 from coevolve.core.io import write_json, write_jsonl
 from coevolve.core.paths import Paths
-from coevolve.core.records import StopReason, Trajectory
-from coevolve.core.trajectories import write_trajectories
+from coevolve.core.trajectories import StopReason, Trajectory, write_trajectories
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from tests import ROOT

@@ -11,10 +11,10 @@ import pytest
 from coevolve.core.io import write_json, write_jsonl
 from coevolve.core.outcomes import Outcome
 from coevolve.core.paths import Paths
-from coevolve.core.records import Attempt, Candidate, Exploration, Gate, Pair, Signal, StopReason, Trajectory, Verdict
+from coevolve.core.records import Attempt, Candidate, Exploration, Gate, Pair, Signal, Verdict
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.task import CallOutcome
-from coevolve.core.trajectories import write_trajectories
+from coevolve.core.trajectories import StopReason, Trajectory, write_trajectories
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from tests import ROOT

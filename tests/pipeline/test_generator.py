@@ -7,8 +7,8 @@ import pytest
 
 from coevolve.core.io import read_json, read_jsonl, read_tasks
 from coevolve.core.records import Generation
-from coevolve.stages.generate.settling import ACCEPTED
 from coevolve.stages.generate.spec import exploration_of
+from coevolve.stages.generate.spec_outcomes import ACCEPTED
 from tests.generator import hardly_trained
 from tests.pipeline.conftest import Project, clone
 from tests.stages.generate.small import TOOLS

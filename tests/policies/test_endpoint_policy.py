@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.endpoint.client import open_endpoint
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make

@@ -7,7 +7,7 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import ToolCall
 from coevolve.environments.registry import make
-from coevolve.policies.text import Renderer, check_template, parse_reply, render_call
+from coevolve.policies.agent_prompt import Renderer, check_template, parse_reply, render_call
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests.policies.qwen import make_qwen3, tokenizer

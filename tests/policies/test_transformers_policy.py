@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import StopReason
+from coevolve.core.trajectories import StopReason
 from coevolve.environments.registry import make
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Episode, Limits, RolloutRequest, rollout

@@ -11,7 +11,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.environments.registry import make
 from coevolve.policies.loading import open_policy
 from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens, load
-from coevolve.policies.vllm_policy import Prompt, VllmPolicy
+from coevolve.policies.vllm_policy import TokenPrompt, VllmPolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.params import load as load_params
 from tests import ROOT
@@ -19,7 +19,7 @@ from tests import ROOT
 MODEL, TOKENIZER = load(ROOT / "policies/base")
 
 
-def complete(prompts: Sequence[Prompt]) -> list[tuple[list[int], list[float]]]:
+def complete(prompts: Sequence[TokenPrompt]) -> list[tuple[list[int], list[float]]]:
     """Greedy, as ``vllm.LLM.generate`` would return it: ids with the end token, and their log-probabilities."""
     found = []
     for prompt in prompts:

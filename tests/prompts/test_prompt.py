@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coevolve.core.records import Candidate, Exploration, Gate, Signal, StopReason, Trajectory
+from coevolve.core.records import Candidate, Exploration, Gate, Signal
 from coevolve.core.task import CallOutcome, Task, task_id_of
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.endpoint.client import open_endpoint
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn

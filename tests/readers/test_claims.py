@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.estimates import ERROR
+from coevolve.core.statistics import ERROR
 from coevolve.readers.claims import Claim, judge
 from coevolve.readers.study import load, report
 from tests.readers.test_study import STUDY, results

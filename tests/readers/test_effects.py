@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_ind
 
-from coevolve.readers.effects import Run, crossed, effects
+from coevolve.readers.effects import ArmRun, crossed, effects
 from coevolve.readers.study import Study, report
 from tests.readers.test_study import run
 
@@ -32,7 +32,7 @@ def test_what_adds_up_is_found_again(adds: tuple[int, int, int], starts: list[in
         )
     )
     runs = [
-        Run(changes, seed, start + sum(worth[f"{key}: {value}"] for key, value in changes.items()))
+        ArmRun(changes, seed, start + sum(worth[f"{key}: {value}"] for key, value in changes.items()))
         for changes in GRID.values()
         for seed, start in enumerate(starts)
     ]
@@ -46,7 +46,7 @@ def test_what_adds_up_is_found_again(adds: tuple[int, int, int], starts: list[in
 def test_of_one_change_and_one_seed_it_is_students_two_samples() -> None:
     rng = random.Random(0)
     without, having = ([rng.gauss(mean, 1) for _ in range(4)] for mean in (0, 1))
-    runs = [Run({}, 0, value) for value in without] + [Run({"a.b": 1}, 0, value) for value in having]
+    runs = [ArmRun({}, 0, value) for value in without] + [ArmRun({"a.b": 1}, 0, value) for value in having]
     (found,) = effects(runs)
     low, high = ttest_ind(having, without).confidence_interval(0.95)
     assert (found.gain.mean - found.gain.half, found.gain.mean + found.gain.half) == pytest.approx((low, high))
@@ -54,7 +54,7 @@ def test_of_one_change_and_one_seed_it_is_students_two_samples() -> None:
 
 def test_what_changes_do_to_each_other_makes_them_unsure() -> None:
     both = [
-        Run({**({"a": 1} if a else {}), **({"b": 1} if b else {})}, 0, float(a and b))
+        ArmRun({**({"a": 1} if a else {}), **({"b": 1} if b else {})}, 0, float(a and b))
         for a, b in itertools.product((0, 1), repeat=2)
     ]
     assert all(not one.gain.sure for one in effects(both))
@@ -62,16 +62,22 @@ def test_what_changes_do_to_each_other_makes_them_unsure() -> None:
 
 def test_changes_that_no_run_tells_apart_are_one() -> None:
     pair = {"explore.explorations": 9, "verify.select": {"keep": 3}}
-    runs = [Run({**pair} if has else {}, seed, float(has) + seed) for has in (0, 1) for seed in (0, 1)]
+    runs = [ArmRun({**pair} if has else {}, seed, float(has) + seed) for has in (0, 1) for seed in (0, 1)]
     (one,) = effects(runs)
     assert one.change == 'explore.explorations: 9, verify.select: {"keep": 3}'
     assert (one.gain.count, one.gain.mean) == (2, pytest.approx(1.0))
 
 
 @pytest.mark.parametrize(
-    "runs", [[], [Run({}, 0, 1.0)], [Run({}, 0, 1.0), Run({"a": 1}, 0, 2.0)], [Run({"a": 1}, s, 1.0) for s in range(4)]]
+    "runs",
+    [
+        [],
+        [ArmRun({}, 0, 1.0)],
+        [ArmRun({}, 0, 1.0), ArmRun({"a": 1}, 0, 2.0)],
+        [ArmRun({"a": 1}, s, 1.0) for s in range(4)],
+    ],
 )
-def test_of_too_few_runs_it_says_nothing(runs: list[Run]) -> None:
+def test_of_too_few_runs_it_says_nothing(runs: list[ArmRun]) -> None:
     assert effects(runs) == []
 
 

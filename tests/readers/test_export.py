@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from coevolve.core.io import write_jsonl
-from coevolve.core.records import StopReason, Trajectory
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.registry import make
-from coevolve.policies.text import Renderer
+from coevolve.policies.agent_prompt import Renderer
 from coevolve.readers.chats import episode
 from coevolve.readers.export import conversation, supervised
 from coevolve.rollout import Limits
 from coevolve.stages.params import load
-from coevolve.stages.train.references import offered, replayed, tokens
+from coevolve.stages.train.reference_tokens import offered, replayed, tokens
 from tests import ROOT
 
 WORLD = make("miniworld")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.estimates import estimate
+from coevolve.core.statistics import estimate
 from coevolve.core.task import Task, ToolCall
 from coevolve.readers.study import Result, Study, cut, draw, load, paired, report, rows
 from tests import ROOT

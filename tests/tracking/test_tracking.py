@@ -14,7 +14,7 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import policy_hash
 from coevolve.stages.evaluate.config import Evaluate
-from coevolve.stages.report.champion import Gate
+from coevolve.stages.report.champion import ChampionGate
 from coevolve.tracking.config import Tracking
 from coevolve.tracking.journal import FAILURE, POLICY, start
 from coevolve.tracking.mlflow_sink import CHAMPION, view
@@ -109,7 +109,7 @@ def test_runs_datasets_models_children_traces_and_the_champion(root: Path) -> No
 def gate(policy: Path, solved: int) -> dict[str, Any]:
     scores = {f"{n:016x}": float(n < solved) for n in range(64)}
     config = Evaluate(panels=None, tasks=64, samples=1, temperature=0.0, bootstrap=200, confidence=0.95)
-    return Gate(policy_hash(policy), "validation", scores, 0.25, config, 0).as_dict()
+    return ChampionGate(policy_hash(policy), "validation", scores, 0.25, config, 0).as_dict()
 
 
 def challenge(

@@ -10,8 +10,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from coevolve.core.calls import writable
-from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.task import Score, Task, ToolCall
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.environment import Environment, Session, blameless
 
 SAME, CHECKER, WORLD, LEFT = "the same", "the checker says otherwise", "the world answers otherwise", "not played again"

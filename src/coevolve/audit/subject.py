@@ -23,7 +23,7 @@ def name(task: Task) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
+class PlayedEpisode:
     """What was heard, ``reset`` included, and how it was scored. ``broken``: what a call raised, after which the score is 0."""
 
     heard: list[Observation]
@@ -70,7 +70,7 @@ class Subject:
         """What the references of the training split teach of the tools."""
         return learn(self.environment, self.some["seed"])
 
-    def play(self, task: Task, calls: Calls, says: str = "done") -> Episode:
+    def play(self, task: Task, calls: Calls, says: str = "done") -> PlayedEpisode:
         """An episode of these ``calls``, turn by turn; after each turn's, ``says`` is said."""
         with closing(self.environment.open()) as session:
             heard = [self._timed("reset", session.reset, task)]
@@ -84,9 +84,9 @@ class Subject:
             except Exception as error:
                 if blameless(error):
                     raise
-                return Episode(heard, 0.0, {}, "", f"{type(error).__name__}: {error}")
+                return PlayedEpisode(heard, 0.0, {}, "", f"{type(error).__name__}: {error}")
             score = self._timed("score", session.score)
-            return Episode(heard, score.reward, dict(score.checks), session.digest())
+            return PlayedEpisode(heard, score.reward, dict(score.checks), session.digest())
 
     def _turn(self, session: Session, turn: Sequence[ToolCall], heard: list[Observation]) -> bool:
         """Whether the episode goes on."""
@@ -96,7 +96,7 @@ class Subject:
                 return False
         return True
 
-    def reference(self, task: Task) -> Episode:
+    def reference(self, task: Task) -> PlayedEpisode:
         return self.play(task, self.environment.reference(task))
 
     @contextmanager

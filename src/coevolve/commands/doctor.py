@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.foreign import without_secrets
 from coevolve.core.mixtures import shares
+from coevolve.core.untrusted import without_secrets
 from coevolve.stages.params import Params, load
 
 HELP = """
@@ -27,7 +27,7 @@ ROOM = 10  # GB that a run with its cache wants, at least
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """``state`` is WORKS, ABSENT or BROKEN; ``remedy`` is what to type."""
 
     name: str
@@ -68,14 +68,14 @@ def run(args: argparse.Namespace) -> int:
     return 1 if broken else 0
 
 
-def _found(check: Callable[[Params], Iterator[Finding]], params: Params) -> Iterator[Finding]:
+def _found(check: Callable[[Params], Iterator[Diagnosis]], params: Params) -> Iterator[Diagnosis]:
     """The findings of a check; one that breaks is a finding."""
     try:
         yield from check(params)
     except CoevolveError as error:
-        yield Finding(check.__name__.strip("_"), BROKEN, str(error))
+        yield Diagnosis(check.__name__.strip("_"), BROKEN, str(error))
     except Exception as error:  # a half-installed package may raise anything
-        yield Finding(check.__name__.strip("_"), BROKEN, f"{type(error).__name__}: {str(error).splitlines()[:1]}")
+        yield Diagnosis(check.__name__.strip("_"), BROKEN, f"{type(error).__name__}: {str(error).splitlines()[:1]}")
 
 
 def _version(package: str) -> str | None:
@@ -85,39 +85,39 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _python(params: Params) -> Iterator[Finding]:
+def _python(params: Params) -> Iterator[Diagnosis]:
     right = (3, 11) <= sys.version_info[:2] < (3, 13)
     remedy = "" if right else "use Python 3.11 or 3.12: make install PYTHON=python3.11"
-    yield Finding("python", WORKS if right else BROKEN, platform.python_version(), remedy)
+    yield Diagnosis("python", WORKS if right else BROKEN, platform.python_version(), remedy)
 
 
-def _torch(params: Params) -> Iterator[Finding]:
+def _torch(params: Params) -> Iterator[Diagnosis]:
     import torch
 
     cores = os.cpu_count()
-    yield Finding("torch", WORKS, f"{torch.__version__}, {params.policy.threads} threads on {cores} cores")
+    yield Diagnosis("torch", WORKS, f"{torch.__version__}, {params.policy.threads} threads on {cores} cores")
     wants = (
         params.train.vllm.mode == "colocate" or params.policy.backend == "vllm" or params.train.lora.quantize != "none"
     )
     if not torch.cuda.is_available():
         text = "none: everything runs on the CPU, in float32"
-        yield Finding("gpu", BROKEN if wants else ABSENT, text, "coevolve profile apply laptop" if wants else "")
+        yield Diagnosis("gpu", BROKEN if wants else ABSENT, text, "coevolve profile apply laptop" if wants else "")
         return
     for number in range(torch.cuda.device_count()):
         device = torch.cuda.get_device_properties(number)
         free, _ = torch.cuda.mem_get_info(number)
-        yield Finding("gpu", WORKS, f"{device.name}, {free / 1e9:.0f} of {device.total_memory / 1e9:.0f} GB free")
+        yield Diagnosis("gpu", WORKS, f"{device.name}, {free / 1e9:.0f} of {device.total_memory / 1e9:.0f} GB free")
     if torch.cuda.device_count() < params.launch.processes:
         remedy = f"set launch.processes to {torch.cuda.device_count()}"
-        yield Finding("launch", BROKEN, f"{params.launch.processes} processes, a GPU each, are asked for", remedy)
+        yield Diagnosis("launch", BROKEN, f"{params.launch.processes} processes, a GPU each, are asked for", remedy)
 
 
-def _arithmetic(params: Params) -> Iterator[Finding]:
+def _arithmetic(params: Params) -> Iterator[Diagnosis]:
     from coevolve.core.arithmetic import CHOICE, NATIVE, VARIABLES, able, in_effect
 
     found = in_effect()
     if found.shared:
-        yield Finding("arithmetic", WORKS, f"{found.name}: the same bytes as on every machine that says so")
+        yield Diagnosis("arithmetic", WORKS, f"{found.name}: the same bytes as on every machine that says so")
         return
     text = f"{found.name}: other bytes than elsewhere"
     theirs = [CHOICE] if os.environ.get(CHOICE) == NATIVE else []
@@ -125,12 +125,12 @@ def _arithmetic(params: Params) -> Iterator[Finding]:
     remedy = (
         f"unset {' '.join(theirs)}" if able() and theirs else "docs/experiments/reproducibility.md says how far apart"
     )
-    yield Finding("arithmetic", ABSENT, text, remedy)
+    yield Diagnosis("arithmetic", ABSENT, text, remedy)
 
 
-def _packages(params: Params) -> Iterator[Finding]:
+def _packages(params: Params) -> Iterator[Diagnosis]:
     names = ("transformers", "trl", "peft", "accelerate", "mlflow", "dvc", "great-expectations")
-    yield Finding("packages", WORKS, ", ".join(f"{name} {_version(name)}" for name in names))
+    yield Diagnosis("packages", WORKS, ", ".join(f"{name} {_version(name)}" for name in names))
     wanted = {
         "vllm": params.train.vllm.mode != "off" or params.policy.backend == "vllm",
         "deepspeed": params.launch.sharding != "none",
@@ -140,34 +140,34 @@ def _packages(params: Params) -> Iterator[Finding]:
         version = _version(name)
         package = "bitsandbytes" if name == "bitsandbytes" else "-e '.[gpu]'"
         state = WORKS if version else BROKEN if asked else ABSENT
-        yield Finding(name, state, version or "not installed", "" if version else f"pip install {package}")
+        yield Diagnosis(name, state, version or "not installed", "" if version else f"pip install {package}")
     if wanted["deepspeed"] and shutil.which("g++") is None and find_spec("deepspeed"):
-        yield Finding("g++", BROKEN, "DeepSpeed compiles an operator when it is first used", "install a C++ compiler")
+        yield Diagnosis("g++", BROKEN, "DeepSpeed compiles an operator when it is first used", "install a C++ compiler")
 
 
-def _disk(params: Params) -> Iterator[Finding]:
+def _disk(params: Params) -> Iterator[Diagnosis]:
     free = shutil.disk_usage(".").free / 1e9
-    yield Finding("disk", WORKS if free > ROOM else BROKEN, f"{free:.0f} GB free", "" if free > ROOM else "dvc gc -w")
+    yield Diagnosis("disk", WORKS if free > ROOM else BROKEN, f"{free:.0f} GB free", "" if free > ROOM else "dvc gc -w")
 
 
-def _compute(params: Params) -> Iterator[Finding]:
-    from coevolve.core.cluster import HERE, cluster
+def _compute(params: Params) -> Iterator[Diagnosis]:
     from coevolve.core.processes import available
+    from coevolve.core.ray_cluster import HERE, cluster
 
     config = params.compute
     if config.engine == "local":
-        yield Finding("compute", WORKS, f"local: up to {available()} processes of this machine share the work")
+        yield Diagnosis("compute", WORKS, f"local: up to {available()} processes of this machine share the work")
     elif config.address == HERE:
         version = _version("ray")
         text = f"ray {version}: a cluster of this machine alone" if version else "ray: not installed"
         remedy = "" if version else "pip install -e '.[ray]'"
-        yield Finding("compute", WORKS if version else BROKEN, text, remedy)
+        yield Diagnosis("compute", WORKS if version else BROKEN, text, remedy)
     else:
         with cluster(config, dict) as found:
-            yield Finding("compute", WORKS, f"ray {_version('ray')}: {found.count} processes at {config.address}")
+            yield Diagnosis("compute", WORKS, f"ray {_version('ray')}: {found.count} processes at {config.address}")
 
 
-def _environments(params: Params) -> Iterator[Finding]:
+def _environments(params: Params) -> Iterator[Diagnosis]:
     from coevolve.environments.registry import make, names
 
     absent, wanted = [], shares(params.environment)
@@ -175,44 +175,44 @@ def _environments(params: Params) -> Iterator[Finding]:
         try:
             fingerprint = make(name).fingerprint
             if name in wanted:
-                yield Finding("environment", WORKS, f"{name}, {fingerprint}")
+                yield Diagnosis("environment", WORKS, f"{name}, {fingerprint}")
         except CoevolveError as error:
             absent.append(name)
             if name in wanted:
-                yield Finding("environment", BROKEN, str(error))
+                yield Diagnosis("environment", BROKEN, str(error))
     for name in wanted:
         if name not in names():
             make(name)
     if absent:
-        yield Finding("environments", ABSENT, f"not installed: {', '.join(absent)}", "coevolve env install NAME")
+        yield Diagnosis("environments", ABSENT, f"not installed: {', '.join(absent)}", "coevolve env install NAME")
 
 
-def _policy(params: Params) -> Iterator[Finding]:
+def _policy(params: Params) -> Iterator[Diagnosis]:
     from coevolve.core.paths import Paths
     from coevolve.policies.pretrained import named, resolve
 
     folder = Paths.base
     if not folder.is_dir():
-        yield Finding("policy", ABSENT, f"{folder} is not there yet", "dvc repro base")
+        yield Diagnosis("policy", ABSENT, f"{folder} is not there yet", "dvc repro base")
         return
     name = named(folder) or "tiny"
     if name != params.base.model:
         text = f"{folder} is {name}, and base.model asks for {params.base.model}"
-        yield Finding("policy", BROKEN, text, "dvc repro base")
+        yield Diagnosis("policy", BROKEN, text, "dvc repro base")
         return
     source = resolve(folder)
     size = sum(file.stat().st_size for file in source.rglob("*.safetensors")) / 1e9
-    yield Finding("policy", WORKS, f"{folder}: {name}, {size:.2g} GB of weights")
+    yield Diagnosis("policy", WORKS, f"{folder}: {name}, {size:.2g} GB of weights")
     for name in shares(params.environment):
         yield _prompt(params, source, name)
 
 
-def _prompt(params: Params, model: Path, name: str) -> Finding:
+def _prompt(params: Params, model: Path, name: str) -> Diagnosis:
     """Whether a first prompt with the tools of the environment ``name`` leaves room for replies."""
     from transformers import AutoConfig, AutoTokenizer
 
     from coevolve.environments.registry import make
-    from coevolve.policies.text import Renderer, check_template
+    from coevolve.policies.agent_prompt import Renderer, check_template
 
     tokenizer = AutoTokenizer.from_pretrained(str(model))
     check_template(tokenizer, str(model))
@@ -227,19 +227,19 @@ def _prompt(params: Params, model: Path, name: str) -> Finding:
     room = min(params.policy.episode_tokens, context)
     text = f"{tokens} tokens with {name}'s {len(tools)} tools, of {params.policy.episode_tokens} in an episode; the model takes {context}"
     if tokens < room:
-        return Finding("prompt", WORKS, text)
+        return Diagnosis("prompt", WORKS, text)
     remedy = "use a model with a longer context" if context <= tokens else f"set policy.episode_tokens to {2 * tokens}"
-    return Finding("prompt", BROKEN, text, remedy)
+    return Diagnosis("prompt", BROKEN, text, remedy)
 
 
-def _endpoint(params: Params) -> Iterator[Finding]:
+def _endpoint(params: Params) -> Iterator[Diagnosis]:
     from coevolve.endpoint.secret import key_of
     from coevolve.endpoint.transport import Transport
 
     config = params.endpoint
     asked = "endpoint" in (params.explore.explorer, params.synthesize.synthesizer) and config.replay is None
     if not asked:
-        yield Finding("endpoint", ABSENT, "nothing in params.yaml asks one")
+        yield Diagnosis("endpoint", ABSENT, "nothing in params.yaml asks one")
         return
     key = key_of(config.key)
     transport = Transport(config.url, key, min(config.timeout, 10.0), 1)
@@ -249,22 +249,24 @@ def _endpoint(params: Params) -> Iterator[Finding]:
         transport.close()
     said = f"{config.url}, {'a key' if key else 'no key'} in {config.key}"
     if not config.model:
-        yield Finding("endpoint", BROKEN, f"{said}: endpoint.model is empty", f"set it to one of: {', '.join(offered)}")
+        yield Diagnosis(
+            "endpoint", BROKEN, f"{said}: endpoint.model is empty", f"set it to one of: {', '.join(offered)}"
+        )
     elif offered and config.model not in offered:
         remedy = f"set endpoint.model to one of: {', '.join(offered)}"
-        yield Finding("endpoint", BROKEN, f"{said}: no model {config.model!r}", remedy)
+        yield Diagnosis("endpoint", BROKEN, f"{said}: no model {config.model!r}", remedy)
     else:
         listed = "has" if offered else "does not list its models; it is said to have"
-        yield Finding("endpoint", WORKS, f"{said}: {listed} {config.model}")
+        yield Diagnosis("endpoint", WORKS, f"{said}: {listed} {config.model}")
 
 
-def _mlflow(params: Params) -> Iterator[Finding]:
+def _mlflow(params: Params) -> Iterator[Diagnosis]:
     from coevolve.tracking.mlflow_sink import store
 
     shown = without_secrets(store())
     if store().startswith("sqlite"):
         there = Path(store().removeprefix("sqlite:///")).exists()
-        yield Finding("mlflow", WORKS, f"{shown}{'' if there else ' (made by the first run)'}", "make ui")
+        yield Diagnosis("mlflow", WORKS, f"{shown}{'' if there else ' (made by the first run)'}", "make ui")
         return
     import mlflow
 
@@ -273,35 +275,35 @@ def _mlflow(params: Params) -> Iterator[Finding]:
     mlflow.set_tracking_uri(store())
     try:
         count = len(mlflow.search_experiments())
-        yield Finding("mlflow", WORKS, f"{shown}, {count} experiments")
+        yield Diagnosis("mlflow", WORKS, f"{shown}, {count} experiments")
     except Exception as error:
         reason = without_secrets(str(error).splitlines()[0])[:120]
         remedy = "start the server, or mend MLFLOW_TRACKING_URI; runs go on without it, and it is told later"
-        yield Finding("mlflow", BROKEN, f"{shown} does not answer ({reason})", remedy)
+        yield Diagnosis("mlflow", BROKEN, f"{shown} does not answer ({reason})", remedy)
 
 
-def _wandb(params: Params) -> Iterator[Finding]:
+def _wandb(params: Params) -> Iterator[Diagnosis]:
     version, mode = _version("wandb"), params.tracking.wandb
     if mode == "disabled":
         return
     if version is None:
-        yield Finding(
+        yield Diagnosis(
             "wandb", BROKEN, f"tracking.wandb is {mode}, and it is not installed", "pip install -e '.[wandb]'"
         )
     elif mode == "online" and not (os.environ.get("WANDB_API_KEY") or (Path.home() / ".netrc").exists()):
-        yield Finding("wandb", BROKEN, f"{version}, tracking.wandb is online, and there is no key", "wandb login")
+        yield Diagnosis("wandb", BROKEN, f"{version}, tracking.wandb is online, and there is no key", "wandb login")
     else:
-        yield Finding("wandb", WORKS, f"{version}, {mode}")
+        yield Diagnosis("wandb", WORKS, f"{version}, {mode}")
 
 
-def _dvc(params: Params) -> Iterator[Finding]:
+def _dvc(params: Params) -> Iterator[Diagnosis]:
     listed = subprocess.run(
         [sys.executable, "-m", "dvc", "remote", "list"], capture_output=True, text=True, timeout=60, check=False
     )
     if listed.returncode:
-        yield Finding("dvc", BROKEN, listed.stderr.strip().splitlines()[-1], "run this in the repository")
+        yield Diagnosis("dvc", BROKEN, listed.stderr.strip().splitlines()[-1], "run this in the repository")
         return
     remotes = [line.split()[0] for line in listed.stdout.splitlines() if line.strip()]
     text = f"remotes: {', '.join(remotes)}" if remotes else "no remote: data and policies stay on this machine"
     remedy = "" if remotes else "dvc remote add -d shared PATH_OR_URL (docs/shared-stores.md)"
-    yield Finding("dvc", WORKS if remotes else ABSENT, text, remedy)
+    yield Diagnosis("dvc", WORKS if remotes else ABSENT, text, remedy)

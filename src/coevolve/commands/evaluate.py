@@ -229,7 +229,7 @@ def _print(
     from rich.table import Table
 
     from coevolve.core.outcomes import by_task, interval, passes
-    from coevolve.core.passing import depths
+    from coevolve.core.pass_at_k import depths
 
     table = Table(title=split, box=box.SIMPLE_HEAD, title_justify="left")
     strict = any("strict" in one.checks for one in outcomes)

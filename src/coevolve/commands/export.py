@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from coevolve.core.errors import CoevolveError
 
 if TYPE_CHECKING:
-    from coevolve.core.records import Trajectory
     from coevolve.core.task import Task
+    from coevolve.core.trajectories import Trajectory
     from coevolve.environments.environment import Environment
     from coevolve.stages.params import Params
 
@@ -70,7 +70,7 @@ def _messages(args: argparse.Namespace, params: "Params") -> str:
     from coevolve.core.io import write_jsonl
     from coevolve.environments.registry import make
     from coevolve.readers.export import preferences, supervised
-    from coevolve.stages.train.references import offered
+    from coevolve.stages.train.reference_tokens import offered
 
     environment = make(params.environment)
     # the last dataset is one that nobody has trained on yet: its episodes and pairs are those of the iteration before
@@ -95,7 +95,7 @@ def _episodes(
     from coevolve.core.success import is_success
     from coevolve.core.trajectories import read_trajectories
     from coevolve.rollout import Limits
-    from coevolve.stages.train.references import replayed
+    from coevolve.stages.train.reference_tokens import replayed
 
     if not successes:
         return list(replayed(environment, tasks, Limits.of(params.policy)).values())

@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.core.foreign import without_secrets
+    from coevolve.core.untrusted import without_secrets
     from coevolve.tracking.mlflow_sink import view
 
     where = view(args.experiment)

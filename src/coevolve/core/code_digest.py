@@ -23,7 +23,7 @@ DECLARATIONS = "config.py"
 CARRIERS = frozenset(
     f"{PACKAGE}/{name}.py"
     for name in (
-        "core/cluster",
+        "core/ray_cluster",
         "core/code_digest",
         "core/concurrency",
         "core/dvc",

@@ -26,7 +26,7 @@ class Expectation:
 
 
 @dataclass
-class Outcome:
+class ExpectationOutcome:
     expectation: Expectation
     success: bool
     rows: list[int] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Suites:
                 self._context.delete_data_docs_site(name)
             self._context.add_data_docs_site("local", site)
 
-    def run(self, name: str, frame: "pd.DataFrame", wanted: Sequence[Expectation]) -> list[Outcome]:
+    def run(self, name: str, frame: "pd.DataFrame", wanted: Sequence[Expectation]) -> list[ExpectationOutcome]:
         gx = self._gx
         suite = gx.ExpectationSuite(name=name)
         for number, one in enumerate(wanted):
@@ -98,11 +98,11 @@ class Suites:
             self._context.build_data_docs()
 
 
-def _outcome(wanted: Sequence[Expectation], result: Any) -> Outcome:
+def _outcome(wanted: Sequence[Expectation], result: Any) -> ExpectationOutcome:
     expectation = wanted[result.expectation_config.meta["number"]]
     info = result.exception_info or {}
     raised = info if "raised_exception" in info else next(iter(info.values()), {})
     error = str(raised.get("exception_message", "failed")) if raised.get("raised_exception") else ""
     found = result.result or {}
     rows = [int(row) for row in found.get("unexpected_index_list") or []]
-    return Outcome(expectation, bool(result.success), rows, found.get("observed_value"), error)
+    return ExpectationOutcome(expectation, bool(result.success), rows, found.get("observed_value"), error)

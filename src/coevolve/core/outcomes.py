@@ -6,9 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from coevolve.core.passing import several
-from coevolve.core.records import StopReason
+from coevolve.core.pass_at_k import several
 from coevolve.core.seeding import derive_seed
+from coevolve.core.trajectories import StopReason
 
 OUTCOMES = "outcomes.jsonl"  # in evaluations/t, and an artifact of the run that a model version comes from
 

@@ -34,7 +34,7 @@ class Loop(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PipelineStep:
     """A stage of dvc.yaml in one iteration, or in none: what it runs, reads and writes, as paths."""
 
     stage: str
@@ -43,7 +43,7 @@ class Step:
     outs: tuple[str, ...]
 
 
-def steps(iterations: Sequence[Iteration]) -> Iterator[Step]:
+def steps(iterations: Sequence[Iteration]) -> Iterator[PipelineStep]:
     """All steps of the loop, in the order of dvc.yaml."""
     stages = load_yaml(PIPELINE, "run from the folder that holds it").get("stages")
     if not isinstance(stages, dict):
@@ -53,7 +53,7 @@ def steps(iterations: Sequence[Iteration]) -> Iterator[Step]:
             yield _step(stage.get("do", stage), iteration, iterations[-1])
 
 
-def _step(stage: dict[str, Any], iteration: Iteration, last: Iteration) -> Step:
+def _step(stage: dict[str, Any], iteration: Iteration, last: Iteration) -> PipelineStep:
     def filled(text: object) -> str:
         path = str(text if isinstance(text, str) else next(iter(text)))  # type: ignore[call-overload]
         path = ITEM.sub(lambda match: str(getattr(iteration, match[1])), path)
@@ -61,7 +61,7 @@ def _step(stage: dict[str, Any], iteration: Iteration, last: Iteration) -> Step:
 
     command = COMMAND.search(filled(stage["cmd"]))
     name, t = (command[1], command[2]) if command else ("", None)
-    return Step(
+    return PipelineStep(
         name,
         None if t is None else int(t),
         tuple(filled(dep) for dep in stage.get("deps", ())),

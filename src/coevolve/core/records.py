@@ -1,50 +1,9 @@
 """What flows between the stages, all of it plain data."""
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from coevolve.core.task import SCHEMA_VERSION, CallOutcome, Task
-
-
-class StopReason(StrEnum):
-    """Why an episode ended."""
-
-    DONE = "done"  # the environment said so
-    MAX_TURNS = "max_turns"  # the limit on the agent's turns
-    MAX_TOKENS = "max_tokens"  # the limit on tokens of the episode or of one reply, or the model's context
-    TIMEOUT = "timeout"  # the limit on wall time
-    INVALID = "invalid"  # too many replies in a row that no parser could read
-    BROKEN = "broken"  # a call of the agent's broke its session: scores 0, as any failure of the agent's does
-    ENVIRONMENT_FAILED = "environment_failed"  # something broke without the agent's doing: not scored
-
-
-@dataclass(frozen=True, slots=True)
-class Trajectory:
-    """One episode. ``group`` numbers the K attempts at one task in one training step together.
-
-    ``messages`` are OpenAI chat messages. ``tokens`` holds, per turn of the agent,
-    how many tokens it generated.
-    """
-
-    trajectory_id: str
-    task_id: str
-    iteration: int
-    step: int
-    group: int
-    sample: int
-    messages: list[dict[str, Any]]
-    calls: list[CallOutcome]
-    score: float
-    stop_reason: StopReason
-    tokens: list[int] = field(default_factory=list)
-    checks: dict[str, bool] = field(default_factory=dict)
-    schema_version: int = SCHEMA_VERSION
-
-    @property
-    def counts(self) -> bool:
-        """Whether it says something about the agent."""
-        return self.stop_reason is not StopReason.ENVIRONMENT_FAILED
 
 
 @dataclass(frozen=True, slots=True)

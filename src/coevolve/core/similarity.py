@@ -8,7 +8,7 @@ import math
 from array import array
 from collections import Counter, defaultdict
 
-from coevolve.core.look_alikes import seen
+from coevolve.core.confusables import seen
 
 Shingles = frozenset[str]
 EMPTY = frozenset([""])  # what a text without words is found by

@@ -1,19 +1,59 @@
-"""Trajectories as a Parquet file."""
+"""A trajectory: what an episode leaves, and how a Parquet file holds many."""
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import atomic, decode, missing
-from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.task import SCHEMA_VERSION, CallOutcome
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class StopReason(StrEnum):
+    """Why an episode ended."""
+
+    DONE = "done"  # the environment said so
+    MAX_TURNS = "max_turns"  # the limit on the agent's turns
+    MAX_TOKENS = "max_tokens"  # the limit on tokens of the episode or of one reply, or the model's context
+    TIMEOUT = "timeout"  # the limit on wall time
+    INVALID = "invalid"  # too many replies in a row that no parser could read
+    BROKEN = "broken"  # a call of the agent's broke its session: scores 0, as any failure of the agent's does
+    ENVIRONMENT_FAILED = "environment_failed"  # something broke without the agent's doing: not scored
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One episode. ``group`` numbers the K attempts at one task in one training step together.
+
+    ``messages`` are OpenAI chat messages. ``tokens`` holds, per turn of the agent,
+    how many tokens it generated.
+    """
+
+    trajectory_id: str
+    task_id: str
+    iteration: int
+    step: int
+    group: int
+    sample: int
+    messages: list[dict[str, Any]]
+    calls: list[CallOutcome]
+    score: float
+    stop_reason: StopReason
+    tokens: list[int] = field(default_factory=list)
+    checks: dict[str, bool] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def counts(self) -> bool:
+        """Whether it says something about the agent."""
+        return self.stop_reason is not StopReason.ENVIRONMENT_FAILED
 
 
 def trajectory_schema() -> "pa.Schema":

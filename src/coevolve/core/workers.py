@@ -77,7 +77,7 @@ def local() -> Local | None:
 
 
 def _ray(config: Compute, standing: Standing) -> AbstractContextManager[Engine | None]:
-    from coevolve.core.cluster import cluster
+    from coevolve.core.ray_cluster import cluster
 
     return cluster(config, standing)
 

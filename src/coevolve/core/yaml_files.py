@@ -10,8 +10,8 @@ from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML, YAMLError
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.foreign import URL
 from coevolve.core.section import Section
+from coevolve.core.untrusted import URL
 
 SECRET = {
     "endpoint.key": "expected the name of an environment variable, such as OPENAI_API_KEY, never the key itself",

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from coevolve.core.calls import DEPTH
 from coevolve.core.errors import CoevolveError
-from coevolve.core.foreign import one_line, sound
 from coevolve.core.hashing import content_hash
 from coevolve.core.scratch import scratch
 from coevolve.core.seeding import generator
+from coevolve.core.untrusted import one_line, sound
 from coevolve.endpoint.budget import Budget, Exhausted, Spend
 from coevolve.endpoint.config import EndpointSection
 from coevolve.endpoint.log import RequestLog, answer_of

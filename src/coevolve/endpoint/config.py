@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from coevolve.core.foreign import base_url
 from coevolve.core.section import Count, NotNegative, Positive, Section, Whole
+from coevolve.core.untrusted import base_url
 
 
 def _url(text: str) -> str:

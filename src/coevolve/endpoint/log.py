@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.foreign import loads
 from coevolve.core.io import parse
+from coevolve.core.untrusted import loads
 from coevolve.endpoint.messages import Answer
 
 

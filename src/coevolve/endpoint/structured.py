@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from coevolve.core.foreign import sound
+from coevolve.core.untrusted import sound
 from coevolve.endpoint.client import Endpoint
 from coevolve.endpoint.messages import Ask
 

@@ -16,7 +16,7 @@ import httpx
 
 from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
-from coevolve.core.foreign import URL, base_url, loads, one_line
+from coevolve.core.untrusted import URL, base_url, loads, one_line
 from coevolve.endpoint.exchange import Exchange, Lost, Response
 from coevolve.endpoint.messages import Answer, Ask, RawCall
 from coevolve.endpoint.secret import Secret

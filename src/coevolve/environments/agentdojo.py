@@ -77,11 +77,11 @@ class AgentDojoSession(Session):
 
     def __init__(self) -> None:
         self._task: Task | None = None
-        self._episode: Episode | None = None
+        self._episode: AgentDojoEpisode | None = None
 
     def reset(self, task: Task) -> Observation:
         check_owner(task, NAME)
-        self._task, self._episode = task, Episode(task.world)
+        self._task, self._episode = task, AgentDojoEpisode(task.world)
         return Observation("user", task.turns[0] if task.turns else "", tools=_schemas(task.world["suite"]))
 
     def step(self, call: ToolCall) -> Observation:
@@ -111,7 +111,7 @@ class AgentDojoSession(Session):
         self._task = self._episode = None
 
 
-class Episode:
+class AgentDojoEpisode:
     """What was done in a world, and what it is now. What is refused changes nothing."""
 
     def __init__(self, world: Mapping[str, Any]) -> None:
@@ -175,7 +175,7 @@ def _frozen(task: Task) -> tuple[str, str]:
 @lru_cache(maxsize=256)
 def _end(world: str, calls: str) -> str:
     """How the calls leave the world."""
-    episode = Episode(json.loads(world))
+    episode = AgentDojoEpisode(json.loads(world))
     for name, arguments in json.loads(calls):
         if episode.answer is None:
             episode.make(ToolCall(name, arguments))

@@ -9,7 +9,7 @@ from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.meaning import Meaning
+from coevolve.environments.lexicon import Meaning
 from coevolve.environments.sources import sources
 
 # of the machine: no space, no quota, a broken disk, no more files to open

@@ -48,7 +48,7 @@ class McpEnvironment(Environment):
         if find_spec("mcp") is None:
             raise CoevolveError(f"{self.name} needs the official MCP client; run `pip install -e '.[mcp]'`")
         try:
-            with closing(Server(self, {})) as server:
+            with closing(McpServer(self, {})) as server:
                 self._tools = server.tools
         except EnvironmentFailed as error:
             raise CoevolveError(str(error)) from None
@@ -64,10 +64,10 @@ class McpEnvironment(Environment):
         """Write into the empty ``folder`` what the server finds there. An empty world is one whose server only lists its tools."""
 
     @abstractmethod
-    def state(self, server: "Server") -> Any:
+    def state(self, server: "McpServer") -> Any:
         """What counts of the world, as JSON: from ``server.folder``, or by calls that change nothing. No clock, no chance."""
 
-    def check(self, task: Task, server: "Server", heard: Sequence[str], said: str) -> Mapping[str, bool]:
+    def check(self, task: Task, server: "McpServer", heard: Sequence[str], said: str) -> Mapping[str, bool]:
         """What a success needs, by name; ``heard`` is what calls answered, ``said`` the last message. Here: what the reference leaves."""
         start, end, answers = self.ends(task)
         if len(answers) < len(task.calls):
@@ -78,7 +78,7 @@ class McpEnvironment(Environment):
         """Hashes of the state before and after the reference of ``task``, and what it hears."""
         key = json.dumps([task.world, [[call.name, call.arguments] for call in task.calls]])
         if key not in self._ends:
-            with closing(Server(self, copy.deepcopy(task.world))) as server:
+            with closing(McpServer(self, copy.deepcopy(task.world))) as server:
                 start = content_hash(self.state(server))
                 answers = [server.call(call.name, call.arguments) for call in task.calls]
                 if len(self._ends) >= KEPT:
@@ -102,7 +102,7 @@ class McpSession(Session):
 
     def __init__(self, environment: McpEnvironment) -> None:
         self._environment = environment
-        self._server: Server | None = None
+        self._server: McpServer | None = None
         self._task: Task | None = None
         self._heard: list[str] = []
         self._said = ""
@@ -110,7 +110,7 @@ class McpSession(Session):
     def reset(self, task: Task) -> Observation:
         check_owner(task, self._environment.name)
         self.close()
-        self._server = Server(self._environment, copy.deepcopy(task.world))
+        self._server = McpServer(self._environment, copy.deepcopy(task.world))
         self._task, self._heard, self._said = task, [], ""
         self._unchanged()
         return Observation("user", task.turns[0] if task.turns else "", tools=list(self._environment.tools()))
@@ -143,7 +143,7 @@ class McpSession(Session):
             self._server.close()
         self._server = self._task = None
 
-    def _begun(self) -> "Server":
+    def _begun(self) -> "McpServer":
         if self._server is None:
             raise CoevolveError("no task was started; call reset() first")
         return self._server
@@ -158,7 +158,7 @@ class McpSession(Session):
             )
 
 
-class Server:
+class McpServer:
     """A running server in its ``folder``, with the ``tools`` that it lists, as OpenAI function schemas."""
 
     def __init__(self, environment: McpEnvironment, world: World) -> None:

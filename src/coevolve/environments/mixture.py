@@ -10,11 +10,12 @@ from typing import Any, Protocol, TypeVar
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.mixtures import apportioned, in_turn, mixture
-from coevolve.core.records import Signal, Trajectory
+from coevolve.core.records import Signal
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment, Session
-from coevolve.environments.meaning import Meaning
+from coevolve.environments.lexicon import Meaning
 
 
 class Owned(Protocol):

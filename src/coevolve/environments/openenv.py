@@ -20,9 +20,9 @@ from http.client import HTTPException
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.foreign import base_url, loads, one_line
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.untrusted import base_url, loads, one_line
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment, EnvironmentFailed, Session, check_owner
 
@@ -36,7 +36,7 @@ LARGEST = 1e9  # reward
 SAY = "say"
 
 
-class Refused(Exception):
+class OpenEnvRefused(Exception):
     """The server answered that something is wrong with what it was asked."""
 
 
@@ -91,7 +91,7 @@ class OpenEnv(Environment):
             with _Socket() as socket:
                 socket.ask("reset", {"seed": 0})
                 return [tool for tool in _offered(socket) if tool["function"]["name"] != SAY]
-        except (EnvironmentFailed, Refused) as error:
+        except (EnvironmentFailed, OpenEnvRefused) as error:
             raise CoevolveError(f"{url()}: {error}") from None
 
     def open(self) -> "OpenEnvSession":
@@ -141,7 +141,7 @@ class _Socket:
             told = _data(self._socket.recv(timeout=0))
         except TimeoutError:
             return
-        except Refused as error:  # such as too many sessions
+        except OpenEnvRefused as error:  # such as too many sessions
             raise ValueError(str(error)) from None
         raise ValueError(f"it spoke unasked: {json.dumps(told)[:80]}")
 
@@ -162,7 +162,7 @@ def _data(reply: str | bytes) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ValueError("expected a message with type and data")
     if told.get("type") == "error":
-        raise Refused(one_line(f"{data.get('code', 'error')}: {data.get('message', '')}"))
+        raise OpenEnvRefused(one_line(f"{data.get('code', 'error')}: {data.get('message', '')}"))
     return data
 
 
@@ -185,7 +185,7 @@ class OpenEnvSession(Session):
         try:
             heard = self._hear(self._socket.ask("reset", place))
             offered = _offered(self._socket)
-        except Refused as error:
+        except OpenEnvRefused as error:
             raise EnvironmentFailed(f"the server refuses to start {json.dumps(place)[:80]}: {error}") from None
         self._tools = {tool["function"]["name"]: tool for tool in offered}
         shown = [tool for name, tool in self._tools.items() if name != SAY]
@@ -227,7 +227,7 @@ class OpenEnvSession(Session):
             return Observation("tool", f"the arguments are longer than {SENT} characters", error=True)
         try:
             result = self._ask("step", action)
-        except Refused as error:
+        except OpenEnvRefused as error:
             return Observation("tool", str(error), error=True)
         content = self._hear(result)
         if problem := result["observation"].get("error"):
@@ -242,7 +242,7 @@ class OpenEnvSession(Session):
             return Observation("user", "", done=True)
         try:
             result = self._ask("step", _action(ToolCall(SAY, {"text": text[: SENT // 8]}), self._tools[SAY]))
-        except Refused as error:
+        except OpenEnvRefused as error:
             return Observation("user", str(error))
         content = self._hear(result)
         self._accepted.append([SAY])
@@ -252,7 +252,7 @@ class OpenEnvSession(Session):
         """Empty where the server says that it has none: what it was asked before may be why, so that costs no episode."""
         try:
             return self._ask("state") if self._socket is not None else {}
-        except Refused:
+        except OpenEnvRefused:
             return {}
 
     def score(self) -> Score:
@@ -284,7 +284,7 @@ def _offered(socket: _Socket) -> list[dict[str, Any]]:
     try:
         observation = socket.ask("step", {"type": "list_tools"}).get("observation")
         listed = observation.get("tools") if isinstance(observation, dict) else None
-    except Refused:
+    except OpenEnvRefused:
         listed = None
     if listed is None:
         return [_act()]

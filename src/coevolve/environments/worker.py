@@ -18,7 +18,7 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment, EnvironmentFailed, Phrasebook, Session
 from coevolve.environments.sources import sources
-from coevolve.environments.worker_process import MAIN, CallBroke, Pool, Worker, WorkerLost
+from coevolve.environments.worker_process import MAIN, CallBroke, EnvironmentProcess, EnvironmentProcessLost, Pool
 
 PURE = ("score", "digest")  # leave no trace in a session
 
@@ -70,7 +70,7 @@ class WorkerEnvironment(Environment):
     def _ask(self, do: str, **fields: Any) -> Any:
         try:
             return self.pool.any().ask(do, **fields)
-        except WorkerLost:  # by the call of a session, while this waited for its answer
+        except EnvironmentProcessLost:  # by the call of a session, while this waited for its answer
             return self._ask(do, **fields)
         except (EnvironmentFailed, CallBroke) as error:
             raise CoevolveError(f"{self.name}: {' '.join(str(error).split())}") from None
@@ -122,7 +122,7 @@ class WorkerSession(Session):
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._worker: Worker | None = None
+        self._worker: EnvironmentProcess | None = None
         self._number = 0
         self._asked: list[tuple[str, dict[str, Any], bytes]] = []  # what, and the gist of the reply
         self._over = ""  # by what this session asked
@@ -134,7 +134,7 @@ class WorkerSession(Session):
             try:
                 self._number = worker.ask("open")
                 self._worker = worker
-            except WorkerLost:
+            except EnvironmentProcessLost:
                 self._pool.give(worker)
             except BaseException:
                 self._pool.give(worker)
@@ -155,7 +155,7 @@ class WorkerSession(Session):
             try:
                 reply = worker.answer(do, session=self._number, **fields)
                 break
-            except WorkerLost:
+            except EnvironmentProcessLost:
                 if worker.stopped:
                     raise
                 self._move()

@@ -27,7 +27,7 @@ from coevolve.environments.registry import make, make_from
 PR_SET_PDEATHSIG = 1
 
 
-class Server:
+class WorkerServer:
     """Answers one request after the other; sessions are known by number."""
 
     def __init__(self, environment: Environment) -> None:
@@ -123,12 +123,12 @@ def _end_with(parent: int) -> None:
 def _serve(place: str, replies: TextIO) -> None:
     requests: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
-    server: Server | None = None
+    server: WorkerServer | None = None
     while True:
         line = requests.get()
         try:
             if server is None:
-                server = Server(make(place[1:]) if place.startswith("=") else make_from(place))
+                server = WorkerServer(make(place[1:]) if place.startswith("=") else make_from(place))
             reply = json.dumps({"value": server.answer(json.loads(line))})
         except CoevolveError as error:
             reply = json.dumps({"refused": str(error)})

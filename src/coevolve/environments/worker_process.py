@@ -1,7 +1,7 @@
 """Processes that answer questions, one at a time: each holds many sessions, and a pool of them steps sessions at once.
 
 One that dies or does not answer in time is replaced. That is the doing of what it was asked (``CallBroke``); who asks it
-afterwards hears that it was lost (``WorkerLost``).
+afterwards hears that it was lost (``EnvironmentProcessLost``).
 """
 
 import json
@@ -45,7 +45,7 @@ class CallBroke(RuntimeError):
     """What was asked raised in the worker, ended it, or took too long."""
 
 
-class WorkerLost(EnvironmentFailed):
+class EnvironmentProcessLost(EnvironmentFailed):
     """The worker had ended before it was asked."""
 
 
@@ -66,7 +66,7 @@ def inherited() -> dict[str, str]:
     return {**found, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-class Worker:
+class EnvironmentProcess:
     """One process. ``seconds`` limits the wall time of a call within a session, ``prepare_seconds`` that of any other: to
     start, to make tasks or to look for a reference may take long. Both are there for what hangs. ``memory`` limits its
     address space in bytes (0: no limit)."""
@@ -126,7 +126,7 @@ class Worker:
             if not self.dead and self._process.poll() is not None:
                 self._bury(f"{self.place}: the worker ended by itself (exit code {self._process.poll()})")
             if self.dead:
-                raise WorkerLost(self.dead)
+                raise EnvironmentProcessLost(self.dead)
             try:
                 limit = self.seconds if "session" in fields else self._prepare_seconds
                 return self._exchange(do, line, limit)
@@ -200,32 +200,32 @@ class Pool:
         self._size = size
         self._each = each
         self._free = threading.Condition()
-        self.workers: list[Worker] = []
+        self.workers: list[EnvironmentProcess] = []
 
-    def take(self) -> Worker:
+    def take(self) -> EnvironmentProcess:
         """The worker with the fewest sessions, with one more; blocks while all are full."""
         with self._free:
             while True:
                 self.workers = [one for one in self.workers if not one.dead]
                 best = min(self.workers, key=lambda one: one.sessions, default=None)
                 if len(self.workers) < self._size and (best is None or best.sessions):
-                    best = Worker(*self._arguments)
+                    best = EnvironmentProcess(*self._arguments)
                     self.workers.append(best)
                 if best is not None and best.sessions < self._each:
                     best.sessions += 1
                     return best
                 self._free.wait(timeout=1.0)  # a worker may also die without a word
 
-    def any(self) -> Worker:
+    def any(self) -> EnvironmentProcess:
         """A worker for a question outside of sessions: never waits for one to be closed."""
         with self._free:
             alive = [one for one in self.workers if not one.dead]
             if not alive:
-                alive = [Worker(*self._arguments)]
+                alive = [EnvironmentProcess(*self._arguments)]
             self.workers = alive
             return min(alive, key=lambda one: one.sessions)
 
-    def give(self, worker: Worker) -> None:
+    def give(self, worker: EnvironmentProcess) -> None:
         with self._free:
             worker.sessions -= 1
             self._free.notify()

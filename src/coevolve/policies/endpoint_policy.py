@@ -11,8 +11,8 @@ from coevolve.core.seeding import derive_seed
 from coevolve.core.task import ToolCall
 from coevolve.endpoint.client import Answer, Ask, Endpoint, Exhausted, Failed
 from coevolve.endpoint.messages import RawCall
+from coevolve.policies.agent_prompt import OPEN, parse_reply, render_call
 from coevolve.policies.policy import Conversation, Reply
-from coevolve.policies.text import OPEN, parse_reply, render_call
 
 
 class ContextTooShort(CoevolveError):

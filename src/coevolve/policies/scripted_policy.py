@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from coevolve.core.seeding import generator
 from coevolve.core.task import ToolCall
 from coevolve.environments.environment import Environment
+from coevolve.policies.agent_prompt import parse_reply, render_call
 from coevolve.policies.policy import Conversation, Reply
-from coevolve.policies.text import parse_reply, render_call
 
 
 class ReferencePolicy:

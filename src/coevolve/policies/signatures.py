@@ -3,7 +3,7 @@
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.policies.text import CLOSE, OPEN
+from coevolve.policies.agent_prompt import CLOSE, OPEN
 
 START, END = "<|im_start|>", "<|im_end|>"  # ChatML, in which most small models are tuned
 # Prefix-preserving. A signature takes a seventh of the tokens of a JSON schema; a type is said where it is no string.

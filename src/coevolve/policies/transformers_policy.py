@@ -15,9 +15,9 @@ import torch
 
 from coevolve.core.arithmetic import settle
 from coevolve.core.errors import CoevolveError
+from coevolve.policies.agent_prompt import Listener, Renderer, check_room, check_template, read_reply
 from coevolve.policies.cache import growing_cache
 from coevolve.policies.policy import Conversation, Reply
-from coevolve.policies.text import Listener, Renderer, check_room, check_template, read_reply
 
 CHUNK = 32  # random numbers drawn at a time for a reply
 SHARED = 64  # tokens that first prompts have in common from which they are worth a pass of their own: the tools, mostly

@@ -13,15 +13,15 @@ from typing import Any
 from coevolve.core.concurrency import in_order
 from coevolve.core.errors import CoevolveError
 from coevolve.core.seeding import derive_seed
+from coevolve.policies.agent_prompt import Listener, Renderer, check_room, check_template, read_reply
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Conversation, Reply
-from coevolve.policies.text import Listener, Renderer, check_room, check_template, read_reply
 
 AT_ONCE = 64  # requests on their way to a server
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class TokenPrompt:
     """Token ids to continue, by at most ``max_tokens``, sampled by ``seed``."""
 
     ids: list[int]
@@ -30,7 +30,7 @@ class Prompt:
 
 
 # token ids with the end token, if it came, and their log-probabilities, for each prompt
-Complete = Callable[[Sequence[Prompt]], list[tuple[list[int], list[float]]]]
+Complete = Callable[[Sequence[TokenPrompt]], list[tuple[list[int], list[float]]]]
 
 
 class VllmPolicy:
@@ -64,12 +64,12 @@ class VllmPolicy:
         heard = [self._listener.heard(one) for one in conversations]
         if first:
             check_room(conversations, heard, self._context)
-        wanted: list[Prompt | None] = []
+        wanted: list[TokenPrompt | None] = []
         for one, prompt in zip(conversations, heard, strict=True):
             ids = self._ids[one.key] = self._ids[one.key] + prompt
             room = min(one.reply_tokens, one.room - len(prompt), self._context - len(ids))
             seed = derive_seed(one.seed, self._turns[one.key]) % 2**31
-            wanted.append(Prompt(ids, room, seed) if room > 0 else None)
+            wanted.append(TokenPrompt(ids, room, seed) if room > 0 else None)
         completed = iter(self._complete([one for one in wanted if one is not None]))
         replies = []
         for one, prompt, asked in zip(conversations, heard, wanted, strict=True):
@@ -91,7 +91,7 @@ def engine(llm: Any, temperature: float) -> Complete:
     """Completions by a ``vllm.LLM`` in this process."""
     from vllm import SamplingParams
 
-    def complete(prompts: Sequence[Prompt]) -> list[tuple[list[int], list[float]]]:
+    def complete(prompts: Sequence[TokenPrompt]) -> list[tuple[list[int], list[float]]]:
         outputs = llm.generate(
             [{"prompt_token_ids": prompt.ids} for prompt in prompts],
             sampling_params=[
@@ -113,7 +113,7 @@ def engine(llm: Any, temperature: float) -> Complete:
 def server(client: Any, temperature: float) -> Complete:
     """Completions by the server behind a ``trl.generation.vllm_client.VLLMClient``: a request each, so that seeds differ."""
 
-    def one(prompt: Prompt) -> tuple[list[int], list[float]]:
+    def one(prompt: TokenPrompt) -> tuple[list[int], list[float]]:
         found = client.generate(
             [prompt.ids],
             n=1,
@@ -124,7 +124,7 @@ def server(client: Any, temperature: float) -> Complete:
         )
         return list(found["completion_ids"][0]), [step[0] for step in found["logprobs"][0]]
 
-    def complete(prompts: Sequence[Prompt]) -> list[tuple[list[int], list[float]]]:
+    def complete(prompts: Sequence[TokenPrompt]) -> list[tuple[list[int], list[float]]]:
         return list(in_order(one, prompts, AT_ONCE))
 
     return complete

@@ -7,9 +7,9 @@ from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
-from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.task import CallOutcome, ToolCall
-from coevolve.policies.text import parse_reply, render_call
+from coevolve.core.trajectories import StopReason, Trajectory
+from coevolve.policies.agent_prompt import parse_reply, render_call
 
 ROLES = ("system", "user", "assistant", "tool")
 

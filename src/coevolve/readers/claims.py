@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from coevolve.core.estimates import ERROR, Estimate, estimate
 from coevolve.core.section import Section
+from coevolve.core.statistics import ERROR, Estimate, estimate
 
 Share = Annotated[float, Field(ge=-1.0, le=1.0)]
 
@@ -28,7 +28,7 @@ class Claim(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ClaimVerdict:
     """The ``gain`` by seed, its interval at the level that is the claim's, and ``p`` corrected."""
 
     claim: Claim
@@ -48,7 +48,7 @@ class Verdict:
         return f"not sure: the interval is not clear of {claim.clear * 100:.0f}"
 
 
-def judge(gains: Sequence[tuple[Claim, Sequence[float]]]) -> list[Verdict]:
+def judge(gains: Sequence[tuple[Claim, Sequence[float]]]) -> list[ClaimVerdict]:
     """What became of each claim, from the differences by seed; those of fewer than two seeds are left out.
 
     The test is Student's t, paired by seed and two-sided, of the difference against ``clear``. p is corrected by Holm (A simple
@@ -57,13 +57,13 @@ def judge(gains: Sequence[tuple[Claim, Sequence[float]]]) -> list[Verdict]:
     """
     tested = [(claim, values) for claim, values in gains if len(values) > 1]
     raw = [_p(values, claim.clear) for claim, values in tested]
-    verdicts: dict[int, Verdict] = {}
+    verdicts: dict[int, ClaimVerdict] = {}
     least = 0.0
     for rank, index in enumerate(sorted(range(len(raw)), key=raw.__getitem__)):
         claim, values = tested[index]
         share = len(raw) - rank
         least = max(least, min(1.0, raw[index] * share))
-        verdicts[index] = Verdict(claim, estimate(values, ERROR / share), least)
+        verdicts[index] = ClaimVerdict(claim, estimate(values, ERROR / share), least)
     return [verdicts[index] for index in range(len(raw))]
 
 
@@ -76,7 +76,7 @@ def _p(values: Sequence[float], against: float) -> float:
     return 2.0 * float(t.sf(abs(gain) / error, len(values) - 1))
 
 
-def table(verdicts: Sequence[Verdict], missing: int) -> list[str]:
+def table(verdicts: Sequence[ClaimVerdict], missing: int) -> list[str]:
     """Lines of Markdown: a claim a row, then how the correction was made."""
     lines = ["", "| claim | seeds | difference, points | p | |", "|---|---|---|---|---|"]
     for one in verdicts:

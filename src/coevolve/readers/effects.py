@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coevolve.core.estimates import ERROR, Estimate
+from coevolve.core.statistics import ERROR, Estimate
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ArmRun:
     """An arm's changes of params.yaml, the seed, and what came of it."""
 
     changes: Mapping[str, Any]
@@ -41,7 +41,7 @@ def crossed(arms: Mapping[str, Mapping[str, Any]]) -> list[str]:
         found = kept
 
 
-def effects(runs: Sequence[Run]) -> list[Effect]:
+def effects(runs: Sequence[ArmRun]) -> list[Effect]:
     """By least squares, as if changes added up and seeds shifted all alike; empty where there are too few runs to say.
 
     The model is value = seed + sum of the changes that a run had. Intervals are Student's t of the residuals, so that they hold

@@ -7,9 +7,9 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl
 from coevolve.core.paths import Paths
-from coevolve.core.records import Pair, Trajectory
-from coevolve.core.trajectories import read_trajectories
-from coevolve.policies.text import OPEN, parse_reply
+from coevolve.core.records import Pair
+from coevolve.core.trajectories import Trajectory, read_trajectories
+from coevolve.policies.agent_prompt import OPEN, parse_reply
 
 Message = dict[str, Any]
 Tools = Sequence[Mapping[str, Any]]

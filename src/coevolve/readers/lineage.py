@@ -9,11 +9,11 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl, read_tasks
 from coevolve.core.paths import Paths
-from coevolve.core.records import Exploration, Generation, Pair, Signal, Trajectory, Verdict
+from coevolve.core.records import Exploration, Generation, Pair, Signal, Verdict
 from coevolve.core.reviews import read_reviews
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
-from coevolve.core.trajectories import read_trajectories
+from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.generate.spec import exploration_of
 from coevolve.stages.pairs.closeness import parting
 

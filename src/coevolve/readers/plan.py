@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, variance
 
-from coevolve.core.estimates import ERROR
+from coevolve.core.statistics import ERROR
 from coevolve.readers.study import Result, gains
 
 POWER = 0.8  # share of studies that would tell such a difference from none

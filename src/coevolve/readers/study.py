@@ -15,14 +15,14 @@ from pydantic import Field
 
 from coevolve.core.charts import highlighted, intervals, svg
 from coevolve.core.errors import CoevolveError
-from coevolve.core.estimates import Estimate, estimate
 from coevolve.core.section import Section, Whole
 from coevolve.core.stage_summary import TASKS, TOKENS
+from coevolve.core.statistics import Estimate, estimate
 from coevolve.core.task import Task
 from coevolve.core.yaml_files import load_yaml, validated
 from coevolve.readers.claims import Claim, flaw, judge
 from coevolve.readers.claims import table as claim_table
-from coevolve.readers.effects import Run, crossed, effects
+from coevolve.readers.effects import ArmRun, crossed, effects
 from coevolve.readers.effects import table as effect_table
 from coevolve.stages.report.summary import Number, Summary
 
@@ -207,7 +207,9 @@ def report(study: Study, results: Sequence[Result]) -> str:
     together = crossed({arm: study.arms[arm] for arm in arms})
     for panel in compared:
         lines += _differences(study, results, arms, panel)
-        ended = [Run(study.arms[one.arm], one.seed, one.success[panel][-1]) for one in results if one.arm in together]
+        ended = [
+            ArmRun(study.arms[one.arm], one.seed, one.success[panel][-1]) for one in results if one.arm in together
+        ]
         lines += effect_table(effects(ended), len(ended), panel)
     versions = ", ".join(f"{code} ({count} runs)" for code, count in Counter(one.code for one in results).most_common())
     return "\n".join([*lines, "", f"Code: {versions}. The hash of each run is in results.csv.", ""])

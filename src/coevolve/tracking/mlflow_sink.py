@@ -11,7 +11,7 @@ from coevolve.core.io import parse
 from coevolve.core.outcomes import OUTCOMES
 
 if TYPE_CHECKING:
-    from coevolve.stages.report.champion import Holder
+    from coevolve.stages.report.champion import Incumbent
 
 from coevolve.core import dvc
 from coevolve.tracking.journal import POLICY
@@ -190,9 +190,9 @@ class Mlflow:
 
     def _challenge(self, event: Event, state: State) -> None:
         """Move the alias if the gate lets the challenger pass; why, or why not, is written on its version."""
-        from coevolve.stages.report.champion import Gate, promoted
+        from coevolve.stages.report.champion import ChampionGate, promoted
 
-        client, gate = self._client(), parse(Gate, event["gate"], "challenge")
+        client, gate = self._client(), parse(ChampionGate, event["gate"], "challenge")
         versions = [
             one for one in client.search_model_versions(f"name = '{POLICY}'") if one.tags.get("dvc.hash") == gate.digest
         ]
@@ -204,9 +204,9 @@ class Mlflow:
         if taken:
             client.set_registered_model_alias(POLICY, CHAMPION, ours.version)
 
-    def _holder(self) -> "Holder | None":
+    def _holder(self) -> "Incumbent | None":
         """The version that the alias is on."""
-        from coevolve.stages.report.champion import Holder
+        from coevolve.stages.report.champion import Incumbent
 
         client = self._client()
         number = client.get_registered_model(POLICY).aliases.get(CHAMPION)
@@ -215,7 +215,7 @@ class Mlflow:
         one = client.get_model_version(POLICY, str(number))
         measured = OUTCOMES in {file.path for file in client.list_artifacts(one.run_id)}
         outcomes = Path(client.download_artifacts(one.run_id, OUTCOMES)) if measured else None
-        return Holder(f"version {one.version}", one.tags.get("dvc.hash", ""), outcomes)
+        return Incumbent(f"version {one.version}", one.tags.get("dvc.hash", ""), outcomes)
 
     def _child(self, event: Event, state: State) -> None:
         runs = [

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.core.records import Candidate, Exploration, Signal, Trajectory
-from coevolve.core.trajectories import write_trajectories
+from coevolve.core.records import Candidate, Exploration, Signal
+from coevolve.core.trajectories import Trajectory, write_trajectories
 from coevolve.endpoint.client import Endpoint, open_endpoint
 from coevolve.endpoint.spending import metered
 from coevolve.environments.registry import make

@@ -8,8 +8,9 @@ from importlib.util import find_spec
 
 import pytest
 
-from coevolve.core.records import Exploration, Generation, Signal, Trajectory
+from coevolve.core.records import Exploration, Generation, Signal
 from coevolve.core.task import Task
+from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn

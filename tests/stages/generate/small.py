@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from coevolve.knowledge import learn
-from coevolve.stages.generate.asks import tools
 from coevolve.stages.generate.config import Generate
+from coevolve.stages.generate.generator_prompts import tools
 from coevolve.stages.train.learner import Job, Shared
 from tests.stages.train.small import ACTING, PARAMS, WORLD, changed
 

@@ -4,9 +4,9 @@ import random
 from collections import Counter
 
 from coevolve.core.attempts import attempt_of
-from coevolve.core.difficulty import Record
+from coevolve.core.learnability import Record
 from coevolve.knowledge import learn
-from coevolve.stages.generate.asks import Ask, latest, seeds, seldom, success, system, tools
+from coevolve.stages.generate.generator_prompts import SpecRequest, latest, seeds, seldom, success, system, tools
 from coevolve.stages.generate.spec import UNKNOWN, UNREADABLE, WITHHELD, Spec, Tools, parse
 from tests.environments.quiz import Quiz
 from tests.stages.generate.small import TASKS, TOOLS
@@ -15,10 +15,10 @@ from tests.stages.train.small import WORLD
 
 def test_a_prompt_by_hand() -> None:
     spec = Spec(("pay", "lock"), "find_mail")
-    said = str(Ask(spec, Record(3, 8), 0.52, ["add_event", "unlock"]))
+    said = str(SpecRequest(spec, Record(3, 8), 0.52, ["add_event", "unlock"]))
     assert said == f"seldom add_event unlock; agent 0.5; solved 3 of 8; vary {spec}"
-    assert str(Ask(spec, Record(5, 16), None, [])) == f"seldom none; agent ?; solved 2 of 8; vary {spec}"
-    assert "solved ? of 8" in str(Ask(spec, Record(), 1.0, []))
+    assert str(SpecRequest(spec, Record(5, 16), None, [])) == f"seldom none; agent ?; solved 2 of 8; vary {spec}"
+    assert "solved ? of 8" in str(SpecRequest(spec, Record(), 1.0, []))
 
 
 def test_goals_are_what_explorers_go_for() -> None:

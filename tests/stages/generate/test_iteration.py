@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.attempts import attempt_of
-from coevolve.core.difficulty import Record
+from coevolve.core.learnability import Record
 from coevolve.core.records import Generation
 from coevolve.policies import adapted
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
-from coevolve.stages.generate.account import summary
-from coevolve.stages.generate.asks import Ask, seldom, success
 from coevolve.stages.generate.config import Generate
-from coevolve.stages.generate.iteration import Generated, Ground, Plan, generate
-from coevolve.stages.generate.settling import ACCEPTED
+from coevolve.stages.generate.generate_summary import summary
+from coevolve.stages.generate.generator_prompts import SpecRequest, seldom, success
+from coevolve.stages.generate.iteration import Generated, GeneratorContext, Plan, generate
 from coevolve.stages.generate.spec import Spec, named
+from coevolve.stages.generate.spec_outcomes import ACCEPTED
 from tests.stages.generate.small import OWN, TASKS, TOOLS, shared
 from tests.stages.train.small import ACTING, WORLD, outputs
 
@@ -57,7 +57,7 @@ def made(
         0, t, TASKS, ATTEMPTS, past() if generations is None else generations, 24, folder, folder, place / "scratch"
     )
     play = partial(playing, config=ACTING, temperature=own.temperature)
-    return generate(plan, own, Ground(WORLD, Limits.of(ACTING), play, shared(own)))
+    return generate(plan, own, GeneratorContext(WORLD, Limits.of(ACTING), play, shared(own)))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_it_varies_tasks_and_says_how_the_agent_did_at_them(whole: Generated) ->
         spec = named(tasks[one.seed].tools, TOOLS)
         assert spec
         record = Record(visits[one.seed].successes, visits[one.seed].size)
-        assert one.prompt == str(Ask(spec, record, success(ATTEMPTS, 1), seldom(TASKS, TOOLS)))
+        assert one.prompt == str(SpecRequest(spec, record, success(ATTEMPTS, 1), seldom(TASKS, TOOLS)))
         assert one.iteration == 1 and (one.goals is None) == bool(one.outcome)
 
 
@@ -166,7 +166,7 @@ def test_with_adapters_the_generator_is_adapters_on_what_it_was(tmp_path: Path, 
         place = tmp_path / str(t)
         place.mkdir()
         plan = Plan(0, t, TASKS, ATTEMPTS, past(), 8, before, folder, place)
-        found = generate(plan, OWN, Ground(WORLD, Limits.of(ACTING), play, adapting))
+        found = generate(plan, OWN, GeneratorContext(WORLD, Limits.of(ACTING), play, adapting))
         assert found.learned
         before = tmp_path / f"generators/{t}"
         adapted.write(before, folder if t == 1 else tmp_path / "generators/1", found.learned)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from trl import SFTTrainer
 
-from coevolve.policies.text import Renderer
+from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.transformers_policy import load
 from coevolve.stages.generate import learn as learning
 from coevolve.stages.generate.config import Generate

@@ -6,8 +6,9 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.expectations import Expectation, among
-from coevolve.core.records import Pair, StopReason, Trajectory
+from coevolve.core.records import Pair
 from coevolve.core.task import CallOutcome
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.stages.pairs.check import check, expectations, report
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.records import Pair, StopReason, Trajectory
+from coevolve.core.records import Pair
 from coevolve.core.task import CallOutcome
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.stages.pairs.choose import AMONG, EXPERT, EXPERT_HARD, OWN, OWN_HARD, choose, contrast
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.params import load

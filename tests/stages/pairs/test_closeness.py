@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout

@@ -22,9 +22,9 @@ from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.pairs.choose import AMONG, EXPERT_HARD, OWN_HARD
 from coevolve.stages.pairs.config import Pairs
-from coevolve.stages.pairs.evolve import Ground, Rival, begun
-from coevolve.stages.pairs.health import CLOSE, HARD, summary
+from coevolve.stages.pairs.failure_agent import PairsContext, Rival, begun
 from coevolve.stages.pairs.make import Made, make
+from coevolve.stages.pairs.pairs_summary import CLOSE, HARD, summary
 from coevolve.stages.pairs.rehearse import Rehearsal, rehearse
 from coevolve.stages.train.learner import Shared
 from tests import ROOT
@@ -45,9 +45,9 @@ SMALL = PARAMS.pairs.failure_agent.model_copy(
 )
 
 
-def ground(folder: Path, tasks: list[Task] = TASKS) -> Ground:
+def ground(folder: Path, tasks: list[Task] = TASKS) -> PairsContext:
     play = partial(playing, config=ACTING, temperature=CONFIG.temperature)
-    return Ground(WORLD, Rehearsal(0, 0, tasks, [], folder), LIMITS, play)
+    return PairsContext(WORLD, Rehearsal(0, 0, tasks, [], folder), LIMITS, play)
 
 
 def rival(folder: Path, **changes: object) -> Rival:
@@ -139,7 +139,7 @@ def test_a_killed_failure_agent_ends_with_the_same_bytes(
 ) -> None:
     broken = {
         "pairs": "coevolve.stages.pairs.make.evolve",
-        "failures": "coevolve.stages.pairs.evolve.contrast",
+        "failures": "coevolve.stages.pairs.failure_agent.contrast",
         "agent": "coevolve.stages.train.dpo.save_learned",
         "hard": "coevolve.stages.pairs.make.choose",
     }

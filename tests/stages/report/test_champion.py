@@ -7,7 +7,7 @@ import pytest
 from coevolve.core.io import parse, write_jsonl
 from coevolve.core.outcomes import Outcome
 from coevolve.stages.evaluate.config import Evaluate
-from coevolve.stages.report.champion import Gate, Holder, contest, promoted, scores
+from coevolve.stages.report.champion import ChampionGate, Incumbent, contest, promoted, scores
 
 CONFIG = Evaluate(panels=None, tasks=128, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)
 NAMES = ["policies/0", "policies/1", "policies/2", "policies/3"]
@@ -48,14 +48,14 @@ def test_scores_are_of_one_panel(tmp_path: Path, panel: str) -> None:
 def test_the_alias_is_taken_from_whoever_holds_it(tmp_path: Path) -> None:
     """By the same rule; who was not measured on these tasks, or is the same policy, does not hold it against anyone."""
 
-    def holder(digest: str, solved: int | None) -> Holder:
+    def holder(digest: str, solved: int | None) -> Incumbent:
         if solved is None:
-            return Holder("version 1", digest, None)
+            return Incumbent("version 1", digest, None)
         found = [Outcome("test", task, "f", won, won > 0, "done", 1, 1, {}) for task, won in solves(0, solved).items()]
         write_jsonl(tmp_path / "outcomes.jsonl", found)
-        return Holder("version 1", digest, tmp_path / "outcomes.jsonl")
+        return Incumbent("version 1", digest, tmp_path / "outcomes.jsonl")
 
-    ours = Gate("ours", "test", solves(0, 90), 0.25, CONFIG, 0)
+    ours = ChampionGate("ours", "test", solves(0, 90), 0.25, CONFIG, 0)
     assert promoted(ours, None, "version 2") == (True, "the first")
     assert promoted(ours, holder("ours", 10), "version 2")[1].startswith("the same policy as version 1")
     assert promoted(ours, holder("theirs", None), "version 2")[1] == "version 1 was not measured on these tasks of test"
@@ -63,4 +63,4 @@ def test_the_alias_is_taken_from_whoever_holds_it(tmp_path: Path) -> None:
     assert taken and why.startswith("version 2 takes it from version 1: gain +0.234")
     taken, why = promoted(ours, holder("theirs", 100), "version 2")
     assert not taken and why.startswith("version 1 keeps it from version 2, whose gain is not surely positive")
-    assert parse(Gate, ours.as_dict(), "journal") == ours
+    assert parse(ChampionGate, ours.as_dict(), "journal") == ours

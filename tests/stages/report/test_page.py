@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from coevolve.core.outcomes import PanelMetrics
-from coevolve.core.records import Signal, StopReason, Trajectory
+from coevolve.core.records import Signal
 from coevolve.core.reviews import DECISIONS, read_reviews
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.stages.params import load
 from coevolve.stages.report.champion import Challenge, Champion
 from coevolve.stages.report.page.panels import draw

@@ -12,9 +12,9 @@ from coevolve.core.io import parse, read_json, write_json, write_jsonl
 from coevolve.core.outcomes import OUTCOMES, Outcome, metrics
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import Iteration
-from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.stage_summary import ACCEPTED, TASKS, StageSummary, write_summary
 from coevolve.core.task import Task, ToolCall
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.readers.compare import Side, history
 from coevolve.readers.study import Study, report, result, rows
 from coevolve.stages.evaluate.evaluation import summary as evaluated

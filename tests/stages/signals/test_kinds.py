@@ -17,7 +17,7 @@ from coevolve.stages.explore.requests import requests
 from coevolve.stages.params import load, parse
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.extract import extract
-from coevolve.stages.signals.kind import Finding, Kind
+from coevolve.stages.signals.kind import Firing, Kind
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.table import Visit, open_table
 from tests import ROOT
@@ -34,8 +34,8 @@ class Never:
         self._solved |= visit.attempt.successes > 0
         self._shown = visit.failed
 
-    def finding(self) -> Finding | None:
-        return None if self._solved else Finding({"solved": 0}, 0.25, self._shown)
+    def finding(self) -> Firing | None:
+        return None if self._solved else Firing({"solved": 0}, 0.25, self._shown)
 
 
 NEVER = Kind("never", "It has never solved this task.", "no episode of a task was a success", of_task=Never)

@@ -12,7 +12,7 @@ from coevolve.core.records import Attempt
 from coevolve.stages.signals.boundary import Boundary, boundary
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.forgetting import Forgetting
-from coevolve.stages.signals.kind import Finding
+from coevolve.stages.signals.kind import Firing
 from coevolve.stages.signals.rare import rare
 from coevolve.stages.signals.table import Visit
 from coevolve.stages.signals.unsolved import Unsolved
@@ -21,7 +21,7 @@ scores = st.lists(st.sampled_from([0.0, 0.25, 0.4999, 0.5, 0.75, 1.0]), max_size
 names = st.lists(st.lists(st.sampled_from("abcd"), max_size=8), max_size=12)
 
 
-def forgotten(values: Sequence[float], window: int, history: int = 0) -> Finding | None:
+def forgotten(values: Sequence[float], window: int, history: int = 0) -> Firing | None:
     """What forgetting finds in visits with these scores, the first ``history`` of them before the iteration."""
     rule = Forgetting(Signals(window=window, rare_threshold=2.0, kinds=["forgetting"]))
     for step, score in enumerate(values):
@@ -58,7 +58,7 @@ def test_forgetting_by_hand() -> None:
     assert forgotten([1, 0], 2, history=2) is None
 
 
-def unsolved(groups: Sequence[tuple[int, int]], current: int) -> Finding | None:
+def unsolved(groups: Sequence[tuple[int, int]], current: int) -> Firing | None:
     """What unsolved finds in visits of (size, successes), the last ``current`` of them of this iteration."""
     rule = Unsolved(Signals(window=2, rare_threshold=2.0, kinds=["unsolved"]))
     for step, (size, successes) in enumerate(groups):

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.task import Task
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.policies.policy import Reply
 from coevolve.rollout import Episode
 from coevolve.stages.train.batch import columns, deal, row, shared

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.difficulty import Record, recorded
+from coevolve.core.learnability import Record, recorded
 from coevolve.core.records import Attempt
 from coevolve.core.task import Provenance, Task
 from coevolve.stages.train.curriculum import CURRICULA, Step, hopeless, stream

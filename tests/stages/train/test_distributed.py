@@ -21,7 +21,7 @@ from coevolve.core.trajectories import read_trajectories, write_trajectories
 from coevolve.policies.loading import playing
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
-from coevolve.stages.pairs.evolve import Ground
+from coevolve.stages.pairs.failure_agent import PairsContext
 from coevolve.stages.pairs.make import make
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.train import grpo
@@ -206,7 +206,7 @@ def test_two_processes_learn_from_pairs_as_one(name: str, tmp_path: Path) -> Non
     (tmp_path / "rehearsal").mkdir()
     plan = Rehearsal(0, 0, small.WORLD.tasks("seed")[:16], [], tmp_path / "rehearsal")
     play = partial(playing, config=small.ACTING, temperature=small.CONFIG.temperature)
-    ground = Ground(small.WORLD, plan, Limits.of(small.ACTING), play)
+    ground = PairsContext(small.WORLD, plan, Limits.of(small.ACTING), play)
     made = make(ROOT / "policies/base", ground, small.CONFIG, small.PARAMS.pairs)
     write_jsonl(tmp_path / "pairs/pairs.jsonl", made.checked.pairs)
     for kind, episodes in (("rehearsals", made.rehearsals), ("references", made.references)):

@@ -1,6 +1,6 @@
 """What a training says of itself: what every learner says, and what only some do."""
 
-from coevolve.stages.train.figures import PREFERENCE, PREFERENCE_PLOT, RESCUED, summary
+from coevolve.stages.train.train_summary import PREFERENCE, PREFERENCE_PLOT, RESCUED, summary
 
 STEP = {"groups": 5.0, "groups_without_variance": 2.0, "tokens": 30.0, "success": 0.25}
 

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import Attempt, StopReason, Trajectory
+from coevolve.core.records import Attempt
 from coevolve.core.task import CallOutcome, Task
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.rollout import Episode
 from coevolve.stages.train.groups import Gathered, Group, attempts, check_acts, gather, rewards, teaches
 

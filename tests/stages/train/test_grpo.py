@@ -11,9 +11,9 @@ import torch
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects
-from coevolve.core.records import Attempt, StopReason
+from coevolve.core.records import Attempt
 from coevolve.core.success import is_success
-from coevolve.core.trajectories import read_trajectories
+from coevolve.core.trajectories import StopReason, read_trajectories
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.transformers_policy import load

@@ -10,20 +10,19 @@ from trl import DPOTrainer
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects
-from coevolve.core.records import StopReason
-from coevolve.core.trajectories import read_trajectories
+from coevolve.core.trajectories import StopReason, read_trajectories
+from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.loading import playing
-from coevolve.policies.text import Renderer
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.pairs.evolve import Ground
+from coevolve.stages.pairs.failure_agent import PairsContext
 from coevolve.stages.pairs.make import Made, make
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.train import dpo, sft
 from coevolve.stages.train.batch import row as sampled
 from coevolve.stages.train.learner import Job, Log, learner
 from coevolve.stages.train.offline import Batch, scheduled, tokenized
-from coevolve.stages.train.references import Example, Tokens, tokens
+from coevolve.stages.train.reference_tokens import Example, Tokens, tokens
 from tests import ROOT
 from tests.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed, job, outputs, settings
 
@@ -35,7 +34,7 @@ WAYS = ["dpo", "sft"]
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     plan = Rehearsal(0, 0, WORLD.tasks("seed")[:16], [], tmp_path_factory.mktemp("rehearsal"))
     play = partial(playing, config=ACTING, temperature=CONFIG.temperature)
-    return make(ROOT / "policies/base", Ground(WORLD, plan, LIMITS, play), CONFIG, PARAMS.pairs)
+    return make(ROOT / "policies/base", PairsContext(WORLD, plan, LIMITS, play), CONFIG, PARAMS.pairs)
 
 
 def offline(folder: Path, made: Made) -> Job:

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.io import read_jsonl_objects
-from coevolve.policies.text import Renderer
+from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
 from coevolve.stages.train import grpo
 from coevolve.stages.train.learner import Job, Log
-from coevolve.stages.train.references import Tokens
+from coevolve.stages.train.reference_tokens import Tokens
 from coevolve.stages.train.rescue import References, dealt
 from tests import ROOT
 from tests.stages.train.small import ACTING, WORLD, changed, job, outputs, settings

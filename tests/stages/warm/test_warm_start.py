@@ -7,15 +7,15 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import write_trajectories
-from coevolve.core.unreliable import Unreliable, chances
 from coevolve.environments.miniworld.miniworld_environment import MUTATING
 from coevolve.environments.registry import make
 from coevolve.knowledge import REPLAYED
-from coevolve.policies.text import Renderer
+from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
+from coevolve.stages.base.noisy_demonstrator import Unreliable, chances
 from coevolve.stages.train.learner import Job, Shared
-from coevolve.stages.train.references import tokens
+from coevolve.stages.train.reference_tokens import tokens
 from coevolve.stages.warm.config import Warm
 from coevolve.stages.warm.warm_start import Demonstrations, demonstrations, learn, unreliable
 from tests import ROOT

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.evenness import evenness
-from coevolve.core.records import Attempt, Gate, StopReason, Verdict
+from coevolve.core.records import Attempt, Gate, Verdict
 from coevolve.core.stage_summary import FAILURE_IDLE, FAILURE_SUCCESS
+from coevolve.core.statistics import evenness
 from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.core.trajectories import StopReason
 from coevolve.stages.params import load
 from coevolve.stages.watch.watchdogs import drift, indicators, measure, regressions, stagnant
 from tests import ROOT

@@ -18,7 +18,7 @@ from coevolve.environments.miniworld.expert import Intent, solve
 from coevolve.environments.miniworld.phrases import PHRASES
 from coevolve.environments.miniworld.session import MiniworldSession, renamed
 from coevolve.environments.miniworld.world import CITIES, DAYS, LOCKABLE, NAMES, SUBJECTS, TITLES, State, build
-from coevolve.environments.wording import Question, instruct
+from coevolve.environments.phrase_generator import Question, instruct
 
 # From frequent to rare; family r has frequency 1/r.
 FAMILIES = [

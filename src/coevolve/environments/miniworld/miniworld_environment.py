@@ -16,7 +16,7 @@ from coevolve.environments.miniworld.families import FAMILIES, HEAD, draw_famili
 from coevolve.environments.miniworld.phrases import PHRASES
 from coevolve.environments.miniworld.session import MiniworldSession, schemas
 from coevolve.environments.miniworld.world import CITIES, DAYS, FILES, ITEMS, LOCKABLE, NAMES, SUBJECTS, TITLES
-from coevolve.environments.wording import CLOSERS, CONNECTIVES, OPENERS
+from coevolve.environments.phrase_generator import CLOSERS, CONNECTIVES, OPENERS
 
 __all__ = ["FAMILIES", "HEAD", "LOOKALIKES", "MUTATING", "Miniworld"]
 

@@ -120,12 +120,16 @@ def _clinic(rng: random.Random) -> dict[str, list[Row]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class DatabaseDomain:
     schema: str
     rows: Callable[[random.Random], dict[str, list[Row]]]
 
 
-DOMAINS = {"shop": Domain(SHOP, _shop), "library": Domain(LIBRARY, _library), "clinic": Domain(CLINIC, _clinic)}
+DOMAINS = {
+    "shop": DatabaseDomain(SHOP, _shop),
+    "library": DatabaseDomain(LIBRARY, _library),
+    "clinic": DatabaseDomain(CLINIC, _clinic),
+}
 
 
 def build(domain: str, seed: int) -> sqlite3.Connection:

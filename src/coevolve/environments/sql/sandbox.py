@@ -26,7 +26,7 @@ Result = tuple[tuple[Any, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StatementOutcome:
     """What came of a statement: ``error`` says why it was refused, ``wrote`` that the database may be another now."""
 
     columns: list[str]
@@ -35,7 +35,7 @@ class Outcome:
     error: str = ""
 
 
-class Lost(Exception):
+class SandboxLost(Exception):
     """The process ended; with the signal that ended it, if one did."""
 
 
@@ -53,7 +53,7 @@ class Process:
         )
         try:
             self._read()
-        except Lost as lost:
+        except SandboxLost as lost:
             raise CoevolveError(f"sql: `{sys.executable} -m {MAIN}` does not start ({lost}); run it by hand") from None
 
     @property
@@ -79,14 +79,14 @@ class Process:
         except EOFError:
             raise self._gone() from None
 
-    def _gone(self) -> Lost:
+    def _gone(self) -> SandboxLost:
         self._process.kill()
         code = self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with suppress(BrokenPipeError):  # what it did not read
                     stream.close()
-        return Lost(signal.Signals(-code).name if code < 0 else f"exit code {code}")
+        return SandboxLost(signal.Signals(-code).name if code < 0 else f"exit code {code}")
 
 
 @cache
@@ -107,7 +107,7 @@ def _answer(*request: Any) -> tuple[str, Any]:
             one = one or Process()
             try:
                 return one.ask(*request)
-            except Lost as lost:
+            except SandboxLost as lost:
                 one = None
                 if str(lost) == "SIGPROF":
                     return "error", f"took longer than {SECONDS:g} s"
@@ -120,13 +120,13 @@ def _answer(*request: Any) -> tuple[str, Any]:
         idle.put(one)
 
 
-def run(world: World, journal: tuple[str, ...], statement: str) -> Outcome:
+def run(world: World, journal: tuple[str, ...], statement: str) -> StatementOutcome:
     """Run one statement on the database of ``world``, which the statements of ``journal`` have changed."""
     kind, value = _answer(world, journal, statement)
     if kind == "error":
-        return Outcome([], (), error=value)
+        return StatementOutcome([], (), error=value)
     columns, rows, wrote = value
-    return Outcome(columns, tuple(rows), wrote)
+    return StatementOutcome(columns, tuple(rows), wrote)
 
 
 @lru_cache(maxsize=4096)

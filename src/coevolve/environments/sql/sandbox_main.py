@@ -152,7 +152,7 @@ def _calendar(plain: sqlite3.Connection, name: str) -> Callable[..., Any]:
     return function
 
 
-class Server:
+class SandboxServer:
     """The databases that were asked for last, each as its statements left it."""
 
     def __init__(self) -> None:
@@ -214,7 +214,7 @@ def main() -> None:
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # the kernel's own end: no Python need run for it
     for kind, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(kind, (most, most))
-    server = Server()
+    server = SandboxServer()
     send(sys.stdout.buffer, "ready")
     while True:
         try:

@@ -15,11 +15,11 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
-from coevolve.environments.meaning import Lexicon, Meaning, Senses
+from coevolve.environments.lexicon import Lexicon, Meaning, Senses
 from coevolve.environments.sql.databases import DOMAINS, FAMILIES, Family, ask, columns_of, read, texts
-from coevolve.environments.sql.lexicon import lexicon
 from coevolve.environments.sql.sandbox import Result, run, state
 from coevolve.environments.sql.sandbox_main import World
+from coevolve.environments.sql.sql_words import lexicon
 
 VERSION = 3
 SIZES = {"seed": 256, "validation": 128, "test": 128, "hard": 64, "shifted": 64}

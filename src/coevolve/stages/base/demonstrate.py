@@ -6,12 +6,12 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.seeding import generator
 from coevolve.core.task import Observation, Task, ToolCall
-from coevolve.core.unreliable import Unreliable, chances
 from coevolve.environments.miniworld.apps import COMPLETE
 from coevolve.environments.miniworld.expert import solve
 from coevolve.environments.miniworld.miniworld_environment import LOOKALIKES, MUTATING, Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.policies.text import render_call
+from coevolve.policies.agent_prompt import render_call
+from coevolve.stages.base.noisy_demonstrator import Unreliable, chances
 
 
 def unreliable(low: float, high: float, seed: int) -> Unreliable:

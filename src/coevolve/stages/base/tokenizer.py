@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from coevolve.policies.text import CLOSE, OPEN
+from coevolve.policies.agent_prompt import CLOSE, OPEN
 
 PAD, END = "<|pad|>", "<|end|>"
 ROLES = ("system", "user", "assistant", "tool")

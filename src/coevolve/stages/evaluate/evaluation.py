@@ -10,11 +10,11 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.core.outcomes import Outcome, PanelMetrics
 from coevolve.core.progress import bar
-from coevolve.core.records import Trajectory
 from coevolve.core.seeding import derive_seed
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
+from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import shares_of
 from coevolve.policies.policy import Policy

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from coevolve.core.records import Exploration, Reflection, Trajectory
+from coevolve.core.records import Exploration, Reflection
 from coevolve.core.task import CallOutcome, Task
+from coevolve.core.trajectories import Trajectory
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import Knowledge, fruitless
@@ -40,7 +41,7 @@ class Means:
     meter: Meter
 
 
-class Make(Protocol):
+class MakeExplorer(Protocol):
     def __call__(self, config: Explore, means: Means) -> Explorer: ...
 
 

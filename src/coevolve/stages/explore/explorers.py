@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from coevolve.core.records import Trajectory
 from coevolve.core.task import Task
+from coevolve.core.trajectories import Trajectory
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import learn
@@ -12,7 +12,7 @@ from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.stages.explore.config import Explore
-from coevolve.stages.explore.explorer import Explorer, Make, Means
+from coevolve.stages.explore.explorer import Explorer, MakeExplorer, Means
 
 EXPLORERS = {
     "scripted": "coevolve.stages.explore.scripted_explorer",
@@ -31,6 +31,6 @@ def make_explorer(
     meter: Meter,
 ) -> Explorer:
     """The explorer that ``explore.explorer`` names. It knows the tools as ``tasks`` and ``trajectories`` show them."""
-    make: Make = import_module(EXPLORERS[config.explorer]).make
+    make: MakeExplorer = import_module(EXPLORERS[config.explorer]).make
     known = learn(environment, tasks, trajectories)
     return make(config, Means(environment, known, tasks, acting, policy, meter))

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from coevolve.core.hashing import content_hash
-from coevolve.core.records import Generation, Signal, Trajectory
+from coevolve.core.records import Generation, Signal
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
+from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import uses
 from coevolve.stages.explore.config import Explore

@@ -10,10 +10,10 @@ from functools import partial
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
-from coevolve.core.records import Generation, Signal, Trajectory
+from coevolve.core.records import Generation, Signal
 from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.core.task import Task
-from coevolve.core.trajectories import read_trajectories
+from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.core.workers import engine
 from coevolve.endpoint.spending import metered
 from coevolve.environments.environment import Environment

@@ -16,7 +16,7 @@ from coevolve.core.records import Generation
 from coevolve.core.stage_summary import StageSummary
 from coevolve.stages.generate.config import Generate
 from coevolve.stages.generate.rewards import distance, rewards
-from coevolve.stages.generate.settling import ACCEPTED
+from coevolve.stages.generate.spec_outcomes import ACCEPTED
 
 OFF, OFF_CONTROL = "distance to alpha", "distance to alpha, untrained"
 RESAMPLES = 2000

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.difficulty import Record
 from coevolve.core.io import read_jsonl_objects, write_jsonl
+from coevolve.core.learnability import Record
 from coevolve.core.progress import bar
 from coevolve.core.records import Attempt, Generation
 from coevolve.core.seeding import generator
@@ -19,12 +19,12 @@ from coevolve.policies import adapted
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
-from coevolve.stages.generate.asks import Ask, latest, seeds, seldom, success, system, tools
 from coevolve.stages.generate.config import Generate
+from coevolve.stages.generate.generator_prompts import SpecRequest, latest, seeds, seldom, success, system, tools
 from coevolve.stages.generate.rewards import weights
-from coevolve.stages.generate.settling import updated
+from coevolve.stages.generate.sample_specs import SamplingPlan, write
 from coevolve.stages.generate.spec import Tools
-from coevolve.stages.generate.writing import Written, write
+from coevolve.stages.generate.spec_outcomes import updated
 from coevolve.stages.generator.tiny_generator import knows_specs
 from coevolve.stages.train.learner import Job, Shared
 
@@ -51,7 +51,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Ground:
+class GeneratorContext:
     """What generators are opened by; ``open`` opens a model directory as a policy."""
 
     environment: Environment
@@ -74,7 +74,7 @@ class Generated:
     tools: int = 0
 
 
-def generate(plan: Plan, own: Generate, ground: Ground) -> Generated:
+def generate(plan: Plan, own: Generate, ground: GeneratorContext) -> Generated:
     """Learn, and write: the same generations also after a kill."""
     environment = ground.environment
     known = tools(environment, know(environment, plan.tasks), plan.withheld)
@@ -93,10 +93,10 @@ def generate(plan: Plan, own: Generate, ground: Ground) -> Generated:
     adapted.write(plan.scratch / "generator", plan.folder, learned)
     now = adapted.opened(plan.scratch / "generator", plan.scratch / "after", dtype)
     wanted = prompts(plan, own, known, past, control=False)
-    new = _written(now, wanted, Written(plan.seed, plan.t, known, told), plan, ground)
+    new = _written(now, wanted, SamplingPlan(plan.seed, plan.t, known, told), plan, ground)
     if plan.t and not own.frozen:
         control = prompts(plan, own, known, past, control=True)
-        new += _written(first, control, Written(plan.seed, plan.t, known, told, control=True), plan, ground)
+        new += _written(first, control, SamplingPlan(plan.seed, plan.t, known, told, control=True), plan, ground)
     return Generated(new, weighed, figures, learned, reason, len(known.goals))
 
 
@@ -110,13 +110,13 @@ def prompts(
     records, few = latest(plan.attempts), seldom(plan.tasks, known)
     of_late = success(plan.attempts, plan.t)
     return [
-        (task, str(Ask(spec, records.get(task.task_id, Record()), of_late, few)))
+        (task, str(SpecRequest(spec, records.get(task.task_id, Record()), of_late, few)))
         for task, spec in seeds(plan.tasks, known, visits, count, own.variations, rng)
     ]
 
 
 def _written(
-    model: Path, wanted: Sequence[tuple[Task, str]], how: Written, plan: Plan, ground: Ground
+    model: Path, wanted: Sequence[tuple[Task, str]], how: SamplingPlan, plan: Plan, ground: GeneratorContext
 ) -> list[Generation]:
     name = f"control {plan.t}" if how.control else f"generate {plan.t}"
     with ground.open(model) as policy, bar(len(wanted), name, "generations") as progress:
@@ -126,7 +126,7 @@ def _written(
 def _learned(
     plan: Plan,
     own: Generate,
-    ground: Ground,
+    ground: GeneratorContext,
     past: Sequence[Generation],
     weighed: dict[str, float],
     told: str,

@@ -17,18 +17,19 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from coevolve.core.seeding import derive_seed
-from coevolve.policies.text import Renderer
+from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.transformers_policy import load
 from coevolve.stages.generate.config import Generate
 from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.learner import Job, Shared
+from coevolve.stages.train.lora import adapters
 from coevolve.stages.train.offline import InOrder, in_rounds
+from coevolve.stages.train.parallel_offline import in_training
 from coevolve.stages.train.progress_bar import ProgressBar
-from coevolve.stages.train.references import Tokens
+from coevolve.stages.train.reference_tokens import Tokens
 from coevolve.stages.train.saving import save_learned
-from coevolve.stages.train.setup import adapters, common, weights_dtype
 from coevolve.stages.train.sft_trainer import IGNORED, collate, supervised
-from coevolve.stages.train.spread import in_training
+from coevolve.stages.train.trl_arguments import common, weights_dtype
 
 PROBED = 64  # generations on which the divergence of whole specs is measured
 

@@ -8,7 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from coevolve.core.difficulty import Record, bell
+from coevolve.core.learnability import Record, bell
 from coevolve.core.records import Generation
 from coevolve.stages.generate.config import Generate
 

@@ -22,8 +22,8 @@ from coevolve.policies import adapted
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.explore.guidance import SCHEDULES
-from coevolve.stages.generate.account import summary
-from coevolve.stages.generate.iteration import Ground, Plan, generate
+from coevolve.stages.generate.generate_summary import summary
+from coevolve.stages.generate.iteration import GeneratorContext, Plan, generate
 from coevolve.stages.generator.tiny_generator import NONE
 from coevolve.stages.params import Params
 from coevolve.stages.train.learner import Shared
@@ -56,7 +56,7 @@ def main(params: Params, t: int) -> None:
         # two models take turns, and vLLM keeps its memory
         acting = params.policy.model_copy(update={"backend": "transformers"})
         opened = partial(playing, config=acting, temperature=own.temperature)
-        made = generate(plan, own, Ground(environment, Limits.of(params.policy), opened, shared))
+        made = generate(plan, own, GeneratorContext(environment, Limits.of(params.policy), opened, shared))
         write_jsonl(Paths.specs(t), made.new)
         adapted.write(Paths.generator(t + 1), Paths.generator(t), made.learned)
         said = summary(t, made, in_effect().name)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.arithmetic import settle
-from coevolve.core.difficulty import Record
 from coevolve.core.hashing import content_hash
 from coevolve.core.io import read_json
+from coevolve.core.learnability import Record
 from coevolve.core.scratch import once, scratch
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.task import Task
@@ -22,8 +22,8 @@ from coevolve.knowledge import learn
 from coevolve.policies import adapted
 from coevolve.policies.pretrained import point, resolve
 from coevolve.stages.base.small import IGNORED
-from coevolve.stages.generate.asks import LISTED, PARTS, Ask
-from coevolve.stages.generate.asks import tools as known
+from coevolve.stages.generate.generator_prompts import LISTED, PARTS, SpecRequest
+from coevolve.stages.generate.generator_prompts import tools as known
 from coevolve.stages.generate.spec import CLOSE, OPEN, Spec, Tools
 
 NONE, TINY = "none", "tiny"
@@ -106,13 +106,13 @@ def knows_specs(model: Path) -> bool:
     return bool(read_json(resolve(model) / "config.json").get(KNOWS))
 
 
-def drawn(tools: Tools, rng: random.Random) -> Ask:
+def drawn(tools: Tools, rng: random.Random) -> SpecRequest:
     """What a prompt may say: a random spec, and anything of the agent."""
     size = rng.randint(1, min(tools.most, len(tools.goals)))
     spec = Spec(tuple(rng.sample(tools.goals, size)), _asked(tools, rng))
     record = Record(rng.randint(0, PARTS), PARTS) if rng.random() < 0.9 else Record()
     few = sorted(rng.sample(tools.goals, min(LISTED, len(tools.goals))))
-    return Ask(spec, record, rng.randint(0, 9) / 10 if rng.random() < 0.9 else None, few)
+    return SpecRequest(spec, record, rng.randint(0, 9) / 10 if rng.random() < 0.9 else None, few)
 
 
 def edited(spec: Spec, tools: Tools, rng: random.Random) -> Spec:

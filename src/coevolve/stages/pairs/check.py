@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.expectations import Expectation, Outcome, Suites, among, between, hashed, quarantined
-from coevolve.core.records import Pair, Trajectory
+from coevolve.core.expectations import Expectation, ExpectationOutcome, Suites, among, between, hashed, quarantined
+from coevolve.core.records import Pair
 from coevolve.core.success import is_success
+from coevolve.core.trajectories import Trajectory
 from coevolve.stages.pairs.choose import AMONG, KINDS, distinct
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class Checked:
 
     pairs: list[Pair]
     quarantine: list[dict[str, Any]]
-    outcomes: list[Outcome]
+    outcomes: list[ExpectationOutcome]
 
 
 def expectations() -> list[Expectation]:

@@ -4,9 +4,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from coevolve.core.hashing import content_hash
-from coevolve.core.records import Pair, Trajectory
+from coevolve.core.records import Pair
 from coevolve.core.seeding import generator
 from coevolve.core.success import is_success
+from coevolve.core.trajectories import Trajectory
 from coevolve.stages.pairs.config import Pairs
 
 if TYPE_CHECKING:

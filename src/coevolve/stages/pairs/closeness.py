@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coevolve.chains import replay
-from coevolve.core.records import Trajectory
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment, Session
 
 ALIKE = 0.5  # what it costs to turn a call into one of the same tool, or with the same arguments

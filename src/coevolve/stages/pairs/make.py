@@ -10,19 +10,18 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_jsonl, write_text
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
-from coevolve.core.records import Trajectory
 from coevolve.core.stage_summary import StageSummary, write_summary
-from coevolve.core.trajectories import write_trajectories
+from coevolve.core.trajectories import Trajectory, write_trajectories
 from coevolve.policies import adapted
 from coevolve.stages.pairs.check import Checked, check, report
 from coevolve.stages.pairs.choose import choose
 from coevolve.stages.pairs.closeness import Failure, failures, ranked
 from coevolve.stages.pairs.config import Pairs
-from coevolve.stages.pairs.evolve import Evolved, Ground, Rival, evolve
-from coevolve.stages.pairs.health import summary
+from coevolve.stages.pairs.failure_agent import Evolved, PairsContext, Rival, evolve
+from coevolve.stages.pairs.pairs_summary import summary
 from coevolve.stages.pairs.rehearse import rehearse
 from coevolve.stages.train.config import Train
-from coevolve.stages.train.references import replayed
+from coevolve.stages.train.reference_tokens import replayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Made:
     evolved: Evolved | None = None
 
 
-def make(policy: Path, ground: Ground, config: Train, own: Pairs, rival: Rival | None = None) -> Made:
+def make(policy: Path, ground: PairsContext, config: Train, own: Pairs, rival: Rival | None = None) -> Made:
     """Play, rank and pair: the model directory ``policy`` and, where there is one, its ``rival``.
 
     An environment in which no reference succeeds is a CoevolveError: failures have nothing to be held against.

@@ -6,11 +6,11 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from coevolve.core.difficulty import recorded
-from coevolve.core.records import Attempt, Trajectory
+from coevolve.core.learnability import recorded
+from coevolve.core.records import Attempt
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
-from coevolve.core.trajectories import read_trajectories, write_trajectories
+from coevolve.core.trajectories import Trajectory, read_trajectories, write_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import shares_of
 from coevolve.policies.policy import Policy

@@ -19,9 +19,9 @@ from coevolve.core.stage_summary import FAILURE_IDLE, StageSummary
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
-from coevolve.stages.pairs.evolve import Ground, begun
-from coevolve.stages.pairs.health import THEIRS
+from coevolve.stages.pairs.failure_agent import PairsContext, begun
 from coevolve.stages.pairs.make import Made, make, write
+from coevolve.stages.pairs.pairs_summary import THEIRS
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.params import Params
 from coevolve.stages.train.learner import Shared
@@ -40,7 +40,7 @@ def main(params: Params, t: int) -> None:
     with claim(scratch() / "pairs" / scratch_key("pairs", t, params)) as folder:
         plan = Rehearsal(params.seed, t, tasks, before, folder)
         play = partial(playing, config=params.policy, temperature=params.train.temperature)
-        ground = Ground(environment, plan, Limits.of(params.policy), play)
+        ground = PairsContext(environment, plan, Limits.of(params.policy), play)
         config = params.pairs.failure_agent
         first, agent, place = Paths.policy(0), Paths.policy(t), folder / "failure agent"
         rival = begun(Paths.failure(t), first, agent, config, shared, place) if params.pairs.hard else None

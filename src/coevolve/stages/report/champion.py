@@ -39,7 +39,7 @@ class Champion:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class ChampionGate:
     """What a policy brings to challenge whoever holds the alias: 1 or 0 by task of a panel, and the rule."""
 
     digest: str  # of the policy
@@ -54,7 +54,7 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class Incumbent:
     """Who has the alias: the policy's hash, and the file of its outcomes if they are known."""
 
     name: str
@@ -70,13 +70,13 @@ def champion(report: Report, evaluate: Evaluate, seed: int, last: int) -> Champi
     return Champion(report.panel, holder, challenges)
 
 
-def gate(holder: int, digest: str, report: Report, evaluate: Evaluate, seed: int) -> Gate:
+def gate(holder: int, digest: str, report: Report, evaluate: Evaluate, seed: int) -> ChampionGate:
     """What policy ``holder`` of this run, whose hash is ``digest``, challenges for the alias with."""
     ours = scores(Paths.evaluation(holder) / OUTCOMES, report.panel)
-    return Gate(digest, report.panel, ours, report.max_regressions, evaluate, seed)
+    return ChampionGate(digest, report.panel, ours, report.max_regressions, evaluate, seed)
 
 
-def promoted(gate: Gate, holder: Holder | None, name: str) -> tuple[bool, str]:
+def promoted(gate: ChampionGate, holder: Incumbent | None, name: str) -> tuple[bool, str]:
     """Whether the challenger ``name`` takes the alias from ``holder``, and why or why not."""
     if holder is None:
         return True, "the first"

@@ -8,8 +8,8 @@ from typing import Any
 
 from coevolve.core.io import read_jsonl, read_tasks, write_json, write_text
 from coevolve.core.paths import Paths
-from coevolve.core.records import Signal, Trajectory
-from coevolve.core.trajectories import read_trajectories
+from coevolve.core.records import Signal
+from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.view import compared, gather, groups, strength

@@ -6,7 +6,7 @@ CoEvolve (arXiv 2604.15840): within one training step, the K trajectories of one
 from collections import deque
 from typing import TYPE_CHECKING
 
-from coevolve.stages.signals.kind import GROUPS, Finding, Kind, examples, place
+from coevolve.stages.signals.kind import GROUPS, Firing, Kind, examples, place
 
 if TYPE_CHECKING:
     from coevolve.stages.signals.config import Signals
@@ -33,7 +33,7 @@ class Boundary:
             self._firings += 1
             self._mixed.append(visit)
 
-    def finding(self) -> Finding | None:
+    def finding(self) -> Firing | None:
         if self._latest is None or not self._mixed:
             return None
         last, latest = self._mixed[-1], self._latest.attempt.successes / self._latest.attempt.size
@@ -45,7 +45,7 @@ class Boundary:
             "visits": self._visits,
             "latest_success": latest,
         }
-        return Finding(evidence, 1.0 - latest, examples(last.failed, last.passed))
+        return Firing(evidence, 1.0 - latest, examples(last.failed, last.passed))
 
 
 BOUNDARY = Kind(

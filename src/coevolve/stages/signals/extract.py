@@ -10,7 +10,7 @@ from itertools import groupby
 from coevolve.core.hashing import content_hash
 from coevolve.core.records import Signal
 from coevolve.stages.signals.config import Signals
-from coevolve.stages.signals.kind import Finding, Kind
+from coevolve.stages.signals.kind import Firing, Kind
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.table import Table
 
@@ -41,7 +41,7 @@ def extract(
                 yield _signal(kind, iteration, None, finding, name)
 
 
-def _signal(kind: Kind, iteration: int, task_id: str | None, finding: Finding, environment: str = "") -> Signal:
+def _signal(kind: Kind, iteration: int, task_id: str | None, finding: Firing, environment: str = "") -> Signal:
     return Signal(
         signal_id=content_hash(
             [kind.name, iteration, task_id, finding.pattern, *([environment] if environment else [])]

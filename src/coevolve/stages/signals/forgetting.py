@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from coevolve.core.success import is_success
-from coevolve.stages.signals.kind import GROUPS, Finding, Kind, examples, place
+from coevolve.stages.signals.kind import GROUPS, Firing, Kind, examples, place
 
 if TYPE_CHECKING:
     from coevolve.stages.signals.config import Signals
@@ -37,7 +37,7 @@ class Forgetting:
             self._firings += 1
             self._forgotten = list(self._recent)
 
-    def finding(self) -> Finding | None:
+    def finding(self) -> Firing | None:
         if not self._forgotten:
             return None
         *before, last = self._forgotten
@@ -50,7 +50,7 @@ class Forgetting:
             "firings": self._firings,
             "visits": self._visits,
         }
-        return Finding(evidence, 1.0, examples(last.failed, able[-1] if able else []))
+        return Firing(evidence, 1.0, examples(last.failed, able[-1] if able else []))
 
 
 FORGETTING = Kind(

@@ -13,7 +13,7 @@ GROUPS = 16  # groups or window positions listed in a signal's evidence, at most
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Firing:
     """That a rule fired: with which numbers, which trajectories show it, and how weak the agent is there, in [0, 1].
 
     ``weakness`` is that by the kind's own measure. ``pattern`` is the subject of a rule over the whole table; the subject of a
@@ -33,7 +33,7 @@ class TaskRule(Protocol):
         """The next visit, in order of iteration and step."""
         ...
 
-    def finding(self) -> Finding | None:
+    def finding(self) -> Firing | None:
         """What the last visit that fired was, None if none did."""
         ...
 
@@ -49,7 +49,7 @@ class Kind:
     meaning: str
     condition: str
     of_task: "Callable[[Signals], TaskRule] | None" = None
-    of_table: "Callable[[Table, Signals], Iterable[Finding]] | None" = None
+    of_table: "Callable[[Table, Signals], Iterable[Firing]] | None" = None
 
 
 def examples(failed: list[str], passed: list[str]) -> list[str]:

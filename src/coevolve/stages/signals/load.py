@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import missing, read_jsonl_objects
-from coevolve.core.records import StopReason
 from coevolve.core.task import SCHEMA_VERSION
+from coevolve.core.trajectories import StopReason
 
 if TYPE_CHECKING:
     import duckdb

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from coevolve.stages.signals.kind import EXAMPLES, Finding, Kind
+from coevolve.stages.signals.kind import EXAMPLES, Firing, Kind
 
 if TYPE_CHECKING:
     from coevolve.stages.signals.config import Signals
@@ -28,7 +28,7 @@ def rare(counts: Mapping[Pattern, int], threshold: float) -> list[Pattern]:
     return sorted(below, key=lambda pattern: (counts[pattern], pattern))
 
 
-def findings(table: "Table", config: "Signals") -> Iterator[Finding]:
+def findings(table: "Table", config: "Signals") -> Iterator[Firing]:
     """The rare patterns of every order, rarest first; the weakness of each is how far below the threshold it is."""
     threshold = config.rare_threshold
     for order in ORDERS:
@@ -39,7 +39,7 @@ def findings(table: "Table", config: "Signals") -> Iterator[Finding]:
         for pattern in patterns:
             evidence = {"order": order, "count": counts[pattern], "total": total, "threshold": threshold}
             rarity = 1.0 - 100.0 * counts[pattern] / (threshold * total)
-            yield Finding(evidence, rarity, shown.get(pattern, []), list(pattern))
+            yield Firing(evidence, rarity, shown.get(pattern, []), list(pattern))
 
 
 RARE = Kind(

@@ -6,8 +6,8 @@ data/t/signals.jsonl, and data/next/attempts.jsonl with the attempts of iteratio
 
 from collections import Counter
 
-from coevolve.core.difficulty import learnability, recorded
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
+from coevolve.core.learnability import learnability, recorded
 from coevolve.core.mixtures import shares
 from coevolve.core.paths import Paths
 from coevolve.core.records import Signal

@@ -7,9 +7,9 @@ the paper's kinds fires. After n failures in a row the chance to succeed is belo
 from collections import deque
 from typing import TYPE_CHECKING
 
-from coevolve.core.difficulty import ENOUGH, ceiling
+from coevolve.core.learnability import ENOUGH, ceiling
 from coevolve.core.success import is_success
-from coevolve.stages.signals.kind import Finding, Kind, examples, place
+from coevolve.stages.signals.kind import Firing, Kind, examples, place
 
 if TYPE_CHECKING:
     from coevolve.stages.signals.config import Signals
@@ -27,7 +27,7 @@ class Unsolved:
     def see(self, visit: "Visit") -> None:
         self._last.append(visit)
 
-    def finding(self) -> Finding | None:
+    def finding(self) -> Firing | None:
         attempts = [visit.attempt for visit in self._last]
         episodes = sum(one.size for one in attempts)
         solved = any(one.successes or is_success(one.score) for one in attempts)
@@ -40,7 +40,7 @@ class Unsolved:
             "scores": [one.score for one in attempts],
             "steps": [place(visit) for visit in self._last],
         }
-        return Finding(evidence, 1.0 - bound, examples(self._last[-1].failed, []))
+        return Firing(evidence, 1.0 - bound, examples(self._last[-1].failed, []))
 
 
 UNSOLVED = Kind(

@@ -40,7 +40,7 @@ class WrittenTask(BaseModel):
     answer: str | int | float | bool | None = None
 
 
-class Written(BaseModel):
+class WrittenTasks(BaseModel):
     """What the model owes: tasks over the numbered calls."""
 
     tasks: Annotated[list[WrittenTask], Field(min_length=1, max_length=3)]
@@ -86,7 +86,7 @@ class EndpointSynthesizer:
             written = ask_json(
                 self._endpoint,
                 [{"role": "user", "content": text}],
-                Written,
+                WrittenTasks,
                 derive_seed("write", self._seed, exploration.exploration_id),
                 self.counts,
                 check=lambda found: _check(found, calls),
@@ -123,7 +123,7 @@ class EndpointSynthesizer:
         return candidate(exploration, turns, reference, places, names, version)
 
 
-def _check(written: Written, calls: Sequence[CallOutcome]) -> None:
+def _check(written: WrittenTask, calls: Sequence[CallOutcome]) -> None:
     """What a JSON schema cannot say."""
     for task in written.tasks:
         numbers = [number for turn in task.turns for number in turn.calls]

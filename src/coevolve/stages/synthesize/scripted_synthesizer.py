@@ -14,7 +14,7 @@ from coevolve.core.seeding import generator
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment, Phrasebook, Session
-from coevolve.environments.wording import Question, instruct
+from coevolve.environments.phrase_generator import Question, instruct
 from coevolve.knowledge import Knowledge, learn
 from coevolve.stages.synthesize.synthesizer import candidate
 

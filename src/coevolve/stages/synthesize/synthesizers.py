@@ -1,4 +1,4 @@
-"""Synthesizers by name: a module each, with a function ``make`` of the signature of ``Make``."""
+"""Synthesizers by name: a module each, with a function ``make`` of the signature of ``MakeSynthesizer``."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -17,7 +17,7 @@ SYNTHESIZERS = {
 }
 
 
-class Make(Protocol):
+class MakeSynthesizer(Protocol):
     def __call__(self, environment: Environment, tasks: Sequence[Task], seed: int, meter: Meter) -> Synthesizer:
         """A synthesizer for ``environment``, which learns its tools from ``tasks``; ``meter`` counts requests to an LLM."""
         ...
@@ -27,6 +27,6 @@ def make_synthesizer(
     config: Synthesize, environment: Environment, tasks: Sequence[Task], seed: int, meter: Meter
 ) -> Synthesizer:
     """The synthesizer that ``synthesize.synthesizer`` names, corrupting as ``synthesize.errors`` says."""
-    make: Make = import_module(SYNTHESIZERS[config.synthesizer]).make
+    make: MakeSynthesizer = import_module(SYNTHESIZERS[config.synthesizer]).make
     synthesizer = make(environment, tasks, seed, meter)
     return Corrupting(synthesizer, config.errors, seed) if config.errors else synthesizer

@@ -8,9 +8,8 @@ from transformers import TrainerCallback
 
 from coevolve.core.io import read_json, write_json
 from coevolve.core.launch import is_main
-from coevolve.core.records import Trajectory
 from coevolve.core.success import is_success
-from coevolve.core.trajectories import read_trajectories, write_trajectories
+from coevolve.core.trajectories import Trajectory, read_trajectories, write_trajectories
 from coevolve.rollout import scored
 from coevolve.stages.train.groups import Gathered
 from coevolve.stages.train.learner import Log

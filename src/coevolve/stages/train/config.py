@@ -20,7 +20,7 @@ def _learners() -> list[str]:
 
 
 def _shapes() -> list[str]:
-    from coevolve.core.difficulty import SHAPES
+    from coevolve.core.learnability import SHAPES
 
     return list(SHAPES)
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from coevolve.core.difficulty import ENOUGH, SHAPES, Records
+from coevolve.core.learnability import ENOUGH, SHAPES, Records
 from coevolve.core.mixtures import in_turn, turns
 from coevolve.core.seeding import generator
 from coevolve.core.task import Task

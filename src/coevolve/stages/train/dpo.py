@@ -15,7 +15,7 @@ from coevolve.environments.environment import Environment
 from coevolve.stages.train.learner import Job, Log, Settings
 
 
-class Config(LearnerConfig):
+class Dpo(LearnerConfig):
     by_pairs: ClassVar[bool] = True
     learning_rate: Positive = 0.00002
     """Learning rate; pairs pull one way where groups pull several, so GRPO's is too high."""

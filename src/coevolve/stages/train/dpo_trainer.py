@@ -9,21 +9,21 @@ from trl import DPOConfig, DPOTrainer
 
 from coevolve.environments.environment import Environment
 from coevolve.stages.train.checkpoints import Keeper, resumed
-from coevolve.stages.train.dpo import Config
+from coevolve.stages.train.dpo import Dpo
 from coevolve.stages.train.learner import Job, Log, Settings, Shared
-from coevolve.stages.train.offline import Batch, InOrder, Method, Row, fit, paired, trained
-from coevolve.stages.train.references import Example
+from coevolve.stages.train.offline import Batch, InOrder, OfflineMethod, Row, fit, paired, trained
+from coevolve.stages.train.reference_tokens import Example
 from coevolve.stages.train.saving import save_learned
 
 
 def train(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
     """See ``coevolve.stages.train.learner.Learner``."""
-    assert isinstance(settings.learner, Config)
+    assert isinstance(settings.learner, Dpo)
     fit(method(settings.learner), settings, environment, job, log)
 
 
 def prefer(
-    own: Config, settings: Shared, environment: Environment, job: Job, batch: Batch, name: str
+    own: Dpo, settings: Shared, environment: Environment, job: Job, batch: Batch, name: str
 ) -> list[dict[str, float]]:
     """Train or resume ``job`` by its pairs alone, whoever played them, and write its policy, or the adapter alone; the
     figures of each step.
@@ -38,10 +38,10 @@ def prefer(
     return steps.metrics(settings.train.steps)
 
 
-def method(own: Config) -> Method:
+def method(own: Dpo) -> OfflineMethod:
     """DPO with the likelihood of what is preferred beside it."""
     arguments = partial(DPOConfig, beta=own.beta, loss_type=["sigmoid", "sft"], loss_weights=[1.0, own.sft_weight])
-    return Method(MaskedDPO, arguments, row, collate, held=True, rate=own.learning_rate)
+    return OfflineMethod(MaskedDPO, arguments, row, collate, held=True, rate=own.learning_rate)
 
 
 def row(example: Example) -> Row:

@@ -6,9 +6,10 @@ from itertools import islice
 
 from coevolve.core.attempts import attempt_of
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import Attempt, Trajectory
+from coevolve.core.records import Attempt
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
+from coevolve.core.trajectories import Trajectory
 from coevolve.rollout import Episode, RolloutRequest
 
 Group = list[Episode]

@@ -14,7 +14,7 @@ from coevolve.environments.environment import Environment
 from coevolve.stages.train.learner import Job, Log, Settings
 
 
-class Config(LearnerConfig):
+class Grpo(LearnerConfig):
     learning_rate: Positive = 0.00015
     """Learning rate; twice this value drifts on the embedded policy."""
     beta: NotNegative = 0.1

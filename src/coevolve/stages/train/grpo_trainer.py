@@ -23,18 +23,18 @@ from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 from trl.models.utils import unwrap_model_for_generation
 
-from coevolve.core.difficulty import Records, recorded
 from coevolve.core.launch import is_main
+from coevolve.core.learnability import Records, recorded
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import Task
 from coevolve.core.workers import local
 from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import shares_of
+from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Policy
 from coevolve.policies.pretrained import resolve
 from coevolve.policies.replicas import Replicas
-from coevolve.policies.text import Renderer
 from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens, load
 from coevolve.policies.vllm_policy import VllmPolicy, engine, require_vllm, server
 from coevolve.rollout import Limits, rollout
@@ -43,14 +43,16 @@ from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.curriculum import Step, hopeless, stream
 from coevolve.stages.train.groups import Gathered, Group, attempts, check_acts, gather, requests
-from coevolve.stages.train.grpo import Config
-from coevolve.stages.train.learner import Job, Log, Settings, anchor
-from coevolve.stages.train.passes import Learner, Part, Team, make_learner
+from coevolve.stages.train.grpo import Grpo
+from coevolve.stages.train.kl_anchor import anchor
+from coevolve.stages.train.learner import Job, Log, Settings
+from coevolve.stages.train.lora import adapters
+from coevolve.stages.train.parallel_grpo import RowPart, Team, TrainingReplica, make_learner
 from coevolve.stages.train.progress_bar import ProgressBar
-from coevolve.stages.train.references import Tokens
+from coevolve.stages.train.reference_tokens import Tokens
 from coevolve.stages.train.rescue import References, dealt
 from coevolve.stages.train.saving import finish
-from coevolve.stages.train.setup import adapters, alone, common, weights_dtype
+from coevolve.stages.train.trl_arguments import alone, common, weights_dtype
 
 BUCKETS = 6  # into which a batch is divided by length
 SERVER_PATIENCE = 240.0  # seconds to wait for a vLLM server
@@ -82,8 +84,8 @@ def train(settings: Settings, environment: Environment, job: Job, log: Log | Non
     finish(trainer, tokenizer, settings, job, steps)
 
 
-def _section(settings: Settings) -> Config:
-    assert isinstance(settings.learner, Config)
+def _section(settings: Settings) -> Grpo:
+    assert isinstance(settings.learner, Grpo)
     return settings.learner
 
 
@@ -155,7 +157,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         if shared:
             model = self.accelerator.unwrap_model(self.model)
             self._parameters = list(model.parameters())
-            own = Learner(model, self.ref_model, TransformersPolicy(model, self.processing_class, 0.0))
+            own = TrainingReplica(model, self.ref_model, TransformersPolicy(model, self.processing_class, 0.0))
             self._team = Team(own, replicas)
 
     def close(self) -> None:
@@ -259,7 +261,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         if self._team:
             seed = derive_seed(self._job.seed, "train", self._job.iteration, self.state.global_step, -1, -1)
             cut = [
-                Part(input_ids[rows, first : prompt + last], attention_mask[rows, first : prompt + last], last, seed)
+                RowPart(input_ids[rows, first : prompt + last], attention_mask[rows, first : prompt + last], last, seed)
                 for rows, (first, last) in zip(chunks, spans, strict=True)
             ]
             passed = self._team.log_probabilities(cut, self._parameters, model is self.ref_model)

@@ -7,9 +7,10 @@ from typing import Protocol
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.launch import Launch
-from coevolve.core.records import Attempt, Pair, Trajectory
+from coevolve.core.records import Attempt, Pair
 from coevolve.core.section import LearnerConfig
 from coevolve.core.task import Task
+from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
 from coevolve.policies.config import PolicySection
 from coevolve.stages.train.config import Train
@@ -68,8 +69,3 @@ class Learner(Protocol):
     def __call__(self, settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
         """Run or resume ``job``; ``log`` gets every step's metrics as soon as they are known, in the main process."""
         ...
-
-
-def anchor(settings: Shared, job: Job) -> Path:
-    """The policy that the KL term, or DPO's log-ratios, pull towards."""
-    return job.base if settings.train.anchor == "base" else job.parent

@@ -1,8 +1,8 @@
 """Learners by name. Other packages add theirs with the entry point group ``coevolve.learners``: NAME = "MODULE".
 
-A learner is a module with two names: ``Config``, a ``LearnerConfig`` with the learner's own keys, which params.yaml sets in a
-section of the learner's name; and ``learn``, a function of the signature of ``learner.Learner``. Stages that train nothing
-import the module for its ``Config``, so a module that needs torch imports it inside ``learn``.
+A learner is a module with two things: a class that inherits ``LearnerConfig``, with the learner's own keys, which params.yaml
+sets in a section of the learner's name; and ``learn``, a function of the signature of ``learner.Learner``. Stages that train
+nothing import the module for its class, so a module that needs torch imports it inside ``learn``.
 """
 
 from importlib import import_module
@@ -29,16 +29,18 @@ def names() -> list[str]:
 
 def config_of(name: str) -> type[LearnerConfig]:
     """The class of a learner's section."""
-    config = getattr(_module(name), "Config", None)
-    if not (isinstance(config, type) and issubclass(config, LearnerConfig)):
-        raise CoevolveError(f"learner {name}: {_place(name)} has no class Config that inherits LearnerConfig")
-    return config
+    module = _module(name)
+    own = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__]
+    for config in own:
+        if issubclass(config, LearnerConfig):
+            return config
+    raise CoevolveError(f"learner {name}: {module.__name__} has no class that inherits LearnerConfig")
 
 
 def learner(name: str) -> Learner:
     """The function that ``train.learner`` names."""
     if available() > 1:
-        prepare("coevolve.stages.train.passes")  # worker processes import while we do
+        prepare("coevolve.stages.train.parallel_grpo")  # worker processes import while we do
     learn: Learner | None = getattr(_module(name), "learn", None)
     if learn is None:
         raise CoevolveError(f"learner {name}: {_place(name)} has no function learn")

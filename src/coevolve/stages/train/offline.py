@@ -15,20 +15,22 @@ from coevolve.core.processes import available
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.workers import Local
 from coevolve.environments.environment import Environment
+from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.config import PolicySection
 from coevolve.policies.replicas import Replicas
-from coevolve.policies.text import Renderer
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Episode
 from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.groups import Gathered, teaches
-from coevolve.stages.train.learner import Job, Log, NothingToLearn, Shared, anchor
+from coevolve.stages.train.kl_anchor import anchor
+from coevolve.stages.train.learner import Job, Log, NothingToLearn, Shared
+from coevolve.stages.train.lora import adapters
+from coevolve.stages.train.parallel_offline import Helper, Spread
 from coevolve.stages.train.progress_bar import ProgressBar
-from coevolve.stages.train.references import Example, Tokens, offered, tokens
+from coevolve.stages.train.reference_tokens import Example, Tokens, offered, tokens
 from coevolve.stages.train.saving import finish
-from coevolve.stages.train.setup import ROWS, adapters, alone, common, weights_dtype
-from coevolve.stages.train.spread import Helper, Spread
+from coevolve.stages.train.trl_arguments import ROWS, alone, common, weights_dtype
 
 PASSES = 4  # into which a step is divided by length, so that less of it is padding; train.micro_batch decides where it is set
 
@@ -37,7 +39,7 @@ One = TypeVar("One")
 
 
 @dataclass(frozen=True)
-class Method:
+class OfflineMethod:
     """How TRL learns from pairs: ``row`` and ``collate`` make of an example what ``trainer`` takes, which is told ``arguments``;
     ``held``: it holds the policy against a reference; ``rate``: its learning rate.
     """
@@ -58,7 +60,7 @@ class Batch:
     named: str
 
 
-def fit(method: Method, settings: Shared, environment: Environment, job: Job, log: Log | None) -> None:
+def fit(method: OfflineMethod, settings: Shared, environment: Environment, job: Job, log: Log | None) -> None:
     """Train or resume ``job`` by ``method``. A step takes as many pairs as make the episodes of a step of GRPO."""
     batch = Batch(settings.train.tasks_per_step * settings.train.group_size // 2, f"half of {ROWS}")
     checkpoint, steps = resumed(job.scratch)
@@ -70,7 +72,7 @@ def fit(method: Method, settings: Shared, environment: Environment, job: Job, lo
 
 
 def paired(
-    method: Method, settings: Shared, environment: Environment, job: Job, batch: Batch
+    method: OfflineMethod, settings: Shared, environment: Environment, job: Job, batch: Batch
 ) -> Callable[[Renderer], list[Row]]:
     """What makes the rows of all steps of the job's pairs."""
 
@@ -82,7 +84,7 @@ def paired(
 
 
 def trained(
-    method: Method,
+    method: OfflineMethod,
     settings: Shared,
     job: Job,
     batch: Batch,
@@ -119,7 +121,7 @@ def trained(
 class Recipe:
     """All that a process needs to have the trainer of ``method``: ``fixed`` is the reference's model directory, if it has one."""
 
-    method: Method
+    method: OfflineMethod
     config: Train
     acting: PolicySection
     arguments: dict[str, Any]

@@ -10,9 +10,9 @@ import torch
 
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
-from coevolve.policies.text import Renderer
+from coevolve.policies.agent_prompt import Renderer
 from coevolve.rollout import Limits
-from coevolve.stages.train.references import Tokens, offered, replayed, tokens
+from coevolve.stages.train.reference_tokens import Tokens, offered, replayed, tokens
 
 
 class References:

@@ -12,7 +12,7 @@ from coevolve.environments.environment import Environment
 from coevolve.stages.train.learner import Job, Log, Settings
 
 
-class Config(LearnerConfig):
+class Sft(LearnerConfig):
     by_pairs: ClassVar[bool] = True
     learning_rate: Positive = 0.00002
     """Learning rate."""

@@ -8,23 +8,23 @@ from trl import SFTConfig, SFTTrainer
 
 from coevolve.environments.environment import Environment
 from coevolve.stages.train.learner import Job, Log, Settings
-from coevolve.stages.train.offline import InOrder, Method, Row, fit
-from coevolve.stages.train.references import Example, Tokens
-from coevolve.stages.train.sft import Config
+from coevolve.stages.train.offline import InOrder, OfflineMethod, Row, fit
+from coevolve.stages.train.reference_tokens import Example, Tokens
+from coevolve.stages.train.sft import Sft
 
 IGNORED = -100  # a label that is no target
 
 
 def train(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
     """See ``coevolve.stages.train.learner.Learner``."""
-    assert isinstance(settings.learner, Config)
+    assert isinstance(settings.learner, Sft)
     fit(method(settings.learner.learning_rate), settings, environment, job, log)
 
 
-def method(rate: float) -> Method:
+def method(rate: float) -> OfflineMethod:
     """The likelihood of what the agent says in right episodes."""
     arguments = partial(SFTConfig, dataset_kwargs={"skip_prepare_dataset": True})  # or TRL would tokenize texts
-    return Method(OrderedSFT, arguments, row, collate, held=False, rate=rate)
+    return OfflineMethod(OrderedSFT, arguments, row, collate, held=False, rate=rate)
 
 
 def row(example: Example) -> Row:

@@ -21,9 +21,9 @@ from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.params import Params
-from coevolve.stages.train.figures import summary
 from coevolve.stages.train.learner import Job, Settings
 from coevolve.stages.train.learners import learner
+from coevolve.stages.train.train_summary import summary
 from coevolve.tracking.config import Tracking
 from coevolve.tracking.journal import start
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.expectations import Expectation, Outcome, Suites, among, between, hashed, quarantined
+from coevolve.core.expectations import Expectation, ExpectationOutcome, Suites, among, between, hashed, quarantined
 from coevolve.core.io import flaw, parse, write_json, write_jsonl, write_text
 from coevolve.core.reviews import Review, in_their_words
 from coevolve.core.similarity import Index
@@ -49,11 +49,11 @@ class Validation:
 
     tasks: list[Task]
     quarantine: list[dict[str, Any]]
-    outcomes: list[Outcome]
+    outcomes: list[ExpectationOutcome]
     metrics: dict[str, Any]
 
     @property
-    def critical(self) -> Outcome | None:
+    def critical(self) -> ExpectationOutcome | None:
         return next((one for one in self.outcomes if not one.success and (one.expectation.critical or one.error)), None)
 
 
@@ -190,7 +190,7 @@ def _balance(frame: "pd.DataFrame") -> "pd.DataFrame":
     return frame.assign(family_share=[counts[family] / len(frame) for family in frame["family"]])
 
 
-def _later_copies(outcome: Outcome, frame: "pd.DataFrame") -> list[int]:
+def _later_copies(outcome: ExpectationOutcome, frame: "pd.DataFrame") -> list[int]:
     """The rows to quarantine: of equal ids the first may stay."""
     if outcome.expectation.name != "id is unique":
         return outcome.rows

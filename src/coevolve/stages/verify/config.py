@@ -8,7 +8,7 @@ from coevolve.core.section import Count, Section, Share, Whole, one_of
 
 
 def _shapes() -> list[str]:
-    from coevolve.core.difficulty import SHAPES
+    from coevolve.core.learnability import SHAPES
 
     return list(SHAPES)
 

@@ -18,7 +18,7 @@ from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall, task_id_of
 from coevolve.environments.environment import Environment, Session
-from coevolve.stages.verify.library import Effect, Library
+from coevolve.stages.verify.library import Library, WorldChange
 from coevolve.stages.verify.words import Played, against
 
 GATES = (
@@ -215,7 +215,7 @@ def _collateral(session: Session, candidate: Candidate, changed: Sequence[bool])
 
 
 def library_gates(
-    library: Library, task: Task, effect: Effect | None = None, environment: Environment | None = None
+    library: Library, task: Task, effect: WorldChange | None = None, environment: Environment | None = None
 ) -> Iterator[Gate]:
     """The last three, in order; ``effect`` is what ``environment`` says that the task is, if it was asked."""
     kind = library.duplicate(task)

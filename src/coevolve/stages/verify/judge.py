@@ -25,7 +25,7 @@ from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, library_gates, read
-from coevolve.stages.verify.library import Effect, Library, effect_of
+from coevolve.stages.verify.library import Library, WorldChange, effect_of
 
 MAX_SECONDS = 20.0  # for all gates of a candidate
 CHUNK = 16  # candidates a worker takes at a time
@@ -45,7 +45,7 @@ class Judgement:
 
     verdict: Verdict
     task: Task | None = None
-    effect: Effect | None = None
+    effect: WorldChange | None = None
 
 
 def verify(
@@ -159,7 +159,7 @@ class Judge:
         """The verdict on one line; stops at the first gate that fails. Never raises on a candidate's account."""
         gates: list[Gate] = []
         candidate: Candidate | None = None
-        effect: Effect | None = None
+        effect: WorldChange | None = None
         try:
             with _limited(MAX_SECONDS):
                 candidate = read(self._name, line)

@@ -15,7 +15,7 @@ HELD = 0.9  # share of a panel's instruction that another one holds, from which 
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class WorldChange:
     """What a task is, however its world and its reference are spelled: digests of the world it starts in and of the one
     that its reference leaves, and hashes of the calls that change it (of all, if none does)."""
 
@@ -23,7 +23,7 @@ class Effect:
     end: str
     changes: tuple[str, ...]
 
-    def holds(self, other: "Effect") -> bool:
+    def holds(self, other: "WorldChange") -> bool:
         """Whether who solves this has solved the other: in one world, the same end, or all of its changes."""
         if self.start != other.start:
             return False
@@ -31,13 +31,13 @@ class Effect:
         return same_end or not Counter(other.changes) - Counter(self.changes)
 
 
-def effect_of(environment: Environment, task: Task) -> Effect:
+def effect_of(environment: Environment, task: Task) -> WorldChange:
     with closing(environment.open()) as session:
         start = _start_of(session, task)
         chain, changed, _ = replay(session, task)
         calls = [content_hash([call.name, call.arguments]) for call in chain]
         changes = [call for call, changes in zip(calls, changed, strict=True) if changes]
-        return Effect(start, session.digest(), tuple(changes or calls))
+        return WorldChange(start, session.digest(), tuple(changes or calls))
 
 
 def _start_of(session: Session, task: Task) -> str:
@@ -62,7 +62,7 @@ class Library:
             self._panel_texts.add(key, text_of(task))
             self._panel_passages.add(key, text_of(task))
         self._panel_starts: dict[str, list[str]] | None = None
-        self._panel_effects: dict[str, Effect] = {}
+        self._panel_effects: dict[str, WorldChange] = {}
 
     def add(self, task: Task, kind: str) -> None:
         """``kind``: what to call it, should it be repeated."""
@@ -77,7 +77,9 @@ class Library:
         """Id and similarity of the nearest near-duplicate."""
         return self._texts.nearest(text_of(task))
 
-    def panel(self, task: Task, effect: Effect | None = None, environment: Environment | None = None) -> str | None:
+    def panel(
+        self, task: Task, effect: WorldChange | None = None, environment: Environment | None = None
+    ) -> str | None:
         """The panel that has a task of the same solution, or whose instruction is a near-duplicate or part of this one.
 
         ``effect`` is what ``environment`` says that the task is; without them, its solution is compared as it is spelled.
@@ -89,7 +91,7 @@ class Library:
             found = self._in_one_world(text, effect, environment)
         return self._panel_solutions.get(solution_of(task)) or (self._panels[found[0]][0] if found else None)
 
-    def _in_one_world(self, text: str, effect: Effect, environment: Environment) -> list[str]:
+    def _in_one_world(self, text: str, effect: WorldChange, environment: Environment) -> list[str]:
         """The panels' tasks that start where ``effect`` does and are solved by it, or whose instruction ``text`` holds."""
         keys = self._starts(environment).get(effect.start, [])
         held = set(self._panel_passages.within(text, least=1)) if keys else set()
@@ -105,7 +107,7 @@ class Library:
             self._panel_starts = dict(starts)
         return self._panel_starts
 
-    def _effect(self, key: str, environment: Environment) -> Effect:
+    def _effect(self, key: str, environment: Environment) -> WorldChange:
         if key not in self._panel_effects:
             self._panel_effects[key] = effect_of(environment, self._panels[key][1])
         return self._panel_effects[key]

@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from coevolve.core.difficulty import SHAPES, Record
+from coevolve.core.learnability import SHAPES, Record
 from coevolve.core.records import Gate, Verdict
 from coevolve.core.task import Task
 from coevolve.stages.verify.config import Select

@@ -22,7 +22,7 @@ from coevolve.environments.fingerprint import open_environment, standing
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.generate.calibration import with_generator
-from coevolve.stages.generate.settling import set_apart, settled
+from coevolve.stages.generate.spec_outcomes import set_apart, settled
 from coevolve.stages.params import Params
 from coevolve.stages.verify.judge import accepted, read_lines, summary, verify
 from coevolve.stages.verify.library import Library

@@ -17,15 +17,15 @@ from functools import lru_cache
 from typing import Any
 
 from coevolve.chains import leaves, observed, precondition, source_of
-from coevolve.core.look_alikes import seen
+from coevolve.core.confusables import seen
 from coevolve.core.records import Candidate
 from coevolve.core.seeding import generator
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Environment, Session
-from coevolve.environments.hearing import bare, phrases_in, spoken
-from coevolve.environments.meaning import NUMERALS, unfitting
-from coevolve.environments.wording import Question, instruct, instructions
+from coevolve.environments.lexicon import NUMERALS, unfitting
+from coevolve.environments.phrase_generator import Question, instruct, instructions
+from coevolve.environments.phrase_parser import bare, phrases_in, spoken
 
 QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"")
 NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:[.,]\d+)*")

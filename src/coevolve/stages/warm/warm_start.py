@@ -10,23 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import Trajectory
 from coevolve.core.seeding import derive_seed, generator
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
-from coevolve.core.trajectories import read_trajectories
-from coevolve.core.unreliable import Unreliable, chances
+from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import parts
 from coevolve.knowledge import learn as learn_tools
+from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy
-from coevolve.policies.text import Renderer
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
+from coevolve.stages.base.noisy_demonstrator import Unreliable, chances
 from coevolve.stages.train.checkpoints import Keeper, resumed
 from coevolve.stages.train.learner import Job, Log, Shared
 from coevolve.stages.train.offline import Batch, Row, in_rounds, trained
-from coevolve.stages.train.references import Tokens, Tools, offered, replayed, tokens
+from coevolve.stages.train.reference_tokens import Tokens, Tools, offered, replayed, tokens
 from coevolve.stages.train.saving import save
 from coevolve.stages.train.sft_trainer import method, supervised
 from coevolve.stages.warm.config import Warm

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from coevolve.core.evenness import evenness
-from coevolve.core.records import Attempt, StopReason, Verdict
+from coevolve.core.records import Attempt, Verdict
 from coevolve.core.stage_summary import (
     FAILURE_DISTINCT,
     FAILURE_IDLE,
@@ -27,7 +26,9 @@ from coevolve.core.stage_summary import (
     SPEC_VALID,
     StageSummary,
 )
+from coevolve.core.statistics import evenness
 from coevolve.core.task import CallOutcome, Task
+from coevolve.core.trajectories import StopReason
 from coevolve.stages.watch.config import Limit, Watch
 
 CHANCE = 0.05  # that a task which is solved as often as ever is held for one that is not

@@ -6,15 +6,15 @@ from statistics import fmean
 from typing import Any
 
 from coevolve.core.attempts import read_attempts
-from coevolve.core.estimates import estimate
 from coevolve.core.io import read_jsonl, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt, Generation
+from coevolve.core.statistics import estimate
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories
 from coevolve.stages.generate.rewards import distance
-from coevolve.stages.generate.settling import ACCEPTED
 from coevolve.stages.generate.spec import exploration_of
+from coevolve.stages.generate.spec_outcomes import ACCEPTED
 
 TRAINED, UNTRAINED = "this iteration's", "of before any training"
 EXAMPLES = 3  # specs of an iteration to read

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.core.paths import Paths
-from coevolve.core.records import Candidate, Exploration, Pair, Signal, Trajectory, Verdict
+from coevolve.core.records import Candidate, Exploration, Pair, Signal, Verdict
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
-from coevolve.core.trajectories import read_trajectories
+from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.pairs.closeness import parting
 from coevolve.stages.report.page.generated import explored, written
 from coevolve.stages.report.page.reviewed import asked

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from coevolve.core.evenness import evenness
 from coevolve.core.records import Generation
 from coevolve.core.stage_summary import SPEC_ENTROPY, SPEC_SAMPLE, SPEC_VALID, StageSummary
+from coevolve.core.statistics import evenness
 from coevolve.stages.generate.rewards import effective
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.task import ToolCall
-from coevolve.policies.text import parse_reply, render_call
+from coevolve.policies.agent_prompt import parse_reply, render_call
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -13,8 +13,8 @@ from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import written
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.generate.calibration import OFF, OFF_CONTROL, difference, with_generator
-from coevolve.stages.generate.settling import ACCEPTED, GATE, UNREALIZED, set_apart, settled, updated
 from coevolve.stages.generate.spec import Spec, parse
+from coevolve.stages.generate.spec_outcomes import ACCEPTED, GATE, UNREALIZED, set_apart, settled, updated
 from coevolve.stages.params import load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize

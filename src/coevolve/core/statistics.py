@@ -1,7 +1,7 @@
-"""Means with their intervals, over seeds say, and how they are written."""
+"""Means with their intervals, over seeds for example, and how evenly counts are spread."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
@@ -37,3 +37,12 @@ def estimate(values: Sequence[float], error: float = ERROR) -> Estimate:
         return Estimate(fmean(values), math.inf, len(values))
     half = float(t.ppf(1.0 - error / 2.0, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
     return Estimate(fmean(values), half, len(values))
+
+
+def evenness(counts: Mapping[str, int], most: int) -> float | None:
+    """H(counts) / log ``most``, the entropy as a share of the most there can be, in [0, 1]; None without counts or choice."""
+    total = sum(counts.values())
+    if not total or most < 2:
+        return None
+    shares = [count / total for count in counts.values()]
+    return -sum(share * math.log(share) for share in shares) / math.log(most)

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from coevolve.core.records import StopReason, Trajectory
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.environment import Environment
+from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.scripted_policy import ReferencePolicy
-from coevolve.policies.text import Renderer
 from coevolve.rollout import Limits, RolloutRequest, rollout
 
 Tools = list[dict[str, Any]]

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from coevolve.core.cluster import Cluster, cluster
 from coevolve.core.errors import CoevolveError
 from coevolve.core.processes import WorkerDied
+from coevolve.core.ray_cluster import RayCluster, cluster
 from coevolve.core.workers import Compute, Workers, engine
 from coevolve.environments.fingerprint import standing
 from coevolve.environments.registry import make
@@ -44,12 +44,12 @@ LIMITS = Limits(max_turns=6, episode_tokens=300, reply_tokens=64, max_seconds=12
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Any]:
     """Two machines with a CPU each. The first has what Ray itself needs."""
-    from coevolve.core.cluster import load
+    from coevolve.core.ray_cluster import load
 
     load()
-    from ray.cluster_utils import Cluster
+    from ray.cluster_utils import RayCluster
 
-    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    found = RayCluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     found.add_node(num_cpus=1)
     try:
         yield found
@@ -58,7 +58,7 @@ def machines() -> Iterator[Any]:
 
 
 @pytest.fixture
-def ray(machines: Any) -> Iterator[Cluster]:
+def ray(machines: Any) -> Iterator[RayCluster]:
     while len(machines.list_all_nodes()) < 2:
         machines.add_node(num_cpus=1)
     machines.wait_for_nodes()
@@ -92,7 +92,7 @@ class Helper:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_folder_goes_with_what_it_holds_and_a_process_that_died_is_replaced(ray: Cluster, tmp_path: Path) -> None:
+def test_a_folder_goes_with_what_it_holds_and_a_process_that_died_is_replaced(ray: RayCluster, tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep/weights").write_bytes(b"\x00\xff")
     with Workers(ray, Helper, tmp_path) as workers:
@@ -106,7 +106,7 @@ def test_a_folder_goes_with_what_it_holds_and_a_process_that_died_is_replaced(ra
 
 
 def test_verification_by_a_cluster_is_that_of_this_process_also_when_a_machine_is_lost(
-    ray: Cluster, machines: Any
+    ray: RayCluster, machines: Any
 ) -> None:
     found = explore(ScriptedExplorer(WORLD, KNOWN, EXPLORE), WANTED, lambda count: None)
     candidates = synthesize(ScriptedSynthesizer(WORLD, TASKS, 0), found, 120, lambda count: None)
@@ -123,7 +123,7 @@ def test_verification_by_a_cluster_is_that_of_this_process_also_when_a_machine_i
     assert verify("miniworld", lines, Library(TASKS, {}, 0.9), engine=ray, progress=judged) == expected
 
 
-def test_a_policy_plays_there_as_here_also_when_a_machine_is_lost(ray: Cluster, machines: Any) -> None:
+def test_a_policy_plays_there_as_here_also_when_a_machine_is_lost(ray: RayCluster, machines: Any) -> None:
     arguments = (ROOT / "policies/base", 1, "float32", 1.0, {})
     wanted = [RolloutRequest(task, seed) for seed, task in enumerate(WORLD.tasks("validation")[:40])]
     alone = [one.trajectory for one in rollout(open_transformers(*arguments), WORLD, wanted, LIMITS)]

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from coevolve.core.records import Trajectory
 from coevolve.core.stage_summary import FAILURE_DISTINCT, FAILURE_IDLE, FAILURE_SUCCESS, StageSummary
 from coevolve.core.success import is_success
+from coevolve.core.trajectories import Trajectory
 from coevolve.stages.pairs.choose import by_task, distinct
 from coevolve.stages.pairs.closeness import Failure, closeness
 
 if TYPE_CHECKING:
-    from coevolve.stages.pairs.evolve import Evolved
+    from coevolve.stages.pairs.failure_agent import Evolved
     from coevolve.stages.pairs.make import Made
 
 Figures = dict[str, int | float | None]

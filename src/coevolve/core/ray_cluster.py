@@ -38,9 +38,9 @@ def load() -> Any:
 
 
 @contextmanager
-def cluster(config: Compute, standing: Standing) -> Iterator["Cluster"]:
+def cluster(config: Compute, standing: Standing) -> Iterator["RayCluster"]:
     """The cluster at ``config.address``, which is asked for when it is first needed."""
-    found = Cluster(config, standing)
+    found = RayCluster(config, standing)
     try:
         yield found
     finally:
@@ -53,7 +53,7 @@ def code() -> str:
     return content_hash({str(file.relative_to(SOURCE)): file_hash(file) for file in files})
 
 
-class Cluster:
+class RayCluster:
     """A worker for every ``config.cpus`` of the cluster's CPUs."""
 
     def __init__(self, config: Compute, standing: Standing) -> None:

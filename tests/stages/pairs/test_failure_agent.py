@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from coevolve.core.records import Trajectory
 from coevolve.core.task import Observation, Task
+from coevolve.core.trajectories import Trajectory
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies import adapted
@@ -17,12 +17,12 @@ from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.pairs.choose import choose, contrast
 from coevolve.stages.pairs.closeness import failures, ranked
-from coevolve.stages.pairs.evolve import Ground, Rival, learned
+from coevolve.stages.pairs.failure_agent import PairsContext, Rival, learned
 from coevolve.stages.pairs.rehearse import Rehearsal, play
 from coevolve.stages.train import dpo
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Settings
-from coevolve.stages.train.references import replayed
+from coevolve.stages.train.reference_tokens import replayed
 from tests.policies.qwen import make_qwen3
 from tests.stages.train.small import CONFIG, PARAMS, WORLD, outputs
 
@@ -68,7 +68,7 @@ def test_qwen3_learns_to_fail_closely_by_adapters_and_its_hard_negatives_are_lea
     (tmp_path / "scratch").mkdir()
     plan = Rehearsal(0, 0, tasks, [], tmp_path / "scratch")
     settings = replace(Settings.of(PARAMS), train=config(), policy=ACTING)
-    ground = Ground(world, plan, LIMITS, partial(playing, config=ACTING, temperature=1.0))
+    ground = PairsContext(world, plan, LIMITS, partial(playing, config=ACTING, temperature=1.0))
     adapted.start(tmp_path / "failures", on=base)
     small = PARAMS.pairs.failure_agent.model_copy(update={"steps": 2, "batch": 2, "save_steps": 1})
     rival = Rival(tmp_path / "failures", base, small, settings)

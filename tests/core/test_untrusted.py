@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.foreign import without_secrets
+from coevolve.core.untrusted import without_secrets
 
 SECRETS = st.text(st.characters(exclude_categories=["Z", "C"]), min_size=6).map(lambda text: f"s3cr3t{text}")
 

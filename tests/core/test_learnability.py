@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.difficulty import KEPT, SHAPES, Record, bell, ceiling, learnability, recorded
+from coevolve.core.learnability import KEPT, SHAPES, Record, bell, ceiling, learnability, recorded
 from coevolve.core.records import Attempt
 
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from coevolve.chains import is_identifier
 from coevolve.environments.environment import Environment, Phrasebook
-from coevolve.environments.wording import ARTICLE, CONNECTIVES, SLOT, Listener, fill, framed, spaced
+from coevolve.environments.phrase_generator import ARTICLE, CONNECTIVES, SLOT, PhraseListener, fill, framed, spaced
 
 _SPLIT = re.compile("|".join(re.escape(one) for one in sorted(CONNECTIVES, key=len, reverse=True)), re.IGNORECASE)
 _WORD = (
@@ -44,7 +44,7 @@ def phrases_in(text: str, book: Phrasebook) -> list[tuple[str, int, int]]:
 @lru_cache(maxsize=1024)
 def _phrase(template: str) -> re.Pattern[str]:
     thing = rf"{ARTICLE}{_WORD}(?: (?:of |about |from |on )?{_WORD}){{0,2}}|\d+"
-    pattern = fill(template, dict.fromkeys(SLOT.findall(template), f"(?:{thing})"), Listener())
+    pattern = fill(template, dict.fromkeys(SLOT.findall(template), f"(?:{thing})"), PhraseListener())
     return re.compile(rf"(?<!\S){pattern}(?!\S)", re.IGNORECASE)
 
 
@@ -54,7 +54,7 @@ def _any_goal(environment: Environment) -> re.Pattern[str]:
     functions = [schema["function"] for schema in environment.tools()]
     tools = [one["name"] for one in functions]
     keys = sorted({key for one in functions for key in one["parameters"].get("properties", {})})
-    voice = Listener()
+    voice = PhraseListener()
     flat = [template for said in (book.lookups, book.fields) for templates in said.values() for template in templates]
     described = voice.one_of([fill(one, dict.fromkeys(SLOT.findall(one), _VALUE), voice) for one in flat] or [_VALUE])
     slots = {True: described, False: voice.one_of([_VALUE, described])}  # what only a lookup reveals, and the rest

@@ -17,13 +17,13 @@ from trl.trainer.utils import add_fused_lm_head
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import TransformersPolicy, load
-from coevolve.stages.train.spread import shared
+from coevolve.stages.train.parallel_offline import shared
 
 Arrays = list[np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RowPart:
     """Token ids and their mask (rows × columns), of which the last ``scored`` columns are the completion; ``seed`` for dropout."""
 
     ids: torch.Tensor
@@ -32,7 +32,7 @@ class Part:
     seed: int
 
 
-class Learner:
+class TrainingReplica:
     """A model in training and its reference (if there is one), with the graphs of the passes under way."""
 
     def __init__(self, model: Any, reference: Any, policy: TransformersPolicy) -> None:
@@ -51,7 +51,7 @@ class Learner:
             for parameter, values in zip(self._model.parameters(), weights, strict=True):
                 parameter.copy_(torch.from_numpy(values))
 
-    def forward(self, parts: Sequence[Part], reference: bool, call: int) -> list[tuple[Any, Any]]:
+    def forward(self, parts: Sequence[RowPart], reference: bool, call: int) -> list[tuple[Any, Any]]:
         """Log-probabilities and entropies (rows × scored) of each part; graphs are kept under the number of the ``call``, if it
         is not 0.
         """
@@ -77,7 +77,7 @@ class Learner:
         return found
 
 
-def _forward(model: Any, part: Part) -> tuple[torch.Tensor, torch.Tensor | None]:
+def _forward(model: Any, part: RowPart) -> tuple[torch.Tensor, torch.Tensor | None]:
     """As TRL's ``_get_per_token_logps_and_entropies``, by the head that TRL has put on ``model``."""
     labels = part.ids.masked_fill(part.mask == 0, -100)
     labels[:, : -part.scored] = -100
@@ -90,20 +90,20 @@ def _forward(model: Any, part: Part) -> tuple[torch.Tensor, torch.Tensor | None]
 
 def make_learner(
     parent: Path, threads: int, temperature: float, template: dict[str, Any], dtype: str, reference: Path | None
-) -> Learner:
+) -> TrainingReplica:
     """A learner in a process of its own, from model directories, as TRL's trainer prepares it."""
     model, tokenizer = load(parent, threads, dtype)
     add_fused_lm_head(model, temperature=temperature, outputs=("log_probs", "entropy"))
     fixed = load(reference, threads, dtype)[0] if reference else None
     if fixed is not None:
         add_fused_lm_head(fixed, temperature=temperature)
-    return Learner(model.train(), fixed, TransformersPolicy(model, tokenizer, temperature, template))
+    return TrainingReplica(model.train(), fixed, TransformersPolicy(model, tokenizer, temperature, template))
 
 
 class Team:
     """Learners that share the parts of a batch: ``own`` alone, in this process, or those of ``replicas``."""
 
-    def __init__(self, own: Learner, replicas: Replicas | None) -> None:
+    def __init__(self, own: TrainingReplica, replicas: Replicas | None) -> None:
         self._calls: list[Callable[..., Any]]
         if replicas:
             self._calls = [one.call for one in replicas.members]
@@ -119,7 +119,7 @@ class Team:
             self._each([("load", weights)] * len(self._calls))
 
     def log_probabilities(
-        self, parts: Sequence[Part], parameters: Sequence[torch.nn.Parameter], reference: bool
+        self, parts: Sequence[RowPart], parameters: Sequence[torch.nn.Parameter], reference: bool
     ) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
         """Log-probabilities and entropies of each part; those of the model are differentiable, where autograd is on."""
         if reference or not torch.is_grad_enabled():
@@ -128,13 +128,13 @@ class Team:
         found = _Passes.apply(self, self._count, parts, *parameters)
         return list(zip(found[: len(parts)], found[len(parts) :], strict=True))
 
-    def forward(self, parts: Sequence[Part], reference: bool, call: int) -> list[tuple[Any, Any]]:
+    def forward(self, parts: Sequence[RowPart], reference: bool, call: int) -> list[tuple[Any, Any]]:
         shares = shared([one.ids.numel() for one in parts], len(self._calls))
         results = self._each([("forward", [parts[row] for row in share], reference, call) for share in shares])
         found = self._ordered(shares, results)
         return [tuple(None if one is None else torch.from_numpy(one) for one in pair) for pair in found]  # type: ignore[misc]
 
-    def backward(self, parts: Sequence[Part], gradients: Sequence[torch.Tensor], call: int) -> list[torch.Tensor]:
+    def backward(self, parts: Sequence[RowPart], gradients: Sequence[torch.Tensor], call: int) -> list[torch.Tensor]:
         shares = shared([one.ids.numel() for one in parts], len(self._calls))
         results = self._each([("backward", [gradients[row].numpy() for row in share], call) for share in shares])
         found = self._ordered(shares, results)
@@ -163,7 +163,7 @@ class _Passes(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(
-        ctx: Any, team: Team, call: int, parts: Sequence[Part], *parameters: torch.Tensor
+        ctx: Any, team: Team, call: int, parts: Sequence[RowPart], *parameters: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         ctx.team, ctx.call, ctx.parts = team, call, parts
         found = team.forward(parts, False, call)

@@ -62,7 +62,7 @@ class _Speaker:
         return templates
 
 
-class Listener:
+class PhraseListener:
     """Its words are regular expressions. A value may have an article, which nobody counts."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ def instructions(
 
     And whether ``book`` has phrases for all of it.
     """
-    listener = Listener()
+    listener = PhraseListener()
     asked: Sequence[Question | None] = questions or [None]
     endings = [_parts(chain, asks, question, book, listener) for question in asked]
     connective = listener.one_of([listener.plain(one) for one in CONNECTIVES])
@@ -117,7 +117,7 @@ def instructions(
 
 def framed(goals: str) -> str:
     """The pattern of an instruction, between an opener and a closer, whose goals match the pattern ``goals``."""
-    listener = Listener()
+    listener = PhraseListener()
     opener, closer = (listener.one_of([one for one in words if one]) for words in (OPENERS, CLOSERS))
     return f"(?:{opener} )?{goals}(?: {closer})?"
 

@@ -17,7 +17,7 @@ REPLY = 256  # tokens of a spec, at most
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SamplingPlan:
     """Who writes, and what of: ``system`` is what the model is told before each prompt, if it must be told anything."""
 
     seed: int
@@ -30,7 +30,7 @@ class Written:
 def write(
     policy: Policy | Replicas,
     wanted: Sequence[tuple[Task, str]],
-    plan: Written,
+    plan: SamplingPlan,
     limits: Limits,
     progress: Callable[[int], object],
 ) -> list[Generation]:
@@ -49,13 +49,13 @@ def write(
     return found
 
 
-def _conversation(key: int, number: int, task: Task, prompt: str, plan: Written, limits: Limits) -> Conversation:
+def _conversation(key: int, number: int, task: Task, prompt: str, plan: SamplingPlan, limits: Limits) -> Conversation:
     told: list[dict[str, Any]] = [{"role": "system", "content": plan.system}] if plan.system else []
     seed = derive_seed("generation", plan.seed, plan.iteration, plan.control, number)
     return Conversation(key, [*told, {"role": "user", "content": prompt}], [], task, seed, limits.episode_tokens, REPLY)
 
 
-def _generation(number: int, task: Task, prompt: str, text: str, plan: Written) -> Generation:
+def _generation(number: int, task: Task, prompt: str, text: str, plan: SamplingPlan) -> Generation:
     found = parse(text, plan.tools)
     spec = found if isinstance(found, Spec) else None
     return Generation(

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from coevolve.core.io import read_jsonl_objects, write_jsonl
 from coevolve.core.progress import bar
-from coevolve.core.records import Pair, Trajectory
+from coevolve.core.records import Pair
 from coevolve.core.seeding import derive_seed
 from coevolve.core.success import is_success
+from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
 from coevolve.policies import adapted
 from coevolve.policies.policy import Policy
@@ -24,7 +25,7 @@ from coevolve.stages.pairs.choose import contrast
 from coevolve.stages.pairs.closeness import Failure, ranked
 from coevolve.stages.pairs.config import FailureAgent, Pairs
 from coevolve.stages.pairs.rehearse import Rehearsal, play
-from coevolve.stages.train.dpo import Config as Dpo
+from coevolve.stages.train.dpo import Dpo as Dpo
 from coevolve.stages.train.learner import Job, NothingToLearn, Shared
 
 FEWEST = 0.05  # of its episodes must fail, or there is nothing to learn among failures
@@ -34,7 +35,7 @@ Failures = Mapping[str, Failure]  # by id of the trajectory
 
 
 @dataclass(frozen=True)
-class Ground:
+class PairsContext:
     """Where agents play; ``open`` opens a model directory as a policy."""
 
     environment: Environment
@@ -80,7 +81,7 @@ class Evolved:
 
 def evolve(
     rival: Rival,
-    ground: Ground,
+    ground: PairsContext,
     played: Sequence[Trajectory],
     failures: Failures,
     judge: Callable[[Sequence[Trajectory]], dict[str, Failure]],
@@ -126,7 +127,7 @@ def evolve(
 
 
 def learned(
-    rival: Rival, ground: Ground, parent: Path, pairs: Sequence[Pair], episodes: Sequence[Trajectory]
+    rival: Rival, ground: PairsContext, parent: Path, pairs: Sequence[Pair], episodes: Sequence[Trajectory]
 ) -> tuple[Path, Figures]:
     """The agent after it, as the model directory ``parent``, has learned from ``pairs`` of ``episodes``, and the figures of each
     step; made once, also after a kill.

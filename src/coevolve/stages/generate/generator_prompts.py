@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coevolve.core.difficulty import Record
+from coevolve.core.learnability import Record
 from coevolve.core.records import Attempt
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
@@ -23,7 +23,7 @@ PARTS = 8  # into which a share of solved attempts is rounded
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class SpecRequest:
     """What a prompt says: the ``spec`` of the task to vary, how often it was solved, the agent's ``success`` at all tasks of late, None
     where that is not known, and tools that the dataset seldom uses.
     """
