@@ -123,7 +123,7 @@ class EndpointSynthesizer:
         return candidate(exploration, turns, reference, places, names, version)
 
 
-def _check(written: WrittenTask, calls: Sequence[CallOutcome]) -> None:
+def _check(written: WrittenTasks, calls: Sequence[CallOutcome]) -> None:
     """What a JSON schema cannot say."""
     for task in written.tasks:
         numbers = [number for turn in task.turns for number in turn.calls]
