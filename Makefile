@@ -32,8 +32,8 @@ endif
 TORCH_INDEX ?=
 JOBS ?= 2
 
-# `reasoning_gym` compiles a solver, `kitchens` its planner
-HOSTED := agentdojo appworld openenv tau2_retail textworld $(if $(shell sh -c 'command -v gcc'),reasoning_gym) $(if $(shell sh -c 'command -v g++'),kitchens)
+# `reasoning_gym` compiles a solver
+HOSTED := agentdojo appworld openenv tau2_retail textworld $(if $(shell sh -c 'command -v gcc'),reasoning_gym)
 BFCL := src/coevolve/environments/requirements/bfcl.txt
 
 .PHONY: environments repro test ui bench docs study lint lock install develop

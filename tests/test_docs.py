@@ -21,6 +21,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
 ROOMS = "core|environments|endpoint|stages|readers|tracking|commands|prompts|profiles"
 NAMED = re.compile(rf"`((?:tests|benchmarks|pipelines|studies|examples|src/coevolve|{ROOMS})/[\w/.-]*)`")
 MODULE = re.compile(r"(?<![\w/.])((?:[\w-]+/)*[a-z]\w*\.py)\b")
+HISTORY = re.compile(r"`[^`\n]*?([\w-]+/[\w/-]+\.py)[^`\n]*`\s+of\s+commit\s+([0-9a-f]{7,40})\b")  # FILE of commit HASH
 BLOCK = re.compile(r"^```(?:bash|sh)\n(.*?)^```|^((?: {4}[^\n]*\n?)+)", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 COMMAND = re.compile(r"(?:^|[;|&(] *)(?:[A-Z_]+=\S+ )*(coevolve|make|dvc) (.*)")
@@ -96,7 +97,7 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> Non
 @every_page
 def test_files_that_are_named_are_there(page: Path) -> None:
     """By their path in the repository or in src/coevolve; a bare name of a module may be anywhere."""
-    text = page.read_text(encoding="utf-8")
+    text = HISTORY.sub("", page.read_text(encoding="utf-8"))
     bases = (ROOT, ROOT / "src/coevolve")
     modules = {
         file.name for base in ("src", "tests", "pipelines", "benchmarks") for file in (ROOT / base).rglob("*.py")
@@ -104,6 +105,18 @@ def test_files_that_are_named_are_there(page: Path) -> None:
     names = {name for name in (*NAMED.findall(text), *MODULE.findall(text)) if "NAME" not in name}
     missing = [name for name in names if name not in modules and not any((base / name).exists() for base in bases)]
     assert sorted(missing) == []
+
+
+def in_git(name: str) -> bool:
+    return subprocess.run(["git", "cat-file", "-e", name], cwd=ROOT, stderr=subprocess.DEVNULL).returncode == 0
+
+
+@every_page
+def test_files_of_a_commit_are_in_that_commit(page: Path) -> None:
+    """As far as the repository has the commit: a clone may be shallow."""
+    named = HISTORY.findall(page.read_text(encoding="utf-8"))
+    missing = [f"{commit}:{path}" for path, commit in named if in_git(commit) and not in_git(f"{commit}:{path}")]
+    assert missing == []
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)

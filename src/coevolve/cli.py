@@ -19,7 +19,6 @@ COMMANDS = {
     "model": "a pretrained model as a model directory: SmolLM2 from a wheel, a GGUF file, or the hub",
     "params": "every parameter, its value here, its default, and how to change it",
     "profile": "set params.yaml for a machine and a model",
-    "launch": "batch scripts for a cluster, printed and not owned",
     "doctor": "what works on this machine, what does not, and what to type",
     "env": "list, install and check environments",
     "signals": "extract weakness signals from any trainer's trajectories",

@@ -18,7 +18,6 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.contract import CHECKS
 from coevolve.environments.hosted import HOSTED, installed, python, requirements
-from coevolve.environments.kitchens import OBJECTS, kitchen
 from coevolve.environments.registry import make
 from coevolve.environments.worker import WorkerEnvironment
 from coevolve.policies.scripted_policy import ReferencePolicy
@@ -317,31 +316,6 @@ class TestAgentDojo:
         assert session.say(asked.reference[0][-1].arguments["text"]).done
         assert session.score().reward == 1.0
         session.close()
-
-
-kitchens = opened("kitchens")
-
-
-@needs("kitchens")
-class TestKitchens:
-    @pytest.mark.parametrize("check", CHECKS)
-    def test_it_keeps_the_contract(self, kitchens: WorkerEnvironment, check: str) -> None:
-        CHECKS[check](kitchens, 1)
-
-    def test_they_say_that_they_are_generated(self, kitchens: WorkerEnvironment) -> None:
-        assert kitchens.fingerprint.startswith("kitchens-generated-")
-
-
-def test_a_kitchen_is_made_of_its_seed_and_asks_for_what_is_not_so() -> None:
-    for seed in range(200):
-        problem, words, kind = kitchen(seed)
-        assert (problem, words, kind) == kitchen(seed)
-        assert problem.count("(") == problem.count(")")
-        thing = words.split(" on a ")[0].split(" in a ")[0].split()[-1]
-        target = words.split()[-1]
-        start = problem.split("(:init")[1].split("(:goal")[0]
-        assert f"(inReceptacle {thing}_1 {target}_" not in start
-        assert thing in OBJECTS
 
 
 @pytest.fixture(scope="module", params=["miniworld", "sql"])

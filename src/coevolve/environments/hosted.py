@@ -42,8 +42,6 @@ HOSTED = {
         within=(("APPWORLD_CACHE", "share/appworld"), ("APPWORLD_ROOT", ".")),
     ),
     "appworld_functions": Hosted("coevolve.environments.appworld:AppWorldFunctions", 4, 1, 120.0, venv="appworld"),
-    # needs a C++ compiler: its planner comes as source
-    "kitchens": Hosted("coevolve.environments.kitchens:Kitchens", each=64),
     "openenv": Hosted("coevolve.environments.openenv:OpenEnv", each=64),
     # needs a C compiler: it imports a solver that comes as source
     "reasoning_gym": Hosted("coevolve.environments.reasoning_gym:ReasoningGym", each=256),

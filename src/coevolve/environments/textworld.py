@@ -33,7 +33,6 @@ SIZES = {
 PARTIAL = 0.49  # what a run without success can reach
 MISUSED = "expected act(command) or commands()"
 MAX_COMMAND = 200  # characters
-Start = Callable[[dict[str, Any]], Any]  # a world's game
 TOOLS = [
     {
         "type": "function",
@@ -87,18 +86,16 @@ class TextWorld(Environment):
 class TextWorldSession(Session):
     """A game. What is not possible is refused and changes nothing."""
 
-    def __init__(self, name: str = "textworld", start: Start | None = None) -> None:
-        self._name = name
-        self._new: Start = start or started
+    def __init__(self) -> None:
         self._task: Task | None = None
         self._game: Any = None
         self._state: Any = None
         self._start: tuple[str, ...] = ()
 
     def reset(self, task: Task) -> Observation:
-        check_owner(task, self._name)
+        check_owner(task, "textworld")
         self.close()
-        self._task, self._game = task, self._new(task.world)
+        self._task, self._game = task, started(task.world)
         self._state = self._game.reset()
         self._start = _facts(self._state)
         return Observation("user", task.turns[0] if task.turns else "", tools=TOOLS)
@@ -125,11 +122,11 @@ class TextWorldSession(Session):
         if self._task is None or self._state is None:
             raise CoevolveError("score() before reset(): no task was started")
         if self._task.world.get("goal") == "state":
-            wanted = _wanted(self._new, _frozen(self._task.world), _commands(self._task))
+            wanted = _wanted(_frozen(self._task.world), _commands(self._task))
             reached = _facts(self._state) == wanted != self._start  # a reference that changes nothing asks for nothing
             return Score(float(reached), {"state": reached})
         won = bool(self._state.won)
-        share = (self._state.score or 0) / (self._state.max_score or 1)  # kitchens have no points
+        share = (self._state.score or 0) / (self._state.max_score or 1)
         return Score(1.0 if won else PARTIAL * share, {"won": won, "not_lost": not self._state.lost})
 
     def digest(self) -> str:
@@ -177,9 +174,9 @@ def _frozen(world: dict[str, Any]) -> str:
 
 
 @lru_cache(maxsize=256)
-def _wanted(start: Start, world: str, commands: tuple[str, ...]) -> tuple[str, ...]:
+def _wanted(world: str, commands: tuple[str, ...]) -> tuple[str, ...]:
     """The facts after the commands."""
-    game = start(json.loads(world))
+    game = started(json.loads(world))
     state = game.reset()
     for command in commands:
         if command in state.admissible_commands:
@@ -231,31 +228,18 @@ def _file(world: dict[str, Any]) -> Path:
 
 
 def started(world: dict[str, Any]) -> Any:
-    """TextWorld's game of a world."""
-    return opened(_file(world))
-
-
-def opened(file: Path, **more: bool) -> Any:
-    """A game of any kind of file that TextWorld plays, with all that a session asks of its states."""
+    """TextWorld's game of a world, with the state that a session reads."""
     import textworld
 
     wanted = textworld.EnvInfos(
-        feedback=True, admissible_commands=True, facts=True, score=True, max_score=True, won=True, lost=True, **more
+        feedback=True, admissible_commands=True, facts=True, score=True, max_score=True, won=True, lost=True
     )
-    return textworld.start(str(file), wanted)
+    return textworld.start(str(_file(world)), wanted)
 
 
 @cache
 def _tasks(split: str) -> tuple[Task, ...]:
     return kept(TextWorld().fingerprint, split, _generated)
-
-
-def keep(file: Path, text: str) -> None:
-    """Write a file of the cache whole, or not at all: several workers may want it at the same time."""
-    with tempfile.TemporaryDirectory(dir=file.parent) as place:
-        whole = Path(place) / "whole"
-        whole.write_text(text, encoding="utf-8")
-        os.replace(whole, file)
 
 
 def kept(fingerprint: str, split: str, generate: Callable[[str], list[Task]]) -> tuple[Task, ...]:
