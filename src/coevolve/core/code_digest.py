@@ -44,7 +44,7 @@ CARRIERS = frozenset(
         "environments/registry",
         "environments/sources",
         "stages/code/digest",
-        "stages/methods",
+        "stages/method",
         "stages/params",
         "stages/running",
         "stages/train/progress_bar",

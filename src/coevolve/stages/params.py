@@ -19,7 +19,7 @@ from coevolve.stages.base.config import Base
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.generate.config import Generate
-from coevolve.stages.methods import COEVOLVE, METHODS, with_method
+from coevolve.stages.method import COEVOLVE, METHODS, with_method
 from coevolve.stages.pairs.config import Pairs
 from coevolve.stages.report.config import Report
 from coevolve.stages.signals.config import Signals
