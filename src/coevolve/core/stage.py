@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from coevolve.core import launch
+from coevolve.core.arithmetic import pin
 from coevolve.core.dvc import experiment_name
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import decode, parse
@@ -44,7 +45,7 @@ def run(main: Callable[[Params], None], doc: str | None) -> NoReturn:
     """Run a stage that belongs to no iteration; ``doc`` is the script's docstring, for --help."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
-    guard(lambda: timed("", lambda: main(load())))
+    guard(lambda: _stage("", lambda: main(load())))
 
 
 def run_iteration(main: Callable[[Params, int], int | None], doc: str | None) -> NoReturn:
@@ -52,7 +53,12 @@ def run_iteration(main: Callable[[Params, int], int | None], doc: str | None) ->
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("t", type=int, help="the iteration, as in `iterations` of params.yaml")
     t = parser.parse_args().t
-    guard(lambda: timed(f"/{t}", lambda: main(load(), t)))
+    guard(lambda: _stage(f"/{t}", lambda: main(load(), t)))
+
+
+def _stage(place: str, action: Callable[[], int | None]) -> int | None:
+    pin()  # no script imports torch at its top, so this comes before torch
+    return timed(place, action)
 
 
 @dataclass(frozen=True, slots=True)
