@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from coevolve.core.arithmetic import pin
 from coevolve.core.task import Observation, Score, Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
@@ -171,6 +172,7 @@ def main() -> None:
     parser.add_argument("--reply", type=int, default=256, help="tokens in a reply (256)")
     parser.add_argument("--micro-batch", type=int, default=4, help="episodes in a forward and backward pass (4)")
     args = parser.parse_args()
+    pin()
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     print(
         f"{datetime.now(UTC).date()}, {device}, torch {torch.__version__}, generation by {'vLLM' if args.vllm else 'transformers'}"

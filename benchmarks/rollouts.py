@@ -16,6 +16,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 
+from coevolve.core.arithmetic import pin
 from coevolve.core.task import Observation, ToolCall
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
@@ -118,6 +119,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=16)
     parser.add_argument("--group", type=int, default=8)
     args = parser.parse_args()
+    pin()
     torch.set_num_threads(1)
     tasks = list(WORLD.tasks("seed")[: args.tasks])
     model, tokenizer = load(POLICY)

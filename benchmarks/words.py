@@ -19,6 +19,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from coevolve.chains import replay
+from coevolve.core.arithmetic import pin
 from coevolve.core.records import Candidate
 from coevolve.core.seeding import generator
 from coevolve.core.success import is_success
@@ -242,6 +243,7 @@ def main() -> None:
     parser.add_argument("--solver", type=Path, help="a policy that plays miniworld's")
     parser.add_argument("--attempts", type=int, default=4)
     args = parser.parse_args()
+    pin()
     for name in args.environments:
         world, tasks = make(name), sound(name, args.count)
         wrong = corrupted(world, tasks)

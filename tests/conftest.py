@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from coevolve.core import arithmetic
 from tests import ROOT
 from tests.waiting import PATIENCE, answers, free_port, until
 
@@ -20,6 +21,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 TRACKER = "MLFLOW_TRACKING_URI"
 os.environ.pop(TRACKER, None)  # tests keep away from a developer's server
+arithmetic.pin()  # tests compute as stages do
 
 
 # The same examples everywhere, and none that a busy machine is too slow for

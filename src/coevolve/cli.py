@@ -8,6 +8,7 @@ from keyword import iskeyword
 from types import ModuleType
 
 from coevolve import __version__
+from coevolve.core.arithmetic import pin
 from coevolve.core.guard import guard
 
 COMMANDS = {
@@ -59,7 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Parse ``arguments`` (of the process, if None), run the subcommand and exit with its code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     parsed = parser(arguments[:1]).parse_args(arguments)
-    guard(lambda: module(parsed.command).run(parsed))
+    guard(lambda: _run(parsed))
+
+
+def _run(parsed: argparse.Namespace) -> int | None:
+    pin()  # no command's module imports torch at its top, so this comes before torch
+    code: int | None = module(parsed.command).run(parsed)
+    return code
 
 
 if __name__ == "__main__":

@@ -1,39 +1,43 @@
-"""The arithmetic that is pinned is in effect before anything computes, whichever way the project is entered."""
+"""Stages, commands and their workers compute by the shared arithmetic; a process that only imports the package does not."""
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
 from coevolve.core.arithmetic import CHOICE, KNOWN, VARIABLES, able, digest, settle
+from tests import ROOT
 
 pytestmark = pytest.mark.skipif(not able(), reason="not an x86-64 processor with AVX2: its arithmetic is its own")
 
-ENTER = "import coevolve.core.calls; "  # any module of ours: the package itself pins
+PIN = "from coevolve.core.arithmetic import pin; pin()\n"
 SAY = "from coevolve.core.arithmetic import in_effect; one = in_effect(); print(one.shared, one.name)"
 
 
-def python(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def python(code: str, folder: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A process that inherits nothing of what the tests' own process has pinned."""
     clean = {key: value for key, value in os.environ.items() if key not in (CHOICE, *VARIABLES)}
-    return subprocess.run([sys.executable, "-c", code], env={**clean, **variables}, capture_output=True, text=True)
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=folder, env={**clean, **variables}, capture_output=True, text=True)
 
 
 def test_it_is_shared_by_default_and_says_so() -> None:
-    done = python(ENTER + SAY)
+    done = python(PIN + SAY)
     assert done.stdout.startswith("True x86-64 AVX2, torch 2.13.0"), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("changes", [{CHOICE: "native"}, {"MKL_CBWR": "AVX2"}, {"ATEN_CPU_CAPABILITY": "default"}])
 def test_a_choice_of_the_users_own_stands_and_is_not_called_shared(changes: dict[str, str]) -> None:
-    done = python(ENTER + SAY, **changes)
+    done = python(PIN + SAY, **changes)
     assert done.stdout.startswith("False native "), done.stdout + done.stderr
 
 
 def test_a_choice_that_is_none_is_one_line() -> None:
-    done = python("from coevolve.core.guard import guard\nfrom coevolve.core.arithmetic import in_effect\nguard(in_effect)",
-                  **{CHOICE: "exact"})  # fmt: skip
+    done = python("from coevolve.cli import main; main(['env', 'list'])", **{CHOICE: "exact"})
     assert done.returncode == 1
     assert done.stderr == f"error: {CHOICE} is 'exact', expected shared or native; unset it for shared\n"
 
@@ -44,7 +48,8 @@ def test_roots_are_those_of_ieee_754_in_every_shape_and_type() -> None:
 import random
 from fractions import Fraction
 import numpy as np, torch
-from coevolve.core.arithmetic import settle
+from coevolve.core.arithmetic import pin, settle
+pin()
 settle()
 torch.manual_seed(0)
 x = torch.rand(2000) * 10 ** torch.randint(-30, 30, (2000,)).float()
@@ -65,28 +70,74 @@ print("exact")
     assert done.stdout == "exact\n", done.stderr
 
 
-def test_stages_and_commands_come_through_the_same_door() -> None:
-    """What starts a process of ours imports the package, which pins; what they start inherits it."""
+def test_importing_the_package_changes_neither_torch_nor_the_environment() -> None:
+    """Also where a policy is loaded, which is what a notebook does."""
+    done = python("""
+import os, torch
+kernels = [torch._C._dispatch_dump_table(f"aten::{name}") for name in ("mm", "addmm", "sqrt")]
+variables = dict(os.environ)
+import coevolve.cli, coevolve.core.io, coevolve.core.processes, coevolve.stages.running, coevolve.core.trajectories
+assert dict(os.environ) == variables, set(os.environ.items()) ^ set(variables.items())
+from coevolve.core.arithmetic import VARIABLES, in_effect
+from coevolve.policies.transformers_policy import load
+load("policies/base")
+assert not set(VARIABLES) & set(os.environ)
+assert kernels == [torch._C._dispatch_dump_table(f"aten::{name}") for name in ("mm", "addmm", "sqrt")]
+print(in_effect().name)
+""")
+    assert done.stdout.startswith("native "), done.stdout + done.stderr
+
+
+def test_pinning_again_changes_nothing() -> None:
+    code = "import os; before = dict(os.environ); pin(); assert dict(os.environ) == before\n"
+    done = python(PIN + code + SAY)
+    assert done.stdout.startswith("True "), done.stdout + done.stderr
+
+
+def test_a_native_process_leaves_the_variables_alone() -> None:
     names = " ".join(VARIABLES)
-    code = f"import coevolve, os; print([os.environ.get(name) for name in '{names}'.split()])"
-    assert python(code).stdout == f"{list(VARIABLES.values())}\n"
-    assert python(code, **{CHOICE: "native"}).stdout == f"{[None for _ in VARIABLES]}\n"
+    code = f"import os; print([os.environ.get(name) for name in '{names}'.split()])"
+    assert python(PIN + code).stdout == f"{list(VARIABLES.values())}\n"
+    assert python(PIN + code, **{CHOICE: "native"}).stdout == f"{[None for _ in VARIABLES]}\n"
+
+
+WORKER = """
+from coevolve.core.arithmetic import in_effect, pin
+from coevolve.core.processes import Worker
+if __name__ == "__main__":
+    {first}
+    worker = Worker(in_effect)
+    print(worker.call("__repr__"))
+"""
 
 
 @pytest.mark.parametrize(
     "door",
     [
-        "import coevolve, sys; assert not {'torch', 'numpy'} & set(sys.modules)",
-        "import coevolve.cli",
-        "import torch, numpy; torch.zeros(3); import coevolve.stages.train.batch",
-        "from coevolve.core.arithmetic import settle; settle(threads=2)",
+        "from coevolve.stages.running import run; from coevolve.stages.code.stage import main; run(main)",
+        "import sys; sys.argv.append('0'); from coevolve.stages.running import run_iteration; "
+        "from coevolve.stages.evaluate.stage import main; run_iteration(main)",
+        "from coevolve.cli import main; main(['env', 'list'])",
+        "import torch; torch.zeros(3); from coevolve.core.arithmetic import pin; pin()",  # as in a worker of Ray
     ],
 )
-def test_it_is_in_effect_by_whichever_door(door: str) -> None:
+def test_it_is_in_effect_by_whichever_door(door: str, tmp_path: Path) -> None:
     """This fails on a machine that computes otherwise than those on which the digest was found."""
     assert torch.__version__.partition("+")[0] in KNOWN, "a new torch: find its digest on two makes of processor"
-    done = python(f"{door}\n{SAY}")
-    assert done.stdout.startswith("True "), done.stdout + done.stderr
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    done = python(
+        f"try:\n    {door}\nfinally:\n    {SAY}", tmp_path, DVC_ROOT=str(tmp_path), PYTHONPATH=str(ROOT / "src")
+    )
+    assert done.stdout.splitlines()[-1].startswith("True "), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("first", "shared"), [("pin()", True), ("pass", False)])
+def test_a_worker_computes_as_the_process_that_starts_it(tmp_path: Path, first: str, shared: bool) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(WORKER.format(first=first))
+    clean = {key: value for key, value in os.environ.items() if key not in (CHOICE, *VARIABLES)}
+    done = subprocess.run([sys.executable, program], env=clean, capture_output=True, text=True)
+    assert f"shared={shared}" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16, torch.int64])

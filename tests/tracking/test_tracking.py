@@ -218,7 +218,7 @@ def test_a_run_that_fails_or_is_interrupted_says_so(root: Path) -> None:
 def test_a_killed_run_is_ended_by_the_next_of_its_key(root: Path) -> None:
     uri = f"sqlite:///{root}/mlruns/mlflow.db"
     code = (
-        "import os, signal\nfrom coevolve.core.params import Tracking\nfrom coevolve.tracking.journal import start\n"
+        "import os, signal\nfrom coevolve.tracking.config import Tracking\nfrom coevolve.tracking.journal import start\n"
         "with start(Tracking(experiment='test', wandb='disabled'), 'train/0') as run:\n"
         "    run.metrics({'success': 0.5}, 7)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -3,6 +3,9 @@
 Libraries choose their kernels by the processor that they find, and kernels differ in the order of their sums: a few
 gradient steps later the same seed is another policy. Here the choices that outputs depend on are made once, for all
 processors. What was measured, and what cannot agree: docs/experiments/reproducibility.md.
+
+A process makes these choices when it calls `pin`: stages, commands and their workers do, before they import torch.
+Importing this package changes neither torch nor the environment.
 """
 
 import hashlib
@@ -44,11 +47,28 @@ class Arithmetic:
     shared: bool
 
 
+_pinned = False
+
+
 def pin() -> None:
-    """Choose the shared arithmetic for the libraries that this process has yet to use, unless the user chose otherwise."""
-    if os.environ.get(CHOICE, SHARED) != NATIVE and able():
+    """Choose the shared arithmetic for this process, unless the user chose otherwise. Call it before torch computes anything.
+
+    It sets environment variables, which child processes inherit. `settle` replaces torch's kernels, in this process alone.
+    """
+    global _pinned
+    chosen = os.environ.get(CHOICE, SHARED)
+    if chosen not in (SHARED, NATIVE):
+        raise CoevolveError(f"{CHOICE} is {chosen!r}, expected {SHARED} or {NATIVE}; unset it for {SHARED}")
+    if chosen == SHARED and able() and not _pinned:
         for name, value in VARIABLES.items():
             os.environ.setdefault(name, value)
+        _pinned = True
+        in_effect.cache_clear()
+
+
+def pinned() -> bool:
+    """Whether `pin` chose the shared arithmetic for this process. `in_effect` says whether the choice works."""
+    return _pinned
 
 
 @cache
@@ -61,15 +81,15 @@ def able() -> bool:
 
 
 def settle(threads: int | None = None) -> None:
-    """torch's side of it, before it computes. Sums are divided among ``threads``, which are part of an arithmetic."""
+    """Prepare torch before it computes: set its ``threads``, and replace its kernels if this process is pinned.
+
+    Threads are part of an arithmetic, because torch divides sums among them.
+    """
     import torch
 
-    chosen = os.environ.get(CHOICE, SHARED)
-    if chosen not in (SHARED, NATIVE):
-        raise CoevolveError(f"{CHOICE} is {chosen!r}, expected {SHARED} or {NATIVE}; unset it for {SHARED}")
     if threads is not None:
         torch.set_num_threads(threads)
-    if chosen == SHARED and able() and torch.backends.mkldnn.is_available():
+    if _pinned and torch.backends.mkldnn.is_available():
         _replace_kernels()
 
 

@@ -21,7 +21,7 @@ from multiprocessing import (
 from multiprocessing.connection import Connection
 from typing import Any
 
-from coevolve.core import launch
+from coevolve.core import arithmetic, launch
 from coevolve.core.errors import CoevolveError
 
 VARIABLE = "COEVOLVE_PROCESSES"
@@ -78,7 +78,7 @@ class Worker:
         context = get_context("forkserver")
         self._pipe, theirs = context.Pipe()
         # daemons, so that multiprocessing ends them with us; the terminal's Ctrl-C is for us alone
-        self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
+        self._process = context.Process(target=_serve, args=(theirs, arithmetic.pinned(), make, arguments), daemon=True)
         with _without_interrupts():
             self._process.start()
         theirs.close()
@@ -107,12 +107,15 @@ class Worker:
         self._pipe.close()
 
 
-def _serve(pipe: "Connection[Any, Any]", make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+def _serve(pipe: "Connection[Any, Any]", pinned: bool, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    """Answer calls until the pipe closes. The process computes as its parent: by the shared arithmetic if that is ``pinned``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     held, failure = None, None
     try:
+        if pinned:
+            arithmetic.pin()
         held = make(*arguments)
     except Exception as error:
         failure = portable(error)

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from coevolve.core import arithmetic
 from coevolve.core.code_digest import SOURCE
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash, file_hash
@@ -134,7 +135,7 @@ class Actor:
     ) -> None:
         self._ray = ray
         made = ray.remote(num_cpus=cpus, max_restarts=0, max_task_retries=0)(Holder)
-        self._actor = made.remote(list(standings), dict(expected), make, arguments)
+        self._actor = made.remote(arithmetic.pinned(), list(standings), dict(expected), make, arguments)
 
     def call(self, method: str, *arguments: Any) -> Any:
         errors = self._ray.exceptions
@@ -161,15 +162,25 @@ class Actor:
 
 
 class Holder:
-    """The process of an actor; it holds what ``make(*arguments)`` returns, where the machine stands as the first does."""
+    """The process of an actor; it holds what ``make(*arguments)`` returns, where the machine stands as the first does.
+
+    It computes by the shared arithmetic if the process that hires it is ``pinned``.
+    """
 
     def __init__(
-        self, standings: Sequence[Standing], expected: Mapping[str, str], make: Callable[..., Any], arguments: list[Any]
+        self,
+        pinned: bool,
+        standings: Sequence[Standing],
+        expected: Mapping[str, str],
+        make: Callable[..., Any],
+        arguments: list[Any],
     ) -> None:
         self._held: Any = None
         self._failure: Exception | None = None
         self._places = ExitStack()
         try:
+            if pinned:
+                arithmetic.pin()
             _same(expected, _standing(*standings))
             self._held = make(*map(self._arrived, arguments))
         except Exception as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from coevolve.core import launch
+from coevolve.core.arithmetic import pin
 from coevolve.core.guard import guard
 from coevolve.core.stage_seconds import note_seconds
 from coevolve.stages.code.digest import check, stage_of
@@ -34,6 +35,7 @@ def _parser(main: Callable[..., object]) -> argparse.ArgumentParser:
 
 def _timed(main: Callable[..., object], suffix: str, action: Callable[[Params], int | None]) -> int | None:
     """Run ``action`` with the parameters, and note the seconds that it took."""
+    pin()  # no stage imports torch at its top, so this comes before torch
     params, stage = load(), stage_of(main)
     if stage != "code" and not launch.inside():
         check(stage, params)

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from coevolve.core.arithmetic import pin
 from coevolve.core.guard import guard
 from coevolve.core.io import read_jsonl
 from coevolve.core.records import Pair
@@ -17,6 +18,7 @@ from tests.stages.train import small
 
 
 def main() -> None:
+    pin()
     folder, settings = Path(sys.argv[1]), json.loads(sys.argv[2])
     launch = small.PARAMS.launch.model_copy(update=settings.get("launch", {}))
     config = small.changed(**settings.get("train", {}))
