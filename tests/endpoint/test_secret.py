@@ -21,7 +21,7 @@ from coevolve.core.progress import bar
 from coevolve.endpoint.client import Failed, open_endpoint
 from coevolve.endpoint.spending import metered
 from coevolve.stages.params import load as load_params
-from tests.core.test_params import edited
+from tests.stages.test_params import edited
 from tests.endpoint.proxy import proxy
 from tests.endpoint.test_client import GOOD, ask, config
 
