@@ -12,15 +12,15 @@ from tests import ROOT
 def edited(tmp_path: Path, **changes: object) -> Path:
     """A copy of params.yaml with ``section__key`` (or ``key``) set, in a new section where the file has none; or removed, for ``...``."""
     raw = yaml.safe_load((ROOT / "params.yaml").read_text())
-    for path, value in changes.items():
+    for path, change in changes.items():
         *parents, key = path.split("__")
         place = raw
         for parent in parents:
             place = place.setdefault(parent, {})
-        if value is ...:
+        if change is ...:
             del place[key]
         else:
-            place[key] = value
+            place[key] = change
     file = tmp_path / "params.yaml"
     file.write_text(yaml.safe_dump(raw))
     return file
