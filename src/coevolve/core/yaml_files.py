@@ -1,7 +1,7 @@
 """Reading params.yaml, and files like it: every mistake is one line that names the key and the nearest right one."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -84,9 +84,7 @@ def explain(error: ValidationError, model: type[BaseModel], values: Any, section
     if first["type"] == "extra_forbidden" and key in REMOVED:
         return f"{key} has been removed; {REMOVED[key]}"
     if first["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(str(first["loc"][-1]), _siblings(model, first["loc"][:-1]), n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "remove it, or see docs/parameters.md"
-        return f"unknown key {key}; {hint}"
+        return unknown(key, _siblings(model, first["loc"][:-1]))
     if first["type"] == "missing":
         return f"missing key {key}; add it"
     if isinstance(first["input"], str) and (value := f"{key}: {first['input']}") in REMOVED:
@@ -99,6 +97,13 @@ def explain(error: ValidationError, model: type[BaseModel], values: Any, section
     if key in SECRET:
         return f"{key}: {SECRET[key]}; change it"  # the value may be a key: it is not shown
     return f"{key}: {message}, found {first['input']!r}; change it"
+
+
+def unknown(key: str, known: Collection[str]) -> str:
+    """That ``key`` is none of those that are ``known`` in its section, with the nearest of them."""
+    close = difflib.get_close_matches(key.rpartition(".")[2], known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "remove it, or see docs/parameters.md"
+    return f"unknown key {key}; {hint}"
 
 
 def _siblings(model: Any, location: tuple[int | str, ...]) -> list[str]:

@@ -1,7 +1,7 @@
-"""The files that decide what an environment does. Standard library only: workers ask it of their environments as well."""
+"""The files behind environments, and behind what other packages add. Standard library only: workers ask it of their environments as well."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -29,8 +29,14 @@ def environment_code(name: str) -> dict[str, str]:
     """Path → hash of our own environments' files, and of the packages that bring the environments of ``name`` from elsewhere."""
     folder = SOURCE / PACKAGE / "environments"
     found = {f"{PACKAGE}/environments/{file}": code_hash(folder / file) for file in sorted(_within(folder))}
-    for point in entry_points(group=GROUP):
-        if point.name in shares(name):
+    return found | added_code(GROUP, shares(name))
+
+
+def added_code(group: str, names: Collection[str]) -> dict[str, str]:
+    """Path → hash of the packages that bring ``names`` by entry points of ``group``."""
+    found: dict[str, str] = {}
+    for point in entry_points(group=group):
+        if point.name in names:
             import_module(point.module)
             found |= sources([point.module])
     return found
@@ -48,9 +54,7 @@ def _files(module: str) -> Iterator[tuple[str, Path]]:
     elif file := package.get("__file__"):
         yield Path(file).name, Path(file)
     else:
-        raise CoevolveError(
-            f"environment of module {module}: its files are not found, so no change of them would be seen"
-        )
+        raise CoevolveError(f"module {module}: its files are not found, so no change of them would be seen")
 
 
 def _within(folder: Path) -> list[Path]:

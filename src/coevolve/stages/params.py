@@ -12,7 +12,7 @@ from coevolve.core.mixtures import mixture, shares
 from coevolve.core.pipeline import Iteration
 from coevolve.core.section import LearnerConfig, Section, Whole, one_of
 from coevolve.core.workers import Compute
-from coevolve.core.yaml_files import explain, load_yaml
+from coevolve.core.yaml_files import explain, load_yaml, unknown
 from coevolve.endpoint.config import EndpointSection
 from coevolve.policies.config import PolicySection
 from coevolve.stages.base.config import Base
@@ -173,6 +173,10 @@ def parse(raw: Any, where: str) -> Params:
     """The validated parameters that ``raw`` holds; ``where`` names their source in errors."""
     if not isinstance(raw, dict):
         raise CoevolveError(f"{where}: expected sections with keys, found {type(raw).__name__}")
+    known = [*(field.alias or name for name, field in Params.model_fields.items() if name != "learners"), *names()]
+    for key in raw:
+        if key not in known:
+            raise CoevolveError(f"{where}: {unknown(str(key), known)}")
     try:
         values = with_method(raw)
         learners = {name: _section(name, values.pop(name, {})) for name in names()}

@@ -67,7 +67,7 @@ def test_qwen3_learns_to_fail_closely_by_adapters_and_its_hard_negatives_are_lea
 
     (tmp_path / "scratch").mkdir()
     plan = Rehearsal(0, 0, tasks, [], tmp_path / "scratch")
-    settings = replace(Settings.of(PARAMS), train=config(), policy=ACTING)
+    settings = Settings(config(), ACTING, PARAMS.launch, PARAMS.learners["dpo"])
     ground = PairsContext(world, plan, LIMITS, partial(playing, config=ACTING, temperature=1.0))
     adapted.start(tmp_path / "failures", on=base)
     small = PARAMS.pairs.failure_agent.model_copy(update={"steps": 2, "batch": 2, "save_steps": 1})

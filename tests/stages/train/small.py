@@ -1,6 +1,5 @@
 """A small run of GRPO on the committed tiny policy, which several tests look at."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from coevolve.core.launch import Launch
@@ -21,10 +20,8 @@ ACTING = PARAMS.policy.model_copy(
 
 
 def settings(config: Train = CONFIG, launch: Launch = PARAMS.launch, **own: object) -> Settings:
-    """With changes of the section ``grpo``."""
-    return replace(
-        Settings.of(PARAMS), train=config, policy=ACTING, launch=launch, grpo=PARAMS.grpo.model_copy(update=own)
-    )
+    """With changes of the learner's section."""
+    return Settings(config, ACTING, launch, PARAMS.learners[config.learner].model_copy(update=own))
 
 
 def changed(**updates: object) -> Train:

@@ -146,13 +146,11 @@ def test_the_policy_is_pulled_to_its_parent_or_to_the_base(
     for part in (model, tokenizer):
         part.save_pretrained(tmp_path / "parent")
     kl = {}
-    for reference in ("parent", "base"):
-        folder = tmp_path / reference
-        grpo.learn(
-            settings(changed(reference=reference, steps=1)), WORLD, replace(job(folder), parent=tmp_path / "parent")
-        )
+    for anchor in ("parent", "base"):
+        folder = tmp_path / anchor
+        grpo.learn(settings(changed(anchor=anchor, steps=1)), WORLD, replace(job(folder), parent=tmp_path / "parent"))
         ((_, row),) = read_jsonl_objects(folder / "metrics.jsonl")
-        kl[reference] = row["kl"]
+        kl[anchor] = row["kl"]
     assert kl["parent"] == pytest.approx(0.0, abs=1e-9) and kl["base"] > 1e-6
 
 

@@ -18,9 +18,11 @@ from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.pairs.failure_agent import PairsContext
 from coevolve.stages.pairs.make import Made, make
 from coevolve.stages.pairs.rehearse import Rehearsal
-from coevolve.stages.train import dpo, sft
+from coevolve.stages.train import dpo_trainer, sft_trainer
 from coevolve.stages.train.batch import row as sampled
-from coevolve.stages.train.learner import Job, Log, learner
+from coevolve.stages.train.dpo import Dpo
+from coevolve.stages.train.learner import Job, Log
+from coevolve.stages.train.learners import learner
 from coevolve.stages.train.offline import Batch, scheduled, tokenized
 from coevolve.stages.train.reference_tokens import Example, Tokens, tokens
 from tests import ROOT
@@ -94,7 +96,7 @@ def test_the_loss_is_that_of_what_the_agent_wrote(
 ) -> None:
     """TRL's loss and gradient at a step, against a plain computation over each sequence by itself."""
     seen: list[tuple[torch.Tensor, torch.Tensor]] = []
-    trainer = {"dpo": dpo.MaskedDPO, "sft": sft.OrderedSFT}[name]
+    trainer = {"dpo": dpo_trainer.MaskedDPO, "sft": sft_trainer.OrderedSFT}[name]
     compute = trainer.compute_loss
 
     def watched(
@@ -125,7 +127,8 @@ def test_the_loss_is_that_of_what_the_agent_wrote(
             - (by_hand(fixed, chosen)[0] - by_hand(fixed, rejected)[0])
             for chosen, rejected in rows
         ]  # fmt: skip
-        own = PARAMS.dpo
+        own = PARAMS.learners["dpo"]
+        assert isinstance(own, Dpo)
         preferred = -torch.nn.functional.logsigmoid(own.beta * torch.stack(margins)).mean()
         wanted = preferred + own.sft_weight * likelihood
     assert loss.item() == pytest.approx(wanted.item(), abs=1e-5)

@@ -62,8 +62,7 @@ def config(**changes: object) -> Train:
 
 
 def settings() -> Settings:
-    own = PARAMS.grpo.model_copy(update={"learning_rate": 0.01})
-    return replace(Settings.of(PARAMS), train=config(), policy=ACTING, grpo=own)
+    return Settings(config(), ACTING, PARAMS.launch, PARAMS.learner.model_copy(update={"learning_rate": 0.01}))
 
 
 def qwen_job(folder: Path, parent: Path) -> Job:
@@ -128,7 +127,7 @@ def test_vllm_that_is_not_installed(mode: str, tmp_path: Path) -> None:
     with pytest.raises(
         CoevolveError, match=rf"train.vllm.mode: {mode} needs vLLM, which is not installed; `pip install"
     ):
-        changed = replace(Settings.of(PARAMS), train=CONFIG.model_copy(update={"vllm": vllm}), policy=ACTING)
+        changed = replace(settings(), train=CONFIG.model_copy(update={"vllm": vllm}))
         grpo.learn(changed, WORLD, qwen_job(tmp_path, ROOT / "policies/base"))
 
 

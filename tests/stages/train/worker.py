@@ -13,7 +13,7 @@ from coevolve.core.guard import guard
 from coevolve.core.io import read_jsonl
 from coevolve.core.records import Pair
 from coevolve.core.trajectories import read_trajectories
-from coevolve.stages.train.learner import learner
+from coevolve.stages.train.learners import learner
 from tests.stages.train import small
 
 
@@ -27,7 +27,7 @@ def main() -> None:
         rehearsals, references = (read_trajectories(made / f"{name}.parquet") for name in ("rehearsals", "references"))
         pairs = read_jsonl(made / "pairs.jsonl", Pair)
         job = replace(job, pairs=pairs, rehearsals=rehearsals, references=references)
-    learner(config.learner)(small.settings(config, launch, **settings.get("grpo", {})), small.WORLD, job)
+    learner(config.learner)(small.settings(config, launch, **settings.get("learner", {})), small.WORLD, job)
 
 
 if __name__ == "__main__":

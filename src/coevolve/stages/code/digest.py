@@ -16,16 +16,18 @@ from coevolve.core.code_digest import PACKAGE, SOURCE, code_of
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_json
 from coevolve.core.paths import Paths
-from coevolve.environments.sources import environment_code
+from coevolve.environments.sources import added_code, environment_code
 from coevolve.stages.params import DERIVED, Params, value
+from coevolve.stages.train.learners import GROUP
 
 STAGES = SOURCE / PACKAGE / "stages"
 CARRIED = frozenset({"tracking", "compute"})  # sections that shape no output
+LEARNERS = f"{PACKAGE}/stages/train/learners.py"
 # a table of modules → the parameter that chooses among them
 TABLES = {
-    "stages/train/learners.py": "train.learner",
-    "stages/explore/explorers.py": "explore.explorer",
-    "stages/synthesize/synthesizers.py": "synthesize.synthesizer",
+    LEARNERS: "train.learner",
+    f"{PACKAGE}/stages/explore/explorers.py": "explore.explorer",
+    f"{PACKAGE}/stages/synthesize/synthesizers.py": "synthesize.synthesizer",
 }
 
 
@@ -42,10 +44,12 @@ def stage_of(main: object) -> str:
 def digest(stage: str, params: Params) -> dict[str, Any]:
     """``code``: file → hash; ``params``: key → value."""
     file = STAGES / stage / "stage.py"
-    chosen = {f"{PACKAGE}/{table}": [value(params, key)] for table, key in TABLES.items()}
+    chosen = {table: [value(params, key)] for table, key in TABLES.items()}
     code = code_of(file, chosen)
     if stage == "tasks":  # which notes what the environment is, for all stages that play there
         code |= environment_code(params.environment)
+    if LEARNERS in code:
+        code |= added_code(GROUP, [params.train.learner])
     return {"code": code, "params": {key: value(params, key) for key in sorted(reads(file))}}
 
 

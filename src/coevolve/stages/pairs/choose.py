@@ -13,8 +13,6 @@ from coevolve.stages.pairs.config import Pairs
 if TYPE_CHECKING:
     from coevolve.stages.pairs.rehearse import Rehearsal
 
-LEARNERS = frozenset({"dpo", "sft"})  # those that learn from pairs; for others none are made
-
 # kinds of pairs: whose the chosen episode is, and who failed the other, the agent in training or the failure agent
 EXPERT, OWN = "expert_target", "success_target"
 EXPERT_HARD, OWN_HARD = "expert_hard", "success_hard"

@@ -25,7 +25,7 @@ from coevolve.stages.pairs.choose import contrast
 from coevolve.stages.pairs.closeness import Failure, ranked
 from coevolve.stages.pairs.config import FailureAgent, Pairs
 from coevolve.stages.pairs.rehearse import Rehearsal, play
-from coevolve.stages.train.dpo import Dpo as Dpo
+from coevolve.stages.train.dpo import Dpo
 from coevolve.stages.train.learner import Job, NothingToLearn, Shared
 
 FEWEST = 0.05  # of its episodes must fail, or there is nothing to learn among failures

@@ -5,22 +5,22 @@ import yaml
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.yaml_files import REMOVED, removed
-from coevolve.stages.params import load
+from coevolve.stages.params import load, parse, plain, sections, value
 from tests import ROOT
 
 
 def edited(tmp_path: Path, **changes: object) -> Path:
-    """A copy of params.yaml with ``section__key`` (or ``key``) set, or removed for ``...``."""
+    """A copy of params.yaml with ``section__key`` (or ``key``) set, in a new section where the file has none; or removed, for ``...``."""
     raw = yaml.safe_load((ROOT / "params.yaml").read_text())
-    for path, value in changes.items():
+    for path, change in changes.items():
         *parents, key = path.split("__")
         place = raw
         for parent in parents:
-            place = place[parent]
-        if value is ...:
+            place = place.setdefault(parent, {})
+        if change is ...:
             del place[key]
         else:
-            place[key] = value
+            place[key] = change
     file = tmp_path / "params.yaml"
     file.write_text(yaml.safe_dump(raw))
     return file
@@ -36,7 +36,14 @@ def test_the_repository_s_params_are_valid() -> None:
         ({"signals__windw": 3}, "unknown key signals.windw; did you mean 'window'?"),
         ({"trian": {}}, "unknown key trian; did you mean 'train'?"),
         ({"train__lora__rnk": 3}, "unknown key train.lora.rnk; did you mean 'rank'?"),
-        ({"signals__window": ...}, "missing key signals.window"),
+        ({"learners": {}}, "unknown key learners; remove it, or see docs"),
+        ({"iterations": ...}, "missing key iterations; add it"),
+        ({"iterations": [{"t": 0}]}, "missing key iterations.0.next; add it"),
+        ({"grop": {}}, "unknown key grop; did you mean 'grpo'?"),
+        ({"grpo__lerning_rate": 0.1}, "unknown key grpo.lerning_rate; did you mean 'learning_rate'?"),
+        ({"dpo__beta": 0.0}, "dpo.beta: "),
+        ({"sft": None}, "sft: "),
+        ({"train": []}, "train: "),
         ({"signals__window": "three"}, "signals.window: "),
         ({"signals__window": 1}, "signals.window: "),
         ({"train__group_size": 1}, "train.group_size: "),
@@ -52,8 +59,8 @@ def test_the_repository_s_params_are_valid() -> None:
         ),
         ({"train__keep_base": 1.0}, "train.keep_base: "),
         (
-            {"train__reference": "base", "train__lora__enabled": True},
-            "train: reference: base and lora.enabled: true do not go together",
+            {"train__anchor": "base", "train__lora__enabled": True},
+            "train: anchor: base and lora.enabled: true do not go together",
         ),
         (
             {"verify__select": {"shape": "bell", "keep": 8, "variety": 0.0}, "verify__pass_rate_samples": 0},
@@ -82,8 +89,8 @@ def test_the_repository_s_params_are_valid() -> None:
             "generate.frozen: false needs pass rates to learn from, and verify.pass_rate_samples is 0",
         ),
         (
-            {"explore__guidance": "generator", "generate__model": "tiny"},
-            "leaves no room for explore.explorations and generate.control",
+            {"explore__guidance": "generator", "generate__model": "tiny", "synthesize__count": 831},
+            "synthesize.count: 831 leaves no room for explore.explorations and generate.control, 832 together",
         ),
         ({"generate__alpha": 1.0}, "generate.alpha: "),
         ({"evaluate__samples": 4}, "samples above 1 needs a temperature above 0"),
@@ -100,6 +107,37 @@ def test_a_mistake_is_one_line_that_names_the_key(tmp_path: Path, changes: dict[
     assert expected in message
     assert "params.yaml" in message
     assert "\n" not in message
+
+
+def test_all_other_keys_have_defaults() -> None:
+    params = parse({"iterations": [{"t": 0, "next": 1}]}, "here")
+    assert set(plain(params)) == {"seed", "method", "environment", "iterations", *sections()}
+    assert params == parse(plain(params), "here")
+    assert params.learner == params.learners["grpo"] and value(params, "learner") == plain(params)["grpo"]
+
+
+def test_params_yaml_repeats_the_defaults() -> None:
+    """So a reader of it sees the values that hold where a key is left out."""
+    params = load(ROOT / "params.yaml")
+    assert params == parse({"iterations": plain(params)["iterations"]}, "here")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, 384),
+        ({"explore__explorations": 9}, 4),
+        ({"synthesize__count": 7}, 7),
+        ({"method": "genenv"}, 768 + 64),
+        ({"method": "genenv", "generate__frozen": True}, 768),
+        ({"method": "genenv", "synthesize__count": 900}, 900),
+    ],
+)
+def test_the_number_of_candidates_follows_what_is_explored(
+    tmp_path: Path, changes: dict[str, object], expected: int
+) -> None:
+    params = load(edited(tmp_path, **changes))
+    assert params.candidates == value(params, "candidates") == expected
 
 
 @pytest.mark.parametrize("change", REMOVED)
