@@ -1,4 +1,4 @@
-"""Chains of calls, replayed: what each call did, where its values came from, and which calls are only means to an end."""
+"""Replay chains of calls: what each call changed, where its values came from, and which calls only enable later ones."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,10 +11,10 @@ from coevolve.environments.environment import Session
 def replay(
     session: Session, task: Task, reference: Sequence[Sequence[ToolCall]] | None = None, watch: bool = True
 ) -> tuple[list[CallOutcome], list[bool], bool]:
-    """Make the calls of ``reference`` (the task's own, if None) in a fresh world of ``task``.
+    """Make the calls of ``reference`` (by default the task's reference) in a fresh world of ``task``.
 
-    Returns the calls as made; for each of them, whether it changed the state; and whether a call ended the episode, after
-    which no more are made. Without ``watch``, which costs a digest a call, none is said to have changed the state.
+    Returns the outcomes of the calls, whether each call changed the state, and whether a call ended the episode. The
+    replay stops at that call. ``watch`` costs one digest per call; without it no call counts as a change.
     """
     session.reset(task)
     chain: list[CallOutcome] = []
@@ -36,10 +36,10 @@ def replay(
 
 
 def precondition(session: Session, task: Task, chain: Sequence[CallOutcome], position: int) -> bool:
-    """Whether the call at ``position`` only makes a later call of ``chain`` (of one turn) possible: unlock, top up.
+    """Whether the call at ``position`` only enables a later call of ``chain`` (of one turn), such as unlock or top up.
 
-    An instruction need not ask for such a call. Without it a later call is refused. No later call takes a value from its
-    observation, or from a lookup that finds the value only because this call was made.
+    An instruction need not ask for such a call. Without it the environment refuses a later call. No later call takes a
+    value from its observation, or from a lookup that finds the value only because of this call.
     """
     calls = [ToolCall(call.name, call.arguments) for call in chain]
     without, _, _ = replay(session, task, [calls[:position] + calls[position + 1 :]], watch=False)
@@ -62,7 +62,7 @@ def precondition(session: Session, task: Task, chain: Sequence[CallOutcome], pos
 
 
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """(key, scalar) of a JSON value; items of a list carry the list's key."""
+    """The (key, scalar) pairs of a JSON value. Items of a list carry the list's key."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from leaves(inner, str(name))
@@ -74,7 +74,7 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def observed(text: str) -> list[tuple[str, Any]]:
-    """The leaves of an observation; plain text is one leaf without a key."""
+    """The leaves of an observation. Plain text is a single leaf without a key."""
     try:
         return list(leaves(json.loads(text)))
     except ValueError:
@@ -82,15 +82,16 @@ def observed(text: str) -> list[tuple[str, Any]]:
 
 
 def is_identifier(key: str) -> bool:
-    """Whether an argument of this name takes what only the environment knows."""
+    """Whether an argument of this name takes a value that only the environment knows."""
     return key.lower().endswith("id")
 
 
 def source_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int, single: bool = True) -> int | None:
-    """Position of the last call before ``before`` that revealed ``value``; None if a person must have given it.
+    """Position of the last call before ``before`` that revealed ``value``; None if the user must have given it.
 
-    Numbers coincide easily: they count only where the names agree or the argument is an identifier. With ``single`` a
-    value that is no identifier counts only if its observation holds no other of that name: words could not tell them apart.
+    Numbers coincide easily: they count only if the names agree or the argument is an identifier. With ``single``, a
+    value that is not an identifier counts only if its observation holds no other value of that name, because words
+    could not tell the two apart.
     """
     if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and len(value) < 2):
         return None
@@ -98,29 +99,29 @@ def source_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int, s
         call = chain[position]
         if not call.ok or any(given == value for _, given in leaves(call.arguments)):
             continue
-        leaves_found = observed(call.observation)
-        for name, found in leaves_found:
-            same = found == value and type(found) is type(value)
+        results = observed(call.observation)
+        for name, revealed in results:
+            same = revealed == value and type(revealed) is type(value)
             if not same or not (isinstance(value, str) or name == key or is_identifier(key)):
                 continue
-            if is_identifier(key) or not single or _alone(name, leaves_found):
+            if is_identifier(key) or not single or _alone(name, results):
                 return position
     return None
 
 
-def _alone(name: str, found: Sequence[tuple[str, Any]]) -> bool:
-    """Whether an observation holds one value of this name."""
-    return len({json.dumps(value) for other, value in found if other == name}) == 1
+def _alone(name: str, results: Sequence[tuple[str, Any]]) -> bool:
+    """Whether ``results`` hold a single value of this name."""
+    return len({json.dumps(value) for other, value in results if other == name}) == 1
 
 
 def ambiguous(chain: Sequence[CallOutcome]) -> bool:
-    """Whether an identifier is one of several values that its lookup found: words cannot say which one is meant."""
+    """Whether the lookup of an identifier found several values: words cannot say which of them is meant."""
     for position, call in enumerate(chain):
         for key, value in call.arguments.items():
             source = source_of(key, value, chain, position)
             if source is None:
                 continue
-            found = observed(chain[source].observation)
-            if not any(_alone(name, found) for name, other in found if other == value):
+            results = observed(chain[source].observation)
+            if not any(_alone(name, results) for name, other in results if other == value):
                 return True
     return False

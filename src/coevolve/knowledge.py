@@ -1,7 +1,7 @@
-"""What is known about an environment's tools: values that fit, where values come from, how tasks end.
+"""Knowledge about an environment's tools: values that fit, where values come from, how tasks end.
 
-It is learnt from references, replayed in the environment itself, and from the agent's calls that the environment accepted.
-Of the environment only its tools' schemas are assumed.
+Two sources teach it: references, replayed in the environment, and the agent's calls that the environment accepted. It
+assumes nothing about the environment except the schemas of its tools.
 """
 
 from collections import Counter, defaultdict
@@ -14,22 +14,22 @@ from coevolve.core.task import CallOutcome, Task
 from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
 
-Place = tuple[str, str]  # a tool and one of its arguments
-REPLAYED = 400  # known tasks that are replayed, at most
+Argument = tuple[str, str]  # a tool and the name of an argument
+REPLAYED = 400  # most tasks that ``learn`` replays
 
 
 @dataclass
 class Knowledge:
-    """What was learnt, by tool and argument.
+    """Facts by tool and argument.
 
-    ``values``: arguments that were right. ``sources``: the tools whose observations held them. ``uses``: how many known
-    tasks use a tool. ``changing``: tools that changed the state at least once; ``reading``: tools that never did.
-    ``terminal``: the tool that ends every known task, if there is one; ``answer``: its argument that takes what a lookup
-    found.
+    ``values`` are arguments that were right, and ``sources`` the tools whose observations held them. ``uses`` counts the
+    known tasks that use a tool. Tools in ``changing`` changed the state at least once, tools in ``reading`` never did.
+    ``terminal`` is the tool that ends every known task, and ``answer`` its argument that takes a lookup's result. Both
+    are None in environments without such a tool.
     """
 
-    values: dict[Place, list[Any]] = field(default_factory=lambda: defaultdict(list))
-    sources: dict[Place, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    values: dict[Argument, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    sources: dict[Argument, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     uses: Counter[str] = field(default_factory=Counter)
     changing: set[str] = field(default_factory=set)
     reading: set[str] = field(default_factory=set)
@@ -37,15 +37,15 @@ class Knowledge:
     answer: str | None = None
 
     def fitting(self, tool: str, key: str) -> list[Any]:
-        """Values known for this argument, else for arguments of the same name."""
-        own = self.values.get((tool, key))
-        return own or [value for (_, other), values in self.values.items() if other == key for value in values]
+        """Values known for this argument, or else for arguments of the same name."""
+        exact = self.values.get((tool, key))
+        return exact or [value for (_, other), values in self.values.items() if other == key for value in values]
 
     def source(self, tool: str, key: str) -> Counter[str]:
-        """Tools that reveal values of this argument, else of arguments of the same name."""
-        own = self.sources.get((tool, key))
-        if own:
-            return own
+        """Tools that reveal values of this argument, or else of arguments of the same name."""
+        exact = self.sources.get((tool, key))
+        if exact:
+            return exact
         shared: Counter[str] = Counter()
         for (_, other), tools in self.sources.items():
             if other == key:
@@ -54,41 +54,41 @@ class Knowledge:
 
 
 def uses(tasks: Iterable[Task]) -> Counter[str]:
-    """By tool: how many of ``tasks`` use it."""
+    """The number of ``tasks`` that use each tool."""
     return Counter(name for task in tasks for name in task.tools)
 
 
 def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequence[Trajectory] = ()) -> Knowledge:
-    """Knowledge from the references of ``tasks`` (the first ``REPLAYED`` of them) and from ``trajectories``."""
-    known = Knowledge()
+    """Learn from the references of the first ``REPLAYED`` of ``tasks`` and from ``trajectories``."""
+    knowledge = Knowledge()
     session = environment.open()
     last: Counter[str] = Counter()
-    known.uses = uses(tasks)
+    knowledge.uses = uses(tasks)
     for task in tasks[:REPLAYED]:
         chain, changed, ended = replay(session, task)
         for position, call in enumerate(chain):
             if not call.ok:
                 continue
-            (known.changing if changed[position] else known.reading).add(call.name)
+            (knowledge.changing if changed[position] else knowledge.reading).add(call.name)
             for key, value in call.arguments.items():
-                _note(known, chain, position, key, value)
+                _note(knowledge, chain, position, key, value)
         if ended and chain:
             last[chain[-1].name] += 1
     session.close()
-    known.reading -= known.changing
+    knowledge.reading -= knowledge.changing
     for trajectory in trajectories:
-        made = [call for call in trajectory.calls if call.ok and not fruitless(call.observation)]
-        for position, call in enumerate(made):
+        calls = [call for call in trajectory.calls if call.ok and not fruitless(call.observation)]
+        for position, call in enumerate(calls):
             for key, value in call.arguments.items():
-                if grounded(key, value, trajectory, made, position):
-                    _note(known, made, position, key, value)
+                if grounded(key, value, trajectory, calls, position):
+                    _note(knowledge, calls, position, key, value)
     if last and last.most_common(1)[0][1] == min(len(tasks), REPLAYED):
-        known.terminal = last.most_common(1)[0][0]
-        known.reading.discard(known.terminal)
-        known.changing.discard(known.terminal)
-        keys = [key for (tool, key), tools in known.sources.items() if tool == known.terminal and tools]
-        known.answer = keys[0] if keys else None
-    return known
+        knowledge.terminal = last.most_common(1)[0][0]
+        knowledge.reading.discard(knowledge.terminal)
+        knowledge.changing.discard(knowledge.terminal)
+        keys = [key for (tool, key), tools in knowledge.sources.items() if tool == knowledge.terminal and tools]
+        knowledge.answer = keys[0] if keys else None
+    return knowledge
 
 
 def fruitless(observation: str) -> bool:
@@ -96,18 +96,18 @@ def fruitless(observation: str) -> bool:
     return observation in ("[]", "{}")
 
 
-def grounded(key: str, value: Any, trajectory: Trajectory, made: Sequence[CallOutcome], position: int) -> bool:
-    """Whether the agent took a value from the user's words or from an observation, and did not make it up."""
+def grounded(key: str, value: Any, trajectory: Trajectory, calls: Sequence[CallOutcome], position: int) -> bool:
+    """Whether the agent took a value from the user's words or from an observation instead of inventing it."""
     words = {
         word for message in trajectory.messages if message["role"] == "user" for word in message["content"].split()
     }
     given = str(value).split()
-    return (bool(given) and set(given) <= words) or source_of(key, value, made, position, single=False) is not None
+    return (bool(given) and set(given) <= words) or source_of(key, value, calls, position, single=False) is not None
 
 
-def _note(known: Knowledge, chain: Sequence[CallOutcome], position: int, key: str, value: Any) -> None:
-    place = (chain[position].name, key)
-    if value not in known.values[place]:
-        known.values[place].append(value)
+def _note(knowledge: Knowledge, chain: Sequence[CallOutcome], position: int, key: str, value: Any) -> None:
+    argument = (chain[position].name, key)
+    if value not in knowledge.values[argument]:
+        knowledge.values[argument].append(value)
     if (origin := source_of(key, value, chain, position, single=False)) is not None:
-        known.sources[place][chain[origin].name] += 1
+        knowledge.sources[argument][chain[origin].name] += 1

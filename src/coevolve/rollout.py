@@ -1,8 +1,8 @@
 """The only loop that plays policies in environments: training, evaluation and verification all use it.
 
-The episodes of a batch advance together, a turn at a time: the policy replies to all of them at once, then their
-environments step concurrently. Batches are cut by the requests alone, so that no bit of an episode depends on how many
-processes play. Every episode ends with an explicit reason.
+The episodes of a batch advance together, one turn at a time: the policy replies to all of them at once, then their
+environments step concurrently. Only the requests decide the batches, so no bit of an episode depends on the number of
+processes. Every episode ends with an explicit reason.
 """
 
 import threading
@@ -27,14 +27,14 @@ from coevolve.policies.replicas import Replicas
 
 BATCH = 64  # episodes that advance together, unless params say otherwise
 MISREAD_LIMIT = 3  # unreadable replies in a row that end an episode
-SAID = 1000  # characters of an error that an episode keeps
+ERROR_CHARACTERS = 1000  # characters of an error message that an episode keeps
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one episode: the agent's replies, tokens (prompt and observations included), tokens of one reply, seconds.
+    """Limits of one episode: the agent's replies, tokens (with prompt and observations), tokens of one reply, seconds.
 
-    ``batch``: of episodes that advance together, which is what their cache takes of memory.
+    ``batch`` is the number of episodes that advance together. It bounds the memory of their cache.
     """
 
     max_turns: int
@@ -62,7 +62,7 @@ class RolloutRequest:
 
 @dataclass(slots=True)
 class Episode:
-    """What came of a request; ``replies`` hold the sampled tokens, ``seconds`` is wall time."""
+    """The result of a request. ``replies`` hold the sampled tokens, ``seconds`` is wall time."""
 
     trajectory: Trajectory
     replies: list[Reply]
@@ -78,13 +78,14 @@ def rollout(
     progress: Callable[[int], object] | None = None,
     done: Callable[[int, list[Episode]], object] | None = None,
 ) -> list[Episode]:
-    """An episode for each request, in order. Replicas play a batch each at a time; ``workers`` sessions step at a time.
+    """Play one episode for each request and return the episodes in order.
 
-    No more episodes run at once than the environment has sessions (its ``capacity``).
-    ``progress`` is called with the number of episodes that have just ended, ``done`` with each batch of ``in_batches`` that has been
-    played: its number and its episodes. What a call of the agent's breaks ends its
-    episode as ``BROKEN``, which scores 0. What breaks without its doing ends it as ``ENVIRONMENT_FAILED``: leave those
-    out of statistics (``scored``), they say nothing about the agent.
+    Each replica plays one batch at a time, and ``workers`` sessions step concurrently. The environment's ``capacity``
+    limits how many episodes run at once. ``rollout`` calls ``progress`` with the number of episodes that have just
+    ended, and ``done`` with the number and the episodes of each finished batch of ``in_batches``.
+
+    A failure that the agent's call causes ends its episode as ``BROKEN``, which scores 0. Any other failure ends it as
+    ``ENVIRONMENT_FAILED``. Such episodes say nothing about the agent: ``scored`` leaves them out of statistics.
     """
     batches = in_batches(requests, environment, limits)
     lock = threading.Lock()
@@ -98,15 +99,15 @@ def rollout(
 
     def play(policy: Policy, numbered: tuple[int, Sequence[RolloutRequest]]) -> list[Episode]:
         number, batch = numbered
-        running = [_Running(one, environment, limits) for one in batch]
+        running = [_Running(request, environment, limits) for request in batch]
         try:
             _play_batch(policy, running, pool, ended)
-        except WorkerLost:  # another plays it, from the start
-            ended(-sum(one.stop is not None for one in running))
-            for one in running:
-                one.close()
+        except WorkerLost:  # another replica plays the batch from the start
+            ended(-sum(episode.stop is not None for episode in running))
+            for episode in running:
+                episode.close()
             raise
-        episodes = [one.episode() for one in running]
+        episodes = [episode.episode() for episode in running]
         if done:
             done(number, episodes)
         return episodes
@@ -116,7 +117,7 @@ def rollout(
             most = max((environment.capacity or len(requests)) // _size(environment, limits), 1)
             played = list(_shared(policy, play, list(enumerate(batches)), most))
         else:
-            played = [play(policy, one) for one in enumerate(batches)]
+            played = [play(policy, numbered) for numbered in enumerate(batches)]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     return [episode for batch in played for episode in batch]
@@ -125,7 +126,7 @@ def rollout(
 def in_batches(
     requests: Sequence[RolloutRequest], environment: Environment, limits: Limits
 ) -> list[Sequence[RolloutRequest]]:
-    """``requests`` as they are played: those of a batch advance together, and what a policy samples may depend on who does."""
+    """Split ``requests`` into batches. What a policy samples may depend on which episodes advance together."""
     size = _size(environment, limits)
     return [requests[start : start + size] for start in range(0, len(requests), size)]
 
@@ -140,7 +141,7 @@ def _shared(
     batches: Sequence[tuple[int, Sequence[RolloutRequest]]],
     most: int,
 ) -> Iterator[list[Episode]]:
-    """Each batch by whichever replica is free, at most ``most`` of them at once; one whose machine is lost is free no more."""
+    """Play each batch on a free replica, at most ``most`` batches at once. A replica whose machine is lost drops out."""
     free: Free[Policy] = Free(replicas.members)
 
     def play_free(batch: tuple[int, Sequence[RolloutRequest]]) -> list[Episode]:
@@ -160,45 +161,45 @@ def _shared(
     try:
         yield from in_order(play_free, batches, min(len(replicas.members), most))
     except BaseException:
-        replicas.close()  # or the other batches would be played to their ends first
+        replicas.close()  # otherwise the remaining batches would play to their ends first
         raise
 
 
 def _play_batch(
     policy: Policy, running: Sequence["_Running"], pool: ThreadPoolExecutor, ended: Callable[[int], None]
 ) -> None:
-    _concurrently(pool, [(one, one.start) for one in running])
-    alive = [one for one in running if one.stop is None]
+    _concurrently(pool, [(episode, episode.start) for episode in running])
+    alive = [episode for episode in running if episode.stop is None]
     ended(len(running) - len(alive))
-    for number, one in enumerate(alive):
-        one.conversation.key = number
-    policy.begin([one.conversation for one in alive])
+    for number, episode in enumerate(alive):
+        episode.conversation.key = number
+    policy.begin([episode.conversation for episode in alive])
     while alive:
-        replies = policy.act([one.conversation for one in alive])
-        jobs = [(one, _taking(one, reply)) for one, reply in zip(alive, replies, strict=True)]
+        replies = policy.act([episode.conversation for episode in alive])
+        jobs = [(episode, _taking(episode, reply)) for episode, reply in zip(alive, replies, strict=True)]
         _concurrently(pool, jobs)
-        left = [one for one in alive if one.stop is None]
+        left = [episode for episode in alive if episode.stop is None]
         ended(len(alive) - len(left))
         alive = left
 
 
-def _taking(one: "_Running", reply: Reply) -> Callable[[], None]:
-    return lambda: one.take(reply)
+def _taking(episode: "_Running", reply: Reply) -> Callable[[], None]:
+    return lambda: episode.take(reply)
 
 
 def _concurrently(pool: ThreadPoolExecutor, jobs: Sequence[tuple["_Running", Callable[[], None]]]) -> None:
-    """Run the jobs; one that outlasts its episode's wall time is left behind, and the episode has timed out."""
-    futures = [(one, pool.submit(job)) for one, job in jobs]
-    for one, future in futures:
+    """Run the jobs. A job that outlasts its episode's wall time is abandoned, and the episode ends as a timeout."""
+    futures = [(episode, pool.submit(job)) for episode, job in jobs]
+    for episode, future in futures:
         try:
-            future.result(timeout=max(one.seconds_left(), 0.001))
+            future.result(timeout=max(episode.seconds_left(), 0.001))
         except LateError:
-            one.abandon()
+            episode.abandon()
 
 
 @dataclass(slots=True)
 class _Running:
-    """An episode on its way. Its methods never raise: what breaks becomes a stop reason, which says whose fault it is."""
+    """An episode in progress. Its methods never raise: a failure becomes a stop reason that says who caused it."""
 
     request: RolloutRequest
     environment: Environment
@@ -229,7 +230,7 @@ class _Running:
             self.session = self.environment.open()
             turn = self.session.reset(self.request.task)
         except Exception as error:
-            self._broken(error, StopReason.ENVIRONMENT_FAILED)  # no call was made yet
+            self._broken(error, StopReason.ENVIRONMENT_FAILED)  # the agent has made no call yet
             return
         self.conversation.tools = turn.tools or []
         self._hear(turn.role, turn.content)
@@ -237,7 +238,7 @@ class _Running:
             self.close()
 
     def take(self, reply: Reply) -> None:
-        """Carry ``reply`` out."""
+        """Execute ``reply``."""
         self.replies.append(reply)
         self._hear("assistant", reply.text)
         if reply.prompt_tokens:
@@ -252,7 +253,7 @@ class _Running:
                 self._misread += 1
                 if self._misread >= MISREAD_LIMIT:
                     self._end(StopReason.INVALID)
-            elif self._carry_out(reply):
+            elif self._execute(reply):
                 self._end(StopReason.DONE)
             if self.stop is None and len(self.replies) >= self.limits.max_turns:
                 self._end(StopReason.MAX_TURNS)
@@ -267,8 +268,8 @@ class _Running:
         self._abandoned = True
         self.stop, self.ended = StopReason.TIMEOUT, time.monotonic()
 
-    def _carry_out(self, reply: Reply) -> bool:
-        """Whether the environment says that the episode is over."""
+    def _execute(self, reply: Reply) -> bool:
+        """Pass ``reply`` to the environment. True if the environment ends the episode."""
         assert self.session is not None
         self._misread = 0
         if not reply.calls:
@@ -303,12 +304,12 @@ class _Running:
 
     def _broken(self, error: Exception, fault: StopReason) -> None:
         if not self._abandoned:
-            self._hear("tool", f"{fault.replace('_', ' ')}: {type(error).__name__}: {str(error)[:SAID]}")
+            self._hear("tool", f"{fault.replace('_', ' ')}: {type(error).__name__}: {str(error)[:ERROR_CHARACTERS]}")
             self.close()
             self.stop, self.ended = fault, time.monotonic()
 
     def close(self) -> None:
-        """What goes wrong in closing changes nothing about the episode."""
+        """Close the session. An error while closing does not change the episode."""
         session, self.session = self.session, None
         if session is not None:
             with suppress(Exception):
@@ -316,15 +317,15 @@ class _Running:
 
     def episode(self) -> Episode:
         assert self.stop is not None
-        one = self.request
-        place = [one.task.task_id, one.iteration, one.step, one.group, one.sample, one.seed]
+        request = self.request
+        identity = [request.task.task_id, request.iteration, request.step, request.group, request.sample, request.seed]
         trajectory = Trajectory(
-            trajectory_id=content_hash(place),
-            task_id=one.task.task_id,
-            iteration=one.iteration,
-            step=one.step,
-            group=one.group,
-            sample=one.sample,
+            trajectory_id=content_hash(identity),
+            task_id=request.task.task_id,
+            iteration=request.iteration,
+            step=request.step,
+            group=request.group,
+            sample=request.sample,
             messages=list(self.conversation.messages),
             calls=list(self.calls),
             score=self.score.reward,
@@ -336,10 +337,10 @@ class _Running:
 
 
 def _misfit(reply: Reply) -> str:
-    """What is wrong with the first call of a reply that is none; empty if all are calls."""
+    """The flaw of the first malformed call in ``reply``; empty if all calls are well-formed."""
     return next(filter(None, (misfit(call.name, call.arguments) for call in reply.calls)), "")
 
 
 def scored(episodes: Sequence[Episode]) -> Iterator[Episode]:
-    """Those that say something about the agent."""
-    return (one for one in episodes if one.trajectory.counts)
+    """The episodes that say something about the agent."""
+    return (episode for episode in episodes if episode.trajectory.counts)

@@ -1,4 +1,7 @@
-"""Attempts: from the scores of a group, and as a file. They know what success is, which who reads other records need not."""
+"""Attempts: computed from the scores of a group, and read from a file.
+
+Kept apart from io.py so that readers of other records do not depend on the success threshold.
+"""
 
 from collections.abc import Sequence
 from math import fsum
@@ -10,10 +13,10 @@ from coevolve.core.success import is_success
 
 
 def attempt_of(task_id: str, iteration: int, step: int, scores: Sequence[float]) -> Attempt:
-    """The attempt of episodes with these ``scores``: their sum is exact, and so in any order the same."""
+    """The attempt of episodes with these ``scores``. Their sum is exact, so their order does not matter."""
     return Attempt(task_id, iteration, step, fsum(scores) / len(scores), len(scores), sum(map(is_success, scores)))
 
 
 def read_attempts(path: Path) -> list[Attempt]:
-    """Visits of tasks, in the order in which they were made."""
-    return sorted(read_jsonl(path, Attempt), key=lambda one: (one.iteration, one.step))
+    """The attempts of a file in chronological order."""
+    return sorted(read_jsonl(path, Attempt), key=lambda attempt: (attempt.iteration, attempt.step))

@@ -1,20 +1,20 @@
-"""What an agent's call may be, whoever reads it and whatever it is made to. Standard library only: workers need it too.
+"""The rule for an agent's calls, the same for every reader and every environment. Standard library only, for workers.
 
-A name and JSON that every file, pipe and reader of a run can hold: no number without end, no half of a character, nested
-and long within limits.
+A call is a name and JSON arguments that every file and pipe of a run can hold: finite numbers, no lone surrogates,
+limited nesting and length.
 """
 
 import json
 from typing import Any
 
-DEPTH = 64  # of objects and lists in each other
-CHARACTERS = 100_000  # of name and arguments, as JSON
+DEPTH = 64  # most nested objects and lists
+CHARACTERS = 100_000  # most characters of name and arguments as JSON
 DEEP = f"arguments are nested deeper than {DEPTH} levels"
 _written = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def misfit(name: str, arguments: Any) -> str:
-    """What keeps the two from being a call, in words for the agent; empty if nothing does."""
+    """Why name and arguments are not a valid call, in words for the agent; empty if they are."""
     try:
         text = _written([name, arguments])
         text.encode()
@@ -30,7 +30,7 @@ def misfit(name: str, arguments: Any) -> str:
 
 
 def _deeper(arguments: Any) -> bool:
-    """Whether objects and lists are more than ``DEPTH`` in each other; level by level, for a level takes no stack."""
+    """Whether ``arguments`` nest deeper than ``DEPTH``. Works level by level, because recursion could exhaust the stack."""
     level = [arguments]
     for _ in range(DEPTH + 1):
         level = [value for value in level if isinstance(value, dict | list | tuple)]
@@ -41,5 +41,5 @@ def _deeper(arguments: Any) -> bool:
 
 
 def writable(text: str) -> str:
-    r"""``text`` as every file can hold it: halves of characters are spelled, as in \ud800."""
+    r"""``text`` in a form that every file can hold: lone surrogates are escaped, as in \ud800."""
     return text.encode(errors="backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Charts: Vega-Lite by Altair, drawn to SVG here, so that who looks at them needs neither scripts nor a network."""
+"""Charts in Vega-Lite by Altair, drawn to SVG, so that viewing them needs neither scripts nor a network."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,14 +6,14 @@ from typing import Any
 
 from coevolve.core.hashing import content_hash
 
-COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000"]  # Okabe and Ito's
-GREY = "#BBBBBB"  # of what is there for comparison
+COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000"]  # Okabe and Ito
+GREY = "#BBBBBB"  # for comparisons
 BOLD = {"title": None, "labelFontWeight": "bold"}  # headers of small multiples
 WIDTH = 560
 
 
 def svg(chart: Any) -> str:
-    """``chart`` of Altair as SVG; the same chart gives the same text."""
+    """An Altair chart as SVG. The same chart gives the same text."""
     import vl_convert
 
     themed = chart.configure(font="system-ui, sans-serif", background="transparent").configure_view(stroke=None)
@@ -21,11 +21,13 @@ def svg(chart: Any) -> str:
     themed = themed.configure_legend(labelFontSize=12, titleFontSize=12).configure_header(labelFontSize=12)
     spec = themed.to_dict()
     drawn: str = vl_convert.vegalite_to_svg(spec)
-    # Vega numbers gradients and clips through the process; on a page with other charts they need names of their own
+    # Vega numbers gradients and clips per process; on a page with several charts they need unique names
     names: dict[str, str] = {}
-    place = content_hash(spec, 8)
+    prefix = content_hash(spec, 8)
     return re.sub(
-        r'(?<=id=")\w+(?=")|(?<=url\(#)\w+(?=\))', lambda one: names.setdefault(one[0], f"{place}-{len(names)}"), drawn
+        r'(?<=id=")\w+(?=")|(?<=url\(#)\w+(?=\))',
+        lambda match: names.setdefault(match[0], f"{prefix}-{len(names)}"),
+        drawn,
     )
 
 
@@ -40,17 +42,17 @@ def curves(
     title: str,
     series: str,
     domain: tuple[float, float] | None = None,
-    place: str = "policy, after that many iterations",
+    x_title: str = "policy, after that many iterations",
 ) -> Any:
-    """``success`` with the band ``low`` to ``high`` over ``policy``, a line for each value of ``series``, in their order.
+    """``success`` with the band ``low`` to ``high`` over ``policy``, one line for each value of ``series``, in their order.
 
-    ``title`` says what the one is, ``place`` what the other.
+    ``title`` names the vertical axis, ``x_title`` the horizontal axis.
     """
     import altair as alt
 
     names = list(dict.fromkeys(row[series] for row in rows))
     base = alt.Chart(data(rows)).encode(
-        x=alt.X("policy:O", title=place, axis=alt.Axis(labelAngle=0)),
+        x=alt.X("policy:O", title=x_title, axis=alt.Axis(labelAngle=0)),
         color=alt.Color(
             f"{series}:N",
             sort=names,
@@ -66,23 +68,25 @@ def curves(
 
 
 def highlighted(rows: Sequence[Mapping[str, Any]], title: str, series: str, against: str = "policy") -> Any:
-    """``success`` with the band ``low`` to ``high`` over ``against``, which is the policy or a quantity: small multiples, one
-    for each value of ``series``, with the others in grey."""
+    """``success`` with the band ``low`` to ``high`` over ``against``, which is the policy or a quantity.
+
+    Small multiples, one for each value of ``series``, with the other values in grey.
+    """
     import altair as alt
 
     names = list(dict.fromkeys(row[series] for row in rows))
     shown = [{**row, "shown": name, "own": row[series] == name} for name in names for row in rows]
     scale = alt.Scale(zero=False)
-    place = "policy:O" if against == "policy" else f"{against}:Q"
+    x = "policy:O" if against == "policy" else f"{against}:Q"
     base = alt.Chart(width=170, height=130).encode(
-        x=alt.X(place, title=against, axis=alt.Axis(labelAngle=0, tickCount=4, format="~s")),
+        x=alt.X(x, title=against, axis=alt.Axis(labelAngle=0, tickCount=4, format="~s")),
         y=alt.Y("success:Q", title=title, scale=scale),
         detail=f"{series}:N",
     )
-    own = base.transform_filter("datum.own")
+    focus = base.transform_filter("datum.own")
     others = base.mark_line(color=GREY, strokeWidth=1).transform_filter("!datum.own")
-    band = own.mark_area(opacity=0.15, color=COLORS[0]).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
-    line = own.mark_line(color=COLORS[0], point=alt.OverlayMarkDef(size=40, color=COLORS[0]))
+    band = focus.mark_area(opacity=0.15, color=COLORS[0]).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
+    line = focus.mark_line(color=COLORS[0], point=alt.OverlayMarkDef(size=40, color=COLORS[0]))
     return alt.layer(others, band, line, data=data(shown)).facet(
         facet=alt.Facet("shown:N", sort=names, header=alt.Header(**BOLD)), columns=4
     )
@@ -91,7 +95,7 @@ def highlighted(rows: Sequence[Mapping[str, Any]], title: str, series: str, agai
 def intervals(rows: Sequence[Mapping[str, Any]], title: str, series: str, panels: Sequence[str]) -> Any:
     """``success`` and its interval ``low`` to ``high``: a row for each value of ``series``, a column for each ``panel``.
 
-    The rule in each column is ``start``, where all began.
+    The rule in each column is ``start``, the common starting point.
     """
     import altair as alt
 

@@ -10,9 +10,9 @@ Result = TypeVar("Result")
 
 
 def in_order(action: Callable[[Item], Result], items: Sequence[Item], concurrency: int) -> Iterator[Result]:
-    """``action`` of every item, in threads, ``concurrency`` at a time; no more is begun than was asked for.
+    """Apply ``action`` to every item in threads, ``concurrency`` at a time, and yield the results in order.
 
-    An error, an interrupt, or a reader that stops early starts no further item.
+    After an error, an interrupt, or a reader that stops early, no further item starts.
     """
     pool = ThreadPoolExecutor(concurrency, thread_name_prefix="in-order")
     waiting: deque[Future[Result]] = deque()

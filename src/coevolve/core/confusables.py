@@ -1,9 +1,9 @@
-"""Text as a reader sees it: what looks the same is the same, whatever characters it is spelled with."""
+"""Text as a reader sees it: strings that look the same become equal, whatever their characters."""
 
 import unicodedata
 
-# Pairs of a letter and the Latin one that it is taken for. Compatibility forms (fullwidth, mathematical, circled letters)
-# are not here: NFKD takes them apart. Upper-case letters are here only where their lower case looks like another one.
+# Pairs of a letter and the Latin letter that it looks like. NFKD decomposes compatibility forms (fullwidth, mathematical,
+# circled letters), so the table omits them. It holds an upper-case letter only if its lower case looks different.
 _PAIRS = """
 аa вb сc ԁd еe гr һh нh іi јj кk ӏl мm пn оo рp ԛq ѕs тt уy үy ѵv ԝw хx ԍg
 αa βb εe γy Ηh ηn ιi κk Μm μu Νn νv οo ρp τt Υy υu χx ωw ζz ϲc ϳj
@@ -12,24 +12,24 @@ _PAIRS = """
 ᎠD ᎡR ᎢT ᎪA ᎫJ ᎬE ᎳW ᎷM ᎻH ᏀG ᏃZ ᏏB ᏚS ᏙV ᏞL ᏟC ᏢP ᏦK ᏼB
 ꓐB ꓑP ꓓD ꓔT ꓖG ꓗK ꓙJ ꓚC ꓜZ ꓝF ꓟM ꓠN ꓡL ꓢS ꓣR ꓦV ꓧH ꓪW ꓫX ꓬY ꓮA ꓰE ꓲI ꓳO ꓴU
 """
-_ALPHABETS = (0x1F150, 0x1F170, 0x1F1E6)  # where 26 letters in circles, squares and flags begin, which NFKD leaves
-_MARKS = ((0x300, 0x370), (0x1AB0, 0x1B00), (0x1DC0, 0x1E00), (0x20D0, 0x2100), (0xFE20, 0xFE30))  # put on any letter
+_ALPHABETS = (0x1F150, 0x1F170, 0x1F1E6)  # first of 26 letters in circles, squares and flags, which NFKD leaves alone
+_MARKS = ((0x300, 0x370), (0x1AB0, 0x1B00), (0x1DC0, 0x1E00), (0x20D0, 0x2100), (0xFE20, 0xFE30))  # combining marks
 _UNSEEN = ((0x115F, 0x1161), (0x17B4, 0x17B6), (0x180B, 0x1810), (0xFE00, 0xFE10), (0xE0000, 0xE1000))
 
 _TABLE: dict[int, str | None] = {
     **{ord(pair[0]): pair[1].lower() for pair in _PAIRS.split()},
-    **{start + place: chr(ord("a") + place) for start in _ALPHABETS for place in range(26)},
+    **{start + offset: chr(ord("a") + offset) for start in _ALPHABETS for offset in range(26)},
     **{code: None for start, end in (*_MARKS, *_UNSEEN) for code in range(start, end)},
 }
 
 
 def seen(text: str) -> str:
-    """``text`` without case, marks and characters of no width, and with look-alikes of Latin letters as these.
+    """``text`` without case, marks and zero-width characters, and with Latin letters for their look-alikes.
 
-    For comparing alone. Text in ASCII is only put into lower case. Digits that look like letters stay digits.
+    Use it only to compare texts. ASCII text is only lower-cased. Digits that look like letters stay digits.
     """
     if text.isascii():
         return text.lower()
     whole = unicodedata.normalize("NFKD", text).translate(_TABLE).casefold()
-    shown = (one for one in whole if unicodedata.category(one) != "Cf")
+    shown = (character for character in whole if unicodedata.category(character) != "Cf")
     return unicodedata.normalize("NFKC", "".join(shown).translate(_TABLE))

@@ -1,4 +1,4 @@
-"""The one exception a user is meant to read."""
+"""The exception that users read."""
 
 from coevolve.core.terminal import plain
 
@@ -6,8 +6,8 @@ from coevolve.core.terminal import plain
 class CoevolveError(Exception):
     """A mistake in the input: one line that names the file, key or line, what was expected and what to do.
 
-    Commands and pipeline stages print it without a traceback and exit with code 1. What it quotes of files, servers and
-    agents drives no terminal.
+    Commands and pipeline stages print it without a traceback and exit with code 1. Quoted text of files, servers and
+    agents is escaped, so it cannot drive a terminal.
     """
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Great Expectations over rows that are held in memory, and what came of each expectation."""
+"""Great Expectations over rows in memory, with an outcome for each expectation."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Expectation:
-    """One expectation, by its name in the report. ``kind`` and ``arguments`` are Great Expectations' own.
+    """An expectation with its name in the report. ``kind`` and ``arguments`` are those of Great Expectations.
 
-    ``critical`` ones judge the file; the others name rows.
+    A ``critical`` expectation judges the whole file. The others judge rows.
     """
 
     name: str
@@ -40,7 +40,7 @@ def between(column: str, low: float, high: float) -> tuple[str, dict[str, Any]]:
 
 
 def among(column: str, *values: Any) -> tuple[str, dict[str, Any]]:
-    """Kind and arguments: ``column`` holds these values alone."""
+    """Kind and arguments: ``column`` holds only these values."""
     return "ExpectColumnValuesToBeInSet", {"column": column, "value_set": list(values)}
 
 
@@ -50,7 +50,10 @@ def hashed(column: str) -> tuple[str, dict[str, Any]]:
 
 
 def quarantined(broken: Iterable[tuple[str, Iterable[int]]], records: Sequence[Any]) -> list[dict[str, Any]]:
-    """The ``records`` whose rows are ``broken`` (an expectation's name, its rows): each with its row and what it broke."""
+    """The records that break expectations, each with its row and the names of the expectations.
+
+    ``broken`` holds the name of each expectation with the rows that break it.
+    """
     names: dict[int, list[str]] = {}
     for name, rows in broken:
         for row in rows:
@@ -59,7 +62,7 @@ def quarantined(broken: Iterable[tuple[str, Iterable[int]]], records: Sequence[A
 
 
 class Suites:
-    """Great Expectations in an ephemeral context, and its Data Docs."""
+    """Great Expectations in an ephemeral context, with Data Docs in the folder ``docs``."""
 
     def __init__(self, docs: Path | None) -> None:
         import great_expectations as gx
@@ -82,16 +85,16 @@ class Suites:
     def run(self, name: str, frame: "pd.DataFrame", wanted: Sequence[Expectation]) -> list[ExpectationOutcome]:
         gx = self._gx
         suite = gx.ExpectationSuite(name=name)
-        for number, one in enumerate(wanted):
-            made = getattr(gx.expectations, one.kind)(**one.arguments, meta={"number": number})
-            suite.add_expectation(made)
+        for number, expectation in enumerate(wanted):
+            kind = getattr(gx.expectations, expectation.kind)
+            suite.add_expectation(kind(**expectation.arguments, meta={"number": number}))
         suite = self._context.suites.add(suite)
         batch = self._source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(name)
         definition = self._context.validation_definitions.add(
             gx.ValidationDefinition(name=name, data=batch, suite=suite)
         )
         result = definition.run(batch_parameters={"dataframe": frame}, result_format="COMPLETE")
-        return [_outcome(wanted, one) for one in result.results]
+        return [_outcome(wanted, outcome) for outcome in result.results]
 
     def build_docs(self) -> None:
         if self._docs is not None:
@@ -103,6 +106,6 @@ def _outcome(wanted: Sequence[Expectation], result: Any) -> ExpectationOutcome:
     info = result.exception_info or {}
     raised = info if "raised_exception" in info else next(iter(info.values()), {})
     error = str(raised.get("exception_message", "failed")) if raised.get("raised_exception") else ""
-    found = result.result or {}
-    rows = [int(row) for row in found.get("unexpected_index_list") or []]
-    return ExpectationOutcome(expectation, bool(result.success), rows, found.get("observed_value"), error)
+    details = result.result or {}
+    rows = [int(row) for row in details.get("unexpected_index_list") or []]
+    return ExpectationOutcome(expectation, bool(result.success), rows, details.get("observed_value"), error)

@@ -1,4 +1,4 @@
-"""Identity by content: of JSON values, files and model directories."""
+"""Content hashes of JSON values, files and model directories."""
 
 import hashlib
 import json
@@ -14,14 +14,14 @@ def content_hash(value: Any, length: int = 16) -> str:
 
 
 def file_hash(path: Path, kind: str = "md5") -> str:
-    """By default what DVC calls a file's md5. Read in parts: weights may be larger than memory."""
+    """Hash of a file, by default the md5 that DVC uses. Reads in parts, because weights may exceed memory."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, partial(hashlib.new, kind, usedforsecurity=False)).hexdigest()
 
 
 def policy_hash(path: Path) -> str:
-    """Hash of a model directory: of its files' names and contents."""
+    """Hash of a model directory: the names and contents of its files."""
     digest = hashlib.md5(usedforsecurity=False)
-    for file in sorted(one for one in path.rglob("*") if one.is_file()):
+    for file in sorted(entry for entry in path.rglob("*") if entry.is_file()):
         digest.update(f"{file.relative_to(path)}\0{file_hash(file)}\n".encode())
     return digest.hexdigest()

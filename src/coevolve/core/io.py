@@ -1,6 +1,6 @@
-"""Records to and from JSON and JSONL.
+"""Read and write records as JSON and JSONL.
 
-Writing is atomic (a temporary name, then a rename); reading names file and line of what is wrong.
+Writing is atomic: a temporary file, then a rename. Errors in reading name the file and the line.
 """
 
 import json
@@ -25,9 +25,9 @@ Record = TypeVar("Record")
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its name if the block succeeds, and goes if not.
+    """A temporary path beside ``path``. It is renamed to ``path`` if the block succeeds, and removed if not.
 
-    An OSError says which file it was to be: a full disk does not.
+    An OSError names ``path``; without this, the error of a full disk names no file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -38,7 +38,7 @@ def atomic(path: Path) -> Iterator[Path]:
         error.filename, error.filename2 = str(path), None
         raise
     finally:
-        with suppress(OSError):  # what went wrong before is worth more
+        with suppress(OSError):  # the first error matters more
             temporary.unlink(missing_ok=True)
 
 
@@ -52,7 +52,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def decode(text: str, **hooks: Any) -> Any:
-    """The JSON value that ``text`` is, by the ``hooks`` of ``json.loads``; a ValueError says why it is none."""
+    """Parse JSON with the ``hooks`` of ``json.loads``. Invalid JSON is a ValueError with the reason."""
     try:
         return json.loads(text, **hooks)
     except RecursionError:
@@ -60,7 +60,7 @@ def decode(text: str, **hooks: Any) -> Any:
 
 
 def strict(text: str) -> Any:
-    """As ``decode``, of a stranger's text: what not every reader would read the same is a ValueError."""
+    """Parse untrusted JSON. Text that some readers would parse differently is a ValueError."""
     value = decode(text, parse_constant=_no_number, object_pairs_hook=_unique)
     if reason := flaw(value):
         raise ValueError(reason)
@@ -72,32 +72,32 @@ def _no_number(name: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a key stands twice in an object")
-    return found
+    return members
 
 
 def flaw(value: Any) -> str:
-    """Why a decoded value cannot be carried through every file and table; empty if it can."""
+    """Why some file or table cannot hold a decoded value; empty if all can."""
     left = [(value, 1)]
     while left:
-        one, depth = left.pop()
-        if isinstance(one, str):
-            if "\0" in one:
+        item, depth = left.pop()
+        if isinstance(item, str):
+            if "\0" in item:
                 return "a text holds a NUL"
-            if writable(one) != one:
+            if writable(item) != item:
                 return "a text holds half of a surrogate pair"
-        elif isinstance(one, float):
-            if not math.isfinite(one):
+        elif isinstance(item, float):
+            if not math.isfinite(item):
                 return "a number is out of range"
-        elif isinstance(one, int):
-            if not -(2**63) <= one < 2**63:
+        elif isinstance(item, int):
+            if not -(2**63) <= item < 2**63:
                 return "a number has more than 64 bits"
-        elif isinstance(one, dict | list):
+        elif isinstance(item, dict | list):
             if depth > DEPTH:
                 return f"nested more than {DEPTH} deep"
-            inner = [*one, *one.values()] if isinstance(one, dict) else one
+            inner = [*item, *item.values()] if isinstance(item, dict) else item
             left.extend((each, depth + 1) for each in inner)
     return ""
 
@@ -124,7 +124,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_jsonl(path: Path, records: Iterable[Any]) -> None:
-    """One record (a dataclass) or JSON object a line, keys in their order of definition."""
+    """Write one record (a dataclass) or JSON object per line, keys in their order of definition."""
     with atomic(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         for record in records:
             value = record if isinstance(record, dict) else asdict(record)
@@ -137,7 +137,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def parse(kind: type[Record], value: Any, where: str) -> Record:
-    """``value`` as a record, or a CoevolveError that says where and what is wrong."""
+    """``value`` as a record. An invalid value is a CoevolveError that names ``where`` and the key."""
     if isinstance(value, dict):
         version = value.get("schema_version", SCHEMA_VERSION)
         if version != SCHEMA_VERSION:
@@ -159,7 +159,7 @@ def missing(path: Path) -> CoevolveError:
 
 
 def read_jsonl_values(path: Path) -> Iterator[tuple[int, Any]]:
-    """Line numbers and JSON values; blank lines are skipped."""
+    """The line numbers and JSON values of a file. Blank lines are skipped."""
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
@@ -175,7 +175,7 @@ def read_jsonl_values(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def read_jsonl_objects(path: Path, keys: Collection[str] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers and JSON objects; a line that holds another value, or not all of ``keys``, is a CoevolveError."""
+    """The line numbers and JSON objects of a file. Another value, or an object without ``keys``, is a CoevolveError."""
     for number, value in read_jsonl_values(path):
         if not isinstance(value, dict):
             raise CoevolveError(
@@ -187,7 +187,7 @@ def read_jsonl_objects(path: Path, keys: Collection[str] = ()) -> Iterator[tuple
 
 
 def parse_jsonl(text: str, kind: type[Record], where: str) -> list[Record]:
-    """Records of a text that does not lie in a file here; ``where`` names it in errors."""
+    """Parse records from ``text``; ``where`` names its source in errors."""
     records = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
@@ -203,13 +203,16 @@ def read_jsonl(path: Path, kind: type[Record]) -> list[Record]:
 
 
 def read_tasks(path: Path, environment: str | None = None, least: int = 0) -> list[Task]:
-    """``least`` tasks or more of one environment, or one mixture, with unique ids; anything else is a CoevolveError naming the line."""
+    """At least ``least`` tasks of one environment (or mixture) with unique ids.
+
+    Anything else is a CoevolveError that names the line.
+    """
     tasks: list[Task] = []
     lines: dict[str, int] = {}
-    known = None if environment is None else shares(environment)
+    expected = None if environment is None else shares(environment)
     for number, value in read_jsonl_objects(path):
         task = parse(Task, value, f"{path}:{number}")
-        if known is not None and task.environment not in known:
+        if expected is not None and task.environment not in expected:
             raise CoevolveError(
                 f"{path}:{number}: task {task.task_id} belongs to environment {task.environment!r}, "
                 f"expected {environment!r}; set `environment` in params.yaml or use another file"

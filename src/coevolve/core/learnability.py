@@ -1,7 +1,7 @@
-"""How much there is to learn from what an agent solves with probability p, and what is known of p.
+"""How much an agent learns from a task that it solves with probability p, and estimates of p.
 
-A shape maps p in [0, 1] to [0, 1]; its maximum is 1. Shapes favour what the agent solves about half the time: a group of
-episodes that all succeed, or all fail, has no advantages, and so teaches nothing.
+A shape maps p in [0, 1] to [0, 1]; its maximum is 1. Shapes favour tasks that the agent solves about half the time: a
+group of episodes that all succeed, or all fail, has no advantages and teaches nothing.
 """
 
 import math
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from coevolve.core.records import Attempt
 
-ALPHA, BETA = 0.5, 8.0  # of the bell: its top, and how narrow it is
+ALPHA, BETA = 0.5, 8.0  # top and narrowness of the bell
 SURE = 0.95  # confidence of a bound
-ENOUGH = 8  # episodes without a success, after which something counts as unsolved
-KEPT = 0.5  # what attempts of earlier visits count at the next: they are another policy's
+ENOUGH = 8  # episodes without a success after which a task counts as unsolved
+KEPT = 0.5  # weight of earlier visits at the next visit: an earlier policy made them
 Shape = Callable[[float], float]
 
 
@@ -23,7 +23,7 @@ def bell(p: float, alpha: float = ALPHA, beta: float = BETA) -> float:
 
 
 def variance(p: float) -> float:
-    """4 p (1 - p): of an outcome, as share of the largest; called learnability in SFL (arXiv 2408.15099)."""
+    """4 p (1 - p): the variance of an outcome over its maximum; SFL (arXiv 2408.15099) calls it learnability."""
     return 4.0 * p * (1.0 - p)
 
 
@@ -32,7 +32,7 @@ SHAPES: dict[str, Shape] = {"bell": bell, "variance": variance}
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """``successes`` in ``attempts`` episodes at one thing. What is older may count in part."""
+    """``successes`` in ``attempts`` episodes. Older episodes may count in part."""
 
     successes: float = 0.0
     attempts: float = 0.0
@@ -42,26 +42,26 @@ class Record:
             raise ValueError(f"{self.successes} successes in {self.attempts} attempts")
 
     def then(self, successes: float, attempts: float, kept: float = 1.0) -> "Record":
-        """With further attempts; those so far count ``kept`` of what they did."""
+        """This record with further attempts; the weight of the earlier attempts shrinks by the factor ``kept``."""
         return Record(self.successes * kept + successes, self.attempts * kept + attempts)
 
     def after(self, visit: Attempt) -> "Record":
-        """With a later visit of the same task."""
+        """This record with a later visit of the same task."""
         return self.then(visit.successes, visit.size, KEPT)
 
     @property
     def chance(self) -> float:
-        """(k + 1) / (n + 2): the mean of p after k successes in n attempts, all p being equally likely before (Laplace)."""
+        """(k + 1) / (n + 2): the posterior mean of p after k successes in n attempts, with a uniform prior (Laplace)."""
         return (self.successes + 1.0) / (self.attempts + 2.0)
 
     @property
     def spread(self) -> float:
-        """The standard deviation of p, of the same posterior Beta(k + 1, n - k + 1)."""
+        """The standard deviation of p in the same posterior, Beta(k + 1, n - k + 1)."""
         return math.sqrt(self.chance * (1.0 - self.chance) / (self.attempts + 3.0))
 
 
 def ceiling(attempts: int, sure: float = SURE) -> float:
-    """The largest p that is still likely after no success in so many attempts: 1 - (1 - sure)^(1/n) (Clopper and Pearson)."""
+    """The largest p that is still likely after n attempts without success: 1 - (1 - sure)^(1/n) (Clopper and Pearson)."""
     return 1.0 - (1.0 - sure) ** (1.0 / attempts) if attempts else 1.0
 
 
@@ -69,14 +69,14 @@ Records = Mapping[str, Record]  # by task
 
 
 def recorded(records: Records, attempts: Iterable[Attempt]) -> dict[str, Record]:
-    """``records`` with further ``attempts``, in their order."""
-    found = dict(records)
-    for one in attempts:
-        found[one.task_id] = found.get(one.task_id, Record()).after(one)
-    return found
+    """``records`` with further ``attempts`` added in order."""
+    updated = dict(records)
+    for attempt in attempts:
+        updated[attempt.task_id] = updated.get(attempt.task_id, Record()).after(attempt)
+    return updated
 
 
 def learnability(records: Records) -> float | None:
-    """The mean of ``variance`` over the tasks that were tried: 1 if all are solved half the time, None of none."""
-    worth = [variance(one.chance) for one in records.values()]
+    """The mean of ``variance`` over ``records``: 1 if every task is solved half the time. None without records."""
+    worth = [variance(record.chance) for record in records.values()]
     return math.fsum(worth) / len(worth) if worth else None

@@ -1,4 +1,4 @@
-"""What became of the tasks of frozen panels, and its statistics: success with bootstrap confidence intervals."""
+"""Outcomes of episodes on frozen panels, and success rates with bootstrap confidence intervals."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from coevolve.core.pass_at_k import several
 from coevolve.core.seeding import derive_seed
 from coevolve.core.trajectories import StopReason
 
-OUTCOMES = "outcomes.jsonl"  # in evaluations/t, and an artifact of the run that a model version comes from
+OUTCOMES = "outcomes.jsonl"  # a file in evaluations/t, and an artifact of the tracked run behind a model version
 
 
 class Intervals(Protocol):
-    """How confidence intervals are drawn: resamples, and level."""
+    """Parameters of confidence intervals: the number of resamples and the level."""
 
     @property
     def bootstrap(self) -> int: ...
@@ -25,7 +25,7 @@ class Intervals(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One episode at a task of a panel."""
+    """The outcome of one episode on a task of a panel."""
 
     panel: str
     task_id: str
@@ -40,8 +40,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class PanelMetrics:
-    """A policy on a panel: success rate with its confidence interval over tasks, mean score, turns and tokens of its episodes, and
-    how they ended.
+    """A policy's results on a panel.
+
+    They are the success rate with its confidence interval over tasks, the means of score, turns and tokens over
+    episodes, and the counts of stop reasons.
     """
 
     tasks: int
@@ -53,58 +55,58 @@ class PanelMetrics:
     tokens: float
     stop_reasons: dict[str, int]
     episodes: int = 0
-    several: dict[str, float] = field(default_factory=dict)  # pass@k and pass^k, where tasks were played several times
+    several: dict[str, float] = field(default_factory=dict)  # pass@k and pass^k, if tasks were played several times
 
     @property
     def tokens_per_success(self) -> float | None:
-        """Tokens that the agent generates for each success, those of its failures included; None without a success."""
+        """Tokens that the agent generates per success, including those of failures; None without a success."""
         return self.tokens / self.success if self.success else None
 
 
 def metrics(outcomes: Sequence[Outcome], config: Intervals, seed: int) -> dict[str, PanelMetrics]:
-    """By panel, in the order of ``outcomes``."""
-    found = {}
-    for name in dict.fromkeys(one.panel for one in outcomes):
-        ours = [one for one in outcomes if one.panel == name]
-        rates = list(solved(ours, name).values())
+    """The metrics of each panel, in the order of ``outcomes``."""
+    by_panel = {}
+    for name in dict.fromkeys(outcome.panel for outcome in outcomes):
+        played = [outcome for outcome in outcomes if outcome.panel == name]
+        rates = list(solved(played, name).values())
         low, high = interval(rates, config, derive_seed(seed, "bootstrap", name))
-        ends = {str(reason): sum(one.stop_reason == reason for one in ours) for reason in StopReason}
-        found[name] = PanelMetrics(
+        ends = {str(reason): sum(outcome.stop_reason == reason for outcome in played) for reason in StopReason}
+        by_panel[name] = PanelMetrics(
             tasks=len(rates),
             success=float(np.mean(rates)),
             low=low,
             high=high,
-            score=float(np.mean([one.score for one in ours])),
-            turns=float(np.mean([one.turns for one in ours])),
-            tokens=float(np.mean([one.tokens for one in ours])),
+            score=float(np.mean([outcome.score for outcome in played])),
+            turns=float(np.mean([outcome.turns for outcome in played])),
+            tokens=float(np.mean([outcome.tokens for outcome in played])),
             stop_reasons={name: count for name, count in ends.items() if count},
-            episodes=len(ours),
-            several=passes(ours),
+            episodes=len(played),
+            several=passes(played),
         )
-    return found
+    return by_panel
 
 
 def by_task(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
-    """The episodes of each task, in their order."""
-    found: dict[str, list[Outcome]] = {}
-    for one in outcomes:
-        found.setdefault(one.task_id, []).append(one)
-    return found
+    """The outcomes of each task, in their order."""
+    episodes: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        episodes.setdefault(outcome.task_id, []).append(outcome)
+    return episodes
 
 
 def solved(outcomes: Iterable[Outcome], panel: str) -> dict[str, float]:
-    """By task of ``panel``, the share of its episodes that succeed: 1 or 0 where each was played once."""
-    found = by_task(one for one in outcomes if one.panel == panel)
-    return {task: sum(one.success for one in many) / len(many) for task, many in found.items()}
+    """For each task of ``panel``, the share of its episodes that succeed: 1 or 0 if it was played once."""
+    episodes = by_task(outcome for outcome in outcomes if outcome.panel == panel)
+    return {task: sum(outcome.success for outcome in played) / len(played) for task, played in episodes.items()}
 
 
 def passes(outcomes: Iterable[Outcome]) -> dict[str, float]:
-    """pass@k and pass^k over the tasks of ``outcomes``; empty where each was played once."""
-    return several([(len(many), sum(one.success for one in many)) for many in by_task(outcomes).values()])
+    """pass@k and pass^k over the tasks of ``outcomes``; empty if each was played once."""
+    return several([(len(played), sum(outcome.success for outcome in played)) for played in by_task(outcomes).values()])
 
 
 def interval(values: Sequence[float], config: Intervals, seed: int) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean (Efron 1979), by ``config.bootstrap`` resamples of tasks."""
+    """Percentile bootstrap interval of the mean (Efron 1979) from ``config.bootstrap`` resamples of tasks."""
     data = np.asarray(values, dtype=float)
     rng = np.random.default_rng(seed)
     means = data[rng.integers(0, len(data), (config.bootstrap, len(data)))].mean(axis=1)
@@ -116,9 +118,9 @@ def interval(values: Sequence[float], config: Intervals, seed: int) -> tuple[flo
 def paired_interval(
     base: Mapping[str, float], challenger: Mapping[str, float], config: Intervals, seed: int
 ) -> tuple[float, float, float]:
-    """Mean gain of ``challenger`` over ``base`` (scores by task) and its interval, over the tasks of both.
+    """Mean gain of ``challenger`` over ``base`` (scores by task) with its interval, over the tasks of both.
 
-    Pairing by task takes the tasks' difficulty out of the comparison.
+    Pairing by task removes the tasks' difficulty from the comparison.
     """
     shared = [task for task in base if task in challenger]
     gains = [challenger[task] - base[task] for task in shared]

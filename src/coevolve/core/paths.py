@@ -1,20 +1,20 @@
-"""Where the files of a run are, by iteration."""
+"""The files of a run, by iteration."""
 
 from pathlib import Path
 
 
 class Paths:
-    """Where everything is, relative to the repository's root."""
+    """Paths relative to the repository's root."""
 
     environment = Path("data/environment.json")
     panels = Path("data/panels")
-    base = Path("policies/base")  # the model to start from, before its warm start
+    base = Path("policies/base")  # the initial model, before its warm start
     report = Path("report")
-    reviews = Path("reviews")  # a file of each reviewer's decisions
+    reviews = Path("reviews")  # one file of decisions per reviewer
 
     @staticmethod
     def code(stage: str) -> Path:
-        """The digest of a stage: the code that it runs and the parameters that it reads."""
+        """The digest of a stage: its code and the parameters that it reads."""
         return Path("data/code") / f"{stage}.json"
 
     @staticmethod
@@ -32,17 +32,17 @@ class Paths:
 
     @staticmethod
     def generator(t: int) -> Path:
-        """The generator of tasks before iteration t."""
+        """The task generator before iteration t."""
         return Path("generators") / str(t)
 
     @staticmethod
     def generations(t: int) -> Path:
-        """All that it wrote before iteration t, and what came of it."""
+        """All specs that the task generator wrote before iteration t, with their outcomes."""
         return Paths.data(t) / "generations.jsonl"
 
     @staticmethod
     def specs(t: int) -> Path:
-        """What it writes in iteration t."""
+        """The specs that the task generator writes in iteration t."""
         return Paths.data(t) / "specs.jsonl"
 
     @staticmethod
@@ -59,13 +59,14 @@ class Paths:
 
     @staticmethod
     def attempts(t: int) -> Path:
-        """Every attempt made before iteration t."""
+        """All attempts before iteration t."""
         return Paths.data(t) / "attempts.jsonl"
 
     @staticmethod
     def pairs(t: int) -> Path:
-        """Folder with pairs.jsonl, and the episodes that they are of: rehearsals.parquet, references.parquet and
-        hard.parquet; in ``failure``, what the failure agent played and learned from.
+        """Folder with pairs.jsonl and the episodes of the pairs: rehearsals.parquet, references.parquet and hard.parquet.
+
+        Its subfolder ``failure`` holds the episodes and pairs of the failure agent.
         """
         return Paths.data(t) / "pairs"
 
@@ -83,7 +84,7 @@ class Paths:
 
     @staticmethod
     def requests(t: int, stage: str) -> Path:
-        """Folder with requests.jsonl and spend.json: what a stage asked of an endpoint."""
+        """Folder with requests.jsonl and spend.json: a stage's requests to an endpoint and their cost."""
         return Paths.data(t) / "requests" / stage
 
     @staticmethod
@@ -97,7 +98,7 @@ class Paths:
 
     @staticmethod
     def summary(t: int, stage: str) -> Path:
-        """What a stage says of iteration t in figures."""
+        """The figures of a stage in iteration t."""
         return Paths.data(t) / "summary" / f"{stage}.json"
 
     @staticmethod
@@ -107,10 +108,10 @@ class Paths:
 
     @staticmethod
     def validation(t: int) -> Path:
-        """Folder with report.md, quarantine.jsonl and metrics.json of the dataset of t."""
+        """Folder with report.md, quarantine.jsonl and metrics.json of dataset t."""
         return Paths.data(t) / "validation"
 
     @staticmethod
     def data_docs(t: int) -> Path:
-        """Great Expectations' own pages of the dataset of t: for people alone and no output, since they hold the time of day."""
+        """Great Expectations' pages on dataset t. They hold the time of day, so they are not a stage's output."""
         return Paths.data(t) / "data_docs"

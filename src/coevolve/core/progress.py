@@ -1,4 +1,4 @@
-"""Progress bars for everything that takes a while; plain lines, a few a run, where the output is no terminal."""
+"""Progress bars for long work. Outside a terminal they are a few plain lines per run."""
 
 import sys
 from typing import Any
@@ -7,7 +7,7 @@ from tqdm import tqdm
 
 
 def bar(total: int, name: str, unit: str, initial: int = 0) -> "tqdm[Any]":
-    """A tqdm bar over ``total`` units; none is shown where there is nothing to do."""
+    """A tqdm bar over ``total`` units; hidden if there is nothing to do."""
     quiet = not sys.stderr.isatty()
     return tqdm(
         total=total,

@@ -1,4 +1,4 @@
-"""What flows between the stages, all of it plain data."""
+"""The records that flow between the stages. All of them are plain data."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,10 +21,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two episodes of one task, by ids of their trajectories: ``chosen`` is to become likelier than ``rejected``.
+    """Two episodes of one task, by trajectory ids: training makes ``chosen`` likelier than ``rejected``.
 
-    ``kind`` says whose they are; ``closeness`` how close the rejected one comes to what is right, by `pairs.rank`, and
-    ``chosen_closeness`` how close the chosen one does, which is 1 where it is right.
+    ``kind`` says who played the two. ``closeness`` measures how close the rejected episode comes to the reference, by
+    `pairs.rank`. ``chosen_closeness`` is the same for the chosen episode: 1 if it is right.
     """
 
     pair_id: str
@@ -40,10 +40,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A weakness, with the numbers that made it fire and the trajectories that show it.
+    """A weakness of the agent, with the numbers that made the signal fire and the trajectories that show it.
 
-    ``kind`` is a name in ``coevolve.stages.signals.kinds``. It speaks of a task or of a pattern of tools. ``strength`` says
-    how weak the agent is there, in [0, 1].
+    ``kind`` is a name in ``coevolve.stages.signals.kinds``. A signal is about a task or about a pattern of tools.
+    ``strength`` says how weak the agent is there, in [0, 1].
     """
 
     signal_id: str
@@ -59,10 +59,11 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What a generator wrote: ``text``, a variation of the task ``seed``, in answer to ``prompt``.
+    """A spec of the task generator: ``text``, a variation of the task ``seed``, in answer to ``prompt``.
 
-    ``goals`` and ``ask`` are what could be read of it, None if nothing could. ``control``: it is the generator's of before any training,
-    and only measured. ``outcome`` is ACCEPTED, or why no task came of it; empty as long as that is not known. The agent solved ``task_id`` in ``successes`` of ``episodes``.
+    ``goals`` and ``ask`` are parsed from the text, and None if it cannot be parsed. ``control`` marks specs of the
+    untrained generator, which are only measured. ``outcome`` is ACCEPTED or the reason why the spec became no task, and
+    empty until that is known. The agent solved ``task_id`` in ``successes`` of ``episodes``.
     """
 
     generation_id: str
@@ -82,7 +83,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """What a model made of a weakness, before it explored around it; ``ideas`` are what it meant to try."""
+    """A model's analysis of a weakness, before it explores. ``ideas`` are what it wants to try."""
 
     what_failed: str
     where: str
@@ -92,11 +93,11 @@ class Reflection:
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """What was done in the real environment around some signals.
+    """An explorer's calls in the real environment, usually around a signal.
 
-    ``kind`` is the signals' (None: there was none), ``focus`` the tools that they are about, and ``goals`` those that the
-    explorer was to use. ``calls`` are those made, with observations; ``world`` and ``task_id`` say where it started.
-    ``reflection`` and the versions of ``prompts`` are there where a model explored.
+    ``kind`` is the kind of the signal (None without a signal), ``focus`` the tools that the signal is about, and
+    ``goals`` the tools to use. ``calls`` hold the observations. ``world`` and ``task_id`` say where the exploration
+    started. Explorations by a model also have a ``reflection`` and the versions of their ``prompts``.
     """
 
     exploration_id: str
@@ -117,9 +118,9 @@ class Exploration:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A synthesized task before the environment has judged it.
+    """A synthesized task that the environment has not judged yet.
 
-    ``asks`` are the positions (turn, call) of the reference's calls that the instruction asks for.
+    ``asks`` are the positions (turn, call) in the reference of the calls that the instruction asks for.
     """
 
     candidate_id: str
@@ -130,7 +131,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One check of a candidate: ``passed`` is None where an earlier gate made it pointless."""
+    """One check of a candidate. ``passed`` is None if the check was skipped."""
 
     name: str
     passed: bool | None
@@ -139,7 +140,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """All gates of one candidate. ``task_id`` is None where the candidate could not be read."""
+    """All gates of one candidate. ``task_id`` is None if the candidate is unreadable."""
 
     candidate_id: str
     task_id: str | None
@@ -150,5 +151,5 @@ class Verdict:
 
     @property
     def refusal(self) -> Gate | None:
-        """The gate that it failed; None if it failed none."""
+        """The gate that the candidate failed; None if it failed none."""
         return next((gate for gate in self.gates if gate.passed is False), None)

@@ -1,4 +1,7 @@
-"""What people decided of tasks: one file a reviewer in ``reviews``, a decision a line. Of a reviewer's, the last on a task counts."""
+"""People's decisions on tasks: one file per reviewer in ``reviews``, one decision per line.
+
+A reviewer's latest decision on a task wins.
+"""
 
 import json
 from collections import Counter
@@ -20,7 +23,7 @@ DECISIONS: tuple[Decision, ...] = ("accept", "reword", "reject")  # from mild to
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What ``reviewer`` decided of a task; ``turns`` are its new words, where it is reworded."""
+    """A decision of ``reviewer`` on a task. ``turns`` are the new words of a reworded task."""
 
     task_id: str
     decision: Decision
@@ -31,35 +34,35 @@ class Review:
 
 
 def file_of(reviewer: str) -> Path:
-    """The file of a reviewer's decisions. Names that no file could have are a CoevolveError."""
+    """The file of a reviewer's decisions. An invalid file name is a CoevolveError."""
     if not reviewer.replace("-", "").replace("_", "").isalnum() or len(reviewer) > 64:
         raise CoevolveError(f"reviewer {reviewer[:80]!r}: expected letters, digits, - and _; give one with --reviewer")
     return Paths.reviews / f"{reviewer}.jsonl"
 
 
 def read_reviews() -> list[Review]:
-    """Every reviewer's decisions, of each the last on a task; sorted by reviewer. None where there is no folder."""
-    found: dict[tuple[str, str], Review] = {}
+    """Every reviewer's latest decision on each task, sorted by reviewer. Empty without the folder ``reviews``."""
+    latest: dict[tuple[str, str], Review] = {}
     for file in sorted(Paths.reviews.glob("*.jsonl")):
-        for number, one in enumerate(read_jsonl(file, Review), 1):
-            if one.decision == "reword" and not (one.turns and all(turn.strip() for turn in one.turns)):
+        for number, review in enumerate(read_jsonl(file, Review), 1):
+            if review.decision == "reword" and not (review.turns and all(turn.strip() for turn in review.turns)):
                 raise CoevolveError(f"{file}:{number}: reword without words; expected `turns`, a text for each turn")
-            found[one.reviewer, one.task_id] = one
-    return list(found.values())
+            latest[review.reviewer, review.task_id] = review
+    return list(latest.values())
 
 
 def decided(reviews: Iterable[Review]) -> dict[str, Review]:
-    """By task the decision that holds: the most severe, of equally severe ones the first reviewer's."""
-    found: dict[str, Review] = {}
-    for one in reviews:
-        held = found.get(one.task_id)
-        if held is None or DECISIONS.index(one.decision) > DECISIONS.index(held.decision):
-            found[one.task_id] = one
-    return found
+    """The valid decision on each task: the most severe. Among equally severe decisions the first reviewer's wins."""
+    decisions: dict[str, Review] = {}
+    for review in reviews:
+        earlier = decisions.get(review.task_id)
+        if earlier is None or DECISIONS.index(review.decision) > DECISIONS.index(earlier.decision):
+            decisions[review.task_id] = review
+    return decisions
 
 
 def reworded(task: Task, review: Review) -> Task:
-    """``task`` in the reviewer's words: another task, of the same world, reference and provenance."""
+    """A new task in the reviewer's words, with the world, reference and provenance of ``task``."""
     if len(review.turns) != len(task.turns):
         raise CoevolveError(
             f"the review of task {task.task_id} by {review.reviewer} has {len(review.turns)} turns, the task {len(task.turns)}"
@@ -70,7 +73,7 @@ def reworded(task: Task, review: Review) -> Task:
 
 
 def in_their_words(rows: Sequence[Any], decisions: Mapping[str, Review]) -> list[Any]:
-    """``rows`` (JSON values of tasks) with those that are reworded in their new words; what is no task stays as it is."""
+    """``rows`` (JSON values of tasks) with new words for the reworded tasks. Rows that are not tasks stay as they are."""
     return [_in_words(row, decisions) for row in rows]
 
 
@@ -86,23 +89,26 @@ def _in_words(row: Any, decisions: Mapping[str, Review]) -> Any:
 
 
 def by_gate(verdicts: Iterable[Verdict], decisions: Mapping[str, Review]) -> dict[str, Counter[Decision]]:
-    """What people decided of the candidates that the gates accepted (key ACCEPTED) or that a gate refused (its name)."""
-    found: dict[str, Counter[Decision]] = {}
-    for one in verdicts:
-        review = decisions.get(one.task_id or "")
+    """People's decisions on the candidates, by the gate that refused them; key ACCEPTED if no gate did."""
+    counts: dict[str, Counter[Decision]] = {}
+    for verdict in verdicts:
+        review = decisions.get(verdict.task_id or "")
         if review is not None:
-            gate = one.refusal
-            found.setdefault(gate.name if gate else ACCEPTED, Counter())[review.decision] += 1
-    return found
+            gate = verdict.refusal
+            counts.setdefault(gate.name if gate else ACCEPTED, Counter())[review.decision] += 1
+    return counts
 
 
 def agreed(counts: Mapping[str, Mapping[Decision, int]]) -> tuple[int, int]:
-    """Of ``by_gate``: on how many tasks gates and people agree, who both took it as it was or both did not; and of how many."""
-    total = sum(sum(found.values()) for found in counts.values())
+    """From ``by_gate``: the number of tasks on which gates and people agree, and the number of all reviewed tasks.
+
+    They agree if both accept the task unchanged, or if neither does.
+    """
+    total = sum(sum(decisions.values()) for decisions in counts.values())
     same = sum(
         count
-        for gate, found in counts.items()
-        for one, count in found.items()
-        if (gate == ACCEPTED) is (one == "accept")
+        for gate, decisions in counts.items()
+        for decision, count in decisions.items()
+        if (gate == ACCEPTED) is (decision == "accept")
     )
     return same, total

@@ -1,4 +1,4 @@
-"""The untracked folder of checkpoints and caches, and folders in it that one process works in at a time."""
+"""The untracked folder of checkpoints and caches, and exclusive folders in it for one process at a time."""
 
 import fcntl
 import os
@@ -13,54 +13,55 @@ from coevolve.core import dvc
 
 
 def scratch() -> Path:
-    """Untracked folder for checkpoints and caches: under DVC's root, also for queued experiments."""
+    """The untracked folder of checkpoints and caches. It lies under DVC's root, also for queued experiments."""
     return dvc.root() / "scratch"
 
 
 @contextmanager
 def claim(folder: Path) -> Iterator[Path]:
-    """``folder`` for this process alone; a folder beside it, where another process works in it.
+    """``folder`` for this process alone, or a folder beside it if another process holds ``folder``.
 
-    Queued experiments that train the same thing at once must not share checkpoints. A process that was killed leaves
-    its folder behind, unclaimed, for the next to go on with.
+    Queued experiments that train the same policy at once must not share checkpoints. A killed process leaves its folder
+    unclaimed, and the next process continues with it.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     for number in count():
-        place = folder if number == 0 else folder.with_name(f"{folder.name}-{number}")
-        with place.with_name(f".{place.name}.lock").open("w") as lock:
+        claimed = folder if number == 0 else folder.with_name(f"{folder.name}-{number}")
+        with claimed.with_name(f".{claimed.name}.lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
-            yield place
+            yield claimed
             return
 
 
 @contextmanager
 def temporary(name: str) -> Iterator[Path]:
-    """An empty folder outside of the project, for this process alone, which is removed at the end. What a process that was killed has left
-    is removed by one that asks for ``name`` after it.
+    """An empty folder outside the project for this process alone, removed at the end.
+
+    The next process that asks for ``name`` removes what a killed process left.
     """
-    with claim(Path(tempfile.gettempdir()) / f"coevolve-{os.getuid()}" / name) as place:
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
+    with claim(Path(tempfile.gettempdir()) / f"coevolve-{os.getuid()}" / name) as claimed:
+        shutil.rmtree(claimed, ignore_errors=True)
+        claimed.mkdir()
         try:
-            yield place
+            yield claimed
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(claimed, ignore_errors=True)
 
 
 def once(folder: Path, make: Callable[[Path], object]) -> Path:
-    """``folder`` (or a file), as ``make`` made it when it was first asked for: whole or not at all.
+    """``folder`` (or a file), which ``make`` makes on the first call. It is never left half made.
 
-    Who asks while another process makes it waits, and takes that one's.
+    A process that asks while another process makes ``folder`` waits for it.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f".{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            with tempfile.TemporaryDirectory(prefix=".", dir=folder.parent) as place:
-                whole = Path(place) / "whole"
+            with tempfile.TemporaryDirectory(prefix=".", dir=folder.parent) as parent:
+                whole = Path(parent) / "whole"
                 make(whole)
                 os.replace(whole, folder)
     return folder

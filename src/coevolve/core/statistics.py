@@ -1,4 +1,4 @@
-"""Means with their intervals, over seeds for example, and how evenly counts are spread."""
+"""Means with confidence intervals, for example over seeds, and the evenness of counts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ ERROR = 0.05  # the chance that an interval misses
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean of ``count`` values with half its interval, which is infinite for one value."""
+    """A mean of ``count`` values with half the width of its interval, which is infinite for a single value."""
 
     mean: float
     half: float
@@ -30,7 +30,7 @@ class Estimate:
 
 
 def estimate(values: Sequence[float], error: float = ERROR) -> Estimate:
-    """With the interval that Student's t misses by ``error``."""
+    """The mean of ``values`` with Student's t interval, which misses with probability ``error``."""
     from scipy.stats import t
 
     if len(values) < 2:
@@ -40,7 +40,7 @@ def estimate(values: Sequence[float], error: float = ERROR) -> Estimate:
 
 
 def evenness(counts: Mapping[str, int], most: int) -> float | None:
-    """H(counts) / log ``most``, the entropy as a share of the most there can be, in [0, 1]; None without counts or choice."""
+    """H(counts) / log ``most``: the entropy as a share of its maximum, in [0, 1]. None without counts or choice."""
     total = sum(counts.values())
     if not total or most < 2:
         return None

@@ -1,7 +1,7 @@
-"""Tasks, and what passes between an agent and a world. Plain data.
+"""Tasks, and the messages between an agent and a world, as plain data.
 
-Identity is content: ``task_id`` is a hash of environment, world, instruction and reference,
-so that the same task found twice is one task.
+Identity is content: ``task_id`` is a hash of environment, world, instruction and reference, so equal tasks have equal
+ids.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call by tool name, with JSON arguments."""
+    """A tool's name with JSON arguments."""
 
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -23,10 +23,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What an environment answers: an observation (role ``tool``) or a message (role ``user``).
+    """An environment's answer: an observation (role ``tool``) or a message (role ``user``).
 
-    ``tools`` are OpenAI function schemas, None meaning unchanged. ``error`` marks a call that the
-    environment refused; ``done`` ends the episode.
+    ``tools`` are OpenAI function schemas, None if unchanged. ``error`` marks a call that the environment refused.
+    ``done`` ends the episode.
     """
 
     role: str
@@ -38,7 +38,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """A call as it was made. ``ok``: the environment knew the tool and accepted the arguments."""
+    """A call with its result. ``ok``: the environment knows the tool and accepted the arguments."""
 
     name: str
     arguments: dict[str, Any]
@@ -49,7 +49,7 @@ class CallOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Reward in [0, 1] and the named checks that it came from."""
+    """A reward in [0, 1] and the named checks behind it."""
 
     reward: float
     checks: dict[str, bool] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a synthesized task comes from; enough to walk back to the failed trajectories."""
+    """The origin of a synthesized task, which leads back to the failed trajectories."""
 
     iteration: int
     signal_ids: list[str]
@@ -69,9 +69,9 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task. ``turns`` are the user's messages, ``reference`` holds the tool calls of each turn.
+    """A task. ``turns`` are the user's messages, ``reference`` holds the tool calls of each turn.
 
-    ``world`` is what the environment needs to set the start state. Make one with ``Task.create``.
+    From ``world`` the environment makes the start state. Create tasks with ``Task.create``.
     """
 
     task_id: str
@@ -86,17 +86,17 @@ class Task:
 
     @property
     def calls(self) -> list[ToolCall]:
-        """The reference's calls, of all turns in order."""
+        """The calls of the reference, turn by turn."""
         return [call for turn in self.reference for call in turn]
 
     @property
     def tools(self) -> list[str]:
-        """The tools that the reference calls, each once, in the order of their first calls."""
+        """The different tools of the reference, in the order of their first calls."""
         return list(dict.fromkeys(call.name for call in self.calls))
 
     @property
     def family(self) -> str:
-        """The kind of task that it is, its first tag; empty if it has none."""
+        """The task's first tag; empty without tags."""
         return self.tags[0] if self.tags else ""
 
     @staticmethod
@@ -125,6 +125,6 @@ class Task:
 def task_id_of(
     environment: str, world: Mapping[str, Any], turns: Sequence[str], reference: Sequence[Sequence[ToolCall]]
 ) -> str:
-    """Content hash of what makes a task the task it is: split, tags and provenance do not count."""
+    """Content hash of a task. Split, tags and provenance do not count."""
     calls = [[[c.name, c.arguments] for c in turn] for turn in reference]
     return content_hash([environment, dict(world), list(turns), calls])

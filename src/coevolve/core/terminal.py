@@ -1,15 +1,15 @@
-"""What others wrote, as a terminal may be given it, and what is typed there."""
+"""Make untrusted text safe to print, and read typed lines."""
 
 import sys
 import unicodedata
 from collections.abc import Iterator
 
 LAYOUT = "\n\t"
-DRIVING = ("Cc", "Cf", "Cs")  # control and format characters (bidirectional ones among them), lone surrogates
+DRIVING = ("Cc", "Cf", "Cs")  # control and format characters, also bidirectional ones, and lone surrogates
 
 
 def plain(text: str) -> str:
-    """``text`` with what would drive the terminal spelled out: a title or a clipboard set, lines overwritten or reversed."""
+    """Escape characters in ``text`` that drive a terminal: they set a title or a clipboard, or overwrite lines."""
     return "".join(
         char.encode("unicode_escape").decode() if unicodedata.category(char) in DRIVING and char not in LAYOUT else char
         for char in text
@@ -17,9 +17,9 @@ def plain(text: str) -> str:
 
 
 def typed() -> Iterator[str]:
-    """What somebody types, a line at a time, without blank ones; a prompt only where someone is there to see it."""
+    """The lines that a person types, without blank lines. The prompt appears only on a terminal."""
     if sys.stdin.isatty():
-        import readline  # noqa: F401  (makes input() remember lines)
+        import readline  # noqa: F401  (gives input() a history)
     while True:
         try:
             line = input("> " if sys.stdin.isatty() else "").strip()

@@ -1,4 +1,4 @@
-"""A trajectory: what an episode leaves, and how a Parquet file holds many."""
+"""Trajectories: the records of episodes, and their Parquet files."""
 
 import json
 from collections.abc import Iterable
@@ -19,21 +19,20 @@ if TYPE_CHECKING:
 class StopReason(StrEnum):
     """Why an episode ended."""
 
-    DONE = "done"  # the environment said so
+    DONE = "done"  # the environment ended it
     MAX_TURNS = "max_turns"  # the limit on the agent's turns
     MAX_TOKENS = "max_tokens"  # the limit on tokens of the episode or of one reply, or the model's context
     TIMEOUT = "timeout"  # the limit on wall time
-    INVALID = "invalid"  # too many replies in a row that no parser could read
-    BROKEN = "broken"  # a call of the agent's broke its session: scores 0, as any failure of the agent's does
-    ENVIRONMENT_FAILED = "environment_failed"  # something broke without the agent's doing: not scored
+    INVALID = "invalid"  # too many unreadable replies in a row
+    BROKEN = "broken"  # a call of the agent broke its session: scores 0, like any failure of the agent
+    ENVIRONMENT_FAILED = "environment_failed"  # a failure that the agent did not cause: not scored
 
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """One episode. ``group`` numbers the K attempts at one task in one training step together.
+    """The record of an episode. The K attempts at one task in one training step share the number ``group``.
 
-    ``messages`` are OpenAI chat messages. ``tokens`` holds, per turn of the agent,
-    how many tokens it generated.
+    ``messages`` are OpenAI chat messages. ``tokens`` holds the number of generated tokens for each turn of the agent.
     """
 
     trajectory_id: str
@@ -52,12 +51,12 @@ class Trajectory:
 
     @property
     def counts(self) -> bool:
-        """Whether it says something about the agent."""
+        """Whether the episode says something about the agent."""
         return self.stop_reason is not StopReason.ENVIRONMENT_FAILED
 
 
 def trajectory_schema() -> "pa.Schema":
-    """Columns of trajectories.parquet; messages and arguments are JSON text, the rest is typed."""
+    """The columns of trajectories.parquet. Messages and arguments are JSON text, the other columns are typed."""
     import pyarrow as pa
 
     call = pa.struct(
@@ -89,7 +88,7 @@ def trajectory_schema() -> "pa.Schema":
 
 
 def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
-    """Parquet by ``trajectory_schema``; the same trajectories give the same bytes."""
+    """Write Parquet by ``trajectory_schema``. The same trajectories give the same bytes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -99,7 +98,7 @@ def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
         row["stop_reason"] = str(trajectory.stop_reason)
         row["messages"] = json.dumps(row["messages"])
         row["checks"] = json.dumps(row["checks"])
-        for call in row["calls"]:  # a model may name a tool, and a tool may echo, what is no text
+        for call in row["calls"]:  # names from a model and answers from a tool may hold invalid text
             call["arguments"] = json.dumps(call["arguments"])
             call["name"], call["observation"] = writable(call["name"]), writable(call["observation"])
         rows.append(row)
@@ -108,7 +107,7 @@ def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
 
 
 def read_trajectories(path: Path) -> list[Trajectory]:
-    """The trajectories of a Parquet file that ``write_trajectories`` made."""
+    """The trajectories of a Parquet file from ``write_trajectories``."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -121,7 +120,7 @@ def read_trajectories(path: Path) -> list[Trajectory]:
             raise CoevolveError(f"{path}: expected the columns {', '.join(sorted(expected))}")
         return [_trajectory(path, row) for row in rows]
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError) as error:
-        # what a damaged page holds is found out by whoever first looks at it
+        # a damaged page raises whichever error its first reader meets
         text = (str(error).splitlines() or [type(error).__name__])[0]
         raise CoevolveError(f"{path}: not a whole Parquet file ({text[:200]}); run the train stage again") from None
 

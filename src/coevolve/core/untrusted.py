@@ -1,4 +1,4 @@
-"""What strangers send (servers, models, files): JSON that is read or refused, and text that can be written anywhere.
+"""Parse untrusted JSON, text and URLs from servers, models and files.
 
 Standard library only: workers run in environments without our packages.
 """
@@ -14,7 +14,7 @@ URL = "expected http://HOST/PATH or https://HOST/PATH, without a user, a key, a 
 
 
 def loads(text: str | bytes) -> Any:
-    """The JSON value, its text made ``writable``; whatever is none, or nested too deep, is a ValueError of one line."""
+    """Parse JSON and make its text ``writable``. Invalid or too deeply nested JSON is a ValueError of one line."""
     if isinstance(text, bytes):
         text = text.decode("utf-8-sig", "replace")
     try:
@@ -24,40 +24,40 @@ def loads(text: str | bytes) -> Any:
 
 
 def sound(value: Any, left: int = DEPTH) -> Any:
-    """A JSON value with its text made ``writable``; a ValueError if it is nested too deep."""
+    """A JSON value with its text made ``writable``. Too deep nesting is a ValueError."""
     if isinstance(value, str):
         return writable(value)
     if isinstance(value, list | dict) and left == 0:
         raise ValueError(f"nested deeper than {DEPTH} levels")
     if isinstance(value, list):
-        return [sound(one, left - 1) for one in value]
+        return [sound(inner, left - 1) for inner in value]
     if isinstance(value, dict):
-        return {writable(key): sound(one, left - 1) for key, one in value.items()}
+        return {writable(key): sound(inner, left - 1) for key, inner in value.items()}
     return value
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """``text`` for an error: one line of at most ``limit`` characters, without what would steer a terminal."""
+    """``text`` for an error message: one line of at most ``limit`` characters, safe to print on a terminal."""
     line = " ".join(writable(text[: 8 * limit]).split())
     return "".join(sign if sign.isprintable() else "?" for sign in line)[:limit]
 
 
 def without_secrets(text: str) -> str:
-    """``text`` with the URLs in it cut to what may be shown: no user, no password, no query."""
+    """``text`` with users, passwords and queries removed from its URLs."""
     return re.sub(r"(\w+://)(\S+)", _shown, text)
 
 
 def _shown(url: "re.Match[str]") -> str:
-    place = re.split("[?#]", url[2])[0]
-    if "@" in url[2] and "@" not in place:  # of a query, or behind a password that holds a question mark
+    address = re.split("[?#]", url[2])[0]
+    if "@" in url[2] and "@" not in address:  # the @ belongs to a query, or follows a password with a question mark
         return f"{url[1]}***"
-    return url[1] + place.rpartition("@")[2]
+    return url[1] + address.rpartition("@")[2]
 
 
 def base_url(text: str) -> str:
-    """A server's URL without the slash at its end; anything else is a ValueError that does not show it.
+    """A server's URL without its final slash. An invalid URL is a ValueError that does not show the URL.
 
-    It stands in params.yaml, in logs and in errors, so it cannot be where a secret is kept: no user, no query.
+    The URL appears in params.yaml, in logs and in errors, so it must not hold a secret: no user, no query.
     """
     plain = text.isascii() and text.isprintable() and not set(text) & set(' \\?#@"<>^`{|}')
     if not plain or not text.startswith(("http://", "https://")):
@@ -68,6 +68,6 @@ def base_url(text: str) -> str:
     except ValueError:
         raise ValueError(URL) from None
     labels = host.rstrip(".").split(".")
-    if port == 0 or len(host) > 253 or (":" not in host and not all(0 < len(one) < 64 for one in labels)):
+    if port == 0 or len(host) > 253 or (":" not in host and not all(0 < len(label) < 64 for label in labels)):
         raise ValueError(URL)
     return text.rstrip("/")

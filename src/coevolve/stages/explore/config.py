@@ -1,4 +1,4 @@
-"""Section `explore`: what is tried in the real environment, and how much."""
+"""Section `explore`: how to explore the real environment, and how much."""
 
 from typing import Annotated
 

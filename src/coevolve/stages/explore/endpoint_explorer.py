@@ -1,7 +1,7 @@
-"""An LLM as explorer: it reflects on a weakness, then acts in the real environment, conditioned on what it wrote.
+"""An LLM as explorer: it reflects on a weakness, then acts in the real environment, conditioned on its reflection.
 
-CoEvolve (arXiv 2604.15840): a signal and its failed trajectory become a structured exploration context, and the LLM that
-explores is conditioned on it. What the environment accepted is kept, also when the budget ends in the middle.
+CoEvolve (arXiv 2604.15840) turns a signal and its failed trajectory into a structured exploration context, and
+conditions the exploring LLM on it. Calls that the environment accepted are kept, even if the budget ends early.
 """
 
 import random
@@ -27,13 +27,13 @@ from coevolve.stages.explore.guidance import draw_tools
 from coevolve.stages.explore.requests import Request
 from coevolve.stages.signals.kinds import KINDS
 
-SHOWN, OBSERVATION = 30, 400  # calls of the trajectory that the model is shown, and characters of each observation
-NAMED = 3  # draws of tools that the model is asked to try where there is no weakness, by the guidance's weights
+SHOWN, OBSERVATION = 30, 400  # calls of the trajectory in the prompt, and characters of each observation
+NAMED = 3  # draws of tools for a prompt without a weakness, by the guidance's weights
 Sentence = Annotated[str, Field(min_length=1, max_length=2000)]
 
 
 class ReflectionReply(BaseModel):
-    """The structured exploration context that the model owes."""
+    """The structured exploration context that the model must return."""
 
     what_failed: Sentence
     where: Sentence
@@ -42,68 +42,68 @@ class ReflectionReply(BaseModel):
 
 
 class EndpointExplorer:
-    """See ``coevolve.stages.explore.explorer.Explorer``. ``counts`` says what became of its replies."""
+    """See ``coevolve.stages.explore.explorer.Explorer``. ``counts`` counts unusable replies by reason."""
 
     def __init__(
         self,
         environment: Environment,
         endpoint: Endpoint,
-        known: Knowledge,
+        knowledge: Knowledge,
         config: Explore,
         max_seconds: float,
         counts: Counter[str],
     ) -> None:
         self._environment = environment
-        self._known = known
+        self._knowledge = knowledge
         self._endpoint = endpoint
         self._calls = config.max_calls
         self._limits = Limits(config.max_calls + config.tries, 10**9, endpoint.config.reply_tokens, max_seconds)
         self._tools = [tool["function"]["name"] for tool in environment.tools()]
         self.counts = counts
 
-    def explore(self, wanted: Sequence[Request]) -> Iterator[Exploration]:
-        at_once = self._endpoint.config.concurrency
-        return in_order(self._explore, wanted, min(at_once, self._environment.capacity or at_once))
+    def explore(self, requests: Sequence[Request]) -> Iterator[Exploration]:
+        concurrency = self._endpoint.config.concurrency
+        return in_order(self._explore, requests, min(concurrency, self._environment.capacity or concurrency))
 
     def _explore(self, request: Request) -> Exploration:
         return self._anywhere(request) if request.signal is None else self._around(request, request.signal)
 
     def _anywhere(self, request: Request) -> Exploration:
-        """Led by tools that are drawn as the guidance weighs them: those that change something, if any is known to."""
-        names = [name for name in self._tools if name != self._known.terminal]
-        names = [name for name in names if name not in self._known.reading] or names
+        """Explore with tools drawn by the guidance's weights, among tools that change the state if any are known."""
+        names = [name for name in self._tools if name != self._knowledge.terminal]
+        names = [name for name in names if name not in self._knowledge.reading] or names
         goals = list(dict.fromkeys(draw_tools(names, request.tools, NAMED, random.Random(request.seed))))
-        words = prompt("explore_tools")
-        text = words.fill(
+        template = prompt("explore_tools")
+        text = template.fill(
             instruction=quoted_lines(request.task.turns),
             ideas=f"- use {', '.join(map(quoted_name, goals))}",
             calls=str(self._calls),
         )
-        return record(request, "endpoint", self._act(request, text), goals, prompts=[words.version])
+        return record(request, "endpoint", self._act(request, text), goals, prompts=[template.version])
 
     def _around(self, request: Request, signal: Signal) -> Exploration:
-        """Led by what the model makes of the weakness."""
-        reflect, words = prompt("reflect"), prompt("explore")
+        """Explore by the model's reflection on the weakness."""
+        reflect_template, explore_template = prompt("reflect"), prompt("explore")
         try:
-            reflection = self._reflect(request, signal, reflect)
+            reflection = self._reflect(request, signal, reflect_template)
         except Exhausted:
             self.counts["out of budget"] += 1
-            return record(request, "endpoint", [], prompts=[reflect.version])
-        # what the model made of hostile text may be hostile as well
+            return record(request, "endpoint", [], prompts=[reflect_template.version])
+        # a reflection on hostile text may be hostile as well
         ideas = map(quoted, reflection.ideas) if reflection else [f"use {', '.join(map(quoted_name, request.focus))}"]
         why = quoted(f"{reflection.what_failed} {reflection.why}") if reflection else KINDS[signal.kind].meaning
-        text = words.fill(
+        text = explore_template.fill(
             instruction=quoted_lines(request.task.turns),
             why=why,
             ideas="\n".join(f"- {idea}" for idea in ideas),
             calls=str(self._calls),
         )
-        versions = [reflect.version, words.version]
+        versions = [reflect_template.version, explore_template.version]
         return record(request, "endpoint", self._act(request, text), reflection=reflection, prompts=versions)
 
-    def _reflect(self, request: Request, signal: Signal, words: Prompt) -> Reflection | None:
-        """What the model makes of the weakness; None where no reply kept the contract."""
-        text = words.fill(
+    def _reflect(self, request: Request, signal: Signal, template: Prompt) -> Reflection | None:
+        """The model's reflection on the weakness; None if no reply followed the schema."""
+        text = template.fill(
             kind=signal.kind,
             meaning=KINDS[signal.kind].meaning,
             instruction=quoted_lines(request.task.turns),
@@ -116,27 +116,27 @@ class EndpointExplorer:
                 self._endpoint, [{"role": "user", "content": text}], ReflectionReply, request.seed, self.counts
             )
         except (Broken, Failed):
-            return None  # it explores all the same, led by what the trajectory itself says
+            return None  # the model still explores, by the focus of the request
         return Reflection(reply.what_failed, reply.where, reply.why, reply.ideas)
 
     def _act(self, request: Request, text: str) -> list[CallOutcome]:
-        """The calls that the environment accepted of the model, told ``text``."""
+        """The calls that the environment accepted from the model after the instruction ``text``."""
         policy = EndpointPolicy(self._endpoint, self._endpoint.config.temperature)
         task = Task.create(self._environment.name, "exploration", [text], request.world, [[]])
         try:
             [episode] = rollout(
                 policy, self._environment, [RolloutRequest(task, request.seed)], self._limits, workers=1
             )
-        except ContextTooShort:  # of this task; others may be shorter
+        except ContextTooShort:  # other tasks may be shorter
             self.counts["unanswered"] += 1
             return []
         self.counts["out of budget"] += policy.exhausted
         self.counts["unanswered"] += len(policy.failures)
-        return accepted(episode.trajectory, self._known)[: self._calls]
+        return accepted(episode.trajectory, self._knowledge)[: self._calls]
 
 
 def _trajectory(request: Request) -> str:
-    """A call a line, with the environment's answer."""
+    """The failed calls, one per line, with the environment's answers."""
     if request.failed is None or not request.failed.calls:
         return "(no calls)"
     return "\n".join(
@@ -148,4 +148,4 @@ def _trajectory(request: Request) -> str:
 def make(config: Explore, means: Means) -> EndpointExplorer:
     assert means.meter.endpoint is not None
     endpoint, seconds = means.meter.endpoint, means.acting.max_seconds
-    return EndpointExplorer(means.environment, endpoint, means.known, config, seconds, means.meter.counts)
+    return EndpointExplorer(means.environment, endpoint, means.knowledge, config, seconds, means.meter.counts)

@@ -1,6 +1,6 @@
 """Explorers answer requests with chains of calls that the environment accepted.
 
-A request holds what the guidance asks for, and every explorer follows it. Explorers by name: explorers.py.
+A request carries the guidance's wishes, and every explorer follows it. explorers.py lists the explorers by name.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,20 +21,20 @@ from coevolve.stages.explore.requests import Request
 
 
 class Explorer(Protocol):
-    def explore(self, wanted: Sequence[Request]) -> Iterator[Exploration]:
-        """What was found for each request, in order; an exploration without calls found nothing."""
+    def explore(self, requests: Sequence[Request]) -> Iterator[Exploration]:
+        """One exploration per request, in order. An exploration without calls found nothing."""
         ...
 
 
 @dataclass(frozen=True)
 class Means:
-    """What an explorer may use: the environment with its tasks, and how the agent plays.
+    """The means of an explorer: the environment with its tasks, and the agent.
 
-    ``policy`` opens the agent's policy; ``meter`` holds the endpoint, if one is asked, and counts its requests.
+    ``policy`` opens the agent's policy. ``meter`` holds the endpoint, if there is one, and counts its requests.
     """
 
     environment: Environment
-    known: Knowledge
+    knowledge: Knowledge
     tasks: Sequence[Task]
     acting: PolicySection
     policy: Callable[[], Policy | Replicas]
@@ -53,7 +53,7 @@ def record(
     reflection: Reflection | None = None,
     prompts: Sequence[str] = (),
 ) -> Exploration:
-    """The record of what an explorer did for ``request``."""
+    """The record of an explorer's calls for ``request``."""
     return Exploration(
         exploration_id=request.exploration_id,
         environment=request.task.environment,
@@ -71,17 +71,19 @@ def record(
     )
 
 
-def accepted(trajectory: Trajectory, known: Knowledge) -> list[CallOutcome]:
-    """The calls of an episode that the environment accepted, without lookups that found nothing and without the end."""
+def accepted(trajectory: Trajectory, knowledge: Knowledge) -> list[CallOutcome]:
+    """The accepted calls of an episode, without lookups that found nothing and without the call that ends it."""
     return [
-        call for call in trajectory.calls if call.ok and call.name != known.terminal and not fruitless(call.observation)
+        call
+        for call in trajectory.calls
+        if call.ok and call.name != knowledge.terminal and not fruitless(call.observation)
     ]
 
 
-def explore(explorer: Explorer, wanted: Sequence[Request], progress: Callable[[int], object]) -> list[Exploration]:
-    """Those explorations that found something, in the order of ``wanted``."""
+def explore(explorer: Explorer, requests: Sequence[Request], progress: Callable[[int], object]) -> list[Exploration]:
+    """The explorations that found something, in the order of ``requests``."""
     kept = []
-    for exploration in explorer.explore(wanted):
+    for exploration in explorer.explore(requests):
         if exploration.calls:
             kept.append(exploration)
         progress(1)

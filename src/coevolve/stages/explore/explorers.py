@@ -1,4 +1,4 @@
-"""Explorers by name: a module each, with a function ``make`` of the signature of ``explorer.Make``."""
+"""Explorers by name. Each is a module with a function ``make`` that has the signature of ``MakeExplorer``."""
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -30,7 +30,7 @@ def make_explorer(
     policy: Callable[[], Policy | Replicas],
     meter: Meter,
 ) -> Explorer:
-    """The explorer that ``explore.explorer`` names. It knows the tools as ``tasks`` and ``trajectories`` show them."""
+    """The explorer that ``explore.explorer`` names. It learns the tools from ``tasks`` and ``trajectories``."""
     make: MakeExplorer = import_module(EXPLORERS[config.explorer]).make
-    known = learn(environment, tasks, trajectories)
-    return make(config, Means(environment, known, tasks, acting, policy, meter))
+    knowledge = learn(environment, tasks, trajectories)
+    return make(config, Means(environment, knowledge, tasks, acting, policy, meter))

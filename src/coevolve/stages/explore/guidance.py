@@ -1,6 +1,6 @@
-"""What leads exploration: what a request is made around, and which tools it goes for besides. And when explorations are made.
+"""Guidance of exploration: the weakness and the tools that a request is about, and the iterations that explore.
 
-A guidance is one line of ``GUIDANCE``. It makes requests, which hold all that explorers heed of it.
+A guidance is one line of ``GUIDANCE``. It decides the requests, and explorers know it only through their requests.
 """
 
 import bisect
@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from coevolve.core.records import Signal
 from coevolve.core.task import Task
 
-UNLISTED = 1.0  # weight of a tool that an episode offers and the environment's catalogue does not list
+UNLISTED = 1.0  # weight of a tool that an episode offers but the environment's catalogue does not list
 
 
 @dataclass(frozen=True, slots=True)
 class Guidance:
-    """``tool`` weighs a tool of the environment as something to go for, by how many tasks ask for it. With ``signals``, requests are made around signals;
-    without, and where all of them weigh 0, around none.
+    """``tool`` maps the number of tasks that use a tool to the tool's weight.
+
+    With ``signals``, requests are about signals. Without it, or if all signals weigh 0, requests are about none.
     """
 
     tool: Callable[[int], float]
@@ -26,21 +27,22 @@ class Guidance:
 
 
 def seldom(uses: int) -> float:
-    """What the dataset seldom asks for comes first: exploration is for what training does not show."""
+    """Prefer tools that the dataset seldom uses: exploration should show what training does not."""
     return 1.0 / (1 + uses)
 
 
 def even(uses: int) -> float:
-    """Any tool is as good as another."""
+    """Give every tool the same weight."""
     return 1.0
 
 
-def weight(signal: Signal, wanted: Collection[str], tools: Mapping[str, float], pairs: int) -> float:
-    """What a signal weighs among those that share an iteration's requests: how weak the agent is there, times the weight of
-    the weightiest of ``wanted``, the tools that it is about. Pairs of tools count for less by the factor ``pairs``, as there
-    are so many more of them.
+def weight(signal: Signal, names: Collection[str], tools: Mapping[str, float], pairs: int) -> float:
+    """The weight of a signal among the signals that share an iteration's requests.
+
+    It is the signal's strength times the largest weight of its tools, ``names``. Signals about pairs of tools are
+    divided by ``pairs``, because there are many more of them.
     """
-    most = max((tools.get(name, UNLISTED) for name in wanted), default=UNLISTED)
+    most = max((tools.get(name, UNLISTED) for name in names), default=UNLISTED)
     return signal.strength * most / (pairs if len(signal.pattern or ()) > 1 else 1)
 
 
@@ -48,10 +50,10 @@ GUIDANCE: dict[str, Guidance] = {
     "signals": Guidance(seldom, signals=True),
     "coverage": Guidance(seldom),
     "random": Guidance(even),
-    "generator": Guidance(even),  # requests are made of what it wrote: see ``requests.written``
+    "generator": Guidance(even),  # requests come from the task generator's specs: see ``requests.written``
 }
 
-# How many of `explorations` are made in iteration t.
+# The number of explorations in iteration t, from the parameter `explorations`
 SCHEDULES: dict[str, Callable[[int, int], int]] = {
     "loop": lambda explorations, t: explorations,
     "upfront": lambda explorations, t: explorations if t == 0 else 0,
@@ -59,20 +61,20 @@ SCHEDULES: dict[str, Callable[[int, int], int]] = {
 
 
 def sample(weights: Sequence[float], count: int, rng: random.Random) -> list[int | None]:
-    """``count`` positions in proportion to ``weights`` (systematic sampling), in random order; None without weight."""
+    """``count`` positions in proportion to ``weights`` (systematic sampling), in random order; None if all weigh 0."""
     edges = list(itertools.accumulate(weights))
     if count == 0 or not edges or edges[-1] <= 0.0:
         return [None] * count
     step, start = edges[-1] / count, rng.random()
     drawn: list[int | None] = [
-        bisect.bisect(edges, (start + place) * step, hi=len(edges) - 1) for place in range(count)
+        bisect.bisect(edges, (start + number) * step, hi=len(edges) - 1) for number in range(count)
     ]
     rng.shuffle(drawn)
     return drawn
 
 
 def draw_tools(tools: Sequence[str], weights: Mapping[str, float], count: int, rng: random.Random) -> list[str]:
-    """``count`` draws of ``tools`` in proportion to their weights; a tool may come twice. None of nothing."""
+    """``count`` draws of ``tools`` in proportion to their weights, with replacement. Empty without tools."""
     if not tools:
         return []
     shares = [weights.get(name, UNLISTED) for name in tools]
@@ -80,6 +82,6 @@ def draw_tools(tools: Sequence[str], weights: Mapping[str, float], count: int, r
 
 
 def draw_task(tasks: Sequence[Task], weights: Mapping[str, float], rng: random.Random) -> Task:
-    """One of ``tasks``, each weighed as the weightiest of its tools: for who can be led by a task alone."""
+    """Draw one of ``tasks``, each with the largest weight of its tools, for explorers that are guided only by a task."""
     shares = [max((weights.get(name, UNLISTED) for name in task.tools), default=UNLISTED) for task in tasks]
     return rng.choices(tasks, shares)[0]

@@ -1,8 +1,8 @@
-"""The policy itself as explorer, without a second model: it attempts weak tasks in worlds it has not seen.
+"""The policy itself as explorer, without a second model: it attempts weak tasks in worlds that it has not seen.
 
-It is told nothing but the task's own words. What it does there that the environment accepts is kept, right or wrong for
-the task: it is a chain of calls that works, around the weakness. So it can be led by a task alone: where a request is made
-around no weakness, the task is drawn by the tools that the guidance would have it go for.
+The prompt holds only the task's words. Calls that the environment accepts are kept, whether they solve the task or not:
+they are a working chain around the weakness. A task is the only guidance that this explorer takes. If a request is about
+no weakness, the explorer draws the task by the guidance's weights of its tools.
 """
 
 import random
@@ -21,7 +21,7 @@ from coevolve.stages.explore.explorer import Means, accepted, record
 from coevolve.stages.explore.guidance import draw_task
 from coevolve.stages.explore.requests import Request
 
-AT_ONCE = 256  # requests that are acted on together
+AT_ONCE = 256  # requests per rollout
 
 
 class PolicyExplorer:
@@ -31,21 +31,21 @@ class PolicyExplorer:
         self,
         environment: Environment,
         policy: Policy | Replicas,
-        known: Knowledge,
+        knowledge: Knowledge,
         tasks: Sequence[Task],
         limits: Limits,
         max_calls: int,
     ) -> None:
         self._environment = environment
         self._policy = policy
-        self._known = known
+        self._knowledge = knowledge
         self._tasks = tasks
         self._limits = limits
         self._max_calls = max_calls
 
-    def explore(self, wanted: Sequence[Request]) -> Iterator[Exploration]:
-        for start in range(0, len(wanted), AT_ONCE):
-            batch = [self._led(request) for request in wanted[start : start + AT_ONCE]]
+    def explore(self, requests: Sequence[Request]) -> Iterator[Exploration]:
+        for start in range(0, len(requests), AT_ONCE):
+            batch = [self._with_task(request) for request in requests[start : start + AT_ONCE]]
             rollouts = [
                 RolloutRequest(
                     Task.create(request.task.environment, "exploration", request.task.turns, request.world, [[]]),
@@ -55,10 +55,10 @@ class PolicyExplorer:
             ]
             episodes = rollout(self._policy, self._environment, rollouts, self._limits)
             for request, episode in zip(batch, episodes, strict=True):
-                calls = accepted(episode.trajectory, self._known)[: self._max_calls]
+                calls = accepted(episode.trajectory, self._knowledge)[: self._max_calls]
                 yield record(request, "policy", calls)
 
-    def _led(self, request: Request) -> Request:
+    def _with_task(self, request: Request) -> Request:
         """``request`` with the task to attempt."""
         if request.signal is not None:
             return request
@@ -69,4 +69,4 @@ class PolicyExplorer:
 
 def make(config: Explore, means: Means) -> PolicyExplorer:
     limits = Limits.of(means.acting)
-    return PolicyExplorer(means.environment, means.policy(), means.known, means.tasks, limits, config.max_calls)
+    return PolicyExplorer(means.environment, means.policy(), means.knowledge, means.tasks, limits, config.max_calls)

@@ -1,6 +1,6 @@
-"""Requests for exploration of the real environment around the agent's weaknesses.
+"""Requests to explore the real environment around the agent's weaknesses.
 
-A signal, with the failed trajectories that show it, becomes a request: where to start, and which tools to look at.
+A signal and its failed trajectories become a request: where to start, and which tools to use.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ from coevolve.stages.generate.spec import exploration_of
 
 @dataclass(frozen=True)
 class Request:
-    """One exploration to make: start in ``world`` of ``task``, around the weakness of ``signal`` (None: anywhere).
+    """A request for an exploration from ``world`` of ``task``, around the weakness of ``signal`` (None: anywhere).
 
-    ``failed`` is the trajectory that shows the weakness, ``focus`` the tools that it is about, and ``weakness`` those
-    that the agent gets wrong. ``tools`` weighs every tool of the environment as something to go for besides. ``goals``, if there are
-    any, are all that is to be called, in this order; what does not call all of them found nothing.
+    ``failed`` is the trajectory that shows the weakness, ``focus`` the tools that the signal is about, and ``weakness``
+    the tools that the agent gets wrong. ``tools`` are the weights of all tools, for additional goals. If there are
+    ``goals``, the explorer calls exactly these tools in this order; an exploration that misses a goal found nothing.
     """
 
     exploration_id: str
@@ -45,28 +45,28 @@ class Request:
 def written(
     environment: Environment, tasks: Sequence[Task], generations: Sequence[Generation], iteration: int, seed: int
 ) -> list[Request]:
-    """A request for each of ``generations`` that can be tried: exactly its ``goals``, in their order, around the task that it varies."""
+    """A request for each valid spec: exactly its ``goals``, in their order, around the task that it varies."""
     by_id = {task.task_id: task for task in tasks}
-    made = []
-    for one in generations:
-        if one.goals is not None and one.seed in by_id:
-            rng = generator("written", seed, one.generation_id)
-            made.append(
+    requests = []
+    for generation in generations:
+        if generation.goals is not None and generation.seed in by_id:
+            rng = generator("written", seed, generation.generation_id)
+            requests.append(
                 Request(
-                    exploration_id=exploration_of(one),
+                    exploration_id=exploration_of(generation),
                     iteration=iteration,
                     signal=None,
-                    task=by_id[one.seed],
-                    world=environment.fresh_world(by_id[one.seed], rng.randrange(2**62)),
+                    task=by_id[generation.seed],
+                    world=environment.fresh_world(by_id[generation.seed], rng.randrange(2**62)),
                     failed=None,
                     focus=[],
                     weakness=[],
                     tools={},
                     seed=rng.randrange(2**62),
-                    goals=[*one.goals, *([one.ask] if one.ask else [])],
+                    goals=[*generation.goals, *([generation.ask] if generation.ask else [])],
                 )
             )
-    return made
+    return requests
 
 
 def requests(
@@ -78,26 +78,26 @@ def requests(
     iteration: int,
     seed: int,
 ) -> list[Request]:
-    """The requests of an iteration, as many as the schedule has for it and around what the guidance weighs."""
+    """The requests of an iteration: the schedule decides their number, the guidance their signals and tools."""
     guidance, count = GUIDANCE[config.guidance], SCHEDULES[config.schedule](config.explorations, iteration)
     by_id = {task.task_id: task for task in tasks}
-    shown = {trajectory.trajectory_id: trajectory for trajectory in trajectories}
-    asked = uses(tasks)
+    trajectories_by_id = {trajectory.trajectory_id: trajectory for trajectory in trajectories}
+    use_counts = uses(tasks)
     names = [tool["function"]["name"] for tool in environment.tools()]
-    tools = {name: guidance.tool(asked[name]) for name in names}
+    tools = {name: guidance.tool(use_counts[name]) for name in names}
     single = max(sum(len(signal.pattern or ()) == 1 for signal in signals), 1)
-    starts = [_start(signal, by_id, shown) for signal in signals]
+    starts = [_start(signal, by_id, trajectories_by_id) for signal in signals]
     weights = [
         weight(signal, _weakness(signal, *start), tools, single)
         for signal, start in zip(signals, starts, strict=True)
         if guidance.signals
     ]
-    made = []
+    drawn_requests = []
     for number, drawn in enumerate(sample(weights, count, generator("requests", seed, iteration))):
         rng = generator("request", seed, iteration, number)
         signal, (start, failed) = (None, (None, None)) if drawn is None else (signals[drawn], starts[drawn])
         task = start or rng.choice(tasks)
-        made.append(
+        drawn_requests.append(
             Request(
                 exploration_id=content_hash(["exploration", seed, iteration, number, signal and signal.signal_id]),
                 iteration=iteration,
@@ -111,7 +111,7 @@ def requests(
                 seed=rng.randrange(2**62),
             )
         )
-    return made
+    return drawn_requests
 
 
 def _start(
@@ -122,18 +122,16 @@ def _start(
 
 
 def _failed(signal: Signal, shown: Mapping[str, Trajectory]) -> Trajectory | None:
-    """The trajectory that shows the weakness: a failed one, if there is one."""
-    known = [shown[name] for name in signal.trajectory_ids if name in shown]
-    return next((one for one in known if not is_success(one.score)), known[0] if known else None)
+    """The trajectory that shows the weakness, preferably a failed one."""
+    evidence = [shown[name] for name in signal.trajectory_ids if name in shown]
+    return next(
+        (trajectory for trajectory in evidence if not is_success(trajectory.score)), evidence[0] if evidence else None
+    )
 
 
 def _weakness(signal: Signal, task: Task | None, failed: Trajectory | None) -> list[str]:
-    """The tools that a signal speaks of: its pattern, or what the failed attempt left out, or all that the task asks for."""
+    """The tools of a signal: its pattern, or the tools that the failed attempt did not use, or all tools of the task."""
     if signal.pattern or task is None:
         return list(signal.pattern or ())
-    return _unused(task, failed) or task.tools
-
-
-def _unused(task: Task, failed: Trajectory | None) -> list[str]:
-    made = {call.name for call in failed.calls} if failed else set()
-    return [name for name in task.tools if name not in made]
+    called = {call.name for call in failed.calls} if failed else set()
+    return [name for name in task.tools if name not in called] or task.tools

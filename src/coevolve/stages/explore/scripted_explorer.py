@@ -1,6 +1,6 @@
-"""An explorer that needs no model: it samples calls around the focus from tool schemas.
+"""An explorer without a model: it samples calls around the focus from tool schemas.
 
-Arguments are filled from schemas, from what it observed, and from what known tasks teach.
+Arguments come from schemas, from earlier observations, and from known tasks.
 """
 
 import json
@@ -21,28 +21,28 @@ from coevolve.stages.explore.explorer import Means, record
 from coevolve.stages.explore.guidance import draw_tools
 from coevolve.stages.explore.requests import Request
 
-GOALS, GOAL_WEIGHTS = (1, 2, 3), (0.5, 0.4, 0.1)  # how many tools a chain is meant to use
-READ_LAST = 0.25  # share of chains that are meant to end in a lookup, so that there are tasks that ask for an answer
-WORLDS = 4  # in which goals that are all to be reached are tried
-DEPTH = 2  # tools that are called for the sake of another: a remedy or a lookup, and what that needs in turn
-DRAWS = 3  # times that arguments are drawn for a tool, before the goal is given up
-REMEDIES = 3  # times that a call is made with the same arguments, a remedy taken after each refusal
-OMITTED = 0.7  # share of optional arguments that are left out: users seldom give them all
-LOOKED_UP = 0.15  # share of values, other than identifiers, that are taken from an observation where one could be
-NUMBERS = range(1, 61)  # tried where nothing is known of a number: counts, amounts, days and minutes lie there
-LONGEST = 500  # characters of a value, as JSON, that is taken over: longer ones are documents, which no user would give
+GOALS, GOAL_WEIGHTS = (1, 2, 3), (0.5, 0.4, 0.1)  # numbers of goals in a chain, and their probabilities
+READ_LAST = 0.25  # share of chains that end in a lookup, so that some tasks ask for an answer
+WORLDS = 4  # most worlds to try until a chain reaches all required goals
+DEPTH = 2  # levels of calls that serve another call: a remedy or a lookup, and the calls that it needs itself
+DRAWS = 3  # draws of arguments for a tool before the explorer gives up the goal
+REMEDIES = 3  # attempts at a call with the same arguments, with a remedy after each refusal
+OMITTED = 0.7  # share of optional arguments to omit: users seldom give them all
+LOOKED_UP = 0.15  # share of values, other than identifiers, to take from an observation where possible
+NUMBERS = range(1, 61)  # values for unknown numbers: typical counts, amounts, days and minutes
+LONGEST = 500  # most characters of a reused value as JSON: longer values are documents, which users do not give
 
 
 class ScriptedExplorer:
-    """Samples calls around the focus from tool schemas; works in any environment that has them."""
+    """Samples calls around the focus from tool schemas, in any environment with such schemas."""
 
-    def __init__(self, environment: Environment, known: Knowledge, config: Explore) -> None:
+    def __init__(self, environment: Environment, knowledge: Knowledge, config: Explore) -> None:
         self._environment = environment
-        self._knowledge = known
+        self._knowledge = knowledge
         self._config = config
 
-    def explore(self, wanted: Sequence[Request]) -> Iterator[Exploration]:
-        return map(self._explore, wanted)
+    def explore(self, requests: Sequence[Request]) -> Iterator[Exploration]:
+        return map(self._explore, requests)
 
     def _explore(self, request: Request) -> Exploration:
         if self._environment.goals:
@@ -58,7 +58,7 @@ class ScriptedExplorer:
         return record(request, "scripted", walk.chain if whole else [], walk.goals)
 
     def _constructed(self, request: Request) -> Exploration:
-        """Of an environment that constructs tasks: one of the goal that is wanted, of the weak task's, or of any."""
+        """The exploration of a constructed task, for the requested goal, or a goal of the weak task, or any goal."""
         rng = random.Random(request.seed)
         kinds = self._environment.goals
         near = [name for name in request.task.tags if name in kinds] if request.signal else []
@@ -79,31 +79,31 @@ class ScriptedExplorer:
 
 
 def make(config: Explore, means: Means) -> ScriptedExplorer:
-    return ScriptedExplorer(means.environment, means.known, config)
+    return ScriptedExplorer(means.environment, means.knowledge, config)
 
 
 class _Walk:
-    """One episode of the scripted explorer. ``chain`` holds the accepted calls, ``goals`` the tools it went for."""
+    """One episode of the scripted explorer. ``chain`` holds the accepted calls, ``goals`` the tools to use."""
 
-    def __init__(self, session: Session, request: Request, known: Knowledge, config: Explore) -> None:
+    def __init__(self, session: Session, request: Request, knowledge: Knowledge, config: Explore) -> None:
         self.chain: list[CallOutcome] = []
         self._session = session
-        self._known = known
+        self._knowledge = knowledge
         self._left = config.max_calls
         self._tries = config.tries
         self._rng = random.Random(request.seed)
         start = Task.create(request.task.environment, "exploration", request.task.turns, request.world, [])
         turn = session.reset(start)
         self._schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in turn.tools or []}
-        if known.terminal:
-            self._schemas.pop(known.terminal, None)
+        if knowledge.terminal:
+            self._schemas.pop(knowledge.terminal, None)
         self.goals = self._choose(request)
 
     def _choose(self, request: Request) -> list[str]:
-        """Tools to use: those of the weakness, or else those in focus; with others for company, or alone."""
+        """The tools to use: those of the weakness, or else those in focus, sometimes with other tools."""
         if request.goals:
             return [name for name in request.goals if name in self._schemas]
-        tools = [name for name in self._schemas if name not in self._known.reading]
+        tools = [name for name in self._schemas if name not in self._knowledge.reading]
         tools = tools or list(self._schemas)
         goals = [name for name in request.weakness if name in tools] or [
             name for name in request.focus if name in tools
@@ -114,7 +114,7 @@ class _Walk:
             if goal not in goals:
                 goals.append(goal)
         self._rng.shuffle(goals)
-        reading = [name for name in self._schemas if name in self._known.reading]
+        reading = [name for name in self._schemas if name in self._knowledge.reading]
         if reading and self._rng.random() < READ_LAST:
             goals.append(self._rng.choice([name for name in request.focus if name in reading] or reading))
         return goals
@@ -124,7 +124,7 @@ class _Walk:
             self._achieve(goal, "", DEPTH)
 
     def _achieve(self, tool: str, hint: str, depth: int) -> None:
-        """Call ``tool``; after a refusal that names a remedy, take the remedy and try again."""
+        """Call ``tool``. After a refusal that names a remedy, apply the remedy and try again."""
         for _ in range(DRAWS):
             arguments = self._arguments(tool, hint, depth)
             if arguments is None:
@@ -141,7 +141,7 @@ class _Walk:
                 return
 
     def _call(self, call: ToolCall) -> str | None:
-        """Make a call; None if it was accepted (or nothing more can be), else the refusal."""
+        """Make a call. Returns the refusal, or None if the call was accepted or no calls are left."""
         if self._left <= 0 or self._tries <= 0:
             return None
         before = self._session.digest()
@@ -160,7 +160,7 @@ class _Walk:
         return None
 
     def _remedy(self, tool: str, refusal: str) -> str | None:
-        """The tool that a refusal speaks of: by its name, or by its verb if it takes one of the same arguments."""
+        """The tool that a refusal names, or whose verb it names if the two tools share an argument."""
         words = set(refusal.replace(";", " ").replace(".", " ").replace(",", " ").split())
         others = [name for name in self._schemas if name != tool]
         named = [name for name in others if name in words]
@@ -169,11 +169,11 @@ class _Walk:
         return next(iter(named or verbs), None)
 
     def _properties(self, tool: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._schemas[tool].get("properties", {})
-        return found
+        properties: dict[str, Any] = self._schemas[tool].get("properties", {})
+        return properties
 
     def _arguments(self, tool: str, hint: str, depth: int) -> dict[str, Any] | None:
-        """Arguments for ``tool``, looking up what only a lookup reveals; None if one cannot be filled."""
+        """Arguments for ``tool``, with lookups for values that only a lookup reveals; None if a required one is missing."""
         required = self._schemas[tool].get("required", [])
         arguments: dict[str, Any] = {}
         for key, schema in self._properties(tool).items():
@@ -187,28 +187,28 @@ class _Walk:
         return arguments
 
     def _candidates(self, tool: str, key: str, schema: Mapping[str, Any], hint: str, depth: int) -> list[Any]:
-        if hint and (told := _told(schema, hint, self._chain_values(key))):
-            return told
+        if hint and (hinted := _hinted(schema, hint, self._chain_values(key))):
+            return hinted
         if "enum" in schema:
             return list(schema["enum"])
-        sources = self._known.source(tool, key)
-        known = [value for value in self._known.fitting(tool, key) if _fits(value, schema)]
-        # an identifier is worth something in its own world only; other values a person may know as well
+        sources = self._knowledge.source(tool, key)
+        known_values = [value for value in self._knowledge.fitting(tool, key) if _fits(value, schema)]
+        # an identifier is valid only in its own world; a user may know other values
         if sources and (is_identifier(key) or self._rng.random() < LOOKED_UP):
-            found = self._revealed(key, sources, schema)
+            revealed = self._revealed(key, sources, schema)
             lookups = [name for name in sources if name in self._schemas and name != tool]
-            while not found and lookups and depth > 0 and self._left > 1 and self._tries > 0:
+            while not revealed and lookups and depth > 0 and self._left > 1 and self._tries > 0:
                 tries = self._tries
                 lookup = self._rng.choices(lookups, [sources[name] for name in lookups])[0]
                 self._achieve(lookup, "", depth - 1)
-                found = self._revealed(key, sources, schema)
+                revealed = self._revealed(key, sources, schema)
                 if self._tries == tries:
-                    break  # it was accepted, and still reveals nothing that fits
-            if found or is_identifier(key):
-                return found
-        if known:
+                    break  # the lookup was accepted and still reveals no fitting value
+            if revealed or is_identifier(key):
+                return revealed
+        if known_values:
             seen = {json.dumps(value) for call in self.chain for _, value in observed(call.observation)}
-            return [value for value in known if json.dumps(value) not in seen] or known
+            return [value for value in known_values if json.dumps(value) not in seen] or known_values
         kind = schema.get("type")
         if kind == "integer":
             return list(NUMBERS)
@@ -217,7 +217,7 @@ class _Walk:
         return [True, False] if kind == "boolean" else self._chain_values(key)
 
     def _revealed(self, key: str, sources: Mapping[str, int], schema: Mapping[str, Any]) -> list[Any]:
-        """Values in this episode's observations of the source tools: of the latest that held any."""
+        """The fitting values in the latest observation of a source tool that holds any."""
         for call in reversed(self.chain):
             if call.name in sources:
                 leaves = observed(call.observation)
@@ -228,13 +228,13 @@ class _Walk:
         return []
 
     def _chain_values(self, key: str) -> list[Any]:
-        """What earlier calls of this episode gave or found under this name."""
+        """Values under this name in earlier calls and observations of this episode."""
         given = [call.arguments[key] for call in self.chain if key in call.arguments]
         return given + [value for call in self.chain for name, value in observed(call.observation) if name == key]
 
 
-def _told(schema: Mapping[str, Any], hint: str, values: Sequence[Any]) -> list[Any]:
-    """Values that the words of a refusal give."""
+def _hinted(schema: Mapping[str, Any], hint: str, values: Sequence[Any]) -> list[Any]:
+    """Values that the words of a refusal suggest."""
     words = hint.replace(";", " ").replace(",", " ").split()
     if "enum" in schema:
         return [word for word in words if word in schema["enum"]]

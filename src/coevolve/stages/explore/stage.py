@@ -1,8 +1,8 @@
-"""Stage `explore`: what the real environment does around the weaknesses of iteration t.
+"""Stage `explore`: explore the real environment around the weaknesses of iteration t.
 
-Reads data/t/signals.jsonl, the trajectories that show them and the tasks, or what a generator wrote, data/t/specs.jsonl; writes
-data/t/explorations.jsonl, and data/t/requests/explore with every request to an endpoint, its reply and what was spent; its summary. Run again after a kill, it pays
-for nothing twice: scratch/requests has what was answered.
+Reads data/t/signals.jsonl with the trajectories and the tasks, or the task generator's data/t/specs.jsonl. Writes
+data/t/explorations.jsonl, its summary, and data/t/requests/explore with every request to an endpoint, its reply and the
+cost. After a kill it pays for nothing twice: scratch/requests holds the answers.
 """
 
 from functools import partial
@@ -25,7 +25,7 @@ from coevolve.stages.explore.explorers import make_explorer
 from coevolve.stages.explore.requests import Request, requests, written
 from coevolve.stages.params import Params
 
-Heard = tuple[Environment, list[Task], list[Trajectory]]  # an environment, its tasks and the episodes at them
+Inputs = tuple[Environment, list[Task], list[Trajectory]]  # an environment with its tasks and trajectories
 
 
 def main(params: Params, t: int) -> None:
@@ -33,29 +33,30 @@ def main(params: Params, t: int) -> None:
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     signals = read_jsonl(Paths.signals(t), Signal)
     trajectories = read_trajectories(Paths.trajectories(t))
-    work: list[tuple[Heard, list[Request]]] = []
+    work: list[tuple[Inputs, list[Request]]] = []
     for part, count in split(environment, params.explore.explorations):
-        ours = part.own(tasks)
-        played = part.played(trajectories, ours)
+        part_tasks = part.own(tasks)
+        played = part.played(trajectories, part_tasks)
         if params.explore.guidance == "generator":
-            made = written(part.environment, ours, read_jsonl(Paths.specs(t), Generation), t, params.seed)
+            specs = read_jsonl(Paths.specs(t), Generation)
+            batch = written(part.environment, part_tasks, specs, t, params.seed)
         else:
-            config, about = params.explore.model_copy(update={"explorations": count}), part.about(signals, ours, played)
-            made = requests(part.environment, ours, played, about, config, t, part.seed(params.seed))
-        work.append(((part.environment, ours, played), made))
-    total = sum(len(made) for _, made in work)
-    acting = (Paths.policy(t + 1), params.policy, params.train.temperature)
-    asked, folder = params.explore.explorer == "endpoint", Paths.requests(t, "explore")
+            config = params.explore.model_copy(update={"explorations": count})
+            part_signals = part.about(signals, part_tasks, played)
+            batch = requests(part.environment, part_tasks, played, part_signals, config, t, part.seed(params.seed))
+        work.append(((part.environment, part_tasks, played), batch))
+    total = sum(len(batch) for _, batch in work)
+    uses_endpoint, folder = params.explore.explorer == "endpoint", Paths.requests(t, "explore")
     explorations = []
     with (
         engine(params.compute, partial(standing, params.environment)) as workers,
         bar(total, f"explore {t}", "explorations") as progress,
-        metered(params.endpoint, asked, folder, progress) as meter,
+        metered(params.endpoint, uses_endpoint, folder, progress) as meter,
     ):
-        policy = partial(open_policy, *acting, workers)
-        for heard, made in work:
-            explorer = make_explorer(params.explore, params.policy, *heard, policy, meter)
-            explorations += explore(explorer, made, progress.update)
+        policy = partial(open_policy, Paths.policy(t + 1), params.policy, params.train.temperature, workers)
+        for inputs, batch in work:
+            explorer = make_explorer(params.explore, params.policy, *inputs, policy, meter)
+            explorations += explore(explorer, batch, progress.update)
     write_jsonl(Paths.explorations(t), explorations)
     figures = {"explorations": len(explorations), **meter.costs()}
     write_summary(StageSummary("explore", t, figures, costs=list(figures), notes=meter.lost()))

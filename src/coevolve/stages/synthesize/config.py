@@ -1,4 +1,4 @@
-"""Section `synthesize`: from explored chains to candidate tasks."""
+"""Section `synthesize`: turn explored chains into candidate tasks."""
 
 from typing import Annotated
 

@@ -1,6 +1,6 @@
-"""A synthesizer that errs on purpose, so that an experiment can measure what verification is worth.
+"""A synthesizer that errs on purpose, so that an experiment can measure the value of verification.
 
-Language models leave calls out of a reference and make identifiers up (the hallucinated tasks of CoEvolve's ablation); the
+Language models omit calls from a reference and invent identifiers (the hallucinated tasks of CoEvolve's ablation). The
 scripted synthesizer does neither.
 """
 
@@ -17,7 +17,7 @@ from coevolve.stages.synthesize.synthesizer import Synthesizer
 
 
 class Corrupting:
-    """``synthesizer``, but for a ``share`` of candidates whose reference is corrupted."""
+    """``synthesizer`` with a corrupted reference in a ``share`` of its candidates."""
 
     def __init__(self, synthesizer: Synthesizer, share: float, seed: int) -> None:
         self._synthesizer = synthesizer
@@ -36,25 +36,36 @@ class Corrupting:
 
 
 def corrupt(candidate: Candidate, rng: random.Random) -> Candidate:
-    """``candidate`` with a call that its instruction asks for left out, or with an identifier made up; evenly, if both can be."""
+    """``candidate`` without a call that its instruction asks for, or with an invented identifier.
+
+    If both are possible, each has probability one half.
+    """
     reference = [list(turn) for turn in candidate.task.reference]
     identified = [
-        (turn, place, key)
+        (turn, position, key)
         for turn, calls in enumerate(reference)
-        for place, call in enumerate(calls)
+        for position, call in enumerate(calls)
         for key, value in call.arguments.items()
         if is_identifier(key) and isinstance(value, str)
     ]
     asks = [list(ask) for ask in candidate.asks]
     if identified and (not asks or rng.random() < 0.5):
-        turn, place, key = rng.choice(identified)
-        call = reference[turn][place]
+        turn, position, key = rng.choice(identified)
+        call = reference[turn][position]
         made_up = f"{call.arguments[key]}{rng.randrange(10)}"
-        reference[turn][place] = ToolCall(call.name, {**call.arguments, key: made_up})
+        reference[turn][position] = ToolCall(call.name, {**call.arguments, key: made_up})
     elif asks:
-        turn, place = rng.choice(asks)
-        del reference[turn][place]
-        asks = [[t, p - (t == turn and p > place)] for t, p in asks if (t, p) != (turn, place)]
-    old = candidate.task
-    task = Task.create(old.environment, old.split, old.turns, old.world, reference, old.tags, old.provenance)
+        turn, position = rng.choice(asks)
+        del reference[turn][position]
+        asks = [[t, p - (t == turn and p > position)] for t, p in asks if (t, p) != (turn, position)]
+    original = candidate.task
+    task = Task.create(
+        original.environment,
+        original.split,
+        original.turns,
+        original.world,
+        reference,
+        original.tags,
+        original.provenance,
+    )
     return replace(candidate, candidate_id=content_hash([task.task_id, candidate.candidate_id]), task=task, asks=asks)

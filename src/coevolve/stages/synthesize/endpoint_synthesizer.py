@@ -1,6 +1,6 @@
 """An LLM as synthesizer: it writes tasks for chains of calls that the environment accepted.
 
-It chooses among real calls and puts them into words. It cannot make a call up: a reference holds calls by number.
+It selects real calls and describes them in words. It cannot invent a call, because it names calls by number.
 """
 
 from collections import Counter
@@ -23,8 +23,8 @@ from coevolve.prompts.prompt import prompt, quoted, quoted_call, quoted_lines
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.synthesize.synthesizer import candidate
 
-EXAMPLES = 3  # known instructions that show how users speak
-OBSERVATION = 600  # characters of an observation that are shown
+EXAMPLES = 3  # known tasks in the prompt, to show how users speak
+OBSERVATION = 600  # most characters of an observation in the prompt
 ANSWER = """- "answer": what the user asked to be told, exactly as one of the calls returned it, or null if nothing was asked.
 """
 
@@ -41,18 +41,18 @@ class WrittenTask(BaseModel):
 
 
 class WrittenTasks(BaseModel):
-    """What the model owes: tasks over the numbered calls."""
+    """The reply that the model must return: tasks over the numbered calls."""
 
     tasks: Annotated[list[WrittenTask], Field(min_length=1, max_length=3)]
 
 
 class EndpointSynthesizer:
-    """See ``coevolve.stages.synthesize.synthesizer.Synthesizer``. ``counts`` says what became of the replies."""
+    """See ``coevolve.stages.synthesize.synthesizer.Synthesizer``. ``counts`` counts unusable replies by reason."""
 
     def __init__(
         self, environment: Environment, tasks: Sequence[Task], endpoint: Endpoint, seed: int, counts: Counter[str]
     ) -> None:
-        self._known = learn(environment, tasks)
+        self._knowledge = learn(environment, tasks)
         self._tasks = tasks
         self._endpoint = endpoint
         self._seed = seed
@@ -63,40 +63,40 @@ class EndpointSynthesizer:
             yield iter(candidates)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing: this synthesizer holds nothing open."""
 
     def _write(self, exploration: Exploration) -> list[Candidate]:
-        calls = [call for call in exploration.calls if call.ok and call.name != self._known.terminal]
+        calls = [call for call in exploration.calls if call.ok and call.name != self._knowledge.terminal]
         if not calls:
             return []
-        words = prompt("synthesize")
+        template = prompt("synthesize")
         rng = generator("examples", self._seed, exploration.exploration_id)
         examples = rng.sample(list(self._tasks), min(EXAMPLES, len(self._tasks)))
         reflection, kind = exploration.reflection, exploration.kind
-        text = words.fill(
+        text = template.fill(
             chain="\n".join(
                 f"{number}. {quoted_call(call.name, call.arguments)} -> {quoted(call.observation, OBSERVATION)}"
                 for number, call in enumerate(calls, 1)
             ),
             why=quoted(reflection.why) if reflection else KINDS[kind].meaning if kind else "unknown",
-            ending=ANSWER if self._known.answer else "",
+            ending=ANSWER if self._knowledge.answer else "",
             example=quoted_lines(turn for task in examples for turn in task.turns),
         )
         try:
-            written = ask_json(
+            reply = ask_json(
                 self._endpoint,
                 [{"role": "user", "content": text}],
                 WrittenTasks,
                 derive_seed("write", self._seed, exploration.exploration_id),
                 self.counts,
-                check=lambda found: _check(found, calls),
+                check=lambda reply: _check(reply, calls),
             )
         except (Broken, Failed):
             return []
         except Exhausted:
             self.counts["out of budget"] += 1
             return []
-        return [self._candidate(exploration, calls, one, words.version) for one in written.tasks]
+        return [self._candidate(exploration, calls, task, template.version) for task in reply.tasks]
 
     def _candidate(
         self, exploration: Exploration, calls: Sequence[CallOutcome], written: WrittenTask, version: str
@@ -105,26 +105,26 @@ class EndpointSynthesizer:
             [ToolCall(calls[number - 1].name, calls[number - 1].arguments) for number in turn.calls]
             for turn in written.turns
         ]
-        places = [
+        positions = [
             [turn, row]
-            for turn, one in enumerate(written.turns)
-            for row, number in enumerate(one.calls)
+            for turn, written_turn in enumerate(written.turns)
+            for row, number in enumerate(written_turn.calls)
             if number in written.asks
         ]
-        names = [reference[turn][row].name for turn, row in places]
-        if self._known.terminal:
-            answered = written.answer is not None and self._known.answer is not None
+        names = [reference[turn][row].name for turn, row in positions]
+        if self._knowledge.terminal:
+            answered = written.answer is not None and self._knowledge.answer is not None
             if answered:
-                places.append([len(reference) - 1, len(reference[-1])])
+                positions.append([len(reference) - 1, len(reference[-1])])
                 names.append("ask")
-            arguments = {str(self._known.answer): str(written.answer)} if answered else {}
-            reference[-1].append(ToolCall(self._known.terminal, arguments))
+            arguments = {str(self._knowledge.answer): str(written.answer)} if answered else {}
+            reference[-1].append(ToolCall(self._knowledge.terminal, arguments))
         turns = [turn.instruction for turn in written.turns]
-        return candidate(exploration, turns, reference, places, names, version)
+        return candidate(exploration, turns, reference, positions, names, version)
 
 
 def _check(written: WrittenTasks, calls: Sequence[CallOutcome]) -> None:
-    """What a JSON schema cannot say."""
+    """Check the rules that a JSON schema cannot express."""
     for task in written.tasks:
         numbers = [number for turn in task.turns for number in turn.calls]
         if not all(1 <= number <= len(calls) for number in numbers):

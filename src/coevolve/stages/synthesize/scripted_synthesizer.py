@@ -1,7 +1,7 @@
-"""A synthesizer that needs no model: what a chain did is put into words by templates.
+"""A synthesizer without a model: templates describe the effects of a chain in words.
 
-What the chain does not need is taken out, what its end asks for is put into words, and a value that a lookup
-reveals is described by that lookup, never given.
+It removes calls that the chain does not need and describes the remaining effects. An instruction never gives a value
+that a lookup reveals: it describes the lookup instead.
 """
 
 import random
@@ -18,15 +18,15 @@ from coevolve.environments.phrase_generator import Question, instruct
 from coevolve.knowledge import Knowledge, learn
 from coevolve.stages.synthesize.synthesizer import candidate
 
-VERSION = "scripted-1"  # of how instructions are made; part of a candidate's provenance
-QUESTIONS = 0.8  # share of chains ending in a lookup that are asked what it found
+VERSION = "scripted-1"  # version of the templates; part of a candidate's provenance
+QUESTIONS = 0.8  # share of chains with a final lookup whose instruction asks for its result
 
 
 class ScriptedSynthesizer:
     """See ``coevolve.stages.synthesize.synthesizer.Synthesizer``: instructions by templates, with the environment's phrasebook."""
 
     def __init__(self, environment: Environment, tasks: Sequence[Task], seed: int) -> None:
-        self._known = learn(environment, tasks)
+        self._knowledge = learn(environment, tasks)
         self._book = environment.phrasebook
         self._session = environment.open()
         self._seed = seed
@@ -38,16 +38,16 @@ class ScriptedSynthesizer:
                 yield iter([_spoken(self._session, exploration)])
                 continue
             rng = generator("synthesize", self._seed, exploration.exploration_id)
-            yield _abstract(self._session, exploration, self._known, self._book, rng)
+            yield _abstract(self._session, exploration, self._knowledge, self._book, rng)
 
     def close(self) -> None:
         self._session.close()
 
 
 def _abstract(
-    session: Session, exploration: Exploration, known: Knowledge, book: Phrasebook, rng: random.Random
+    session: Session, exploration: Exploration, knowledge: Knowledge, book: Phrasebook, rng: random.Random
 ) -> Iterator[Candidate]:
-    """The candidates of one exploration: all that the chain does, then each of its effects alone."""
+    """The candidates of one exploration: first all effects of the chain, then each effect alone."""
     calls = [ToolCall(call.name, call.arguments) for call in exploration.calls if call.ok]
     chain, changed = _run(session, exploration, calls)
     if len(chain) != len(calls) or not all(call.ok for call in chain):
@@ -56,22 +56,24 @@ def _abstract(
     effects = [position for position in range(len(chain)) if changed[position]]
     whole = _needed(session, exploration, calls, effects, asked_read)
     tried = set()
-    for goals in (effects, *([one] for one in effects if len(effects) > 1)):
+    for goals in (effects, *([effect] for effect in effects if len(effects) > 1)):
         kept = whole if goals is effects else _needed(session, exploration, calls, goals, False)
         key = tuple(kept)
         if not kept or key in tried:
             continue
         tried.add(key)
-        candidate = _candidate(session, exploration, [calls[position] for position in kept], known, book, rng)
+        candidate = _candidate(session, exploration, [calls[position] for position in kept], knowledge, book, rng)
         if candidate is not None:
             yield candidate
 
 
 def _spoken(session: Session, exploration: Exploration) -> Candidate:
-    """The candidate of a constructed task: its world says what is asked."""
-    words = session.reset(_start(exploration)).content
+    """The candidate of a constructed task, whose world provides the instruction."""
+    instruction = session.reset(_start(exploration)).content
     calls = [ToolCall(call.name, call.arguments) for call in exploration.calls]
-    return candidate(exploration, [words], [calls], [[0, row] for row in range(len(calls))], exploration.goals, VERSION)
+    return candidate(
+        exploration, [instruction], [calls], [[0, row] for row in range(len(calls))], exploration.goals, VERSION
+    )
 
 
 def _start(exploration: Exploration) -> Task:
@@ -80,7 +82,7 @@ def _start(exploration: Exploration) -> Task:
 
 
 def _run(session: Session, exploration: Exploration, calls: Sequence[ToolCall]) -> tuple[list[CallOutcome], list[bool]]:
-    """The calls as made from the exploration's start, and whether each changed the state."""
+    """The outcomes of the calls from the exploration's start, and whether each changed the state."""
     chain, changed, _ = replay(session, _start(exploration), [calls])
     return chain, changed
 
@@ -88,10 +90,10 @@ def _run(session: Session, exploration: Exploration, calls: Sequence[ToolCall]) 
 def _needed(
     session: Session, exploration: Exploration, calls: Sequence[ToolCall], goals: Sequence[int], last: bool
 ) -> list[int]:
-    """Positions of the calls without which a goal (or the ``last`` call) cannot be made, or the state is another.
+    """Positions of the calls that the ``goals`` (and the ``last`` call) need.
 
-    Greedy from the end: a call goes if the others are still accepted, values still come from somewhere, and every
-    goal has the same effect.
+    Greedy from the end: it drops a call if the environment still accepts the others and their values still have a
+    source.
     """
     wanted = {*goals, *([len(calls) - 1] if last else [])}
     if not wanted:
@@ -100,16 +102,16 @@ def _needed(
     for position in reversed(range(max(wanted) + 1)):
         if position in wanted:
             continue
-        fewer = [other for other in kept if other != position]
-        if _still(session, exploration, calls, kept, fewer):
-            kept = fewer
+        without = [other for other in kept if other != position]
+        if _still(session, exploration, calls, kept, without):
+            kept = without
     return kept
 
 
 def _still(
     session: Session, exploration: Exploration, calls: Sequence[ToolCall], kept: Sequence[int], fewer: Sequence[int]
 ) -> bool:
-    """Whether ``fewer`` calls do without the one they leave out: accepted, with no value out of nowhere."""
+    """Whether the calls at ``fewer`` are accepted without the dropped call, and no value loses its source."""
     start = _start(exploration)
     before, _, _ = replay(session, start, [[calls[position] for position in kept]], watch=False)
     after, _, _ = replay(session, start, [[calls[position] for position in fewer]], watch=False)
@@ -118,8 +120,8 @@ def _still(
     where = {position: row for row, position in enumerate(kept)}
     for row, position in enumerate(fewer):
         for key, value in after[row].arguments.items():
-            was = source_of(key, value, before, where[position]) is not None
-            if was and source_of(key, value, after, row) is None:
+            had_source = source_of(key, value, before, where[position]) is not None
+            if had_source and source_of(key, value, after, row) is None:
                 return False
     return True
 
@@ -128,7 +130,7 @@ def _candidate(
     session: Session,
     exploration: Exploration,
     calls: list[ToolCall],
-    known: Knowledge,
+    knowledge: Knowledge,
     book: Phrasebook,
     rng: random.Random,
 ) -> Candidate | None:
@@ -142,33 +144,35 @@ def _candidate(
     ]
     question, answer = None, {}
     if chain and not changed[-1]:
-        question = _question(chain, known, rng)
+        question = _question(chain, knowledge, rng)
         if question is not None:
-            found = dict(observed(chain[-1].observation))[question.field]
-            answer = {str(known.answer): str(found)}
-        elif known.terminal:
-            return None  # a lookup that nobody asks about
+            value = dict(observed(chain[-1].observation))[question.field]
+            answer = {str(knowledge.answer): str(value)}
+        elif knowledge.terminal:
+            return None  # the instruction does not ask for this lookup
         else:
             asks.append(len(chain) - 1)  # the environment checks what lookups return
     if not asks and question is None:
         return None
-    words = instruct(chain, asks, question, book, rng)
-    reference = [*calls, ToolCall(known.terminal, answer)] if known.terminal else calls
+    instruction = instruct(chain, asks, question, book, rng)
+    reference = [*calls, ToolCall(knowledge.terminal, answer)] if knowledge.terminal else calls
     names = [calls[position].name for position in asks] + ([f"ask_{question.field}"] if question else [])
-    places = [[0, position] for position in asks] + ([[0, len(reference) - 1]] if question and known.terminal else [])
-    return candidate(exploration, [words], [reference], places, names, VERSION)
+    positions = [[0, position] for position in asks] + (
+        [[0, len(reference) - 1]] if question and knowledge.terminal else []
+    )
+    return candidate(exploration, [instruction], [reference], positions, names, VERSION)
 
 
-def _question(chain: Sequence[CallOutcome], known: Knowledge, rng: random.Random) -> Question | None:
-    """A field of what the last call found, if tasks here can be answered and it found exactly one thing."""
-    if known.answer is None or rng.random() > QUESTIONS:
+def _question(chain: Sequence[CallOutcome], knowledge: Knowledge, rng: random.Random) -> Question | None:
+    """A question for a field of the last call's result, if the environment takes answers and the field is unique."""
+    if knowledge.answer is None or rng.random() > QUESTIONS:
         return None
-    found = observed(chain[-1].observation)
-    keys = [key for key, _ in found]
+    results = observed(chain[-1].observation)
+    keys = [key for key, _ in results]
     given: list[Any] = list(chain[-1].arguments.values())
     fields = [
         key
-        for key, value in found
+        for key, value in results
         if key and key != "id" and not key.endswith("_id") and keys.count(key) == 1 and value not in given
     ]
     return Question(len(chain) - 1, rng.choice(fields)) if fields else None

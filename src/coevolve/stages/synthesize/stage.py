@@ -1,7 +1,7 @@
 """Stage `synthesize`: chains that the environment accepted become candidate tasks.
 
-Reads data/t/explorations.jsonl; writes data/t/candidates.jsonl, and data/t/requests/synthesize with every request to an
-endpoint, its reply and what was spent.
+Reads data/t/explorations.jsonl. Writes data/t/candidates.jsonl, and data/t/requests/synthesize with every request to an
+endpoint, its reply and the cost.
 """
 
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
@@ -21,11 +21,11 @@ def main(params: Params, t: int) -> None:
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment)
     explorations = read_jsonl(Paths.explorations(t), Exploration)
-    config, count, asked = params.synthesize, params.candidates, params.synthesize.synthesizer == "endpoint"
+    config, count = params.synthesize, params.candidates
     candidates = []
     with (
         bar(count, f"synthesize {t}", "candidates") as progress,
-        metered(params.endpoint, asked, Paths.requests(t, "synthesize"), progress) as meter,
+        metered(params.endpoint, config.synthesizer == "endpoint", Paths.requests(t, "synthesize"), progress) as meter,
     ):
         for part, share in split(environment, count):
             synthesizer = make_synthesizer(config, part.environment, part.own(tasks), part.seed(params.seed), meter)

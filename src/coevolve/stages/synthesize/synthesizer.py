@@ -1,7 +1,7 @@
-"""From an accepted chain of calls to candidate tasks: an instruction, and a reference that the environment executes.
+"""Turn an accepted chain of calls into candidate tasks: an instruction, and a reference that the environment executes.
 
-``scripted`` puts chains into words by templates, ``endpoint`` lets an LLM write. Either way the calls of a reference are
-calls that the environment has accepted, and verification judges the task.
+``scripted`` describes chains by templates, ``endpoint`` lets an LLM write. In both, a reference holds calls that the
+environment has accepted, and verification judges the task.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -14,7 +14,7 @@ from coevolve.core.task import Provenance, Task, ToolCall
 
 class Synthesizer(Protocol):
     def abstract(self, explorations: Sequence[Exploration]) -> Iterator[Iterator[Candidate]]:
-        """For each exploration, in order, the candidates that it gives, the best first. Lazy on both levels."""
+        """The candidates of each exploration, in order, the best first. Lazy on both levels."""
         ...
 
     def close(self) -> None: ...
@@ -27,14 +27,14 @@ def synthesize(
     progress: Callable[[int], object],
     withhold: Collection[str] = (),
 ) -> list[Candidate]:
-    """At most ``count`` different candidates: the first of every exploration, then the second of every one, ...
+    """At most ``count`` different candidates: the first of every exploration, then the second of each, and so on.
 
-    None has a reference that uses a tool of ``withhold``.
+    No reference uses a tool of ``withhold``.
     """
-    made: dict[str, Candidate] = {}
+    candidates: dict[str, Candidate] = {}
     queues = synthesizer.abstract(explorations)
     try:
-        while len(made) < count:
+        while len(candidates) < count:
             left = []
             for queue in queues:
                 candidate = next(queue, None)
@@ -43,17 +43,17 @@ def synthesize(
                 left.append(queue)
                 if any(call.name in withhold for call in candidate.task.calls):
                     continue
-                if candidate.candidate_id not in made:
-                    made[candidate.candidate_id] = candidate
+                if candidate.candidate_id not in candidates:
+                    candidates[candidate.candidate_id] = candidate
                     progress(1)
-                    if len(made) == count:
+                    if len(candidates) == count:
                         break
             if not left:
                 break
             queues = iter(left)
     finally:
         synthesizer.close()
-    return list(made.values())
+    return list(candidates.values())
 
 
 def candidate(
@@ -64,7 +64,7 @@ def candidate(
     names: Sequence[str],
     version: str,
 ) -> Candidate:
-    """A task that starts where ``exploration`` did, with its provenance; ``names`` are what it asks for, as tags."""
+    """A candidate that starts where ``exploration`` did, with its provenance. ``names``, the tools it asks for, are tags."""
     task = Task.create(
         exploration.environment,
         "synthesized",
@@ -80,4 +80,6 @@ def candidate(
             prompt_version=version,
         ),
     )
-    return Candidate(content_hash([task.task_id, exploration.exploration_id]), task, [list(place) for place in asks])
+    return Candidate(
+        content_hash([task.task_id, exploration.exploration_id]), task, [list(position) for position in asks]
+    )

@@ -1,4 +1,4 @@
-"""Synthesizers by name: a module each, with a function ``make`` of the signature of ``MakeSynthesizer``."""
+"""Synthesizers by name. Each is a module with a function ``make`` that has the signature of ``MakeSynthesizer``."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -19,14 +19,14 @@ SYNTHESIZERS = {
 
 class MakeSynthesizer(Protocol):
     def __call__(self, environment: Environment, tasks: Sequence[Task], seed: int, meter: Meter) -> Synthesizer:
-        """A synthesizer for ``environment``, which learns its tools from ``tasks``; ``meter`` counts requests to an LLM."""
+        """A synthesizer for ``environment`` that learns its tools from ``tasks``. ``meter`` counts requests to an LLM."""
         ...
 
 
 def make_synthesizer(
     config: Synthesize, environment: Environment, tasks: Sequence[Task], seed: int, meter: Meter
 ) -> Synthesizer:
-    """The synthesizer that ``synthesize.synthesizer`` names, corrupting as ``synthesize.errors`` says."""
+    """The synthesizer that ``synthesize.synthesizer`` names. It corrupts the share ``synthesize.errors`` of candidates."""
     make: MakeSynthesizer = import_module(SYNTHESIZERS[config.synthesizer]).make
     synthesizer = make(environment, tasks, seed, meter)
     return Corrupting(synthesizer, config.errors, seed) if config.errors else synthesizer

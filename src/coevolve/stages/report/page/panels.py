@@ -65,7 +65,7 @@ def _generator(shown: Mapping[str, Any]) -> dict[str, Any]:
     """What a generator of tasks does, by the name of the chart."""
     far = "distance of the pass rate to alpha"
     return {
-        "distances": curves(shown["distances"], far, "generator", place="iteration") if shown["distances"] else None,
+        "distances": curves(shown["distances"], far, "generator", x_title="iteration") if shown["distances"] else None,
         "specs": _outcomes(shown["outcomes"], "specs"),
         "goals": _tools(shown["goals"], "iteration", "specs") if shown["goals"] else None,
         "lengths": _lengths(shown["lengths"]),
