@@ -16,7 +16,7 @@ from statistics import median
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.workers import Compute, Engine, Local, engine
-from coevolve.environments.fingerprint import standing
+from coevolve.environments.fingerprint import fingerprint_of
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.stages.explore.explorer import explore
@@ -73,7 +73,7 @@ def _engine(name: str, processes: int, environment: str) -> Iterator[Engine]:
     if name == "local":
         yield Local(processes)
         return
-    with engine(Compute(engine="ray", address="here", cpus=1), partial(standing, environment)) as cluster:
+    with engine(Compute(engine="ray", address="here", cpus=1), partial(fingerprint_of, environment)) as cluster:
         assert cluster is not None
         if cluster.count != processes:
             raise SystemExit(

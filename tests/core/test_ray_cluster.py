@@ -17,7 +17,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.processes import WorkerDied
 from coevolve.core.ray_cluster import RayCluster, cluster
 from coevolve.core.workers import Compute, Workers, engine
-from coevolve.environments.fingerprint import standing
+from coevolve.environments.fingerprint import fingerprint_of
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.policies.replicas import Replicas
@@ -62,7 +62,7 @@ def ray(machines: Any) -> Iterator[RayCluster]:
     while len(machines.list_all_nodes()) < 2:
         machines.add_node(num_cpus=1)
     machines.wait_for_nodes()
-    with cluster(at(machines), partial(standing, "miniworld")) as found:
+    with cluster(at(machines), partial(fingerprint_of, "miniworld")) as found:
         yield found
 
 

@@ -285,7 +285,7 @@ def _queued(
 
 def _spread(study: "Study", missing: Mapping[str, tuple[str, int]], compute: "Compute", collect: Collect) -> list[str]:
     """By the machines of a cluster; those that failed, and why."""
-    from coevolve.core.arithmetic import standing
+    from coevolve.core.arithmetic import arithmetic_fingerprint
     from coevolve.core.outcomes import OUTCOMES
     from coevolve.core.paths import Paths
     from coevolve.core.workers import engine
@@ -308,7 +308,7 @@ def _spread(study: "Study", missing: Mapping[str, tuple[str, int]], compute: "Co
     def ended(name: str, texts: Texts) -> None:
         collect({missing[name]: _result(texts, study, missing[name], name, code)})
 
-    with engine(compute, standing) as workers:
+    with engine(compute, arithmetic_fingerprint) as workers:
         assert workers is not None
         return work(wanted, workers, compute.cpus, files, ended)
 

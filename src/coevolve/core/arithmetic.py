@@ -162,7 +162,7 @@ def in_effect() -> Arithmetic:
     return Arithmetic(name, True) if found == KNOWN.get(version) else Arithmetic(f"native {found}: {name}", False)
 
 
-def standing() -> dict[str, str]:
+def arithmetic_fingerprint() -> dict[str, str]:
     """What must be the same wherever a model computes: see `coevolve.core.workers.Standing`."""
     return {"arithmetic": in_effect().name}
 

@@ -20,7 +20,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash, file_hash
 from coevolve.core.processes import WorkerDied, WorkerLost, portable
 from coevolve.core.scratch import temporary
-from coevolve.core.workers import Compute, Standing
+from coevolve.core.workers import Compute, Fingerprint
 
 USAGE = "RAY_USAGE_STATS_ENABLED"  # Ray reports usage unless told not to
 SECONDS = 10.0  # to wait for a cluster
@@ -39,9 +39,9 @@ def load() -> Any:
 
 
 @contextmanager
-def cluster(config: Compute, standing: Standing) -> Iterator["RayCluster"]:
+def cluster(config: Compute, fingerprint: Fingerprint) -> Iterator["RayCluster"]:
     """The cluster at ``config.address``, which is asked for when it is first needed."""
-    found = RayCluster(config, standing)
+    found = RayCluster(config, fingerprint)
     try:
         yield found
     finally:
@@ -57,8 +57,8 @@ def code() -> str:
 class RayCluster:
     """A worker for every ``config.cpus`` of the cluster's CPUs."""
 
-    def __init__(self, config: Compute, standing: Standing) -> None:
-        self._config, self._standing = config, standing
+    def __init__(self, config: Compute, fingerprint: Fingerprint) -> None:
+        self._config, self._fingerprint = config, fingerprint
         self._folders: dict[Path, Any] = {}
 
     @cached_property
@@ -81,7 +81,7 @@ class RayCluster:
 
     @cached_property
     def _expected(self) -> dict[str, str]:
-        return _standing(self._standing)
+        return _merged(self._fingerprint)
 
     @cached_property
     def count(self) -> int:
@@ -94,10 +94,10 @@ class RayCluster:
         if "_ray" in self.__dict__:
             self._ray.shutdown()
 
-    def hire(self, make: Callable[..., Any], *arguments: Any, standing: Standing = dict) -> "Actor":
+    def hire(self, make: Callable[..., Any], *arguments: Any, fingerprint: Fingerprint = dict) -> "Actor":
         sent = [self._folder(one) if isinstance(one, Path) else one for one in arguments]
-        same = {**self._expected, **standing()}
-        return Actor(self._ray, self._config.cpus, [self._standing, standing], same, make, sent)
+        same = {**self._expected, **fingerprint()}
+        return Actor(self._ray, self._config.cpus, [self._fingerprint, fingerprint], same, make, sent)
 
     def _folder(self, path: Path) -> Any:
         """What the folder holds, sent once however many workers there are."""
@@ -128,14 +128,14 @@ class Actor:
         self,
         ray: Any,
         cpus: int,
-        standings: Sequence[Standing],
+        fingerprints: Sequence[Fingerprint],
         expected: Mapping[str, str],
         make: Callable[..., Any],
         arguments: list[Any],
     ) -> None:
         self._ray = ray
         made = ray.remote(num_cpus=cpus, max_restarts=0, max_task_retries=0)(Holder)
-        self._actor = made.remote(arithmetic.pinned(), list(standings), dict(expected), make, arguments)
+        self._actor = made.remote(arithmetic.pinned(), list(fingerprints), dict(expected), make, arguments)
 
     def call(self, method: str, *arguments: Any) -> Any:
         errors = self._ray.exceptions
@@ -170,7 +170,7 @@ class Holder:
     def __init__(
         self,
         pinned: bool,
-        standings: Sequence[Standing],
+        fingerprints: Sequence[Fingerprint],
         expected: Mapping[str, str],
         make: Callable[..., Any],
         arguments: list[Any],
@@ -181,7 +181,7 @@ class Holder:
         try:
             if pinned:
                 arithmetic.pin()
-            _same(expected, _standing(*standings))
+            _same(expected, _merged(*fingerprints))
             self._held = make(*map(self._arrived, arguments))
         except Exception as error:
             self._failure = portable(error)
@@ -205,8 +205,8 @@ class Holder:
         return place
 
 
-def _standing(*standings: Standing) -> dict[str, str]:
-    return {"code": code(), **{name: value for one in standings for name, value in one().items()}}
+def _merged(*fingerprints: Fingerprint) -> dict[str, str]:
+    return {"code": code(), **{name: value for one in fingerprints for name, value in one().items()}}
 
 
 def _same(expected: Mapping[str, str], found: Mapping[str, str]) -> None:

@@ -17,7 +17,7 @@ from coevolve.core.processes import Worker, WorkerDied, WorkerLost, available, p
 from coevolve.core.section import Count, Section
 
 One = TypeVar("One")
-Standing = Callable[[], Mapping[str, str]]  # what must be the same wherever a worker is, by name
+Fingerprint = Callable[[], Mapping[str, str]]  # what must be the same wherever a worker is, by name
 
 
 class Compute(Section):
@@ -47,10 +47,10 @@ class Engine(Protocol):
         """How many there are at once."""
         ...
 
-    def hire(self, make: Callable[..., Any], *arguments: Any, standing: Standing = dict) -> Hired:
+    def hire(self, make: Callable[..., Any], *arguments: Any, fingerprint: Fingerprint = dict) -> Hired:
         """A worker that holds what ``make(*arguments)`` returns. An argument that is the path of a folder goes there with what it holds.
 
-        ``standing`` must be the same there besides.
+        ``fingerprint`` must be the same there besides.
         """
         ...
 
@@ -61,13 +61,13 @@ class Local:
     def __init__(self, count: int) -> None:
         self.count = count
 
-    def hire(self, make: Callable[..., Any], *arguments: Any, standing: Standing = dict) -> Worker:
+    def hire(self, make: Callable[..., Any], *arguments: Any, fingerprint: Fingerprint = dict) -> Worker:
         prepare(make.__module__)
         return Worker(make, *arguments)
 
 
 @contextmanager
-def _local(config: Compute, standing: Standing) -> Iterator[Engine | None]:
+def _local(config: Compute, fingerprint: Fingerprint) -> Iterator[Engine | None]:
     yield local()
 
 
@@ -76,24 +76,24 @@ def local() -> Local | None:
     return Local(available()) if available() > 1 else None
 
 
-def _ray(config: Compute, standing: Standing) -> AbstractContextManager[Engine | None]:
+def _ray(config: Compute, fingerprint: Fingerprint) -> AbstractContextManager[Engine | None]:
     from coevolve.core.ray_cluster import cluster
 
-    return cluster(config, standing)
+    return cluster(config, fingerprint)
 
 
-ENGINES: dict[str, Callable[[Compute, Standing], AbstractContextManager[Engine | None]]] = {
+ENGINES: dict[str, Callable[[Compute, Fingerprint], AbstractContextManager[Engine | None]]] = {
     "local": _local,
     "ray": _ray,
 }
 
 
-def engine(config: Compute, standing: Standing = dict) -> AbstractContextManager[Engine | None]:
+def engine(config: Compute, fingerprint: Fingerprint = dict) -> AbstractContextManager[Engine | None]:
     """The engine that the section `compute` asks for, or None where this process works alone.
 
-    ``standing`` is asked here and by every worker on another machine: one that differs from here is a CoevolveError.
+    ``fingerprint`` is asked here and by every worker on another machine: one that differs from here is a CoevolveError.
     """
-    return ENGINES[config.engine](config, standing)
+    return ENGINES[config.engine](config, fingerprint)
 
 
 class Free(Generic[One]):

@@ -21,7 +21,7 @@ def identity(environment: Environment) -> dict[str, str]:
     }
 
 
-def standing(name: str) -> dict[str, str]:
+def fingerprint_of(name: str) -> dict[str, str]:
     """What must be the same wherever the environment called ``name`` is asked."""
     return {f"environment {name}: {key}": value for key, value in identity(make(name)).items()}
 

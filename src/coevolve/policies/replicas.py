@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from coevolve.core.arithmetic import standing
+from coevolve.core.arithmetic import arithmetic_fingerprint
 from coevolve.core.errors import CoevolveError
 from coevolve.core.processes import WorkerDied, WorkerLost
 from coevolve.core.workers import Engine, Hired
@@ -44,7 +44,9 @@ class Replicas:
     """As many of the policy that ``make(*arguments)`` returns as ``engine`` has workers; a replica plays one batch at a time."""
 
     def __init__(self, engine: Engine, make: Callable[..., Any], *arguments: Any) -> None:
-        self.members = [Replica(engine.hire(make, *arguments, standing=standing)) for _ in range(engine.count)]
+        self.members = [
+            Replica(engine.hire(make, *arguments, fingerprint=arithmetic_fingerprint)) for _ in range(engine.count)
+        ]
 
     def close(self) -> None:
         for one in self.members:

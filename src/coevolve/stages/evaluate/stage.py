@@ -17,7 +17,7 @@ from coevolve.core.pipeline import scratch_key
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage_summary import write_summary
 from coevolve.core.workers import engine
-from coevolve.environments.fingerprint import open_environment, standing
+from coevolve.environments.fingerprint import fingerprint_of, open_environment
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.evaluation import by_environment, evaluate, played, summary
@@ -40,7 +40,7 @@ def main(params: Params, t: int) -> None:
         for name in panels:
             run.dataset(Paths.panel(name), "evaluation")
         with (
-            engine(params.compute, partial(standing, params.environment)) as workers,
+            engine(params.compute, partial(fingerprint_of, params.environment)) as workers,
             playing(Paths.policy(t), params.policy, config.temperature, workers) as policy,
         ):
             began = time.monotonic()

@@ -17,7 +17,7 @@ from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.core.workers import engine
 from coevolve.endpoint.spending import metered
 from coevolve.environments.environment import Environment
-from coevolve.environments.fingerprint import open_environment, standing
+from coevolve.environments.fingerprint import fingerprint_of, open_environment
 from coevolve.environments.mixture import split
 from coevolve.policies.loading import open_policy
 from coevolve.stages.explore.explorer import explore
@@ -49,7 +49,7 @@ def main(params: Params, t: int) -> None:
     uses_endpoint, folder = params.explore.explorer == "endpoint", Paths.requests(t, "explore")
     explorations = []
     with (
-        engine(params.compute, partial(standing, params.environment)) as workers,
+        engine(params.compute, partial(fingerprint_of, params.environment)) as workers,
         bar(total, f"explore {t}", "explorations") as progress,
         metered(params.endpoint, uses_endpoint, folder, progress) as meter,
     ):

@@ -18,7 +18,7 @@ from coevolve.core.task import Task
 from coevolve.core.workers import Engine, engine
 from coevolve.endpoint.spending import metered
 from coevolve.environments.environment import Environment
-from coevolve.environments.fingerprint import open_environment, standing
+from coevolve.environments.fingerprint import fingerprint_of, open_environment
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.generate.calibration import with_generator
@@ -38,7 +38,7 @@ def main(params: Params, t: int) -> None:
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
     library = Library(known, panels, config.near_duplicate)
     lines = read_lines(Paths.candidates(t))
-    with engine(params.compute, partial(standing, params.environment)) as workers:
+    with engine(params.compute, partial(fingerprint_of, params.environment)) as workers:
         with bar(len(lines), f"verify {t}", "candidates") as progress:
             judged = verify(
                 params.environment,

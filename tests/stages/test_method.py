@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.stages.methods import METHODS
+from coevolve.stages.method import METHODS
 from coevolve.stages.params import Params, load, parse, plain, value
 from tests.stages.test_params import edited
 
