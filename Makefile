@@ -20,6 +20,9 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export HF_HUB_DISABLE_TELEMETRY := 1
 export HF_HUB_OFFLINE ?= 1
 export DO_NOT_TRACK := 1
+# without bytecode, each of a run's hundred processes would compile torch, transformers and trl again
+export UV_COMPILE_BYTECODE ?= 1
+unexport PYTHONDONTWRITEBYTECODE
 
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q --progress-bar off -c constraints.txt
 # uv installs in a fifth of pip's time; pip does where uv does not reach the registry that pip is set up for
