@@ -1,4 +1,4 @@
-"""Section `evaluate`: how policies are measured on the frozen panels."""
+"""Section `evaluate`: how to measure policies on the frozen panels."""
 
 from typing import Annotated
 

@@ -24,7 +24,7 @@ from coevolve.stages.evaluate.config import Evaluate
 
 
 def played(config: Evaluate, panels: Sequence[str], environment: str) -> list[str]:
-    """The ``panels`` of an ``environment`` that are played, in its order."""
+    """The ``panels`` of ``environment`` to play, in the environment's order."""
     wanted = panels if config.panels is None else config.panels
     if unknown := [name for name in wanted if name not in panels]:
         raise CoevolveError(
@@ -42,30 +42,30 @@ def evaluate(
     seed: int,
     kept: Path | None = None,
 ) -> list[Outcome]:
-    """Play the first ``config.tasks`` of every panel, each ``config.samples`` times in a row; episodes that failed without the agent's doing
-    are left out.
+    """Play the first ``config.tasks`` of every panel, each ``config.samples`` times in a row.
 
-    Batches that have been played are written to the folder ``kept``; those that are there already are not played again.
+    Episodes that the environment broke are left out. The folder ``kept`` stores each finished batch, and batches that it
+    already holds are not played again.
     """
     with TemporaryDirectory() as nowhere:
         play = partial(_panel, policy, environment, limits, config, seed, kept or Path(nowhere))
-        return [one for name, tasks in panels.items() for one in play(name, tasks[: config.tasks])]
+        return [outcome for name, tasks in panels.items() for outcome in play(name, tasks[: config.tasks])]
 
 
 def by_environment(
     outcomes: Sequence[Outcome], environment: Environment, panels: Mapping[str, Sequence[Task]]
 ) -> list[Outcome]:
-    """Of a mixture, the same outcomes once more, in panels of one environment each: ``validation.sql``; none of any other."""
+    """The outcomes of a mixture in panels per environment, such as ``validation.sql``; empty for other environments."""
     names = list(shares_of(environment))
     if len(names) == 1:
         return []
     owner = {task.task_id: task.environment for tasks in panels.values() for task in tasks}
     return [
-        replace(one, panel=f"{panel}.{name}")
+        replace(outcome, panel=f"{panel}.{name}")
         for panel in panels
         for name in names
-        for one in outcomes
-        if one.panel == panel and owner[one.task_id] == name
+        for outcome in outcomes
+        if outcome.panel == panel and owner[outcome.task_id] == name
     ]
 
 
@@ -79,7 +79,7 @@ def _panel(
     name: str,
     tasks: Sequence[Task],
 ) -> list[Outcome]:
-    # the same numbers for every policy, so that two evaluations differ by the policies alone
+    # the same seeds for every policy, so that two evaluations differ only by their policies
     requests = [
         RolloutRequest(
             task, derive_seed(seed, "evaluate", name, task.task_id, *([sample] if sample else [])), sample=sample
@@ -93,38 +93,36 @@ def _panel(
     left = [number for number, file in enumerate(files) if not file.exists()]
 
     def write(number: int, episodes: Sequence[Episode]) -> None:
-        found = (one.trajectory for one in scored(episodes))
-        write_jsonl(files[left[number]], (_outcome(name, one, categories[one.task_id]) for one in found))
+        trajectories = (episode.trajectory for episode in scored(episodes))
+        outcomes = (_outcome(name, trajectory, categories[trajectory.task_id]) for trajectory in trajectories)
+        write_jsonl(files[left[number]], outcomes)
 
     with bar(len(requests), f"evaluate {name}", "episodes" if config.samples > 1 else "tasks") as progress:
-        again = [one for number in left for one in batches[number]]
-        progress.update(len(requests) - len(again))
-        rollout(policy, environment, again, limits, progress=progress.update, done=write)
-    return [one for file in files for one in read_jsonl(file, Outcome)]
+        remaining = [request for number in left for request in batches[number]]
+        progress.update(len(requests) - len(remaining))
+        rollout(policy, environment, remaining, limits, progress=progress.update, done=write)
+    return [outcome for file in files for outcome in read_jsonl(file, Outcome)]
 
 
-def _outcome(panel: str, one: Trajectory, category: str) -> Outcome:
+def _outcome(panel: str, trajectory: Trajectory, category: str) -> Outcome:
     return Outcome(
         panel=panel,
-        task_id=one.task_id,
+        task_id=trajectory.task_id,
         category=category,
-        score=one.score,
-        success=is_success(one.score),
-        stop_reason=str(one.stop_reason),
-        turns=len(one.tokens),
-        tokens=sum(one.tokens),
-        checks=one.checks,
+        score=trajectory.score,
+        success=is_success(trajectory.score),
+        stop_reason=str(trajectory.stop_reason),
+        turns=len(trajectory.tokens),
+        tokens=sum(trajectory.tokens),
+        checks=trajectory.checks,
     )
 
 
 def summary(t: int, panels: Mapping[str, PanelMetrics], wanted: int) -> StageSummary:
-    """Of the evaluation of policies/t: what it took. What came of it is in metrics.json, by panel.
-
-    Fewer episodes than ``wanted`` are a note.
-    """
+    """The costs of evaluating policies/t; metrics.json has the results by panel. Fewer episodes than ``wanted`` are a note."""
     figures = {
-        "evaluation episodes": sum(one.episodes for one in panels.values()),
-        "evaluation tokens": round(sum(one.tokens * one.episodes for one in panels.values())),
+        "evaluation episodes": sum(metrics.episodes for metrics in panels.values()),
+        "evaluation tokens": round(sum(metrics.tokens * metrics.episodes for metrics in panels.values())),
     }
     lost = wanted - figures["evaluation episodes"]
     notes = [f"{lost} of {wanted} evaluation episodes are left out: the environment failed in them"] if lost else []

@@ -1,7 +1,7 @@
-"""Stage `evaluate`: policies/t on the frozen panels. Writes evaluations/t/outcomes.jsonl and metrics.json, and its summary.
+"""Stage `evaluate`: play policies/t on the frozen panels. Writes evaluations/t/outcomes.jsonl, metrics.json, a summary.
 
-Logs a run to MLflow and registers the policy as a version of `coevolve-policy`. Batches of episodes are kept in
-scratch/evaluate: run again after a kill, it plays the rest.
+It logs a run to MLflow and registers the policy as a version of `coevolve-policy`. scratch/evaluate holds finished
+batches of episodes: after a kill the stage plays the rest.
 """
 
 import shutil
@@ -32,10 +32,10 @@ def main(params: Params, t: int) -> None:
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in names}
     limits = Limits.of(params.policy)
     with (
-        claim(scratch() / "evaluate" / scratch_key("evaluate", t, params)) as kept,
+        claim(scratch() / "evaluate" / scratch_key("evaluate", t, params)) as finished,
         start(params.tracking, f"evaluate/{t}") as run,
     ):
-        whole = not kept.exists()
+        fresh = not finished.exists()
         run.params({"seed": params.seed, "policy": Paths.policy(t), "environment": params.environment, **dict(config)})
         for name in panels:
             run.dataset(Paths.panel(name), "evaluation")
@@ -44,30 +44,32 @@ def main(params: Params, t: int) -> None:
             playing(Paths.policy(t), params.policy, config.temperature, workers) as policy,
         ):
             began = time.monotonic()
-            outcomes = evaluate(policy, environment, panels, limits, config, params.seed, kept)
+            outcomes = evaluate(policy, environment, panels, limits, config, params.seed, finished)
             seconds = time.monotonic() - began
-        solved = sum(one.success for one in outcomes)
+        solved = sum(outcome.success for outcome in outcomes)
         outcomes += by_environment(outcomes, environment, panels)
-        found = metrics(outcomes, config, params.seed)
+        results = metrics(outcomes, config, params.seed)
         write_jsonl(folder / OUTCOMES, outcomes)
-        write_json(folder / "metrics.json", {panel: asdict(one) for panel, one in found.items()})
+        write_json(folder / "metrics.json", {panel: asdict(result) for panel, result in results.items()})
         wanted = sum(len(tasks[: config.tasks]) for tasks in panels.values()) * config.samples
-        # of panels that are whole: those of one environment are parts of these
-        once = {name: one for name, one in found.items() if name in panels}
+        # panels per environment repeat episodes of the whole panels
+        once = {name: result for name, result in results.items() if name in panels}
         write_summary(replace(summary(t, once, wanted), arithmetic=in_effect().name))
         figures = {
-            f"{panel}/{key}": getattr(one, key) for panel, one in found.items() for key in ("success", "score", "turns")
+            f"{panel}/{key}": getattr(result, key)
+            for panel, result in results.items()
+            for key in ("success", "score", "turns")
         }
-        costs = {f"{panel}/tokens_per_success": one.tokens_per_success for panel, one in found.items()}
-        known = {name: cost for name, cost in costs.items() if cost is not None}
-        known |= {
+        costs = {f"{panel}/tokens_per_success": result.tokens_per_success for panel, result in results.items()}
+        extra = {name: cost for name, cost in costs.items() if cost is not None}
+        extra |= {
             f"{panel}/{name.replace('@', '_at_').replace('^', '_every_')}": value  # MLflow takes neither sign
-            for panel, one in found.items()
-            for name, value in one.several.items()
+            for panel, result in results.items()
+            for name, value in result.several.items()
         }
-        if whole and solved:
-            known["seconds_per_success"] = seconds / solved  # in no file: the same run writes the same bytes
-        run.metrics({**figures, **known}, t)
+        if fresh and solved:
+            extra["seconds_per_success"] = seconds / solved  # only here: files must be equal for equal runs
+        run.metrics({**figures, **extra}, t)
         run.artifact(folder / OUTCOMES)
-        run.model(t, Paths.policy(t), {**{panel: one.success for panel, one in found.items()}, **known})
-        shutil.rmtree(kept, ignore_errors=True)
+        run.model(t, Paths.policy(t), {**{panel: result.success for panel, result in results.items()}, **extra})
+        shutil.rmtree(finished, ignore_errors=True)

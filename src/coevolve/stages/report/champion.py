@@ -1,4 +1,4 @@
-"""Who is champion: the gate that a policy passes to take the alias, and the reason, written down either way."""
+"""The champion: the gate that a policy must pass to take the alias, with the reason for either result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,12 +12,12 @@ from coevolve.core.seeding import derive_seed
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.report.config import Report
 
-MOSTLY = 0.5  # of a task's episodes: with one, that it succeeds
+MOSTLY = 0.5  # share of successful episodes from which a task counts as solved
 
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """``gain`` with its interval, and how many of the tasks that the holder solves the challenger fails."""
+    """A challenge: ``gain`` with its interval, and ``lost``, the number of the holder's tasks that the challenger fails."""
 
     challenger: int
     holder: int
@@ -31,7 +31,7 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True)
 class Champion:
-    """The best policy of a run on ``panel``, and every challenge that led to it."""
+    """The best policy of a run on ``panel``, and every challenge on the way."""
 
     panel: str
     policy: int
@@ -40,7 +40,7 @@ class Champion:
 
 @dataclass(frozen=True, slots=True)
 class ChampionGate:
-    """What a policy brings to challenge whoever holds the alias: 1 or 0 by task of a panel, and the rule."""
+    """A policy's challenge for the alias: its success by task of a panel, and the rule of the gate."""
 
     digest: str  # of the policy
     panel: str
@@ -55,7 +55,7 @@ class ChampionGate:
 
 @dataclass(frozen=True, slots=True)
 class Incumbent:
-    """Who has the alias: the policy's hash, and the file of its outcomes if they are known."""
+    """The holder of the alias: the policy's hash, and the file of its outcomes if they are known."""
 
     name: str
     digest: str
@@ -63,21 +63,21 @@ class Incumbent:
 
 
 def champion(report: Report, evaluate: Evaluate, seed: int, last: int) -> Champion:
-    """The policy of this run, 0 to ``last``, that is best on the frozen panel ``report.panel``."""
-    found = [scores(Paths.evaluation(t) / OUTCOMES, report.panel) for t in range(last + 1)]
+    """The best policy of this run, 0 to ``last``, on the frozen panel ``report.panel``."""
+    successes = [scores(Paths.evaluation(t) / OUTCOMES, report.panel) for t in range(last + 1)]
     names = [str(Paths.policy(t)) for t in range(last + 1)]
-    holder, challenges = contest(found, evaluate, report.max_regressions, seed, names)
+    holder, challenges = contest(successes, evaluate, report.max_regressions, seed, names)
     return Champion(report.panel, holder, challenges)
 
 
 def gate(holder: int, digest: str, report: Report, evaluate: Evaluate, seed: int) -> ChampionGate:
-    """What policy ``holder`` of this run, whose hash is ``digest``, challenges for the alias with."""
-    ours = scores(Paths.evaluation(holder) / OUTCOMES, report.panel)
-    return ChampionGate(digest, report.panel, ours, report.max_regressions, evaluate, seed)
+    """The challenge of policy ``holder`` of this run, whose hash is ``digest``."""
+    own = scores(Paths.evaluation(holder) / OUTCOMES, report.panel)
+    return ChampionGate(digest, report.panel, own, report.max_regressions, evaluate, seed)
 
 
 def promoted(gate: ChampionGate, holder: Incumbent | None, name: str) -> tuple[bool, str]:
-    """Whether the challenger ``name`` takes the alias from ``holder``, and why or why not."""
+    """Whether the challenger ``name`` takes the alias from ``holder``, and the reason."""
     if holder is None:
         return True, "the first"
     if holder.digest == gate.digest:
@@ -85,8 +85,8 @@ def promoted(gate: ChampionGate, holder: Incumbent | None, name: str) -> tuple[b
     base = scores(holder.outcomes, gate.panel) if holder.outcomes else {}
     if not set(base) & set(gate.scores):
         return True, f"{holder.name} was not measured on these tasks of {gate.panel}"
-    both, names = [base, gate.scores], [holder.name, name]
-    _, (challenge,) = contest(both, gate.evaluate, gate.max_regressions, gate.seed, names)
+    successes, names = [base, gate.scores], [holder.name, name]
+    _, (challenge,) = contest(successes, gate.evaluate, gate.max_regressions, gate.seed, names)
     return challenge.taken, challenge.reason
 
 
@@ -96,34 +96,34 @@ def scores(outcomes: Path, panel: str) -> dict[str, float]:
 
 
 def contest(
-    found: Sequence[Mapping[str, float]],
+    successes: Sequence[Mapping[str, float]],
     config: Evaluate,
     max_regressions: float,
     seed: int,
     names: Sequence[str],
 ) -> tuple[int, list[Challenge]]:
-    """Each policy in turn challenges the holder; the first holds at the start. ``found``: by policy, success by task. Solved is what succeeds
-    in half of its episodes at least, and lost what then does not.
+    """Let each policy challenge the holder, starting with policy 0. Returns the final holder and every challenge.
 
-    It takes the alias if the whole interval of its gain, paired by task, is above 0, and if it fails at most
-    ``max_regressions`` of the tasks that the holder solves. Who holds it at the end, and every challenge.
+    ``successes`` holds, for each policy, the success by task. A task is solved if at least half of its episodes succeed,
+    and lost if the holder solves it and the challenger does not. The challenger wins if the whole interval of its gain,
+    paired by task, is above 0, and if it loses at most the share ``max_regressions`` of the holder's solved tasks.
     """
     holder, history = 0, []
-    for t in range(1, len(found)):
-        base, challenger = found[holder], found[t]
-        drawn = derive_seed(seed, "champion", holder, t)
-        gain, low, high = paired_interval(base, challenger, config, drawn)
+    for t in range(1, len(successes)):
+        base, challenger = successes[holder], successes[t]
+        bootstrap_seed = derive_seed(seed, "champion", holder, t)
+        gain, low, high = paired_interval(base, challenger, config, bootstrap_seed)
         mastered = [task for task, score in base.items() if score >= MOSTLY and task in challenger]
         lost = sum(challenger[task] < MOSTLY for task in mastered)
         share = lost / len(mastered) if mastered else 0.0
         taken = low > 0.0 and share <= max_regressions
         if taken:
-            why = f"{names[t]} takes it from {names[holder]}"
+            decision = f"{names[t]} takes it from {names[holder]}"
         elif low <= 0.0:
-            why = f"{names[holder]} keeps it from {names[t]}, whose gain is not surely positive"
+            decision = f"{names[holder]} keeps it from {names[t]}, whose gain is not surely positive"
         else:
-            why = f"{names[holder]} keeps it from {names[t]}, which lost more than {max_regressions:.0%} of what was solved"
+            decision = f"{names[holder]} keeps it from {names[t]}, which lost more than {max_regressions:.0%} of what was solved"
         figures = f"gain {gain:+.3f} ({low:+.3f} to {high:+.3f}), {lost} of {len(mastered)} solved tasks lost"
-        history.append(Challenge(t, holder, gain, low, high, lost, taken, f"{why}: {figures}"))
+        history.append(Challenge(t, holder, gain, low, high, lost, taken, f"{decision}: {figures}"))
         holder = t if taken else holder
     return holder, history

@@ -1,4 +1,4 @@
-"""Section `report`: the champion, and how much is shown."""
+"""Section `report`: the champion, and the amount of logged traces."""
 
 from coevolve.core.section import Section, Share, Whole
 

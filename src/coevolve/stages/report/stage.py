@@ -1,6 +1,6 @@
-"""Stage `report`: one summary of the whole run, from its files. Writes report/index.html, summary.json, curve.csv, charts.
+"""Stage `report`: summarize the whole run from its files. Writes report/index.html, summary.json, curve.csv, charts.
 
-Logs the pipeline's run to MLflow, makes the stages' runs its children, logs the weakest trajectories as traces, and
+It logs the pipeline's run to MLflow, makes the stages' runs its children, logs the weakest trajectories as traces, and
 challenges for the alias `champion`.
 """
 
@@ -21,7 +21,7 @@ def main(params: Params) -> None:
     last = params.iterations[-1].next
     name = run_hash(last)
     summary = summarize(name, params.environment, params.seed, params.iterations, params.report, params.evaluate)
-    files, weak = write(summary, params.report.traces, params.generate.alpha)
+    files, weakest = write(summary, params.report.traces, params.generate.alpha)
     with start(
         params.tracking, "pipeline", {"coevolve.run": summary.run, "coevolve.arithmetic": summary.arithmetic}
     ) as pipeline:
@@ -32,9 +32,9 @@ def main(params: Params) -> None:
             pipeline.metrics(figures, t)
         for file in files:
             pipeline.artifact(file)
-        for stage, t in dict.fromkeys((one.stage, one.iteration) for one in summary.stages):
+        for stage, t in dict.fromkeys((stage.stage, stage.iteration) for stage in summary.stages):
             pipeline.child(f"{stage}/{t}")
-        for trajectory in weak:
+        for trajectory in weakest:
             pipeline.trace(asdict(trajectory))
         holder = summary.champion.policy
         pipeline.challenge(

@@ -1,4 +1,4 @@
-"""What came of a run: what its stages say, merged, what needs a look, and who is champion. Reads files alone."""
+"""The summary of a run: the merged summaries of its stages, notes, and the champion. It reads only files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from coevolve.stages.report.champion import Champion, champion
 from coevolve.stages.report.config import Report
 from coevolve.stages.report.graph import summaries
 
-ALMOST_NOTHING = 0.05  # success below which a policy is said to solve almost nothing
+ALMOST_NOTHING = 0.05  # success below which a note says that the policy solves almost nothing
 
 SUMMARY = Paths.report / "summary.json"
 UNKNOWN = "unknown"
@@ -25,9 +25,12 @@ Number = int | float
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What SUMMARY holds. ``run`` is a hash of its datasets and policies, ``policies`` are, by policy, what each does on the
-    panels, ``stages`` what the stages say, in the order of the graph, ``budget`` what they took together, ``arithmetic`` by
-    which they computed, ``notes`` what needs a look."""
+    """The content of SUMMARY.
+
+    ``run`` is a hash of the datasets and policies. ``policies`` holds each policy's metrics on the panels, ``stages`` the
+    summaries of the stages in the order of the graph, and ``budget`` their total costs. ``arithmetic`` names the
+    arithmetic of the computations. ``notes`` are messages that need attention.
+    """
 
     run: str
     environment: str
@@ -43,7 +46,7 @@ class Summary:
 
     @property
     def last(self) -> int:
-        """The last policy, and dataset."""
+        """The number of the last policy and dataset."""
         return len(self.policies) - 1
 
     @property
@@ -52,44 +55,45 @@ class Summary:
 
     @property
     def columns(self) -> list[str]:
-        """Figures that stand in the table, in the order of the stages that name them first."""
+        """The figures in the table, in the order of the stages that first name them."""
         return list(dict.fromkeys(name for stage in self.stages for name in stage.columns))
 
     def figure(self, name: str, t: int) -> Number | None:
-        """A column's figure in iteration ``t``; None where no stage has it."""
-        found = (one.figures[name] for one in self.stages if one.iteration == t and name in one.columns)
-        return next(found, None)
+        """A column's figure in iteration ``t``; None if no stage has it."""
+        figures = (stage.figures[name] for stage in self.stages if stage.iteration == t and name in stage.columns)
+        return next(figures, None)
 
     def total(self, name: str, before: int | None = None) -> Number:
-        """Of a column or cost, in the iterations before ``before``: counts are added up, of shares it is the mean."""
-        found = [
-            one.figures[name]
-            for one in self.stages
-            if name in (*one.columns, *one.costs) and (before is None or one.iteration < before)
+        """The sum of a count, or the mean of a share, over the iterations before ``before`` (by default all)."""
+        figures = [
+            stage.figures[name]
+            for stage in self.stages
+            if name in (*stage.columns, *stage.costs) and (before is None or stage.iteration < before)
         ]
-        known = [value for value in found if value is not None]
-        return sum(known) if all(isinstance(one, int) for one in known) else sum(known) / len(known)
+        values = [value for value in figures if value is not None]
+        return sum(values) if all(isinstance(value, int) for value in values) else sum(values) / len(values)
 
     @property
     def tasks(self) -> list[Number]:
-        """How many there are in each dataset."""
+        """The number of tasks in each dataset."""
         return [self.figure(TASKS, t) or 0 for t in range(self.last + 1)]
 
 
 def run_hash(last: int) -> str:
-    """Of all datasets and policies, up to ``last``: two runs that made the same have the same."""
-    made = [[file_hash(Paths.tasks(t)), policy_hash(Paths.policy(t))] for t in range(last + 1)]
-    return content_hash(made)
+    """Hash of all datasets and policies up to ``last``. Runs with equal results have equal hashes."""
+    hashes = [[file_hash(Paths.tasks(t)), policy_hash(Paths.policy(t))] for t in range(last + 1)]
+    return content_hash(hashes)
 
 
 def summarize(
     run: str, environment: str, seed: int, iterations: Sequence[Iteration], report: Report, evaluate: Evaluate
 ) -> Summary:
-    """The summary of the run whose files lie here."""
+    """The summary of the run in this folder."""
     last = iterations[-1].next
     files = [Paths.evaluation(t) / "metrics.json" for t in range(last + 1)]
     policies = [
-        {name: parse(PanelMetrics, one, f"{path}: {name}") for name, one in read_json(path).items()} for path in files
+        {name: parse(PanelMetrics, values, f"{path}: {name}") for name, values in read_json(path).items()}
+        for path in files
     ]
     stages = summaries(iterations)
     return Summary(
@@ -99,24 +103,27 @@ def summarize(
         confidence=evaluate.confidence,
         champion=champion(report, evaluate, seed, last),
         budget=_budget(stages),
-        arithmetic="; ".join(dict.fromkeys(one.arithmetic for one in stages if one.arithmetic)) or UNKNOWN,
-        notes=[*_weak(policies), *(f"Iteration {one.iteration}: {note}." for one in stages for note in one.notes)],
+        arithmetic="; ".join(dict.fromkeys(stage.arithmetic for stage in stages if stage.arithmetic)) or UNKNOWN,
+        notes=[
+            *_weak(policies),
+            *(f"Iteration {stage.iteration}: {note}." for stage in stages for note in stage.notes),
+        ],
         policies=policies,
         stages=stages,
     )
 
 
 def _budget(stages: Sequence[StageSummary]) -> dict[str, Number]:
-    """What the run took, so that arms can be compared: the same steps, rollouts and evaluations."""
-    found: dict[str, Number] = {}
+    """The total costs of the run, such as steps, rollouts and evaluations, to compare arms at equal cost."""
+    budget: dict[str, Number] = {}
     for stage in stages:
         for name in stage.costs:
-            found[name] = found.get(name, 0) + (stage.figures[name] or 0)
-    return found
+            budget[name] = budget.get(name, 0) + (stage.figures[name] or 0)
+    return budget
 
 
 def _weak(policies: Sequence[dict[str, PanelMetrics]]) -> list[str]:
-    best = {name: max(one[name].success for one in policies) for name in policies[0]}
+    best = {name: max(policy[name].success for policy in policies) for name in policies[0]}
     weak = [name for name, success in best.items() if success < ALMOST_NOTHING]
     return [
         f"The policy solves almost nothing of {', '.join(weak)} (under {ALMOST_NOTHING:.0%} at every iteration): "

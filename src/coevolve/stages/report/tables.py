@@ -1,4 +1,4 @@
-"""A summary as the table that ends a run, as curve.csv, and as a tracker's metrics."""
+"""A summary as the final table of a run, as curve.csv, and as metrics for a tracker."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from coevolve.stages.report.summary import Number, Summary
 
 
 def table(summary: Summary) -> str:
-    """The table that ends a run. Row t: the data that policy t was trained up to, and what it can do."""
+    """The final table of a run. Row t shows dataset t and the success of policy t."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -19,7 +19,7 @@ def table(summary: Summary) -> str:
         shown.add_column(name, justify="right", no_wrap=True)
     for t, panels in enumerate(summary.policies):
         loop = [number(summary.figure(name, t)) for name in summary.columns]
-        success = [f"{one.success:.2f} ±{(one.high - one.low) / 2:.2f}" for one in panels.values()]
+        success = [f"{metrics.success:.2f} ±{(metrics.high - metrics.low) / 2:.2f}" for metrics in panels.values()]
         shown.add_row(str(t), *loop, *success)
     text = io.StringIO()
     Console(
@@ -42,14 +42,14 @@ def table(summary: Summary) -> str:
 
 
 def number(value: Number | None) -> str:
-    """As people read it: counts whole, shares and money to two digits, and a dash for what there is not."""
+    """``value`` for people: counts whole, shares and money to two digits, a dash for None."""
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def per_task(summary: Summary) -> dict[str, float]:
-    """What an accepted task cost at endpoints; empty where nothing was asked, or accepted."""
+    """The cost of an accepted task at endpoints; empty without endpoint requests or accepted tasks."""
     accepted = summary.total(ACCEPTED)
     asked = {name: value for name, value in summary.budget.items() if name.startswith("endpoint ")}
     if not asked or not accepted:
@@ -59,45 +59,47 @@ def per_task(summary: Summary) -> dict[str, float]:
 
 
 def _bill(summary: Summary) -> list[str]:
-    found = per_task(summary)
-    if not found:
+    costs = per_task(summary)
+    if not costs:
         return []
-    tokens, dollars = found.values()
+    tokens, dollars = costs.values()
     paid = f", ${dollars:.4f}" if dollars else ""
     return [f"Asked of endpoints: {tokens:,.0f} tokens{paid} for each accepted task"]
 
 
 def curve(summary: Summary) -> str:
-    """curve.csv: success with its interval, by iteration and panel."""
+    """The text of curve.csv: success with its interval, by iteration and panel."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["iteration", "panel", "success", "low", "high", "tasks"])
     for t, panels in enumerate(summary.policies):
-        for name, one in panels.items():
-            writer.writerow([t, name, one.success, one.low, one.high, summary.tasks[t]])
+        for name, panel_metrics in panels.items():
+            writer.writerow([t, name, panel_metrics.success, panel_metrics.low, panel_metrics.high, summary.tasks[t]])
     return text.getvalue()
 
 
 def metrics(summary: Summary) -> dict[str, float]:
-    """Of the whole run: its last policy's success and gain over the first, its last dataset, and what it took."""
+    """Metrics of the whole run: success and gain of its last policy, size of its last dataset, and its costs."""
     first, last = summary.policies[0], summary.policies[-1]
-    found = {TASKS: float(summary.tasks[-1])}
-    found.update({f"budget/{name}": float(value) for name, value in summary.budget.items()})
-    found.update({f"accepted task/{name}": value for name, value in per_task(summary).items()})
-    for name, one in last.items():
-        found[f"{name}/success"] = one.success
-        found[f"{name}/gain"] = one.success - first[name].success
-    return found
+    figures = {TASKS: float(summary.tasks[-1])}
+    figures.update({f"budget/{name}": float(value) for name, value in summary.budget.items()})
+    figures.update({f"accepted task/{name}": value for name, value in per_task(summary).items()})
+    for name, panel_metrics in last.items():
+        figures[f"{name}/success"] = panel_metrics.success
+        figures[f"{name}/gain"] = panel_metrics.success - first[name].success
+    return figures
 
 
 def by_iteration(summary: Summary, seconds: Mapping[str, float]) -> list[dict[str, float]]:
-    """What the stages say of each iteration, and the ``seconds`` of those that ran here, which are in no file of a run."""
-    found: list[dict[str, float]] = [{} for _ in summary.policies]
-    for one in summary.stages:
-        place = found[one.iteration]
-        place.update({f"{one.stage}/{name}": float(value) for name, value in one.figures.items() if value is not None})
+    """The figures of the stages by iteration, with the ``seconds`` of stages that ran here, which no file of a run holds."""
+    figures: list[dict[str, float]] = [{} for _ in summary.policies]
+    for stage in summary.stages:
+        row = figures[stage.iteration]
+        row.update(
+            {f"{stage.stage}/{name}": float(value) for name, value in stage.figures.items() if value is not None}
+        )
     for name, value in seconds.items():
-        stage, _, t = name.partition("/")
-        if t and int(t) < len(found):
-            found[int(t)][f"seconds/{stage}"] = value
-    return found
+        stage_name, _, t = name.partition("/")
+        if t and int(t) < len(figures):
+            figures[int(t)][f"seconds/{stage_name}"] = value
+    return figures

@@ -1,4 +1,4 @@
-"""The files of report/."""
+"""Write the files of report/."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from coevolve.stages.report.tables import curve, table
 
 
 def write(summary: Summary, count: int, alpha: float) -> tuple[list[Path], list[Trajectory]]:
-    """Write them. Their paths, and of each iteration the ``count`` weakest trajectories; the page has as many groups.
+    """Write the report. Returns its paths and the ``count`` weakest trajectories of each iteration.
 
-    ``alpha`` is the success that a generator of tasks aims at.
+    The page shows ``count`` groups per iteration. ``alpha`` is the target success of the task generator.
     """
     reader: list[dict[str, Any]] = []
     weak: list[Trajectory] = []
@@ -45,11 +45,11 @@ def write(summary: Summary, count: int, alpha: float) -> tuple[list[Path], list[
 
 
 def weakest(trajectories: Sequence[Trajectory], count: int) -> list[Trajectory]:
-    """The ``count`` trajectories of lowest score, of different tasks as long as there are any."""
-    ordered = sorted(trajectories, key=lambda one: (one.score, one.trajectory_id))
+    """The ``count`` trajectories of lowest score, from different tasks first."""
+    ordered = sorted(trajectories, key=lambda trajectory: (trajectory.score, trajectory.trajectory_id))
     seen: Counter[str] = Counter()
     visits = []
-    for one in ordered:
-        seen[one.task_id] += 1
-        visits.append((seen[one.task_id], one))
-    return [one for _, one in sorted(visits, key=lambda pair: (pair[0], pair[1].score))][:count]
+    for trajectory in ordered:
+        seen[trajectory.task_id] += 1
+        visits.append((seen[trajectory.task_id], trajectory))
+    return [trajectory for _, trajectory in sorted(visits, key=lambda pair: (pair[0], pair[1].score))][:count]

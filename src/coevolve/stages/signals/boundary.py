@@ -1,12 +1,12 @@
-"""Boundary: a task on the edge of what the agent can do.
+"""Boundary: a task at the edge of the agent's abilities.
 
-CoEvolve (arXiv 2604.15840): within one training step, the K trajectories of one task hold both outcomes.
+CoEvolve (arXiv 2604.15840): within one training step, the K trajectories of a task hold both outcomes.
 """
 
 from collections import deque
 from typing import TYPE_CHECKING
 
-from coevolve.stages.signals.kind import GROUPS, Firing, Kind, examples, place
+from coevolve.stages.signals.kind import GROUPS, Firing, Kind, examples, moment
 
 if TYPE_CHECKING:
     from coevolve.stages.signals.config import Signals
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def boundary(size: int, successes: int) -> bool:
-    """Whether a group of ``size`` trajectories with ``successes`` successful ones holds both outcomes."""
+    """Whether a group of ``size`` trajectories with ``successes`` successes holds both outcomes."""
     return 0 < successes < size
 
 
 class Boundary:
-    """See ``coevolve.stages.signals.kind.TaskRule``. Its weakness is the share of failures in the latest visit."""
+    """See ``coevolve.stages.signals.kind.TaskRule``. The weakness is the share of failures in the latest visit."""
 
     def __init__(self, config: "Signals") -> None:
         self._mixed: deque[Visit] = deque(maxlen=GROUPS)
@@ -38,7 +38,7 @@ class Boundary:
             return None
         last, latest = self._mixed[-1], self._latest.attempt.successes / self._latest.attempt.size
         evidence = {
-            "steps": [place(visit) for visit in self._mixed],
+            "steps": [moment(visit) for visit in self._mixed],
             "successes": [visit.attempt.successes for visit in self._mixed],
             "sizes": [visit.attempt.size for visit in self._mixed],
             "mixed": self._firings,

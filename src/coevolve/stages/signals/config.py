@@ -1,4 +1,4 @@
-"""Section `signals`: when a weakness counts."""
+"""Section `signals`: when a weakness becomes a signal."""
 
 from typing import Annotated
 

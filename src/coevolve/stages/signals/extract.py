@@ -1,7 +1,7 @@
-"""Where the agent is weak: the signals that the rules of ``kinds`` find in a table, each with its evidence.
+"""Extract signals, the agent's weaknesses, from a table by the rules of ``kinds``, each with its evidence.
 
-``table`` reads, checks, sorts and counts out of core; here one pass over the sorted visits lets every rule see each of
-them, so that a rule exists once, at any scale.
+``table`` reads, checks, sorts and counts out of core. This module shows every rule each of the sorted visits in one
+pass, so that a rule exists once, at any scale.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -18,26 +18,25 @@ from coevolve.stages.signals.table import Table
 def extract(
     table: Table, iteration: int, config: Signals, environments: Mapping[str, Collection[str]] | None = None
 ) -> Iterator[Signal]:
-    """The signals of ``config.kinds`` in ``table``: task by task, at most one of a kind each, then those of all tasks.
+    """The signals of ``config.kinds`` in ``table``: task by task, at most one per kind, then the signals about patterns.
 
-    Where there are several ``environments``, each with the ids of its tasks, patterns are counted in each by itself.
-
-    Within each in the order of the registry. The same input gives the same signals in order.
+    ``environments`` holds the ids of each environment's tasks; with it, patterns are counted separately for each
+    environment. Kinds come in the order of the registry. The same input gives the same signals in the same order.
     """
     kinds = [kind for name, kind in KINDS.items() if name in config.kinds]
-    begin = [(kind, kind.of_task) for kind in kinds if kind.of_task]
+    task_kinds = [(kind, kind.of_task) for kind in kinds if kind.of_task]
     for task_id, visits in groupby(table.visits(), key=lambda visit: visit.attempt.task_id):
-        rules = [(kind, rule(config)) for kind, rule in begin]
+        rules = [(kind, rule(config)) for kind, rule in task_kinds]
         for visit in visits:
             for _, rule in rules:
                 rule.see(visit)
         for kind, rule in rules:
             if finding := rule.finding():
                 yield _signal(kind, iteration, task_id, finding)
-    places = {name: table.of(tasks) for name, tasks in environments.items()} if environments else {"": table}
+    tables = {name: table.of(tasks) for name, tasks in environments.items()} if environments else {"": table}
     for kind in kinds:
-        for name, place in places.items():
-            for finding in kind.of_table(place, config) if kind.of_table else ():
+        for name, part in tables.items():
+            for finding in kind.of_table(part, config) if kind.of_table else ():
                 yield _signal(kind, iteration, None, finding, name)
 
 

@@ -1,16 +1,16 @@
-"""Forgetting: a task that the agent could do within its last W attempts, and now cannot.
+"""Forgetting: a task that the agent solved within its last W attempts, and now fails.
 
-CoEvolve (arXiv 2604.15840): over the scores s of one task in the order of its attempts, position i fires if
-some s_j >= 0.5 with i - W < j < i, and s_i < 0.5. An attempt is one visit of the task in one training step and
-its score the mean of its group. The paper does not say; this keeps regression between visits apart from
-instability within one, which is the boundary signal's.
+CoEvolve (arXiv 2604.15840): over the scores s of a task in the order of its attempts, position i fires if some
+s_j >= 0.5 with i - W < j < i, and s_i < 0.5. The paper does not define an attempt. Here it is a visit of the task in one
+training step, and its score is the mean of its group. This separates regression between visits from instability within
+a visit, which is the boundary signal.
 """
 
 from collections import deque
 from typing import TYPE_CHECKING
 
 from coevolve.core.success import is_success
-from coevolve.stages.signals.kind import GROUPS, Firing, Kind, examples, place
+from coevolve.stages.signals.kind import GROUPS, Firing, Kind, examples, moment
 
 if TYPE_CHECKING:
     from coevolve.stages.signals.config import Signals
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class Forgetting:
-    """See ``coevolve.stages.signals.kind.TaskRule``. Time a visit does not depend on the window."""
+    """See ``coevolve.stages.signals.kind.TaskRule``. The time per visit does not depend on the window."""
 
     def __init__(self, config: "Signals") -> None:
         self._window = config.window
         self._recent: deque[Visit] = deque(maxlen=config.window)
-        self._since = config.window  # attempts since the last success; from the window on it is out of sight
+        self._since = config.window  # attempts since the last success
         self._forgotten: list[Visit] = []  # the window of the last firing
         self._firings = self._visits = 0
 
@@ -46,7 +46,7 @@ class Forgetting:
         evidence = {
             "window": self._window,
             "scores": [visit.attempt.score for visit in shown],
-            "steps": [place(visit) for visit in shown],
+            "steps": [moment(visit) for visit in shown],
             "firings": self._firings,
             "visits": self._visits,
         }

@@ -1,4 +1,4 @@
-"""What a kind of signal is. A kind is one file, which holds its rule, evidence and strength, and one line in ``kinds``."""
+"""The kinds of signals. A kind is a file, which holds its rule, evidence and strength, and an entry in ``kinds``."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ if TYPE_CHECKING:
     from coevolve.stages.signals.config import Signals
     from coevolve.stages.signals.table import Table, Visit
 
-EXAMPLES = 8  # trajectories that a signal shows, at most: failed ones first, half of the places at most
-GROUPS = 16  # groups or window positions listed in a signal's evidence, at most
+EXAMPLES = 8  # most trajectories of a signal: at most half failed, at most half passed
+GROUPS = 16  # most groups or window positions in a signal's evidence
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """That a rule fired: with which numbers, which trajectories show it, and how weak the agent is there, in [0, 1].
+    """The firing of a rule: its numbers, the trajectories that show it, and the agent's weakness in [0, 1].
 
-    ``weakness`` is that by the kind's own measure. ``pattern`` is the subject of a rule over the whole table; the subject of a
-    rule over visits is their task.
+    Each kind defines its own measure of ``weakness``. ``pattern`` is the subject of a rule over the whole table. The
+    subject of a rule over visits is their task.
     """
 
     evidence: dict[str, Any]
@@ -27,22 +27,22 @@ class Firing:
 
 
 class TaskRule(Protocol):
-    """A fold over the visits of one task, those of history included; only current visits fire."""
+    """A fold over the visits of a task, including those of history. Only current visits fire."""
 
     def see(self, visit: "Visit") -> None:
-        """The next visit, in order of iteration and step."""
+        """Take the next visit, in order of iteration and step."""
         ...
 
     def finding(self) -> Firing | None:
-        """What the last visit that fired was, None if none did."""
+        """The last firing; None if no visit fired."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of weakness, with one of two rules: ``of_task`` begins a fold over a task's visits, ``of_table`` reads all.
+    """A kind of weakness with one of two rules: ``of_task`` begins a fold over a task's visits, ``of_table`` reads all.
 
-    ``meaning`` says what such a weakness is, a sentence about the agent; ``condition`` when exactly the rule fires.
+    ``meaning`` describes the weakness in a sentence about the agent. ``condition`` says exactly when the rule fires.
     """
 
     name: str
@@ -53,10 +53,10 @@ class Kind:
 
 
 def examples(failed: list[str], passed: list[str]) -> list[str]:
-    """Those that a signal shows: failed trajectories first."""
+    """The trajectories of a signal: failed ones first."""
     return [*failed[: EXAMPLES // 2], *passed[: EXAMPLES // 2]]
 
 
-def place(visit: "Visit") -> list[int]:
-    """When a visit was: iteration and step."""
+def moment(visit: "Visit") -> list[int]:
+    """The iteration and the step of a visit."""
     return [visit.attempt.iteration, visit.attempt.step]

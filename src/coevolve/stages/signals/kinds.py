@@ -1,4 +1,4 @@
-"""The kinds of signals there are: the one registry that extraction, guidance, prompts, parameters and reports read."""
+"""The registry of the kinds of signals. Extraction, guidance, prompts, parameters and reports read it."""
 
 from coevolve.stages.signals.boundary import BOUNDARY
 from coevolve.stages.signals.forgetting import FORGETTING

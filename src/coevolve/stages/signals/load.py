@@ -1,15 +1,15 @@
-"""Trajectories of any trainer into DuckDB: one file or many, here or in an object store, checked row by row.
+"""Load trajectories of any trainer into DuckDB, from local files or an object store, and check every row.
 
 A row is an episode, in JSONL or Parquet (by the files' ending):
 
 - ``task_id`` text, ``step`` integer, ``score`` finite number: required
 - ``iteration`` integer (0 if absent), ``trajectory_id`` text (no examples if absent)
 - ``calls`` list of ``{name, ok}`` (no rare patterns if absent; a call without ``ok`` counts as valid)
-- ``stop_reason``: episodes that ended in ``environment_failed`` (without the agent's doing) are left out; all others count
+- ``stop_reason``: episodes with ``environment_failed`` (a failure that the agent did not cause) are left out
 - ``schema_version``: 1 if present
 
-Anything else is ignored. History is a JSONL file of attempts: ``task_id``, ``iteration``, ``step``, ``score``,
-and optionally ``size`` and ``successes``.
+Other columns are ignored. History is a JSONL file of attempts: ``task_id``, ``iteration``, ``step``, ``score``, and
+optionally ``size`` and ``successes``.
 """
 
 import json
@@ -52,12 +52,12 @@ PARQUET = "read_parquet($files, union_by_name = true)"
 _KINDS: dict[str, tuple[type, ...]] = {"VARCHAR": (str,), "BIGINT": (int,), "DOUBLE": (int, float)}
 
 
-# A path, a glob, an address of an object store as fsspec has them, or several
+# A path, a glob, an fsspec address in an object store, or several of them
 Source = str | Path | Sequence[str | Path]
 
 
 class Files(tuple[str, ...]):
-    """Paths and addresses of files that are there, all Parquet or all JSONL."""
+    """Paths and addresses of existing files, all Parquet or all JSONL."""
 
     def __str__(self) -> str:
         return self[0] if len(self) == 1 else f"{self[0]} and {len(self) - 1} more"
@@ -67,15 +67,15 @@ class Files(tuple[str, ...]):
         return self[0].endswith(".parquet")
 
 
-def found(source: Source, connection: "duckdb.DuckDBPyConnection") -> Files:
-    """The files of ``source``, in order and each once; ``connection`` can read them, wherever they are."""
+def find_files(source: Source, connection: "duckdb.DuckDBPyConnection") -> Files:
+    """The files of ``source``, in order and each once. Registers object stores with ``connection``."""
     paths: dict[str, None] = {}
-    for one in [source] if isinstance(source, str | Path) else source:
-        text = str(one)
-        some = _stored(text, connection) if "://" in text else _here(text)
-        if not some:
+    for entry in [source] if isinstance(source, str | Path) else source:
+        text = str(entry)
+        matches = _stored(text, connection) if "://" in text else _here(text)
+        if not matches:
             raise missing(Path(text)) if "://" not in text else CoevolveError(f"{text}: no such file there")
-        paths.update(dict.fromkeys(some))
+        paths.update(dict.fromkeys(matches))
     files = Files(paths)
     if other := next((file for file in files if file.endswith(".parquet") != files.parquet), None):
         raise CoevolveError(
@@ -94,9 +94,9 @@ def _stored(text: str, connection: "duckdb.DuckDBPyConnection") -> list[str]:
     from fsspec.core import url_to_fs
 
     try:
-        store, place = url_to_fs(text)
-        names = store.glob(place)
-    except Exception as error:  # each store has its own
+        store, pattern = url_to_fs(text)
+        names = store.glob(pattern)
+    except Exception as error:  # each store raises its own errors
         raise CoevolveError(f"{text}: {(str(error).splitlines() or [type(error).__name__])[0][:200]}") from None
     protocol = store.protocol if isinstance(store.protocol, str) else store.protocol[0]
     if not connection.filesystem_is_registered(protocol):
@@ -105,7 +105,7 @@ def _stored(text: str, connection: "duckdb.DuckDBPyConnection") -> list[str]:
 
 
 def load_episodes(connection: "duckdb.DuckDBPyConnection", files: Files) -> None:
-    """Make the table ``episodes``: names of valid calls, and no episode that failed without the agent's doing."""
+    """Make the table ``episodes``, with the names of valid calls and without episodes that the environment broke."""
     if files.parquet:
         source, columns = PARQUET, set(_parquet_columns(connection, files))
     else:
@@ -125,7 +125,7 @@ def load_episodes(connection: "duckdb.DuckDBPyConnection", files: Files) -> None
 
 
 def load_history(connection: "duckdb.DuckDBPyConnection", path: Path | None) -> None:
-    """Make the table ``history``, empty where there is none."""
+    """Make the table ``history``; empty without a file."""
     if path is None or path.stat().st_size == 0:
         types = ", ".join(f"{name} {kind}" for name, kind in HISTORY.items())
         connection.execute(f"CREATE TABLE history ({types})")
@@ -146,7 +146,7 @@ def _json_source(columns: dict[str, str]) -> str:
 
 
 def _parquet_columns(connection: "duckdb.DuckDBPyConnection", files: Files) -> list[str]:
-    """Names of the columns; what is missing or has a wrong shape is a CoevolveError."""
+    """The names of the columns. A missing column or a wrong type is a CoevolveError."""
     import duckdb
 
     try:
@@ -165,7 +165,7 @@ def _parquet_columns(connection: "duckdb.DuckDBPyConnection", files: Files) -> l
 
 
 def _fields(kind: str) -> list[str]:
-    """Words of a type such as STRUCT("name" VARCHAR, ok BOOLEAN)[] that may be its fields' names."""
+    """The words of a type such as STRUCT("name" VARCHAR, ok BOOLEAN)[], which include the names of its fields."""
     return [word.strip('"(,') for word in kind.replace("STRUCT(", " ").split()]
 
 
@@ -184,7 +184,7 @@ def _create(
 def _check(
     connection: "duckdb.DuckDBPyConnection", table: str, files: Files, columns: dict[str, str], required: Sequence[str]
 ) -> None:
-    """Refuse rows without a required value, with an infinite score, or of an unknown schema version."""
+    """Refuse rows without a required value, with an infinite score, or with an unknown schema version."""
     absent = " OR ".join(f"{name} IS NULL" for name in required)
     bad = f"SELECT schema_version FROM {table} WHERE {absent} OR NOT isfinite(score)"
     unknown = f"SELECT schema_version FROM {table} WHERE schema_version <> {SCHEMA_VERSION}"
@@ -196,11 +196,11 @@ def _check(
         raise CoevolveError(
             f"{files}: schema_version {row[0]} is unknown, expected {SCHEMA_VERSION}; make the file again"
         )
-    raise CoevolveError(f"{files}: a row lacks one of {', '.join(required)}, or its score is not finite; mend the row")
+    raise CoevolveError(f"{files}: a row lacks one of {', '.join(required)}, or its score is not finite; fix the row")
 
 
 def _find_bad_line(files: Files, columns: dict[str, str], required: Sequence[str]) -> None:
-    """Raise the CoevolveError that names the first wrong line and key of a JSONL file that is here; return if there is none."""
+    """Raise a CoevolveError for the first wrong line and key of a local JSONL file; return if all lines are valid."""
     here = [Path(file) for file in files if "://" not in file and not files.parquet]
     for where, value in ((f"{path}:{number}", value) for path in here for number, value in read_jsonl_objects(path)):
         version = value.get("schema_version", SCHEMA_VERSION)
@@ -213,7 +213,7 @@ def _find_bad_line(files: Files, columns: dict[str, str], required: Sequence[str
                     raise CoevolveError(f"{where}: missing key {name}; expected at least {', '.join(required)}")
             elif not _fits(item, kind):
                 shape = "a list of {name, ok}" if kind == CALLS else kind.lower()
-                raise CoevolveError(f"{where}: {name}: expected {shape}, found {json.dumps(item)[:60]}; mend the line")
+                raise CoevolveError(f"{where}: {name}: expected {shape}, found {json.dumps(item)[:60]}; fix the line")
 
 
 def _fits(item: Any, kind: str) -> bool:

@@ -1,8 +1,8 @@
 """Rare: an action pattern that occurs, but seldom.
 
-CoEvolve (arXiv 2604.15840): 0 < c_p / N < theta / 100, with c_p the count of pattern p and N that of all patterns.
-Patterns are the tool names of single valid calls (order 1) and of ordered pairs of consecutive valid calls
-within a trajectory (order 2); each order has its own N.
+CoEvolve (arXiv 2604.15840): 0 < c_p / N < theta / 100, where c_p is the count of pattern p and N the count of all
+patterns. Patterns are the tool names of single valid calls (order 1) and of ordered pairs of consecutive valid calls
+within a trajectory (order 2). Each order has its own N.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,16 +20,16 @@ ORDERS = (1, 2)
 
 
 def rare(counts: Mapping[Pattern, int], threshold: float) -> list[Pattern]:
-    """The patterns of one order that are rarer than ``threshold`` percent, rarest first, then by name."""
+    """The patterns that are rarer than ``threshold`` percent, rarest first, then by name."""
     total = sum(counts.values())
-    # exactly, by the decimal as it was written: 7 of 2,500 is 0.28 percent, which no float is
+    # exact arithmetic with the decimal as written: 7 of 2,500 is 0.28 percent, which no float can represent
     limit = Fraction(repr(threshold)) * total
     below = [pattern for pattern, count in counts.items() if 0 < count * 100 < limit]
     return sorted(below, key=lambda pattern: (counts[pattern], pattern))
 
 
 def findings(table: "Table", config: "Signals") -> Iterator[Firing]:
-    """The rare patterns of every order, rarest first; the weakness of each is how far below the threshold it is."""
+    """The rare patterns of every order, rarest first. The weakness is the relative distance to the threshold."""
     threshold = config.rare_threshold
     for order in ORDERS:
         counts = table.patterns(order)

@@ -1,7 +1,7 @@
-"""Stage signals: where the agent is weak, from the trajectories of iteration t and all attempts before.
+"""Stage `signals`: find the agent's weaknesses in the trajectories of iteration t and all earlier attempts.
 
-Reads data/t/trajectories.parquet, data/t/attempts.jsonl and, for the environment of each, data/t/tasks.jsonl; writes
-data/t/signals.jsonl, and data/next/attempts.jsonl with the attempts of iteration t added.
+Reads data/t/trajectories.parquet, data/t/attempts.jsonl and, for the environments of the tasks, data/t/tasks.jsonl.
+Writes data/t/signals.jsonl, and data/next/attempts.jsonl with the attempts of iteration t added.
 """
 
 from collections import Counter
@@ -23,14 +23,14 @@ LEARNABILITY = "learnability"
 def main(params: Params, t: int) -> None:
     names = shares(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment)
-    own = {name: [task.task_id for task in tasks if task.environment == name] for name in names}
+    task_ids = {name: [task.task_id for task in tasks if task.environment == name] for name in names}
     with open_table(Paths.trajectories(t), Paths.attempts(t)) as table:
-        signals = extract(table, t, params.signals, own if len(own) > 1 else None)
+        signals = extract(table, t, params.signals, task_ids if len(task_ids) > 1 else None)
         write_jsonl(Paths.signals(t), signals)
-        found = Counter(one.kind for one in read_jsonl(Paths.signals(t), Signal))
-        counts = {kind: found[kind] for kind in KINDS if kind in params.signals.kinds}
+        fired = Counter(signal.kind for signal in read_jsonl(Paths.signals(t), Signal))
+        counts = {kind: fired[kind] for kind in KINDS if kind in params.signals.kinds}
         attempts = [visit.attempt for visit in table.visits()]
         write_jsonl(Paths.attempts(t + 1), attempts)
-        worth = learnability(recorded({}, attempts))
+        mean = learnability(recorded({}, attempts))
         plots = {"mean of 4p(1 − p) over the tasks that were tried": [LEARNABILITY]}
-        write_summary(StageSummary("signals", t, {**counts, LEARNABILITY: worth}, columns=list(counts), plots=plots))
+        write_summary(StageSummary("signals", t, {**counts, LEARNABILITY: mean}, columns=list(counts), plots=plots))

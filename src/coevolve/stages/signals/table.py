@@ -1,4 +1,4 @@
-"""A table of trajectories, sorted and counted by DuckDB, out of core. What a row holds: see ``load``."""
+"""A table of trajectories that DuckDB sorts and counts out of core. ``load`` defines its rows."""
 
 import os
 import tempfile
@@ -14,20 +14,20 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.io import missing
 from coevolve.core.records import Attempt
 from coevolve.core.success import SUCCESS_THRESHOLD
-from coevolve.stages.signals.load import Source, found, load_episodes, load_history
+from coevolve.stages.signals.load import Source, find_files, load_episodes, load_history
 from coevolve.stages.signals.rare import Pattern
 
 if TYPE_CHECKING:
     import duckdb
 
-SHOWN = 4  # ids of failed and of passed trajectories that a visit keeps
+SHOWN = 4  # most ids of failed, and of passed, trajectories in a visit
 BATCH = 10_000
-PART = 1_000_000  # rows that are grouped at once
+PART = 1_000_000  # rows to group at once
 
 
 @dataclass(slots=True)
 class Visit:
-    """An attempt; ``current`` if it is of the file in question and not of history, and then with some of its ids."""
+    """An attempt. It is ``current`` if it comes from the file and not from history; then it has some trajectory ids."""
 
     attempt: Attempt
     current: bool
@@ -36,15 +36,15 @@ class Visit:
 
 
 class Table:
-    """What ``open_table`` yields. Iterators may be used at the same time; each has a cursor of its own."""
+    """A table from ``open_table``. Several iterators may run at the same time, since each has its own cursor."""
 
     def __init__(self, connection: "duckdb.DuckDBPyConnection", episodes: str = "episodes") -> None:
-        """``episodes``: the table of those that patterns are counted in."""
+        """``episodes`` names the table whose patterns are counted."""
         self._connection = connection
         self._episodes = episodes
 
     def of(self, tasks: Collection[str]) -> "Table":
-        """This table, in which patterns are those of the episodes at these ``tasks`` alone."""
+        """This table with the patterns of the episodes on these ``tasks`` only."""
         name = f"episodes_{content_hash(sorted(tasks))}"
         self._connection.execute(
             f"CREATE TABLE IF NOT EXISTS {name} AS SELECT * FROM episodes WHERE list_contains($tasks, task_id)",
@@ -53,17 +53,17 @@ class Table:
         return Table(self._connection, name)
 
     def last_iteration(self) -> int:
-        """The highest iteration among the trajectories, 0 without any."""
+        """The highest iteration among the trajectories; 0 without trajectories."""
         row = self._connection.execute("SELECT coalesce(max(iteration), 0) FROM episodes").fetchone()
         return int(row[0]) if row else 0
 
     def visits(self) -> Iterator[Visit]:
-        """Every attempt of history and file, ordered by task, iteration and step; by parts of the tasks, in constant memory."""
+        """Every attempt of history and file, by task, iteration and step. Reads the tasks in parts, in constant memory."""
         for first, last in self._parts():
             yield from self._visits(first, last)
 
     def _parts(self) -> list[tuple[str, str]]:
-        """The first and the last of tasks that have PART rows together, or of one that has more."""
+        """The first and last tasks of parts with about PART rows each."""
         rows = self._rows(
             f"""
             SELECT min(task_id), max(task_id) FROM (
@@ -75,7 +75,7 @@ class Table:
         return [(first, last) for first, last in rows]
 
     def _visits(self, first: str, last: str) -> Iterator[Visit]:
-        """Those of the tasks from ``first`` to ``last``."""
+        """The visits of the tasks from ``first`` to ``last``."""
         rows = self._rows(
             f"""
             SELECT task_id, iteration, step, list(score), min(trajectory_id, {SHOWN}) FILTER (score < {SUCCESS_THRESHOLD}),
@@ -87,24 +87,24 @@ class Table:
             """,
             {"first": first, "last": last},
         )
-        before = None
+        previous = None
         for row in rows:
-            visit, place = _visit(*row), row[:3]
-            if place == before:
+            visit, key = _visit(*row), row[:3]
+            if key == previous:
                 raise CoevolveError(
                     f"--history holds task {row[0]} at iteration {row[1]}, step {row[2]} "
                     f"{'and so do the trajectories' if visit.current else 'twice'}; give only attempts made before"
                 )
-            before = place
+            previous = key
             yield visit
 
     def patterns(self, order: int) -> dict[Pattern, int]:
-        """How often each pattern of ``order`` consecutive valid calls occurs."""
+        """The count of each pattern of ``order`` consecutive valid calls."""
         rows = self._rows(f"SELECT {_names(order)}, count(*) FROM ({self._unnested(order)}) GROUP BY ALL")
         return {row[:order]: row[order] for row in rows}
 
     def examples(self, patterns: Sequence[Pattern], limit: int) -> dict[Pattern, list[str]]:
-        """The first ``limit`` ids, in their order, of trajectories that hold each pattern (all of one order)."""
+        """The smallest ``limit`` ids of trajectories with each pattern. All patterns have the same order."""
         if not patterns:
             return {}
         order = len(patterns[0])
@@ -119,7 +119,7 @@ class Table:
         return {row[:order]: row[order] for row in self._rows(query, parameters) if row[order]}
 
     def _unnested(self, order: int) -> str:
-        """Query of every (trajectory_id, p0, p1, …) of ``order`` consecutive names."""
+        """A query for every (trajectory_id, p0, p1, …) of ``order`` consecutive names."""
         parts = ", ".join(f"unnest(names[{i + 1}:{i - order}]) AS p{i}" for i in range(order))
         return f"SELECT trajectory_id, {parts} FROM {self._episodes} WHERE len(names) >= {order}"
 
@@ -136,9 +136,9 @@ def _names(order: int) -> str:
 
 @contextmanager
 def open_table(source: Source, history: Path | None = None, memory: str = "1GB") -> Iterator[Table]:
-    """The table of ``source`` (and of ``history``); a CoevolveError names file, line or column of what is wrong.
+    """The table of ``source`` and ``history``. A CoevolveError names the file and line or column of an error.
 
-    DuckDB keeps at most ``memory`` and spills the rest to a temporary folder.
+    DuckDB uses at most ``memory`` and spills the rest to a temporary folder.
     """
     import duckdb
 
@@ -148,7 +148,7 @@ def open_table(source: Source, history: Path | None = None, memory: str = "1GB")
         settings = {"memory_limit": memory, "threads": min(os.cpu_count() or 1, 8), "temp_directory": folder}
         with duckdb.connect(str(Path(folder) / "table.duckdb"), config=settings) as connection:
             connection.execute("SET preserve_insertion_order = false")
-            load_episodes(connection, found(source, connection))
+            load_episodes(connection, find_files(source, connection))
             load_history(connection, history)
             yield Table(connection)
 

@@ -1,7 +1,7 @@
 """Unsolved: a task that the agent fails every time.
 
-Our own kind, not CoEvolve's: what always fails is in no group of both outcomes and was never solved before, so that none of
-the paper's kinds fires. After n failures in a row the chance to succeed is below 1 - 0.05^(1/n), with 95 % confidence.
+This kind is not in CoEvolve. A task that always fails has no group with both outcomes and was never solved, so none of
+the paper's kinds fires. After n failures in a row the chance of success is below 1 - 0.05^(1/n), with 95 % confidence.
 """
 
 from collections import deque
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from coevolve.core.learnability import ENOUGH, ceiling
 from coevolve.core.success import is_success
-from coevolve.stages.signals.kind import Firing, Kind, examples, place
+from coevolve.stages.signals.kind import Firing, Kind, examples, moment
 
 if TYPE_CHECKING:
     from coevolve.stages.signals.config import Signals
     from coevolve.stages.signals.table import Visit
 
-VISITS = 2  # that are looked back on
+VISITS = 2  # latest visits that the rule considers
 
 
 class Unsolved:
-    """See ``coevolve.stages.signals.kind.TaskRule``. Its weakness is how sure that is: 1 - bound."""
+    """See ``coevolve.stages.signals.kind.TaskRule``. The weakness is the certainty of failure, 1 - bound."""
 
     def __init__(self, config: "Signals") -> None:
         self._last: deque[Visit] = deque(maxlen=VISITS)
@@ -38,7 +38,7 @@ class Unsolved:
             "episodes": episodes,
             "bound": bound,
             "scores": [one.score for one in attempts],
-            "steps": [place(visit) for visit in self._last],
+            "steps": [moment(visit) for visit in self._last],
         }
         return Firing(evidence, 1.0 - bound, examples(self._last[-1].failed, []))
 

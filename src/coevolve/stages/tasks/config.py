@@ -1,4 +1,4 @@
-"""Section `tasks`: the tasks that the loop starts from."""
+"""Section `tasks`: the initial tasks of the loop."""
 
 from coevolve.core.section import Count, Section
 

@@ -1,4 +1,4 @@
-"""What a run starts from: the first tasks of a training split, and the frozen panels of the environment."""
+"""The initial tasks of a run: the first tasks of a training split, and the frozen panels of the environment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,23 +11,23 @@ from coevolve.stages.tasks.config import Tasks
 
 @dataclass(frozen=True)
 class Start:
-    """``seed`` is dataset 0; ``panels`` are by name, and no training task is ever one of theirs."""
+    """``seed`` is dataset 0. ``panels`` are tasks by panel name, which no dataset may contain."""
 
     seed: Sequence[Task]
     panels: Mapping[str, Sequence[Task]]
 
 
 def start(environment: Environment, config: Tasks, champion_panel: str) -> Start:
-    """The tasks to start from; ``champion_panel`` (`report.panel`) must be a panel of ``environment``."""
+    """The initial tasks. ``champion_panel`` (`report.panel`) must be a panel of ``environment``."""
     if champion_panel not in environment.panels:
         raise CoevolveError(
             f"params.yaml: report.panel: {champion_panel!r} is no panel of {environment.name}; "
             f"expected one of: {', '.join(environment.panels)}"
         )
-    if config.split not in (known := ("seed", *environment.more_splits)):
+    if config.split not in (splits := ("seed", *environment.more_splits)):
         raise CoevolveError(
             f"params.yaml: tasks.split: {config.split!r} is no training split of {environment.name}; "
-            f"expected one of: {', '.join(known)}"
+            f"expected one of: {', '.join(splits)}"
         )
     panels = {panel: environment.tasks(panel) for panel in environment.panels}
     return Start(environment.tasks(config.split)[: config.seed_tasks], panels)

@@ -1,8 +1,7 @@
-"""Stage `tasks`: the seed tasks that the loop starts from, and the frozen panels of the environment.
+"""Stage `tasks`: the seed tasks of the loop, and the frozen panels of the environment.
 
-Writes data/environment.json, which says what the environment is, data/0/tasks.jsonl, data/0/attempts.jsonl (nothing has
-been attempted yet), data/0/generations.jsonl (nothing was generated yet), data/panels/NAME.jsonl and failures/0, the failure agent
-before it has learned anything.
+Writes data/environment.json, which identifies the environment, data/0/tasks.jsonl, data/panels/NAME.jsonl, the empty
+files data/0/attempts.jsonl and data/0/generations.jsonl, and failures/0, the untrained failure agent.
 """
 
 from coevolve.core.io import write_json, write_jsonl

@@ -1,4 +1,4 @@
-"""Section `validate`: limits on the next dataset, checked by Great Expectations."""
+"""Section `validate`: limits of the next dataset, which Great Expectations checks."""
 
 from coevolve.core.section import Count, Section, Share
 

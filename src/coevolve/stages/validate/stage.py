@@ -1,7 +1,8 @@
-"""Stage `validate`: Great Expectations over the dataset of the next iteration, the old one plus what was accepted, as far as no reviewer rejects it.
+"""Stage `validate`: check the next dataset with Great Expectations: the old dataset and the accepted tasks.
 
-Writes data/next/tasks.jsonl, and data/next/validation with report.md, quarantine.jsonl, metrics.json; Data Docs go to data/next/data_docs.
-A critical failure stops the pipeline; the report is written all the same.
+Tasks that a reviewer rejects are left out. Writes data/next/tasks.jsonl, data/next/validation with report.md,
+quarantine.jsonl and metrics.json, and Data Docs in data/next/data_docs. A critical failure stops the pipeline after the
+report is written.
 """
 
 import shutil
@@ -23,24 +24,24 @@ def main(params: Params, t: int) -> None:
     rows = [value for source in sources for _, value in read_jsonl_values(source)]
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
     folder, docs = Paths.validation(t + 1), Paths.data_docs(t + 1)
-    shutil.rmtree(docs, ignore_errors=True)  # it keeps a page of every run
+    shutil.rmtree(docs, ignore_errors=True)  # Data Docs would keep a page of every run
     reviews = decided(read_reviews())
-    found = validate(rows, environment, panels, params.validate_, params.verify.near_duplicate, docs, reviews)
-    write(folder, found, f"Dataset {t + 1} of {params.environment}")
-    if (broken := found.critical) is not None:
+    validation = validate(rows, environment, panels, params.validate_, params.verify.near_duplicate, docs, reviews)
+    write(folder, validation, f"Dataset {t + 1} of {params.environment}")
+    if (failed := validation.critical) is not None:
         raise CoevolveError(
-            f"{Paths.tasks(t + 1)}: critical expectation {broken.expectation.name!r} fails"
-            f"{f' (observed {broken.observed})' if broken.observed is not None else ''}; read {folder}/report.md, "
-            "then mend the data or the limit in params.yaml, section validate"
+            f"{Paths.tasks(t + 1)}: critical expectation {failed.expectation.name!r} fails"
+            f"{f' (observed {failed.observed})' if failed.observed is not None else ''}; read {folder}/report.md, "
+            "then fix the data or the limit in params.yaml, section validate"
         )
-    write_jsonl(Paths.tasks(t + 1), found.tasks)
+    write_jsonl(Paths.tasks(t + 1), validation.tasks)
     figures: dict[str, int | float | None] = {
-        TASKS: len(found.tasks),
-        "families": found.metrics["families"],
-        "rows in quarantine": len(found.quarantine),
+        TASKS: len(validation.tasks),
+        "families": validation.metrics["families"],
+        "rows in quarantine": len(validation.quarantine),
     }
     same, total = agreed(by_gate(read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict), reviews))
     if total:
         figures |= {"reviewed": total, "people agree with the gates": same / total}
     write_summary(StageSummary("validate", t + 1, figures, columns=[TASKS]))
-    print(f"{Paths.tasks(t + 1)}: {len(found.tasks)} tasks, {len(found.quarantine)} rows in quarantine")
+    print(f"{Paths.tasks(t + 1)}: {len(validation.tasks)} tasks, {len(validation.quarantine)} rows in quarantine")

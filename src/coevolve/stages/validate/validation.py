@@ -1,8 +1,8 @@
-"""Great Expectations over the file that the next iteration will train on.
+"""Great Expectations over the dataset of the next iteration.
 
-Rows that break an expectation go to quarantine with its name; what is wrong with the file as a whole is critical and
-stops the pipeline. The near-duplicate and panel checks of verification are repeated here on purpose: this is the last
-door before training, whoever wrote the file.
+Rows that break an expectation go to quarantine with its name. A failure of the whole file is critical and stops the
+pipeline. This module repeats the near-duplicate and panel checks of verification on purpose: it is the last check before
+training, whoever wrote the file.
 """
 
 import json
@@ -27,7 +27,7 @@ from coevolve.stages.validate.config import Validate
 if TYPE_CHECKING:
     import pandas as pd
 
-FEW_TOOLS = 5  # with fewer, one family is what there is
+FEW_TOOLS = 5  # fewest tools for the balance of families: an environment with fewer may have a single family
 COLUMNS = (
     "follows_schema",
     "task_id",
@@ -45,7 +45,7 @@ COLUMNS = (
 
 @dataclass
 class Validation:
-    """``tasks`` may be trained on; ``quarantine`` holds the other rows, each with the expectations it broke."""
+    """``tasks`` are fit for training. ``quarantine`` holds the other rows, each with the expectations that it broke."""
 
     tasks: list[Task]
     quarantine: list[dict[str, Any]]
@@ -54,15 +54,21 @@ class Validation:
 
     @property
     def critical(self) -> ExpectationOutcome | None:
-        return next((one for one in self.outcomes if not one.success and (one.expectation.critical or one.error)), None)
+        return next(
+            (
+                outcome
+                for outcome in self.outcomes
+                if not outcome.success and (outcome.expectation.critical or outcome.error)
+            ),
+            None,
+        )
 
 
 def expectations(config: Validate, environment: Environment) -> tuple[list[Expectation], list[Expectation]]:
-    """Those that judge rows, and then those that judge the file that is left.
+    """The expectations of rows, and the expectations of the file without quarantined rows.
 
-    A family is named by its tools, so that balance is asked for only where there are some.
+    A family is named by its tools, so the balance of families is expected only if there are enough tools.
     """
-
     rows = [
         Expectation("follows the schema", *among("follows_schema", True)),
         Expectation("has an id", "ExpectColumnValuesToNotBeNull", {"column": "task_id"}),
@@ -108,10 +114,10 @@ def validate(
     docs: Path | None = None,
     reviews: Mapping[str, Review] = MappingProxyType({}),
 ) -> Validation:
-    """Judge ``rows`` (JSON values); Data Docs go to the folder ``docs``.
+    """Judge ``rows`` (JSON values) and write Data Docs to the folder ``docs``.
 
-    ``near_duplicate`` is the similarity from which two instructions count as near-duplicates. ``reviews`` are people's decisions, by
-    task: what they reject is quarantined, what they reword is judged in its new words.
+    ``near_duplicate`` is the similarity from which two instructions count as near-duplicates. ``reviews`` are people's
+    decisions by task: rejected tasks go to quarantine, reworded tasks are judged in their new words.
     """
     by_row, by_file = expectations(config, environment)
     rows = in_their_words(rows, reviews)
@@ -119,8 +125,8 @@ def validate(
     frame = describe(rows, environment, panels, near_duplicate, rejected)
     suites = Suites(docs)
     outcomes = suites.run("rows", frame, by_row)
-    quarantine = quarantined(((one.expectation.name, _later_copies(one, frame)) for one in outcomes), rows)
-    broken = {one["row"] for one in quarantine}
+    quarantine = quarantined(((outcome.expectation.name, _later_copies(outcome, frame)) for outcome in outcomes), rows)
+    broken = {row["row"] for row in quarantine}
     good = [row for row in range(len(rows)) if row not in broken]
     kept = frame.iloc[good].reset_index(drop=True)
     outcomes += suites.run("file", _balance(kept), by_file)
@@ -133,7 +139,7 @@ def validate(
         "near_duplicates": float(kept["near_duplicate"].mean()) if len(kept) else 0.0,
         "families": int(kept["family"].nunique()),
         "largest_family": float(kept["family_share"].max()) if len(kept) else 0.0,
-        "expectations": {one.expectation.name: one.success for one in outcomes},
+        "expectations": {outcome.expectation.name: outcome.success for outcome in outcomes},
     }
     return Validation(tasks, quarantine, outcomes, metrics)
 
@@ -145,15 +151,15 @@ def describe(
     near_duplicate: float,
     rejected: Collection[str],
 ) -> "pd.DataFrame":
-    """A row of plain facts for each row of the file; this is what expectations look at. ``rejected``: ids, by reviewers.
+    """A row of plain facts for each row of the file, for the expectations. ``rejected`` holds ids that reviewers reject.
 
-    Texts of the file's own are escaped, since Data Docs put values into their HTML as they are.
+    Text from the file is escaped, because Data Docs insert values into their HTML unescaped.
     """
     import pandas as pd
 
-    known = {schema["function"]["name"] for schema in environment.tools()}
+    tool_names = {schema["function"]["name"] for schema in environment.tools()}
     in_panels = {task.task_id for tasks in panels.values() for task in tasks}
-    near = Index(near_duplicate)
+    index = Index(near_duplicate)
     described = []
     for number, value in enumerate(rows):
         record = value if isinstance(value, dict) and not flaw(value) else {}
@@ -172,26 +178,26 @@ def describe(
                 "schema_version": version if isinstance(version, int) else escape(str(version)),
                 "characters": max((len(turn) for turn in task.turns), default=0) if task else 0,
                 "calls": len(calls),
-                "unknown_tools": sum(call.name not in known for call in calls),
+                "unknown_tools": sum(call.name not in tool_names for call in calls),
                 "in_panel": isinstance(name, str) and name in in_panels,
                 "rejected": isinstance(name, str) and name in rejected,
-                "near_duplicate": float(bool(text) and near.nearest(text) is not None),
+                "near_duplicate": float(bool(text) and index.nearest(text) is not None),
                 "family": task.family if task else "",
             }
         )
         if text:
-            near.add(str(number), text)
+            index.add(str(number), text)
     return _balance(pd.DataFrame(described, columns=list(COLUMNS)))
 
 
 def _balance(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """With the share of each row's family."""
+    """``frame`` with the share of each row's family."""
     counts = Counter(frame["family"])
     return frame.assign(family_share=[counts[family] / len(frame) for family in frame["family"]])
 
 
 def _later_copies(outcome: ExpectationOutcome, frame: "pd.DataFrame") -> list[int]:
-    """The rows to quarantine: of equal ids the first may stay."""
+    """The rows to quarantine. Among rows with equal ids the first may stay."""
     if outcome.expectation.name != "id is unique":
         return outcome.rows
     first = {frame["task_id"][row]: row for row in sorted(outcome.rows, reverse=True)}
@@ -199,14 +205,14 @@ def _later_copies(outcome: ExpectationOutcome, frame: "pd.DataFrame") -> list[in
 
 
 def write(folder: Path, validation: Validation, name: str) -> None:
-    """report.md, quarantine.jsonl and metrics.json."""
+    """Write report.md, quarantine.jsonl and metrics.json."""
     write_jsonl(folder / "quarantine.jsonl", validation.quarantine)
     write_json(folder / "metrics.json", validation.metrics)
     write_text(folder / "report.md", report(validation, name))
 
 
 def report(validation: Validation, name: str) -> str:
-    """The report that people read; Data Docs need the network for their styles."""
+    """The report for people without a network, which the styles of Data Docs need."""
     metrics = validation.metrics
     lines = [
         f"# {name}",
@@ -217,10 +223,14 @@ def report(validation: Validation, name: str) -> str:
         "| expectation | of | outcome |",
         "|---|---|---|",
     ]
-    for one in validation.outcomes:
-        said = "holds" if one.success else one.error or (f"{len(one.rows)} rows" if one.rows else "fails")
-        seen = f" ({one.observed:.3g})" if isinstance(one.observed, int | float) else ""
-        lines.append(f"| {one.expectation.name} | {'file' if one.expectation.critical else 'row'} | {said}{seen} |")
+    for outcome in validation.outcomes:
+        result = (
+            "holds" if outcome.success else outcome.error or (f"{len(outcome.rows)} rows" if outcome.rows else "fails")
+        )
+        observed = f" ({outcome.observed:.3g})" if isinstance(outcome.observed, int | float) else ""
+        lines.append(
+            f"| {outcome.expectation.name} | {'file' if outcome.expectation.critical else 'row'} | {result}{observed} |"
+        )
     families = Counter(task.family for task in validation.tasks)
     lines += ["", "| largest families | tasks |", "|---|---|"]
     lines += [f"| {family} | {count} |" for family, count in sorted(families.items(), key=lambda x: (-x[1], x[0]))[:10]]

@@ -1,4 +1,4 @@
-"""Section `verify`: which candidates become tasks."""
+"""Section `verify`: the rules by which candidates become tasks."""
 
 from typing import Annotated, Literal
 

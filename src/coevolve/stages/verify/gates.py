@@ -1,7 +1,7 @@
-"""The gates that a candidate must pass, in order; each is a named outcome with its reason.
+"""The gates that a candidate must pass, in order. Each is a named outcome with its reason.
 
-`readable` is decided by the line alone. The environment decides the next eight: what the candidate's calls and their variants
-do in it, and whether its words are about them. The last three are decided by the tasks that are there already.
+The line alone decides `readable`. The environment decides the next eight: they run the candidate's calls and variants
+of them, and compare its words with them. The existing tasks decide the last three.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,14 +36,14 @@ GATES = (
     "panel_overlap",
 )
 ENVIRONMENT_GATES = GATES[1:9]
-WORDS = ("none", "language", "values")  # which rules the gate words_match goes by; see coevolve.stages.verify.words
-MAX_LINE = 1_000_000  # characters of a candidate
-MAX_CALLS = 64  # of a reference
-VARIANTS = 4  # wrong variants that are tried until one fails
+WORDS = ("none", "language", "values")  # rules of the gate words_match; see coevolve.stages.verify.words
+MAX_LINE = 1_000_000  # most characters of a candidate
+MAX_CALLS = 64  # most calls of a reference
+VARIANTS = 4  # most wrong variants to try until one fails
 
 
 def read(environment: str, line: str) -> Candidate:
-    """The candidate in ``line`` (JSON of a Candidate or a Task); a CoevolveError says why it is not `readable`."""
+    """Parse the candidate in ``line`` (JSON of a Candidate or a Task). A CoevolveError says why it is not `readable`."""
     if len(line) > MAX_LINE:
         raise CoevolveError(f"longer than {MAX_LINE} characters")
     if writable(line) != line:
@@ -55,7 +55,7 @@ def read(environment: str, line: str) -> Candidate:
     if not isinstance(value, dict):
         raise CoevolveError("not a JSON object")
     if "task" in value:
-        parse(Task, value["task"], "candidate.task")  # names the version of the task, if that is the trouble
+        parse(Task, value["task"], "candidate.task")  # its error names an unknown schema version
         candidate = parse(Candidate, value, "candidate")
     else:
         task = parse(Task, value, "task")
@@ -76,7 +76,7 @@ def read(environment: str, line: str) -> Candidate:
 
 
 def environment_gates(environment: Environment, candidate: Candidate, words: str = "language") -> Iterator[Gate]:
-    """Those of ENVIRONMENT_GATES, in order; who asks stops at the first that fails. ``words`` is one of WORDS."""
+    """Run ENVIRONMENT_GATES lazily and in order; the caller stops at the first failure. ``words`` is one of WORDS."""
     task = candidate.task
     session = environment.open()
     try:
@@ -143,18 +143,18 @@ def _flat(task: Task) -> list[tuple[int, int]]:
     return [(turn, row) for turn, calls in enumerate(task.reference) for row in range(len(calls))]
 
 
-def _with(task: Task, place: tuple[int, int], call: ToolCall | None) -> list[list[ToolCall]]:
-    """The reference with another call at ``place``, or none."""
+def _with(task: Task, position: tuple[int, int], call: ToolCall | None) -> list[list[ToolCall]]:
+    """The reference with ``call`` at ``position``, or without the call there if it is None."""
     turns = [list(turn) for turn in task.reference]
-    turns[place[0]][place[1] : place[1] + 1] = [] if call is None else [call]
+    turns[position[0]][position[1] : position[1] + 1] = [] if call is None else [call]
     return turns
 
 
 def _wrong_variant_fails(session: Session, task: Task, environment: Environment, changed: Sequence[bool]) -> Gate:
     tried = 0
-    for place, variant in islice(_variants(task, environment, changed), VARIANTS):
+    for position, variant in islice(_variants(task, environment, changed), VARIANTS):
         tried += 1
-        if not _passes(session, task, _with(task, place, variant)):
+        if not _passes(session, task, _with(task, position, variant)):
             return Gate("wrong_variant_fails", True)
     reason = "all wrong variants pass" if tried else "no wrong variant can be made"
     return Gate("wrong_variant_fails", False, reason)
@@ -163,15 +163,18 @@ def _wrong_variant_fails(session: Session, task: Task, environment: Environment,
 def _variants(
     task: Task, environment: Environment, changed: Sequence[bool]
 ) -> Iterator[tuple[tuple[int, int], ToolCall]]:
-    """Wrong calls: another tool of the same arguments, and another value; state-changing calls first."""
+    """Wrong calls with their positions: another value, or another tool with the same arguments.
+
+    Variants of calls that change the state come first.
+    """
     keys = {
         schema["function"]["name"]: frozenset(schema["function"]["parameters"].get("properties", {}))
         for schema in environment.tools()
     }
-    places = _flat(task)
-    order = sorted(range(len(places)), key=lambda row: not changed[row])
+    positions = _flat(task)
+    order = sorted(range(len(positions)), key=lambda row: not changed[row])
     for row in order:
-        turn, position = places[row]
+        turn, position = positions[row]
         call = task.reference[turn][position]
         for key, value in call.arguments.items():
             if (other := _another(value)) is not None:
@@ -190,23 +193,23 @@ def _another(value: Any) -> Any:
 
 
 def _needed(session: Session, task: Task, changed: Sequence[bool]) -> Gate:
-    for row, place in enumerate(_flat(task)):
-        if changed[row] and _passes(session, task, _with(task, place, None)):
-            call = task.reference[place[0]][place[1]]
+    for row, position in enumerate(_flat(task)):
+        if changed[row] and _passes(session, task, _with(task, position, None)):
+            call = task.reference[position[0]][position[1]]
             return Gate("needed", False, f"passes without call {row} ({call.name})")
     return Gate("needed", True)
 
 
 def _collateral(session: Session, candidate: Candidate, changed: Sequence[bool]) -> Gate:
-    """Every change is asked for, or is a precondition of what is. Candidates that do not say what they ask: unknown."""
+    """Whether the instruction asks for every change, or the change enables one it asks for. Unknown without ``asks``."""
     task = candidate.task
     if not candidate.asks:
         return Gate("collateral", None, "the candidate does not say which calls its instruction asks for")
-    asked = {tuple(place) for place in candidate.asks}
-    for row, place in enumerate(_flat(task)):
-        call = task.reference[place[0]][place[1]]
+    asked = {tuple(position) for position in candidate.asks}
+    for row, position in enumerate(_flat(task)):
+        call = task.reference[position[0]][position[1]]
         ends = row == len(changed) - 1 and not call.arguments
-        if not changed[row] or place in asked or ends:
+        if not changed[row] or position in asked or ends:
             continue
         chain, _, _ = replay(session, task, watch=False)
         if len(task.turns) > 1 or not precondition(session, task, chain, row):
@@ -217,7 +220,7 @@ def _collateral(session: Session, candidate: Candidate, changed: Sequence[bool])
 def library_gates(
     library: Library, task: Task, effect: WorldChange | None = None, environment: Environment | None = None
 ) -> Iterator[Gate]:
-    """The last three, in order; ``effect`` is what ``environment`` says that the task is, if it was asked."""
+    """Run the last three gates in order. ``effect`` is the task's effect in ``environment``, if it was measured."""
     kind = library.duplicate(task)
     yield Gate("duplicate", kind is None, f"the same as an {kind} task" if kind else "")
     near = library.nearest(task)

@@ -1,8 +1,9 @@
-"""Verification of candidate tasks by the environment alone: a verdict for each, with every gate's outcome.
+"""Verification of candidate tasks by the environment alone: a verdict for each, with the outcomes of all gates.
 
-What a synthesized task must survive: its reference passes from a fresh world, twice the same; doing nothing fails, and
-so do a wrong variant of the reference and the reference without any one call that changes the state; no change goes
-unasked; it is no duplicate or near-duplicate, and overlaps no panel. Nothing in a candidate can raise here, or end us.
+The reference of a synthesized task must pass from a fresh world, twice with the same result. Doing nothing must fail.
+So must a wrong variant of the reference, and the reference without any call that changes the state. The instruction must
+ask for every change. The task must not be a duplicate or near-duplicate, nor overlap a panel. No candidate can raise an
+error here or end the process.
 """
 
 import signal
@@ -28,20 +29,20 @@ from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_g
 from coevolve.stages.verify.library import Library, WorldChange, effect_of
 
 MAX_SECONDS = 20.0  # for all gates of a candidate
-CHUNK = 16  # candidates a worker takes at a time
-TRIES = 2  # times that a candidate ends a process, before it is to blame: memory may have run out for another's sake
+CHUNK = 16  # candidates per call of a worker
+TRIES = 2  # dead processes before a candidate is to blame: another process may have exhausted the memory
 
 Judged = tuple[Verdict, Task | None]
 
 
 def accepted(judged: Iterable[Judged]) -> list[Task]:
-    """The tasks that were."""
+    """The accepted tasks."""
     return [task for verdict, task in judged if verdict.accepted and task is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the environment says of a line, and of the task that it holds: ``effect`` if its gates are passed."""
+    """The environment's verdict on a line, its task, and the task's ``effect`` if it passes the gates."""
 
     verdict: Verdict
     task: Task | None = None
@@ -58,19 +59,19 @@ def verify(
     words: str = "language",
     progress: Callable[[int], object] = lambda count: None,
 ) -> list[Judged]:
-    """A verdict for each line (JSON of a Candidate or a Task), in order, and the task where it could be read.
+    """A verdict for each line (JSON of a Candidate or a Task), in order, with the task if it is readable.
 
-    The environment's gates are asked by the workers of ``engine``, or here; what depends on the other tasks is judged in order here, and
-    ``library`` gets what is accepted. Without ``enabled`` the environment is not asked: the ablation of verification.
-    ``words``: which rules `words_match` goes by, one of WORDS.
+    The workers of ``engine``, or else this process, run the environment's gates. This process runs the gates that depend
+    on other tasks, in order, and adds accepted tasks to ``library``. Without ``enabled`` it skips the environment's
+    gates, as an ablation. ``words`` names the rules of `words_match`, one of WORDS.
     """
     results = []
     world = make(environment)
-    for one in _by_environment(environment, world, lines, engine, enabled, words):
-        verdict, task = one.verdict, one.task
+    for judgement in _by_environment(environment, world, lines, engine, enabled, words):
+        verdict, task = judgement.verdict, judgement.task
         gates = list(verdict.gates)
         if task is not None and verdict.accepted:
-            _extend(gates, library_gates(library, task, one.effect, world))
+            _extend(gates, library_gates(library, task, judgement.effect, world))
         accepted = task is not None and _passed(gates)
         if task is not None and accepted:
             library.add(task, "accepted")
@@ -81,7 +82,7 @@ def verify(
 
 
 def _extend(gates: list[Gate], more: Iterator[Gate]) -> None:
-    """Stops at the first gate that fails."""
+    """Append gates up to the first that fails."""
     for gate in more:
         gates.append(gate)
         if gate.passed is False:
@@ -114,7 +115,7 @@ def _by_environment(
 
 
 def _one_by_one(workers: Workers, chunk: Sequence[str]) -> list[Judgement]:
-    """To find out which candidate it is that kills the process."""
+    """Judge the lines one after another, to find the candidate that kills the process."""
     results: list[Judgement] = []
     deaths = 0
     for line in chunk:
@@ -141,12 +142,12 @@ def _name(line: str) -> str:
 
 
 class Judge:
-    """The gates of one environment, up to those that need to know the other tasks."""
+    """Runs the gates that do not depend on other tasks."""
 
     def __init__(
         self, environment: str, enabled: bool = True, words: str = "language", world: Environment | None = None
     ) -> None:
-        """``world``: the environment, if it was made already."""
+        """``world`` is the environment, if the caller has made it already."""
         self._name = environment
         self._environment = world or make(environment)
         self._enabled = enabled
@@ -156,7 +157,7 @@ class Judge:
         return [self.judge(line) for line in lines]
 
     def judge(self, line: str) -> Judgement:
-        """The verdict on one line; stops at the first gate that fails. Never raises on a candidate's account."""
+        """The verdict on one line, up to the first gate that fails. No candidate can make it raise."""
         gates: list[Gate] = []
         candidate: Candidate | None = None
         effect: WorldChange | None = None
@@ -170,7 +171,7 @@ class Judge:
                     effect = effect_of(world, candidate.task)
         except CoevolveError as error:
             gates.append(Gate(GATES[len(gates)], False, writable(str(error)[:300])))
-        except (Exception, RecursionError) as error:  # an environment that breaks on a candidate rejects it
+        except (Exception, RecursionError) as error:  # a candidate that breaks the environment is rejected
             gates.append(Gate(GATES[len(gates)], False, writable(f"{type(error).__name__}: {error}"[:300])))
         if candidate is None:
             return Judgement(Verdict(_name(line), None, False, gates))
@@ -184,7 +185,7 @@ def _unasked() -> Iterator[Gate]:
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raise a CoevolveError in the block when it takes longer; where signals cannot be had, there is no limit."""
+    """Raise a CoevolveError in a block that takes longer. Outside the main thread there is no limit."""
 
     def late(number: int, frame: object) -> None:
         raise CoevolveError(f"took longer than {seconds:g} s")
@@ -203,9 +204,9 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a candidates file, readable or not; blank ones are skipped.
+    """The lines of a candidates file, readable or not, without blank lines.
 
-    Bytes that are no UTF-8 become what is no text either, so that the gate `readable` sees them.
+    Invalid UTF-8 becomes lone surrogates, so that the gate `readable` rejects the line.
     """
     try:
         with path.open("rb") as file:
@@ -215,14 +216,14 @@ def read_lines(path: Path) -> list[str]:
 
 
 def summary(t: int, verdicts: Sequence[Verdict], samples: int, meter: Meter) -> StageSummary:
-    """Of iteration ``t``, in which ``samples`` episodes measured each pass rate, and ``meter`` what a solver cost."""
-    accepted = [one for one in verdicts if one.accepted]
-    rates = [one.pass_rate for one in accepted if one.pass_rate is not None]
-    rejected = Counter(gate.name for one in verdicts for gate in one.gates if gate.passed is False)
+    """The stage's summary of iteration ``t``. ``samples`` episodes measured each pass rate; ``meter`` holds the costs."""
+    accepted = [verdict for verdict in verdicts if verdict.accepted]
+    rates = [verdict.pass_rate for verdict in accepted if verdict.pass_rate is not None]
+    rejected = Counter(gate.name for verdict in verdicts for gate in verdict.gates if gate.passed is False)
     figures = {
         ACCEPTED: len(accepted),
         "pass rate": sum(rates) / len(rates) if rates else None,
-        "pass rate episodes": sum(one.pass_rate is not None for one in verdicts) * samples,
+        "pass rate episodes": sum(verdict.pass_rate is not None for verdict in verdicts) * samples,
         **{f"rejected by {gate}": count for gate, count in sorted(rejected.items())},
         **meter.costs(),
     }

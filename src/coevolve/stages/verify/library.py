@@ -1,4 +1,4 @@
-"""What a candidate must not repeat: training tasks, candidates accepted before it, and the tasks of the frozen panels."""
+"""The tasks that a candidate must not repeat: training tasks, earlier accepted candidates, and frozen panels."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -11,20 +11,23 @@ from coevolve.core.similarity import Index, Passages
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment, Session
 
-HELD = 0.9  # share of a panel's instruction that another one holds, from which on it holds it
+HELD = 0.9  # share of a panel's instruction from which another instruction counts as containing it
 
 
 @dataclass(frozen=True, slots=True)
 class WorldChange:
-    """What a task is, however its world and its reference are spelled: digests of the world it starts in and of the one
-    that its reference leaves, and hashes of the calls that change it (of all, if none does)."""
+    """The effect of a reference, independent of the spelling of world and reference.
+
+    ``start`` and ``end`` are digests of the world before and after the reference. ``changes`` are hashes of the calls
+    that change the world, or of all calls if none does.
+    """
 
     start: str
     end: str
     changes: tuple[str, ...]
 
     def holds(self, other: "WorldChange") -> bool:
-        """Whether who solves this has solved the other: in one world, the same end, or all of its changes."""
+        """Whether solving this task also solves the other: the same start, and the same end or all changes of the other."""
         if self.start != other.start:
             return False
         same_end = self.end == other.end and self.end != self.start
@@ -46,13 +49,13 @@ def _start_of(session: Session, task: Task) -> str:
 
 
 class Library:
-    """The ``known`` tasks and the ``panels``; instructions of a similarity from ``near_duplicate`` on are near-duplicates."""
+    """Known tasks and panels. Instructions with at least the similarity ``near_duplicate`` are near-duplicates."""
 
-    def __init__(self, known: Sequence[Task], panels: Mapping[str, Sequence[Task]], near_duplicate: float) -> None:
+    def __init__(self, tasks: Sequence[Task], panels: Mapping[str, Sequence[Task]], near_duplicate: float) -> None:
         self._ids: dict[str, str] = {}
         self._solutions: dict[str, str] = {}
         self._texts = Index(near_duplicate)
-        for task in known:
+        for task in tasks:
             self.add(task, "known")
         self._panels = {task.task_id: (name, task) for name, tasks in panels.items() for task in tasks}
         self._panel_solutions = {solution_of(task): name for name, task in self._panels.values()}
@@ -65,40 +68,40 @@ class Library:
         self._panel_effects: dict[str, WorldChange] = {}
 
     def add(self, task: Task, kind: str) -> None:
-        """``kind``: what to call it, should it be repeated."""
+        """``kind`` describes the task in the reason for refusing a duplicate."""
         self._ids[task.task_id] = self._solutions[solution_of(task)] = kind
         self._texts.add(task.task_id, text_of(task))
 
     def duplicate(self, task: Task) -> str | None:
-        """The kind of the task that ``task`` is, or has the solution of."""
+        """The kind of the task that ``task`` repeats, or whose solution it repeats; None for a new task."""
         return self._ids.get(task.task_id) or self._solutions.get(solution_of(task))
 
     def nearest(self, task: Task) -> tuple[str, float] | None:
-        """Id and similarity of the nearest near-duplicate."""
+        """Id and similarity of the nearest near-duplicate; None without near-duplicates."""
         return self._texts.nearest(text_of(task))
 
     def panel(
         self, task: Task, effect: WorldChange | None = None, environment: Environment | None = None
     ) -> str | None:
-        """The panel that has a task of the same solution, or whose instruction is a near-duplicate or part of this one.
+        """The panel that holds a task with the same solution, or with a near-duplicate or a part of this instruction.
 
-        ``effect`` is what ``environment`` says that the task is; without them, its solution is compared as it is spelled.
+        ``effect`` is the task's effect in ``environment``. Without them the comparison of solutions is literal.
         """
         text = text_of(task)
         near = self._panel_texts.nearest(text)
-        found = [near[0]] if near else self._panel_passages.within(text)
-        if not found and effect is not None and environment is not None:
-            found = self._in_one_world(text, effect, environment)
-        return self._panel_solutions.get(solution_of(task)) or (self._panels[found[0]][0] if found else None)
+        keys = [near[0]] if near else self._panel_passages.within(text)
+        if not keys and effect is not None and environment is not None:
+            keys = self._in_one_world(text, effect, environment)
+        return self._panel_solutions.get(solution_of(task)) or (self._panels[keys[0]][0] if keys else None)
 
     def _in_one_world(self, text: str, effect: WorldChange, environment: Environment) -> list[str]:
-        """The panels' tasks that start where ``effect`` does and are solved by it, or whose instruction ``text`` holds."""
+        """Panel tasks with the start of ``effect`` that ``effect`` solves or whose instruction ``text`` contains."""
         keys = self._starts(environment).get(effect.start, [])
         held = set(self._panel_passages.within(text, least=1)) if keys else set()
         return [key for key in keys if key in held or effect.holds(self._effect(key, environment))]
 
     def _starts(self, environment: Environment) -> dict[str, list[str]]:
-        """The panels' tasks by the world that they start in: asked of the environment once, when it is needed."""
+        """The panel tasks by the digest of their start, which the environment computes once, on first use."""
         if self._panel_starts is None:
             starts: dict[str, list[str]] = defaultdict(list)
             with closing(environment.open()) as session:
@@ -114,10 +117,10 @@ class Library:
 
 
 def text_of(task: Task) -> str:
-    """What of a task is compared as words."""
+    """The text of a task for comparisons."""
     return "\n".join(task.turns)
 
 
 def solution_of(task: Task) -> str:
-    """World and reference: tasks that differ in wording alone have one solution."""
+    """Hash of world and reference. Tasks that differ only in wording have the same solution."""
     return content_hash([task.world, [[[call.name, call.arguments] for call in turn] for turn in task.reference]])

@@ -1,4 +1,4 @@
-"""How often the policy solves what was accepted."""
+"""Pass rates: how often the policy solves accepted tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ def pass_rates(
     seed: int,
     progress: Callable[[int], object],
 ) -> dict[str, float]:
-    """By task: the share of ``samples`` episodes of ``policy`` that succeed."""
+    """For each task, the share of ``samples`` episodes of ``policy`` that succeed."""
     requests = [
         RolloutRequest(task, derive_seed(seed, "pass rate", task.task_id, sample), sample=sample)
         for task in tasks
@@ -31,11 +31,11 @@ def pass_rates(
     results: dict[str, list[bool]] = {}
     for episode in scored(rollout(policy, environment, requests, limits, progress=progress)):
         results.setdefault(episode.trajectory.task_id, []).append(is_success(episode.trajectory.score))
-    return {task_id: sum(found) / len(found) for task_id, found in results.items()}
+    return {task_id: sum(successes) / len(successes) for task_id, successes in results.items()}
 
 
 def with_pass_rate(verdict: Verdict, task: Task | None, rates: Mapping[str, float]) -> tuple[Verdict, Task | None]:
-    """Verdict and task with the pass rate that was measured, if one was."""
+    """Verdict and task with their measured pass rate, if there is one."""
     rate = rates.get(task.task_id) if task is not None and verdict.accepted else None
     if task is None or rate is None:
         return verdict, task

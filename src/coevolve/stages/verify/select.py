@@ -1,6 +1,7 @@
-"""Of more candidates than are wanted, those from which the agent learns most: over-generate and select.
+"""Over-generate and select: keep the accepted tasks that teach the agent most.
 
-It needs no generator that is trained, and works for any guidance: what claims to steer difficulty must beat it.
+Selection needs no trained task generator and works with any guidance. It is the baseline for methods that steer
+difficulty.
 """
 
 from collections import defaultdict, deque
@@ -17,8 +18,10 @@ GATE = "selected"
 
 
 def select(judged: Sequence[Judged], config: Select, samples: int) -> list[Judged]:
-    """``judged`` with a last gate on what was accepted: ``config.keep`` tasks pass it, those of the highest shape of the chance
-    to solve them, as ``samples`` episodes tell it. A share ``config.variety`` is taken family by family, the best of each.
+    """Add a last gate to the accepted tasks: the ``config.keep`` most instructive tasks pass it.
+
+    ``config.shape`` of the chance of success, estimated from ``samples`` episodes, ranks the tasks. The share
+    ``config.variety`` is chosen family by family, the best of each first.
     """
     accepted = [(verdict, task) for verdict, task in judged if verdict.accepted and task is not None]
     worth = {task.task_id: _worth(verdict, config, samples) for verdict, task in accepted}
@@ -32,14 +35,14 @@ def select(judged: Sequence[Judged], config: Select, samples: int) -> list[Judge
 
 
 def _worth(verdict: Verdict, config: Select, samples: int) -> float:
-    """0 where nothing was measured: the environment failed in every episode."""
+    """The shape of the chance of success; 0 if the environment failed in every episode."""
     if verdict.pass_rate is None:
         return 0.0
     return SHAPES[config.shape](Record(verdict.pass_rate * samples, samples).chance)
 
 
 def _kept(tasks: Sequence[Task], worth: Mapping[str, float], config: Select) -> set[str]:
-    ranked = sorted(tasks, key=lambda task: -worth[task.task_id])  # of equals, what came first
+    ranked = sorted(tasks, key=lambda task: -worth[task.task_id])  # stable: earlier tasks first
     kept: dict[str, None] = {}
     families: dict[str, deque[str]] = defaultdict(deque)
     for task in ranked:

@@ -1,8 +1,8 @@
-"""A language model tries what was accepted from its words alone. It can only reject.
+"""A language model attempts accepted tasks from their words alone. It can only reject.
 
-What the words do not say cannot be done by who has nothing else: an instruction that asks for something else than its
-reference does, or that leaves out what only its author knew. A model that fails may be too weak, so that sound tasks are
-lost; that it succeeds says that the task can be done from its words.
+A solver fails if an instruction asks for something else than its reference does, or omits details that only its author
+knew. A success shows that the words suffice. A failure may also mean that the model is too weak, so this gate can lose
+sound tasks.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ GATE = "solvable"
 
 
 class Solver:
-    """``attempts`` episodes a task at most: the first success ends them. ``counts`` says what became of the replies."""
+    """Plays at most ``attempts`` episodes per task, until the first success. ``counts`` counts lost replies by reason."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Solver:
         self._counts = counts
 
     def judge(self, judged: Sequence[Judged], progress: Callable[[int], object]) -> list[Judged]:
-        """``judged`` with a last gate on what was accepted: where every attempt was answered and none succeeded, it fails."""
+        """Add a last gate to the accepted tasks. It fails if every attempt was answered and none succeeded."""
         tasks = [task for verdict, task in judged if verdict.accepted and task is not None]
         gates = {}
         for task, gate in zip(tasks, in_order(self._gate, tasks, self._endpoint.config.concurrency), strict=True):

@@ -1,8 +1,8 @@
-"""Stage `verify`: the environment judges every candidate, and the new policy's pass rate on what it accepts is measured.
+"""Stage `verify`: the environment judges every candidate, and the new policy's pass rate on accepted tasks is measured.
 
-Reads data/t/candidates.jsonl; writes data/t/verified/verdicts.jsonl and data/t/verified/accepted.jsonl, and
-data/next/generations.jsonl: what a generator wrote, with what came of it. data/t/requests/verify has every request to a solver
-at an endpoint, its reply and what was spent.
+Reads data/t/candidates.jsonl. Writes data/t/verified/verdicts.jsonl, data/t/verified/accepted.jsonl, and
+data/next/generations.jsonl: the task generator's specs with their outcomes. data/t/requests/verify holds every request
+to a solver at an endpoint, its reply and the cost.
 """
 
 from collections.abc import Sequence
@@ -34,9 +34,9 @@ from coevolve.stages.verify.solver import Solver
 def main(params: Params, t: int) -> None:
     config = params.verify
     environment = open_environment(params.environment)
-    known = read_tasks(Paths.tasks(t), params.environment)
+    known_tasks = read_tasks(Paths.tasks(t), params.environment)
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
-    library = Library(known, panels, config.near_duplicate)
+    library = Library(known_tasks, panels, config.near_duplicate)
     lines = read_lines(Paths.candidates(t))
     with engine(params.compute, partial(fingerprint_of, params.environment)) as workers:
         with bar(len(lines), f"verify {t}", "candidates") as progress:
@@ -49,10 +49,10 @@ def main(params: Params, t: int) -> None:
                 words=config.words,
                 progress=progress.update,
             )
-        asked, folder = config.solver_attempts > 0, Paths.requests(t, "verify")
+        solving, folder = config.solver_attempts > 0, Paths.requests(t, "verify")
         with (
-            bar(len(accepted(judged)) * asked, f"solver {t}", "tasks") as progress,
-            metered(params.endpoint, asked, folder, progress) as meter,
+            bar(len(accepted(judged)) * solving, f"solver {t}", "tasks") as progress,
+            metered(params.endpoint, solving, folder, progress) as meter,
         ):
             if meter.endpoint is not None:
                 limits, seed = Limits.of(params.policy), params.seed
@@ -61,15 +61,17 @@ def main(params: Params, t: int) -> None:
         rates = _rates(params, t, environment, accepted(judged), workers)
     judged = [with_pass_rate(verdict, task, rates) for verdict, task in judged]
     specs, samples = read_jsonl(Paths.specs(t), Generation), config.pass_rate_samples
-    new = settled(specs, read_jsonl(Paths.explorations(t), Exploration), judged, samples)
-    write_jsonl(Paths.generations(t + 1), [*read_jsonl(Paths.generations(t), Generation), *new])
+    generations = settled(specs, read_jsonl(Paths.explorations(t), Exploration), judged, samples)
+    write_jsonl(Paths.generations(t + 1), [*read_jsonl(Paths.generations(t), Generation), *generations])
     judged = set_apart(judged, specs)
     if config.select is not None:
         judged = select(judged, config.select, config.pass_rate_samples)
     write_jsonl(Paths.verified(t) / "verdicts.jsonl", (verdict for verdict, _ in judged))
     write_jsonl(Paths.verified(t) / "accepted.jsonl", accepted(judged))
-    said = summary(t, [verdict for verdict, _ in judged], samples, meter)
-    write_summary(with_generator(said, new, params.generate, derive_seed(params.seed, "calibration", t)))
+    stage_summary = summary(t, [verdict for verdict, _ in judged], samples, meter)
+    write_summary(
+        with_generator(stage_summary, generations, params.generate, derive_seed(params.seed, "calibration", t))
+    )
     kept = sum(verdict.accepted for verdict, _ in judged)
     print(f"{Paths.verified(t)}: {kept} of {len(lines)} candidates accepted{meter}")
 
@@ -77,7 +79,7 @@ def main(params: Params, t: int) -> None:
 def _rates(
     params: Params, t: int, environment: Environment, tasks: Sequence[Task], workers: Engine | None
 ) -> dict[str, float]:
-    """How often policies/next solves each of ``tasks``, by task, as far as that is asked for."""
+    """The pass rate of policies/next on each of ``tasks``; empty if ``verify.pass_rate_samples`` is 0."""
     samples = params.verify.pass_rate_samples
     if not tasks or not samples:
         return {}

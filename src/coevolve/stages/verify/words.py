@@ -1,13 +1,12 @@
-"""Whether an instruction asks for what its reference does, as far as it can be told without a model.
+"""Check without a model whether an instruction asks for the same as its reference does.
 
-An environment cannot see that an instruction says one thing and its reference does another, if both can be done. Three
-rules, from sure to doubtful; where none can say, nothing speaks against the instruction:
+If an instruction and its reference disagree but both are possible, the other gates cannot see it. This gate has three
+rules, from sure to doubtful. If no rule applies, the instruction passes:
 
-- The environment reads the words (``Environment.reading``), and what it reads does not pass the checker.
-- The words are in the language of the environment's phrasebook, and are none of those that the reference could have been put
-  into.
-- In anybody's words (``values`` alone): a value that only the user could have given is not named; a value is named that
-  nothing uses; a phrase of the phrasebook asks for a tool that the reference does not call.
+- The environment parses the words (``Environment.reading``), and the parsed calls fail the checker.
+- The words are in the language of the environment's phrasebook, but the phrasebook never describes the reference so.
+- For any words (only with ``values``): the words omit a value that only the user could give, name a value that no call
+  uses, or contain a phrase of the phrasebook for a tool that the reference does not call.
 """
 
 import re
@@ -29,15 +28,15 @@ from coevolve.environments.phrase_parser import bare, phrases_in, spoken
 
 QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"")
 NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:[.,]\d+)*")
-LONG = 8  # words of a value that is too long to be named as it is
-SHOWN = 160  # characters of an instruction in a reason
+LONG = 8  # most words of a value that an instruction must name literally
+SHOWN = 160  # most characters of an instruction in a reason
 
 Words = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a reference did: its calls, which of them changed the state, and whether the last one ended the episode."""
+    """A replayed reference: its calls, which of them changed the state, and whether the last call ended the episode."""
 
     chain: Sequence[CallOutcome]
     changed: Sequence[bool]
@@ -45,14 +44,14 @@ class Played:
 
 
 def against(environment: Environment, session: Session, candidate: Candidate, played: Played, values: bool) -> str:
-    """What speaks against the words of ``candidate``, whose reference was ``played``; empty if nothing does."""
+    """The mismatch between the words of ``candidate`` and its replayed reference; empty if there is none."""
     task, chain = candidate.task, played.chain
     reading = environment.reading(task)
     if reading is not None:
         return _played(session, task, reading)
     meaning = environment.meaning(task)
-    if meaning is not None and (found := unfitting("\n".join(task.turns), meaning, values)) is not None:
-        return found
+    if meaning is not None and (complaint := unfitting("\n".join(task.turns), meaning, values)) is not None:
+        return complaint
     asks, questions = _asked(session, candidate, played)
     if len(task.turns) == 1 and (asks or questions):
         book = environment.phrasebook
@@ -81,8 +80,8 @@ def _cut(text: str) -> str:
 def _played(session: Session, task: Task, reading: Sequence[ToolCall]) -> str:
     session.reset(task)
     done = [session.step(call).done for call in reading]
-    asked, made = ([call.name for call in calls] for calls in (reading, task.calls))
-    if any(asked.count(name) > made.count(name) for name in asked):
+    asked, referenced = ([call.name for call in calls] for calls in (reading, task.calls))
+    if any(asked.count(name) > referenced.count(name) for name in asked):
         return (
             f"its words ask for {len(asked)} calls that change or answer something, of which its reference makes fewer"
         )
@@ -93,23 +92,23 @@ def _played(session: Session, task: Task, reading: Sequence[ToolCall]) -> str:
 
 
 def _asked(session: Session, candidate: Candidate, played: Played) -> tuple[list[int], list[Question]]:
-    """Positions of the calls that the instruction asks for, and the questions that the last call may be the answer to.
+    """Positions of the calls that the instruction asks for, and the questions that the last call may answer.
 
-    The candidate says so. Of one that does not, they are the calls that change the state and are no preconditions; where no
-    call ends an episode, a lookup may be asked for as well, and nothing is known.
+    They come from the candidate's ``asks``. A candidate without ``asks`` asks for the calls that change the state and
+    only enable no later call. If no call ends its episode, it may also ask for lookups, so nothing is known.
     """
     task, chain = candidate.task, played.chain
     last = len(chain) - 1
     flat = [(turn, row) for turn, calls in enumerate(task.reference) for row in range(len(calls))]
-    said = {flat.index((turn, row)) for turn, row in candidate.asks if (turn, row) in flat}
+    asked = {flat.index((turn, row)) for turn, row in candidate.asks if (turn, row) in flat}
     answered = [
         Question(position, key)
         for position, call in enumerate(chain[:-1])
-        for key, found in observed(call.observation)
-        if played.ended and key and str(found) in map(str, chain[-1].arguments.values())
+        for key, value in observed(call.observation)
+        if played.ended and key and str(value) in map(str, chain[-1].arguments.values())
     ]
     if candidate.asks:
-        return sorted(said - {last} if answered else said), answered if last in said else []
+        return sorted(asked - {last} if answered else asked), answered if last in asked else []
     if not played.ended:
         return [], []
     ending = {last} if answered or not chain[last].arguments else set()
@@ -119,13 +118,13 @@ def _asked(session: Session, candidate: Candidate, played: Played) -> tuple[list
 
 
 def _unnamed(text: str, chain: Sequence[CallOutcome], asked: Sequence[CallOutcome]) -> Iterator[str]:
-    """Values that nothing revealed and the words do not name."""
+    """Values that no call revealed and the words do not name."""
     words = _words(text)
     numbers = _numbers(text) | {float(NUMERALS.index(word)) for word in words if word in NUMERALS}
     for row, call in enumerate(chain):
         if call not in asked:
             continue
-        shown = {str(found) for earlier in chain[:row] for _, found in observed(earlier.observation)}
+        shown = {str(value) for earlier in chain[:row] for _, value in observed(earlier.observation)}
         for key, value in leaves(call.arguments):
             revealed = source_of(key, value, chain, row, single=False) is not None or str(value) in shown
             if not revealed and not _named(value, words, numbers):
@@ -133,13 +132,13 @@ def _unnamed(text: str, chain: Sequence[CallOutcome], asked: Sequence[CallOutcom
 
 
 def _unused(text: str, environment: Environment, chain: Sequence[CallOutcome]) -> Iterator[str]:
-    """Numbers, quotations and known values that the words name and no call takes or finds."""
+    """Numbers, quotations and known values in the words that no call takes or finds."""
     given = [value for call in chain for _, value in leaves(call.arguments)]
-    found = [value for call in chain for _, value in observed(call.observation)]
-    there = " ".join(map(str, [*given, *found]))
-    words, numbers = _words(there), _numbers(there)
-    names = [one or other for one, other in QUOTED.findall(text)]
-    names += [one for one in _entities(environment) if _within(_words(one), _words(text))]
+    results = [value for call in chain for _, value in observed(call.observation)]
+    context = " ".join(map(str, [*given, *results]))
+    words, numbers = _words(context), _numbers(context)
+    names = [single or other for single, other in QUOTED.findall(text)]
+    names += [name for name in _entities(environment) if _within(_words(name), _words(text))]
     for name in names:
         if not _within(_words(name), words):
             yield f"names {_cut(name)}, which no call uses"
@@ -152,9 +151,9 @@ def _offered(session: Session, task: Task) -> set[str]:
 
 
 def _undone(text: str, environment: Environment, chain: Sequence[CallOutcome], offered: set[str]) -> Iterator[str]:
-    """Phrases that ask for another tool, of those that the task offers, than the reference calls."""
+    """Phrases that ask for an offered tool that the reference does not call."""
     used = {call.name for call in chain}
-    phrases = [one for one in phrases_in(text, environment.phrasebook) if one[0] in offered]
+    phrases = [phrase for phrase in phrases_in(text, environment.phrasebook) if phrase[0] in offered]
     done = [(start, end) for tool, start, end in phrases if tool in used]
     for tool, start, end in phrases:
         if tool not in used and not any(start < other_end and end > other for other, other_end in done):
@@ -166,7 +165,7 @@ def _words(text: str) -> Words:
 
 
 def _numbers(text: str) -> set[float]:
-    return {float(one.replace(",", "")) for one in NUMBER.findall(text) if one.count(".") < 2}
+    return {float(number.replace(",", "")) for number in NUMBER.findall(text) if number.count(".") < 2}
 
 
 def _within(part: Words, whole: Words) -> bool:
@@ -175,24 +174,24 @@ def _within(part: Words, whole: Words) -> bool:
 
 
 def _named(value: Any, words: Words, numbers: set[float]) -> bool:
-    """Whether the words say ``value``: as it is, or, of a long one such as a statement, what it quotes and counts."""
+    """Whether the words name ``value``, or the quotations and numbers of a long value such as a statement."""
     if value is None or isinstance(value, bool):
         return True
     if isinstance(value, int | float):
         return float(value) in numbers
-    own = _words(value)
-    if _within(own, words):
+    value_words = _words(value)
+    if _within(value_words, words):
         return True
-    parts = [one or other for one, other in QUOTED.findall(value)]
+    parts = [single or other for single, other in QUOTED.findall(value)]
     counts = _numbers(QUOTED.sub(" ", value))
     if not parts and not counts:
-        return len(own) > LONG
+        return len(value_words) > LONG
     return all(_within(_words(part), words) for part in parts) and counts <= numbers
 
 
 @lru_cache(maxsize=8)
 def _entities(environment: Environment) -> Sequence[str]:
-    """Strings that arguments of known references hold, but for words that tools and phrases are described in."""
+    """Strings in the arguments of known references, without words that describe tools and phrases."""
     book = environment.phrasebook
     common = set(_words(str([*environment.tools(), book.actions, book.lookups, book.fields, book.questions])))
     values = {

@@ -1,4 +1,4 @@
-"""Section `watch`: limits of the watchdogs."""
+"""Section `watch`: the limits of the watchdogs."""
 
 from coevolve.core.section import Section
 

@@ -1,6 +1,6 @@
-"""Stage `watch`: watchdogs over iteration t, before the next one trains on what it made. Writes data/t/watch.json.
+"""Stage `watch`: check iteration t with watchdogs before the next iteration trains on its tasks. Writes data/t/watch.json.
 
-Past a critical limit of the section `watch` of params.yaml the pipeline stops here.
+The pipeline stops here if an indicator passes a critical limit of section `watch` of params.yaml.
 """
 
 from itertools import groupby
@@ -14,33 +14,37 @@ from coevolve.core.stage_summary import write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.params import Params
-from coevolve.stages.watch.watchdogs import SAID, STEP, indicators, measure, summary
+from coevolve.stages.watch.watchdogs import STEP_KEYS, WATCHED_STAGES, indicators, measure, summary
 
 
 def main(params: Params, t: int) -> None:
     trajectories = read_trajectories(Paths.trajectories(t))
-    groups = groupby(trajectories, key=lambda one: (one.step, one.group))
+    groups = groupby(trajectories, key=lambda trajectory: (trajectory.step, trajectory.group))
     values = measure(
-        ([one.calls for one in group] for _, group in groups),
-        [one.stop_reason for one in trajectories],
+        ([trajectory.calls for trajectory in group] for _, group in groups),
+        [trajectory.stop_reason for trajectory in trajectories],
         len(open_environment(params.environment).tools()),
-        [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl", STEP)],
+        [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl", STEP_KEYS)],
         read_attempts(Paths.attempts(t + 1)),
         t,
         read_tasks(Paths.tasks(t)),
         read_tasks(Paths.verified(t) / "accepted.jsonl"),
         read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict),
-        {name: value for stage in SAID for name, value in read_json(Paths.summary(t, stage))["figures"].items()},
+        {
+            name: value
+            for stage in WATCHED_STAGES
+            for name, value in read_json(Paths.summary(t, stage))["figures"].items()
+        },
     )
-    found = indicators(values, params.watch)
-    write_json(Paths.watch(t), {one.name: one.as_dict() for one in found})
-    write_summary(summary(t, found))
-    past = [one for one in found if one.past]
-    for one in past:
-        print(f"{one.state}: {one}")
-    print(f"{Paths.watch(t)}: {len(found) - len(past)} of {len(found)} indicators within their limits")
-    if critical := next((one for one in past if one.state == "critical"), None):
+    measured = indicators(values, params.watch)
+    write_json(Paths.watch(t), {indicator.name: indicator.as_dict() for indicator in measured})
+    write_summary(summary(t, measured))
+    past = [indicator for indicator in measured if indicator.past]
+    for indicator in past:
+        print(f"{indicator.state}: {indicator}")
+    print(f"{Paths.watch(t)}: {len(measured) - len(past)} of {len(measured)} indicators within their limits")
+    if critical := next((indicator for indicator in past if indicator.state == "critical"), None):
         raise CoevolveError(
-            f"iteration {t}: {critical}; the pipeline stops before it trains on this. Read data/{t}, then change what made "
-            f"it, or watch.{critical.name}.critical in params.yaml"
+            f"iteration {t}: {critical}; the pipeline stops before it trains on this. Read data/{t}, then change its "
+            f"cause, or watch.{critical.name}.critical in params.yaml"
         )

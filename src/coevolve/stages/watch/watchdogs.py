@@ -1,11 +1,13 @@
-"""Watchdogs: numbers of an iteration that say when co-evolution goes wrong, before the next iteration trains on it.
+"""Watchdogs: indicators of an iteration that show when co-evolution goes wrong, before the next iteration trains on it.
 
-Diversity collapse shows in ``action_entropy`` and the two shares of duplicates, a runaway curriculum in ``drift``,
-wasted rollouts in ``zero_variance``, what training took away in ``regressions``, tasks that are solved by luck in ``stagnant``, and
-episodes that no statistics count in ``environment_failed``. Of learning by preference: ``margin`` and ``chosen`` say when it goes too
-far, and three of the failure agent whether its failures still teach. A generator that collapses shows in ``generator_valid`` and
-``generator_entropy``. Limits are the section ``watch`` of params.yaml: past the first the report says so, past the critical one the
-pipeline stops.
+- ``action_entropy`` and the two shares of duplicates show a collapse of diversity, ``drift`` a runaway curriculum.
+- ``zero_variance`` shows wasted rollouts, ``regressions`` lost abilities, ``stagnant`` tasks that are solved by luck.
+- ``environment_failed`` shows episodes that no statistics count.
+- ``margin`` and ``chosen`` show when preference learning goes too far.
+- The three indicators of the failure agent show whether its failures still teach.
+- ``generator_valid`` and ``generator_entropy`` show a collapse of the task generator.
+
+Section ``watch`` of params.yaml sets the limits. Past a limit the report warns; past a critical limit the pipeline stops.
 """
 
 import json
@@ -31,9 +33,9 @@ from coevolve.core.task import CallOutcome, Task
 from coevolve.core.trajectories import StopReason
 from coevolve.stages.watch.config import Limit, Watch
 
-CHANCE = 0.05  # that a task which is solved as often as ever is held for one that is not
-FEW = 8  # tasks of which a share says something
-REPEATS = ("duplicate", "near_duplicate")  # the gates that find a candidate is known already
+CHANCE = 0.05  # probability of a false alarm per task in ``regressions``
+FEW = 8  # fewest tasks for a meaningful share
+REPEATS = ("duplicate", "near_duplicate")  # the gates that refuse known tasks
 
 MEANING = {
     "action_entropy": "how evenly the agent uses the tools: Shannon entropy of its valid calls over the most there could be",
@@ -61,7 +63,7 @@ LOW_IS_BAD = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Indicator:
-    """One number and its limits. ``value`` is None where there is nothing to measure it on."""
+    """A number with its limits. ``value`` is None if there is nothing to measure."""
 
     name: str
     value: float | None
@@ -70,7 +72,7 @@ class Indicator:
 
     @property
     def state(self) -> str:
-        """``ok``, ``limit`` or ``critical``: how far it is past its limits; ``unknown`` without a value."""
+        """``ok``, ``limit`` or ``critical`` by the limits that the value passes; ``unknown`` without a value."""
         if self.value is None:
             return "unknown"
         if self.critical is not None and self._beyond(self.critical):
@@ -79,7 +81,7 @@ class Indicator:
 
     @property
     def past(self) -> bool:
-        """Whether it is past one of its limits."""
+        """Whether the value is past one of its limits."""
         return self.state in ("limit", "critical")
 
     def _beyond(self, bound: float) -> bool:
@@ -96,25 +98,28 @@ class Indicator:
 
 
 def indicators(values: Mapping[str, float | None], config: Watch) -> list[Indicator]:
-    """``values`` by name beside their limits, in the order of the section ``watch``."""
+    """``values`` with their limits, in the order of section ``watch``."""
     limits: dict[str, Limit] = dict(config)
     return [Indicator(name, values[name], limit.limit, limit.critical) for name, limit in limits.items()]
 
 
-def summary(t: int, found: Sequence[Indicator]) -> StageSummary:
-    """Of iteration ``t``; what is past a limit is a note."""
+def summary(t: int, measured: Sequence[Indicator]) -> StageSummary:
+    """The stage's summary of iteration ``t``, with a note for each indicator past a limit."""
     return StageSummary(
-        "watch", t, {one.name: one.value for one in found}, notes=[str(one) for one in found if one.past]
+        "watch",
+        t,
+        {indicator.name: indicator.value for indicator in measured},
+        notes=[str(indicator) for indicator in measured if indicator.past],
     )
 
 
-STEP = ("groups", "groups_without_variance")  # what is read of each step's figures
-SAID = ("pairs", "generate")  # stages whose own figures are watched
+STEP_KEYS = ("groups", "groups_without_variance")  # required keys of a step's metrics
+WATCHED_STAGES = ("pairs", "generate")  # stages whose figures are indicators
 
 
 def measure(
     groups: Iterable[Sequence[Sequence[CallOutcome]]],
-    ends: Sequence[StopReason],
+    stop_reasons: Sequence[StopReason],
     tools: int,
     steps: Sequence[Mapping[str, float]],
     attempts: Sequence[Attempt],
@@ -122,13 +127,13 @@ def measure(
     tasks: Sequence[Task],
     accepted: Sequence[Task],
     verdicts: Sequence[Verdict],
-    said: Mapping[str, float | None],
+    figures: Mapping[str, float | None],
 ) -> dict[str, float | None]:
     """All indicators of iteration ``t``.
 
-    ``groups`` holds, for each group of attempts, the calls of each attempt, and ``ends`` how each attempt ended; ``tools``
-    is how many the environment has; ``steps`` are the lines of train_metrics.jsonl; ``attempts`` all made until now; ``said`` are
-    the figures of the stages in ``SAID``.
+    ``groups`` holds the calls of each attempt of each group, and ``stop_reasons`` the stop reason of each attempt.
+    ``tools`` is the number of tools of the environment. ``steps`` are the lines of train_metrics.jsonl, ``attempts`` all
+    attempts until now, and ``figures`` the figures of ``WATCHED_STAGES``.
     """
     last = steps[-1] if steps else {}
     used: Counter[str] = Counter()
@@ -147,70 +152,76 @@ def measure(
         ),
         "regressions": regressions(attempts, t),
         "stagnant": stagnant(attempts, t, {task.task_id for task in tasks if task.provenance is not None}),
-        "environment_failed": _share(sum(one is StopReason.ENVIRONMENT_FAILED for one in ends), len(ends)),
+        "environment_failed": _share(
+            sum(reason is StopReason.ENVIRONMENT_FAILED for reason in stop_reasons), len(stop_reasons)
+        ),
         "margin": last.get("margin"),
         "chosen": last.get("chosen"),
-        "failure_success": said.get(FAILURE_SUCCESS),
-        "failure_idle": said.get(FAILURE_IDLE),
-        "failure_distinct": said.get(FAILURE_DISTINCT),
-        "generator_valid": said.get(SPEC_VALID),
-        "generator_entropy": said.get(SPEC_ENTROPY),
-        "generator_sample": said.get(SPEC_SAMPLE),
+        "failure_success": figures.get(FAILURE_SUCCESS),
+        "failure_idle": figures.get(FAILURE_IDLE),
+        "failure_distinct": figures.get(FAILURE_DISTINCT),
+        "generator_valid": figures.get(SPEC_VALID),
+        "generator_entropy": figures.get(SPEC_ENTROPY),
+        "generator_sample": figures.get(SPEC_SAMPLE),
     }
 
 
 def drift(before: Mapping[str, int], after: Mapping[str, int]) -> float | None:
-    """Jensen-Shannon divergence of two distributions given as counts, in bits: 0 equal, 1 disjoint (Lin 1991)."""
-    one, other = sum(before.values()), sum(after.values())
-    if not one or not other:
+    """Jensen-Shannon divergence of two distributions, given as counts, in bits: 0 if equal, 1 if disjoint (Lin 1991)."""
+    before_total, after_total = sum(before.values()), sum(after.values())
+    if not before_total or not after_total:
         return None
-    found = 0.0
+    divergence = 0.0
     for name in sorted({*before, *after}):
-        p, q = before.get(name, 0) / one, after.get(name, 0) / other
+        p, q = before.get(name, 0) / before_total, after.get(name, 0) / after_total
         middle = (p + q) / 2
-        found += sum(share * math.log2(share / middle) / 2 for share in (p, q) if share)
-    return max(found, 0.0)
+        divergence += sum(share * math.log2(share / middle) / 2 for share in (p, q) if share)
+    return max(divergence, 0.0)
 
 
 def regressions(attempts: Sequence[Attempt], t: int) -> float | None:
-    """Of the tasks visited in iteration ``t`` and solved before their last visit, the share that was solved on it less often than chance
-    explains: Fisher's exact test, one-sided, below ``CHANCE``.
+    """The share of once-solved tasks that are solved less often on their visit in iteration ``t``.
+
+    A task counts if a one-sided Fisher's exact test against its earlier visits gives a p-value below ``CHANCE``.
     """
     solved = worse = 0
     for *earlier, last in _visits(attempts, t):
-        if before := sum(one.successes for one in earlier):
+        if earlier_successes := sum(visit.successes for visit in earlier):
             solved += 1
-            worse += _fewer(last.successes, last.size, before, sum(one.size for one in earlier)) < CHANCE
+            worse += _fewer(last.successes, last.size, earlier_successes, sum(visit.size for visit in earlier)) < CHANCE
     return _share(worse, solved)
 
 
-def _fewer(successes: int, size: int, before: int, of: int) -> float:
-    """The chance of so few ``successes`` among ``size`` episodes, or fewer, where they and the ``before`` among ``of`` fell as they
-    please (hypergeometric distribution).
+def _fewer(successes: int, size: int, earlier_successes: int, earlier_size: int) -> float:
+    """The probability of at most ``successes`` in ``size`` episodes, if all successes are spread by chance over both samples.
+
+    The other sample has ``earlier_successes`` in ``earlier_size`` episodes (hypergeometric distribution).
     """
-    every, right = size + of, successes + before
-    ways = sum(math.comb(right, count) * math.comb(every - right, size - count) for count in range(successes + 1))
-    return ways / math.comb(every, size)
+    total, solved = size + earlier_size, successes + earlier_successes
+    ways = sum(math.comb(solved, count) * math.comb(total - solved, size - count) for count in range(successes + 1))
+    return ways / math.comb(total, size)
 
 
-def stagnant(attempts: Sequence[Attempt], t: int, made: Collection[str]) -> float | None:
-    """Of the tasks in ``made`` visited in iteration ``t`` and at least twice before, and solved by some episodes of the first visit but
-    not by all, the share that is solved no more often on the last. None of fewer than ``FEW``, where chance decides.
+def stagnant(attempts: Sequence[Attempt], t: int, synthesized: Collection[str]) -> float | None:
+    """The share of tasks in ``synthesized`` that are solved no more often on the last visit than on the first.
+
+    It counts tasks that were visited in iteration ``t`` and at least twice before, and that some but not all episodes of
+    the first visit solved. None for fewer than ``FEW`` tasks, where chance dominates.
     """
-    begun = risen = 0
-    for visits in _visits([one for one in attempts if one.task_id in made], t):
+    eligible = improved = 0
+    for visits in _visits([attempt for attempt in attempts if attempt.task_id in synthesized], t):
         first, last = visits[0], visits[-1]
         if len(visits) > 2 and 0 < first.successes < first.size:
-            begun += 1
-            risen += last.successes * first.size > first.successes * last.size
-    return 1.0 - risen / begun if begun >= FEW else None
+            eligible += 1
+            improved += last.successes * first.size > first.successes * last.size
+    return 1.0 - improved / eligible if eligible >= FEW else None
 
 
 def _visits(attempts: Sequence[Attempt], t: int) -> Iterator[list[Attempt]]:
-    """Of each task visited in iteration ``t``: its visits until now, in order."""
-    ordered = sorted(attempts, key=lambda one: (one.task_id, one.iteration, one.step))
-    for _, one in groupby(ordered, key=lambda attempt: attempt.task_id):
-        visits = list(one)
+    """For each task visited in iteration ``t``, all its visits in order."""
+    ordered = sorted(attempts, key=lambda attempt: (attempt.task_id, attempt.iteration, attempt.step))
+    for _, group in groupby(ordered, key=lambda attempt: attempt.task_id):
+        visits = list(group)
         if visits[-1].iteration == t:
             yield visits
 

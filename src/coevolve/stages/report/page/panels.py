@@ -29,15 +29,15 @@ def draw(view: Mapping[str, Any]) -> dict[str, str]:
 
 
 def chart_name(stage: str, title: str) -> str:
-    """Of a stage's own plot: what its file and the page call it."""
+    """The name of a stage's plot, for its file and on the page."""
     return re.sub(r"[^a-z0-9]+", "-", f"{stage} {title}".lower())
 
 
 def _curve(summary: Summary) -> Any:
     rows = [
-        {"policy": t, "panel": name, "success": one.success, "low": one.low, "high": one.high}
+        {"policy": t, "panel": name, "success": metrics.success, "low": metrics.low, "high": metrics.high}
         for t, panels in enumerate(summary.policies)
-        for name, one in panels.items()
+        for name, metrics in panels.items()
     ]
     return curves(rows, "success", "panel", (0.0, 1.0))
 
@@ -61,20 +61,20 @@ def _origins(rows: Sequence[Mapping[str, Any]]) -> Any:
     )
 
 
-def _generator(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """What a generator of tasks does, by the name of the chart."""
+def _generator(plots: Mapping[str, Any]) -> dict[str, Any]:
+    """The charts about the task generator, by name."""
     far = "distance of the pass rate to alpha"
     return {
-        "distances": curves(shown["distances"], far, "generator", x_title="iteration") if shown["distances"] else None,
-        "specs": _outcomes(shown["outcomes"], "specs"),
-        "goals": _tools(shown["goals"], "iteration", "specs") if shown["goals"] else None,
-        "lengths": _lengths(shown["lengths"]),
-        "realized": _realized(shown["realized"]),
+        "distances": curves(plots["distances"], far, "generator", x_title="iteration") if plots["distances"] else None,
+        "specs": _outcomes(plots["outcomes"], "specs"),
+        "goals": _tools(plots["goals"], "iteration", "specs") if plots["goals"] else None,
+        "lengths": _lengths(plots["lengths"]),
+        "realized": _realized(plots["realized"]),
     }
 
 
 def _lengths(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Small multiples: their units differ."""
+    """Small multiples, because the units differ."""
     import altair as alt
 
     if not rows:
@@ -92,7 +92,7 @@ def _lengths(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _realized(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """A circle for each pair of shares, as large as there are tasks; the line is where both are equal."""
+    """A circle for each pair of shares, sized by its number of tasks. The line marks equal shares."""
     import altair as alt
 
     if not rows:
@@ -112,14 +112,14 @@ def _realized(rows: Sequence[Mapping[str, Any]]) -> Any:
     return alt.layer(equal.encode(x="x:Q", y="y:Q"), dots).properties(width=260, height=260)
 
 
-def _tools(rows: Sequence[Mapping[str, Any]], place: str, of: str) -> Any:
-    """Tools by ``place``, which is what the rows' ``dataset`` counts: the share and the number of what is named by ``of``."""
+def _tools(rows: Sequence[Mapping[str, Any]], column: str, of: str) -> Any:
+    """A heat map of tools by ``dataset``, titled ``column``: the share and the number of the tasks or specs ``of``."""
     import altair as alt
 
     names = list(dict.fromkeys(row["tool"] for row in rows))
     dark = max((row["share"] for row in rows), default=0.0) / 2
     base = alt.Chart(data(rows)).encode(
-        x=alt.X("dataset:O", title=place, axis=alt.Axis(labelAngle=0, orient="top")),
+        x=alt.X("dataset:O", title=column, axis=alt.Axis(labelAngle=0, orient="top")),
         y=alt.Y("tool:N", sort=names, title=None),
     )
     boxes = base.mark_rect().encode(color=alt.Color("share:Q", title=f"share of {of}", scale=alt.Scale(scheme="blues")))
@@ -134,9 +134,9 @@ def _signals(journeys: Sequence[Mapping[str, Any]]) -> Any:
 
     stages = ["signals", "explorations", "candidates", "accepted"]
     rows = [
-        {"iteration": one["t"], "kind": row["kind"], "stage": stage, "count": row[stage]}
-        for one in journeys
-        for row in one["rows"]
+        {"iteration": journey["t"], "kind": row["kind"], "stage": stage, "count": row[stage]}
+        for journey in journeys
+        for row in journey["rows"]
         for stage in stages
     ]
     if not rows:
@@ -155,7 +155,7 @@ def _signals(journeys: Sequence[Mapping[str, Any]]) -> Any:
     return bars.facet(row=alt.Row("iteration:O", title="iteration"))
 
 
-# Outcomes of candidates that have no fault, with their colors, and by the gate that left them out
+# Colors of the outcomes of candidates without a fault, and their names by the gate that left them out
 SOUND = {"accepted": "#009E73", "sound, not selected": "#A6DCCB"}
 LEFT = {None: "accepted", GATE: "sound, not selected"}
 
@@ -163,23 +163,23 @@ LEFT = {None: "accepted", GATE: "sound, not selected"}
 def _funnel(outcomes: Sequence[Mapping[str, Any]]) -> Any:
     rows = [
         {
-            "t": one["t"],
-            "outcome": LEFT.get(one["gate"], f"rejected: {one['gate']}"),
-            "count": one["candidates"],
+            "t": outcome["t"],
+            "outcome": LEFT.get(outcome["gate"], f"rejected: {outcome['gate']}"),
+            "count": outcome["candidates"],
         }
-        for one in outcomes
+        for outcome in outcomes
     ]
     return _outcomes(rows, "candidates")
 
 
 def _outcomes(rows: Sequence[Mapping[str, Any]], of: str) -> Any:
-    """How many became what, by iteration: what was accepted in green, and first."""
+    """The numbers of outcomes by iteration. Accepted is first and green."""
     import altair as alt
 
     if not any(row["count"] for row in rows):
         return None
-    found = dict.fromkeys(row["outcome"] for row in rows)
-    names = [*(name for name in SOUND if name in found), *(name for name in found if name not in SOUND)]
+    present = dict.fromkeys(row["outcome"] for row in rows)
+    names = [*(name for name in SOUND if name in present), *(name for name in present if name not in SOUND)]
     colors = [*(SOUND[name] for name in names if name in SOUND), *COLORS[::-1]]
     return (
         alt.Chart(data(rows))
@@ -196,29 +196,29 @@ def _outcomes(rows: Sequence[Mapping[str, Any]], of: str) -> Any:
 def _watch(rows: Sequence[Mapping[str, Any]]) -> Any:
     import altair as alt
 
-    known = [row for row in rows if row["value"] is not None]
-    if not known:
+    measured = [row for row in rows if row["value"] is not None]
+    if not measured:
         return None
-    names = list(dict.fromkeys(row["name"] for row in known))
+    names = list(dict.fromkeys(row["name"] for row in measured))
 
-    def one(name: str) -> Any:
-        ours = [row for row in known if row["name"] == name]
-        base = alt.Chart(data(ours))
+    def panel(name: str) -> Any:
+        indicator_rows = [row for row in measured if row["name"] == name]
+        base = alt.Chart(data(indicator_rows))
         x = alt.X("t:O", title="iteration", axis=alt.Axis(labelAngle=0))
         line = base.mark_line(point=True, color=COLORS[0]).encode(
             x=x, y=alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(values=[0, 0.5, 1]))
         )
         limit = base.mark_rule(color="#E69F00", strokeDash=[4, 3]).encode(y="limit:Q")
         layers = [limit, line]
-        if ours[0]["critical"] is not None:
+        if indicator_rows[0]["critical"] is not None:
             layers.append(base.mark_rule(color="#c0392b").encode(y="critical:Q"))
         return alt.layer(*layers).properties(width=150, height=90, title=alt.TitleParams(name, fontSize=12))
 
-    return alt.concat(*map(one, names), columns=3)
+    return alt.concat(*map(panel, names), columns=3)
 
 
 def _plot(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Figures of a stage over the iterations."""
+    """The figures of a stage over the iterations."""
     import altair as alt
 
     if not rows:

@@ -1,4 +1,4 @@
-"""The report page: one self-contained HTML file, without a network, readable without JavaScript."""
+"""The report page: a self-contained HTML file that needs no network and is readable without JavaScript."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -11,7 +11,7 @@ from coevolve.stages.watch.watchdogs import LOW_IS_BAD, MEANING
 
 
 def render(view: Mapping[str, Any], charts: Mapping[str, str]) -> str:
-    """The page of what ``gather`` found and ``charts.draw`` drew."""
+    """The page for the values of ``gather`` and the charts of ``draw``."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     pages = Environment(

@@ -1,4 +1,4 @@
-"""What the report page asks people about the tasks that the loop made, and what they said: see ``coevolve review``."""
+"""The report page's questions to people about the loop's tasks, and their decisions: see ``coevolve review``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,19 +9,19 @@ from coevolve.core.records import Candidate, Verdict
 from coevolve.core.reviews import DECISIONS, Review, agreed, by_gate, decided, read_reviews
 from coevolve.core.seeding import derive_seed
 
-ASKED = 24  # tasks, at most
+ASKED = 24  # most tasks to ask about
 
 
 def asked(last: int) -> dict[str, Any] | None:
-    """Tasks of the last iteration that nobody has decided on, drawn by chance, and the agreement so far. None without tasks."""
+    """A random sample of undecided tasks of the last iteration, and the agreement so far. None without either."""
     decisions = decided(read_reviews())
     verdicts = {t: _read(t) for t in range(last)}
-    counts = by_gate((one for found in verdicts.values() for one in found), decisions)
+    counts = by_gate((verdict for batch in verdicts.values() for verdict in batch), decisions)
     same, total = agreed(counts)
     tasks = _tasks(last - 1, verdicts[last - 1], decisions) if last else []
     if not tasks and not total:
         return None
-    rows = [{"gate": gate, **{name: found[name] for name in DECISIONS}} for gate, found in counts.items()]
+    rows = [{"gate": gate, **{name: gate_counts[name] for name in DECISIONS}} for gate, gate_counts in counts.items()]
     return {"tasks": tasks, "rows": rows, "decisions": DECISIONS, "same": same, "total": total}
 
 
@@ -32,19 +32,24 @@ def _read(t: int) -> list[Verdict]:
 
 def _tasks(t: int, verdicts: list[Verdict], decisions: Mapping[str, Review]) -> list[dict[str, Any]]:
     file = Paths.candidates(t)
-    accepted = {one.candidate_id: one for one in verdicts if one.accepted and one.task_id not in decisions}
-    made = [one for one in (read_jsonl(file, Candidate) if file.exists() else []) if one.candidate_id in accepted]
-    drawn = sorted(made, key=lambda one: derive_seed("review", "page", t, one.task.task_id))[:ASKED]
+    rates = {
+        verdict.candidate_id: verdict.pass_rate
+        for verdict in verdicts
+        if verdict.accepted and verdict.task_id not in decisions
+    }
+    candidates = read_jsonl(file, Candidate) if file.exists() else []
+    undecided = [candidate for candidate in candidates if candidate.candidate_id in rates]
+    drawn = sorted(undecided, key=lambda candidate: derive_seed("review", "page", t, candidate.task.task_id))[:ASKED]
     return [
         {
-            "id": one.task.task_id,
-            "rate": accepted[one.candidate_id].pass_rate,
+            "id": candidate.task.task_id,
+            "rate": rates[candidate.candidate_id],
             "turns": [
                 {"words": words, "calls": [_shown(call.name, call.arguments) for call in calls]}
-                for words, calls in zip(one.task.turns, one.task.reference, strict=True)
+                for words, calls in zip(candidate.task.turns, candidate.task.reference, strict=True)
             ],
         }
-        for one in drawn
+        for candidate in drawn
     ]
 
 
