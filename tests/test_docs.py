@@ -14,17 +14,21 @@ import yaml
 from markdown.extensions.toc import slugify
 
 from coevolve.cli import parser
+from coevolve.readers.parameters import keys
+from coevolve.readers.parameters import page as parameters_page
 from tests import ROOT
 
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *DOCS]
 ROOMS = "core|environments|endpoint|stages|readers|tracking|commands|prompts|profiles"
 NAMED = re.compile(rf"`((?:tests|benchmarks|pipelines|studies|examples|src/coevolve|{ROOMS})/[\w/.-]*)`")
 MODULE = re.compile(r"(?<![\w/.])((?:[\w-]+/)*[a-z]\w*\.py)\b")
 HISTORY = re.compile(r"`[^`\n]*?([\w-]+/[\w/-]+\.py)[^`\n]*`\s+of\s+commit\s+([0-9a-f]{7,40})\b")  # FILE of commit HASH
+FORMER = re.compile(r"`[^`\n]+`\s+of\s+commit\s+[0-9a-f]{7,40}\b")  # FILE or KEY of commit HASH
 BLOCK = re.compile(r"^```(?:bash|sh)\n(.*?)^```|^((?: {4}[^\n]*\n?)+)", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 COMMAND = re.compile(r"(?:^|[;|&(] *)(?:[A-Z_]+=\S+ )*(coevolve|make|dvc) (.*)")
+EXAMPLE = {"ipo.beta"}  # of the learner in examples/ipo
 KEY = re.compile(r"([a-z_]+(?:\.[a-z_]+)+)(?:: .*)?")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 ENTRY = re.compile(r"^\| .+ \| `([\w/]+\.\w+)` \| `(\w+)` \|$", re.MULTILINE)  # of "where is what"
@@ -73,12 +77,21 @@ def all_flags(here: argparse.ArgumentParser) -> set[str]:
     }
 
 
-def is_key(dotted: str, params: Any) -> bool:
-    for part in dotted.split("."):
-        if not isinstance(params, dict) or part not in params:
-            return False
-        params = params[part]
-    return True
+def dotted(values: dict[str, Any]) -> set[str]:
+    """Every key of nested ``values`` and every section."""
+    inner = {f"{name}.{key}" for name, value in values.items() if isinstance(value, dict) for key in dotted(value)}
+    return {*values, *inner}
+
+
+def all_keys() -> set[str]:
+    """Every key of params.yaml and every section that holds keys, dotted."""
+    names = {key.name for key in keys()}
+    names |= {f"{key.name}.{inner}" for key in keys() if isinstance(key.default, dict) for inner in dotted(key.default)}
+    return {".".join(name.split(".")[:depth]) for name in names for depth in range(1, name.count(".") + 2)}
+
+
+def leaves(value: Any) -> int:
+    return sum(map(leaves, value.values())) if isinstance(value, dict) else 1
 
 
 def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
@@ -97,7 +110,7 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> Non
 @every_page
 def test_files_that_are_named_are_there(page: Path) -> None:
     """By their path in the repository or in src/coevolve; a bare name of a module may be anywhere."""
-    text = HISTORY.sub("", page.read_text(encoding="utf-8"))
+    text = FORMER.sub("", page.read_text(encoding="utf-8"))
     bases = (ROOT, ROOT / "src/coevolve")
     modules = {
         file.name for base in ("src", "tests", "pipelines", "benchmarks") for file in (ROOT / base).rglob("*.py")
@@ -149,16 +162,34 @@ def test_make_targets_that_are_named_are_there(page: Path) -> None:
 
 
 @every_page
-def test_keys_that_are_named_are_in_params(page: Path) -> None:
-    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    text = page.read_text(encoding="utf-8")
-    named = [match[1] for one in INLINE.findall(text) if (match := KEY.fullmatch(one))]
-    named = [
-        key for key in named if key.split(".")[0] in params and not key.endswith((".py", ".jsonl", ".json", ".md"))
-    ]
+def test_keys_that_are_named_exist(page: Path) -> None:
+    """`-S KEY` changes a key of params.yaml, `-S ++KEY` sets any."""
+    known, text = all_keys(), FORMER.sub("", page.read_text(encoding="utf-8"))
+    named = [match[1] for span in INLINE.findall(text) if (match := KEY.fullmatch(span))]
+    files = (".py", ".jsonl", ".json", ".md", ".yaml")
+    named = [key for key in named if key.split(".")[0] in known and not key.endswith(files)]
     words = [word for line in commands(text, "dvc") for flag, word in pairwise(line) if flag == "-S"]
-    keys = [*named, *(word.partition("=")[0] for word in words if not word.isupper())]
-    assert [key for key in keys if not is_key(key, params)] == []
+    settings = [word.partition("=")[0] for word in words if not word.isupper()]
+    any_key = [key.removeprefix("++") for key in settings if key.startswith("++")]
+    assert [key for key in [*named, *any_key] if key not in known | EXAMPLE and not key.isupper()] == []
+    present = dotted(yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8")))
+    changed = [key for key in settings if not key.startswith("++") and not key.isupper()]
+    assert [key for key in changed if key not in present] == [], "params.yaml has no such key: write ++KEY"
+
+
+def test_the_page_of_parameters_is_what_the_command_prints() -> None:
+    written = (ROOT / "docs/parameters.md").read_text(encoding="utf-8")
+    assert written == parameters_page(), "run `coevolve params --markdown > docs/parameters.md`"
+
+
+def test_params_yaml_holds_what_a_person_decides_and_no_more() -> None:
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    assert leaves(params) <= 50
+
+
+def test_the_example_of_a_learner_is_the_file() -> None:
+    page = (ROOT / "docs/your-own-learner.md").read_text(encoding="utf-8")
+    assert (ROOT / "examples/ipo/ipo.py").read_text(encoding="utf-8") in page
 
 
 def defines(file: str, name: str) -> bool:
