@@ -27,6 +27,8 @@ SMALL: dict[str, dict[str, object]] = {
     "report": {"traces": 2},
 }
 
+RECORD = "run `dvc repro code` and `dvc commit -f base`, then commit stage base of dvc.lock"
+
 
 @once
 def warm() -> Path:
@@ -68,14 +70,14 @@ class Project:
         self.environment.pop("PYTHONPATH", None)
 
     def set(self, **changes: object) -> None:
-        """Set ``section__key`` (or ``key``) of params.yaml."""
+        """Set ``section__key`` (or ``key``) of params.yaml, which need not have it."""
         file = self.folder / "params.yaml"
         raw = yaml.safe_load(file.read_text())
         for path, value in changes.items():
             *parents, key = path.split("__")
             place = raw
             for parent in parents:
-                place = place[parent]
+                place = place.setdefault(parent, {})
             place[key] = value
         file.write_text(yaml.safe_dump(raw, sort_keys=False))
 
@@ -123,12 +125,13 @@ def clone(folder: Path, cache: Path | None = None) -> Project:
         **{f"{section}__{key}": value for section, keys in SMALL.items() for key, value in keys.items()},
     )
     project.run("git", "init", "-q")
-    project.run("git", "add", "-A")
-    project.run("git", "commit", "-q", "-m", "clone")
     if cache:
         project.dvc("cache", "dir", "--local", str(cache))
+    project.dvc("repro", "code")
+    project.run("git", "add", "-A")
+    project.run("git", "commit", "-q", "-m", "clone")
     status = project.dvc("status", "base").stdout
-    assert "up to date" in status, f"a clone would build the tiny policy: run `dvc commit -f base`\n{status}"
+    assert "up to date" in status, f"a clone would build the tiny policy: {RECORD}\n{status}"
     return project
 
 

@@ -48,9 +48,12 @@ def steps(iterations: Sequence[Iteration]) -> Iterator[PipelineStep]:
     stages = load_yaml(PIPELINE, "run from the folder that holds it").get("stages")
     if not isinstance(stages, dict):
         raise CoevolveError(f"{PIPELINE}: expected a section `stages`; restore it with git")
-    for stage in stages.values():
-        for iteration in iterations if "foreach" in stage else iterations[:1]:
-            yield _step(stage.get("do", stage), iteration, iterations[-1])
+    for name, stage in stages.items():
+        try:
+            for iteration in iterations if "foreach" in stage else iterations[:1]:
+                yield _step(stage.get("do", stage), iteration, iterations[-1])
+        except (AttributeError, KeyError, StopIteration, TypeError):
+            raise CoevolveError(f"{PIPELINE}: stage {name}: expected cmd, deps and outs; restore it with git") from None
 
 
 def _step(stage: dict[str, Any], iteration: Iteration, last: Iteration) -> PipelineStep:

@@ -16,6 +16,7 @@ from coevolve.core.code_digest import PACKAGE, SOURCE, code_of
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_json
 from coevolve.core.paths import Paths
+from coevolve.core.pipeline import PIPELINE, steps
 from coevolve.environments.sources import added_code, environment_code
 from coevolve.stages.params import DERIVED, Params, value
 from coevolve.stages.train.learners import GROUP
@@ -55,7 +56,8 @@ def digest(stage: str, params: Params) -> dict[str, Any]:
 
 def reads(file: Path) -> set[str]:
     """The parameters that a stage reads: `section.key`, or a whole section or key of the top."""
-    keys = {key for key in _mentions(ast.parse(file.read_text(encoding="utf-8")), file) if key not in CARRIED}
+    mentioned = _mentions(ast.parse(file.read_text(encoding="utf-8")), file)
+    keys = {key for key in mentioned if key.split(".")[0] not in CARRIED}
     return {key for key in keys if "." not in key or key.split(".")[0] not in keys}
 
 
@@ -82,13 +84,25 @@ def _mentions(tree: ast.AST, file: Path) -> Iterator[str]:
 def check(stage: str, params: Params) -> None:
     """Raise where data/code does not say what ``stage`` would do now: its outputs would pass for those of other code."""
     path = Paths.code(stage)
+    if PIPELINE.exists() and not _compared(stage, params):
+        raise CoevolveError(
+            f"{PIPELINE}: stage {stage} does not depend on {path}: it is of an older version of coevolve; take the "
+            f"{PIPELINE} of this version"
+        )
     if not path.exists():
         raise CoevolveError(f"{path}: no such file; run `dvc repro`, which writes it first")
     noted, now = read_json(path), digest(stage, params)
     for part in ("code", "params"):
-        if noted.get(part) != now[part]:
-            before, after = noted.get(part) or {}, now[part]
-            key = next(key for key in {**before, **after} if before.get(key) != after.get(key))
+        before, after = noted.get(part), now[part]
+        if before != after:
+            before = before if isinstance(before, dict) else {}
+            key = next(key for key in {**before, **after} if before.get(key, ...) != after.get(key, ...))
             raise CoevolveError(
                 f"{path} is stale: {key} has changed since; run `dvc repro`, which writes it anew, or `dvc repro code`"
             )
+
+
+def _compared(stage: str, params: Params) -> bool:
+    """Whether DVC compares the digest of ``stage``, wherever dvc.yaml runs the stage."""
+    deps = [step.deps for step in steps(params.iterations) if step.stage == stage]
+    return bool(deps) and all(str(Paths.code(stage)) in names for names in deps)
