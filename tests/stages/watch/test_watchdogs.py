@@ -14,7 +14,7 @@ from coevolve.core.statistics import evenness
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.trajectories import StopReason
 from coevolve.stages.params import load
-from coevolve.stages.watch.watchdogs import drift, indicators, measure, regressions, stagnant
+from coevolve.stages.watch.watchdogs import MEANING, drift, foreign, indicators, measure, regressions, stagnant
 from tests import ROOT
 
 CONFIG = load(ROOT / "params.yaml").watch
@@ -151,3 +151,21 @@ def test_limits_say_and_critical_ones_stop() -> None:
     assert (
         indicators(values | {"duplicate_trajectories": 1.0}, CONFIG)[1].state == "limit"
     )  # critical: null never stops
+
+
+@pytest.mark.parametrize(
+    ("run", "shown"),
+    [
+        ((False, True, False), 8),  # CoEvolve, by GRPO
+        ((False, True, True), 11),  # GenEnv
+        ((True, True, False), 13),  # Co-Evolving Agents
+        ((True, False, False), 10),  # pairs without a failure agent
+        ((True, True, True), 16),
+    ],
+)
+def test_a_run_shows_only_the_watchdogs_that_belong_to_it(run: tuple[bool, bool, bool], shown: int) -> None:
+    values = dict.fromkeys(MEANING, 0.0)
+    names = [indicator.name for indicator in indicators(values, CONFIG, foreign(*run))]
+    assert len(names) == shown and names[:8] == list(MEANING)[:8]
+    assert any(name.startswith("generator_") for name in names) == run[2]
+    assert ("failure_idle" in names) == (run[0] and run[1])

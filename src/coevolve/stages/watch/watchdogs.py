@@ -97,10 +97,26 @@ class Indicator:
         return f"{self.name} {self.value:.2f} is {side} {bound:g}: {MEANING[self.name]}"
 
 
-def indicators(values: Mapping[str, float | None], config: Watch) -> list[Indicator]:
-    """``values`` with their limits, in the order of section ``watch``."""
+def foreign(by_pairs: bool, failure_agent: bool, generator: bool) -> set[str]:
+    """The indicators that do not belong to a run, by what takes part in it: a learner from pairs, the failure agent, the
+    task generator.
+    """
+    parts = {"margin": by_pairs, "chosen": by_pairs, "failure_": by_pairs and failure_agent, "generator_": generator}
+    return {
+        name for name in MEANING for prefix, takes_part in parts.items() if name.startswith(prefix) and not takes_part
+    }
+
+
+def indicators(
+    values: Mapping[str, float | None], config: Watch, without: Collection[str] = frozenset()
+) -> list[Indicator]:
+    """``values`` with their limits, in the order of section ``watch``, except those of ``without``."""
     limits: dict[str, Limit] = dict(config)
-    return [Indicator(name, values[name], limit.limit, limit.critical) for name, limit in limits.items()]
+    return [
+        Indicator(name, values[name], limit.limit, limit.critical)
+        for name, limit in limits.items()
+        if name not in without
+    ]
 
 
 def summary(t: int, measured: Sequence[Indicator]) -> StageSummary:
