@@ -159,3 +159,8 @@ def test_a_file_that_is_no_params_file(tmp_path: Path, text: str | None, expecte
         file.write_text(text)
     with pytest.raises(CoevolveError, match=expected):
         load(file)
+
+
+def test_one_limit_of_a_watchdog_keeps_the_other(tmp_path: Path) -> None:
+    drift = load(edited(tmp_path, watch__drift__critical=0.05)).watch.drift
+    assert (drift.limit, drift.critical) == (0.3, 0.05)

@@ -1,5 +1,9 @@
 """Section `watch`: the limits of the watchdogs."""
 
+from typing import Any
+
+from pydantic import model_validator
+
 from coevolve.core.section import Section
 
 
@@ -45,3 +49,16 @@ class Watch(Section):
     """Normalised entropy of the tools that the generator names; low is bad."""
     generator_sample: Limit = Limit(limit=0.05)
     """Effective sample size of the generator's update, as a share; low is bad."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled(cls, values: Any) -> Any:
+        """Let params.yaml set one of an indicator's two limits, and keep the other."""
+        if not isinstance(values, dict):
+            return values
+        return {
+            name: {**cls.model_fields[name].default.model_dump(), **given}
+            if name in cls.model_fields and isinstance(given, dict)
+            else given
+            for name, given in values.items()
+        }
