@@ -1,4 +1,4 @@
-"""Demonstrations for the tiny policy: an expert's episodes, detours included, or an unreliable demonstrator's."""
+"""Demonstrations for the tiny policy: episodes of an expert, detours included, or of an unreliable demonstrator."""
 
 import random
 from typing import Any
@@ -15,7 +15,7 @@ from coevolve.stages.base.noisy_demonstrator import Unreliable, chances
 
 
 def unreliable(low: float, high: float, seed: int) -> Unreliable:
-    """A demonstrator that gets state-changing tools wrong, each with a chance of its own between ``low`` and ``high``."""
+    """A demonstrator that misuses each state-changing tool with a probability drawn between ``low`` and ``high``."""
     return Unreliable(chances(MUTATING, low, high, seed), LOOKALIKES)
 
 
@@ -23,25 +23,24 @@ RELIABLE = Unreliable({}, {})
 
 
 class _Recorder(MiniworldSession):
-    """A session that notes the calls made in it, after it has spoilt some of them."""
+    """A session that spoils some calls, makes them and records them."""
 
     def __init__(self, demonstrator: Unreliable, rng: random.Random) -> None:
         super().__init__()
-        self.made: list[tuple[ToolCall, Observation]] = []
+        self.calls: list[tuple[ToolCall, Observation]] = []
         self._demonstrator = demonstrator
         self._rng = rng
-        self._mending = False
+        self._correcting = False
 
     def step(self, call: ToolCall) -> Observation:
-        # what mends a refusal is never spoilt: the demonstrator reads errors well, and must not loop
-        made = call if self._mending else self._demonstrator.spoilt(call, self._rng)
-        if made is None:
+        # a call after an error is never spoilt: otherwise the demonstrator could repeat the error forever
+        spoilt = call if self._correcting else self._demonstrator.spoilt(call, self._rng)
+        if spoilt is None:
             return Observation("tool", "ok")
-        call = made
-        turn = super().step(call)
-        self._mending = turn.error
-        self.made.append((call, turn))
-        return turn
+        observation = super().step(spoilt)
+        self._correcting = observation.error
+        self.calls.append((spoilt, observation))
+        return observation
 
 
 def demonstrate(task: Task, demonstrator: Unreliable, rng: random.Random) -> list[dict[str, Any]]:
@@ -53,16 +52,16 @@ def demonstrate(task: Task, demonstrator: Unreliable, rng: random.Random) -> lis
         if not demonstrator.chances:
             raise
         MiniworldSession.step(session, ToolCall(COMPLETE))
-        session.made.append((ToolCall(COMPLETE), Observation("tool", "ok", done=True)))
+        session.calls.append((ToolCall(COMPLETE), Observation("tool", "ok", done=True)))
     messages: list[dict[str, Any]] = [{"role": "user", "content": task.turns[0]}]
-    for call, turn in session.made:
+    for call, observation in session.calls:
         messages.append({"role": "assistant", "content": render_call(call)})
-        if not turn.done:
-            messages.append({"role": "tool", "content": turn.content})
+        if not observation.done:
+            messages.append({"role": "tool", "content": observation.content})
     return messages
 
 
 def demonstrations(count: int, seed: int, demonstrator: Unreliable) -> list[list[dict[str, Any]]]:
-    """``count`` episodes over all families evenly, of tasks that are in no panel's stream of seeds."""
+    """``count`` episodes, evenly over all task families; their seeds do not overlap with those of any panel."""
     tasks = Miniworld.generate("base", count, seed, every=True)
     return [demonstrate(task, demonstrator, generator("demonstrate", seed, n)) for n, task in enumerate(tasks)]

@@ -1,4 +1,4 @@
-"""An unreliable demonstrator: it takes a look-alike tool, or skips a call, with a chance that each tool has of its own."""
+"""An unreliable demonstrator: it takes a look-alike tool or skips a call, with a probability for each tool."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from coevolve.core.seeding import generator
 from coevolve.core.task import ToolCall
 
-WRONG_TOOL = 0.6  # share of its mistakes that take a look-alike, where there is one; the rest skip the call
+WRONG_TOOL = 0.6  # share of mistakes that take a look-alike, if the tool has any; the others skip the call
 
 
 def chances(tools: Iterable[str], low: float, high: float, seed: int) -> dict[str, float]:
-    """How often each tool is got wrong: a profile of strengths and weaknesses, drawn once."""
+    """The probability of a mistake with each tool, drawn once: a profile of strengths and weaknesses."""
     return {tool: generator("unreliable", seed, tool).uniform(low, high) for tool in sorted(tools)}
 
 
 @dataclass(frozen=True, slots=True)
 class Unreliable:
-    """``chances`` of a mistake by tool, and the look-alikes of each."""
+    """The ``chances`` of a mistake and the look-alikes, by tool."""
 
     chances: Mapping[str, float]
     look_alikes: Mapping[str, Sequence[str]]
 
     def spoilt(self, call: ToolCall, rng: random.Random) -> ToolCall | None:
-        """``call`` as it is made: itself, of another tool, or None for not at all."""
+        """``call`` itself, the same call of a look-alike, or None if the demonstrator skips it."""
         if rng.random() >= self.chances.get(call.name, 0.0):
             return call
         others = self.look_alikes.get(call.name, ())

@@ -1,7 +1,7 @@
-"""How the tiny policy is made: able first (copying, then right demonstrations), then unreliable.
+"""Train the tiny policy: first able, by copying and correct demonstrations, then unreliable.
 
-A policy converged on right demonstrations leaves GRPO nothing to choose from; one stopped early lacks skills that
-reinforcement cannot give it. So it learns to be right, and then to be wrong in its choice of calls alone.
+A policy that converged on correct demonstrations leaves nothing for GRPO to reinforce. A policy that stopped early lacks skills
+that reinforcement cannot give. So it learns correct behavior first, and then mistakes in its choice of calls alone.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from coevolve.stages.base.demonstrate import RELIABLE, demonstrations, unreliabl
 from coevolve.stages.base.small import IGNORED, Example, example, small, supervise
 from coevolve.stages.base.tokenizer import build
 
-COPY_LENGTHS = (6, 24)  # of the strings to repeat
+COPY_LENGTHS = (6, 24)  # symbols in a string to repeat
 
 
 def make(config: Base, folder: Path) -> None:
@@ -27,15 +27,15 @@ def make(config: Base, folder: Path) -> None:
     torch.manual_seed(config.seed)
     model = small(tokenizer, config.layers, config.hidden, config.heads)
     low, high = config.unreliability
-    demonstrator = unreliable(low, high, config.seed)
+    erring = unreliable(low, high, config.seed)
     right, wrong = (derive_seed("base", config.seed, name) for name in ("right", "unreliable"))
     copies = copying(tokenizer, config.copy_steps * config.copy_batch, config.seed)
     supervise(model, tokenizer, copies, config.copy_batch, config.learning_rate, "copying")
-    for name, steps, seed, spoilt, rate in (
+    for name, steps, seed, demonstrator, rate in (
         ("right demonstrations", config.demonstration_steps, right, RELIABLE, config.learning_rate),
-        ("unreliable demonstrations", config.unreliable_steps, wrong, demonstrator, config.learning_rate / 2),
+        ("unreliable demonstrations", config.unreliable_steps, wrong, erring, config.learning_rate / 2),
     ):
-        episodes = demonstrations(steps * config.batch, seed, spoilt)
+        episodes = demonstrations(steps * config.batch, seed, demonstrator)
         examples = [example(tokenizer, messages) for messages in episodes]
         supervise(model, tokenizer, examples, config.batch, rate, name)
     model.save_pretrained(folder)
@@ -51,7 +51,7 @@ def copying(tokenizer: Any, count: int, seed: int) -> list[Example]:
     examples = []
     for _ in range(count):
         string = rng.choices(symbols, k=rng.randint(*COPY_LENGTHS))
-        own = [*string, tokenizer.eos_token_id]
-        head = [user, *own, assistant]
-        examples.append({"input_ids": head + own, "labels": [IGNORED] * len(head) + own})
+        copied = [*string, tokenizer.eos_token_id]
+        prompt = [user, *copied, assistant]
+        examples.append({"input_ids": prompt + copied, "labels": [IGNORED] * len(prompt) + copied})
     return examples

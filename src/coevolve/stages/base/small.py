@@ -1,16 +1,16 @@
-"""A small causal LM from nothing: its shape, examples of conversations, and one supervised pass over them."""
+"""A small causal LM from scratch: its shape, training examples from conversations, and one supervised pass over them."""
 
 from collections.abc import Sequence
 from typing import Any
 
 CONTEXT = 768  # positions
-IGNORED = -100  # the label of tokens that are not the policy's own
+IGNORED = -100  # the label of tokens that the policy did not write
 
 Example = dict[str, list[int]]
 
 
 def small(tokenizer: Any, layers: int, hidden: int, heads: int) -> Any:
-    """A Llama of this many ``layers`` for the vocabulary of ``tokenizer``, with random weights of torch's seed."""
+    """A Llama with the vocabulary of ``tokenizer`` and random weights from torch's seed."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     shape = LlamaConfig(
@@ -31,13 +31,13 @@ def small(tokenizer: Any, layers: int, hidden: int, heads: int) -> Any:
 
 
 def example(tokenizer: Any, messages: Sequence[dict[str, Any]]) -> Example:
-    """Token ids of a conversation, with the policy's own tokens as labels."""
+    """The token ids of a conversation, with the assistant's tokens as labels."""
     ids = tokenizer.encode(tokenizer.apply_chat_template(list(messages), tokenize=False), add_special_tokens=False)
     assistant = tokenizer.convert_tokens_to_ids("<|assistant|>")
-    labels, own = [], False
+    labels, writes = [], False  # whether the assistant writes the next token
     for token in ids:
-        labels.append(token if own else IGNORED)
-        own = token == assistant or (own and token != tokenizer.eos_token_id)
+        labels.append(token if writes else IGNORED)
+        writes = token == assistant or (writes and token != tokenizer.eos_token_id)
     return {"input_ids": ids, "labels": labels}
 
 

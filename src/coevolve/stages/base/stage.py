@@ -1,7 +1,7 @@
-"""Stage `base`: the agent to start from. Writes policies/base: the embedded tiny policy, made from nothing, or a pointer to
-the model that `base.model` names, pinned.
+"""Stage `base`: the agent to start from.
 
-What is made stays in scratch/base, for the next run with the same section: DVC's run cache keeps no output that is in git.
+Writes policies/base: the embedded tiny policy, trained from scratch, or a pinned pointer to the model that `base.model` names.
+The tiny policy stays in scratch/base, for the next run with the same section: DVC's run cache keeps no output that is in git.
 """
 
 import shutil
@@ -19,5 +19,5 @@ def main(params: Params) -> None:
     if params.base.model != "tiny":
         point(params.base.model, params.base.revision, Paths.base)
         return
-    made = once(scratch() / "base" / scratch_key("base", None, params), partial(make, params.base))
-    shutil.copytree(made, Paths.base, dirs_exist_ok=True)
+    policy = once(scratch() / "base" / scratch_key("base", None, params), partial(make, params.base))
+    shutil.copytree(policy, Paths.base, dirs_exist_ok=True)

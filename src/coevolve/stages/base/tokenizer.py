@@ -1,4 +1,4 @@
-"""A tokenizer that needs no corpus: every piece has the same score, so a text is cut into as few pieces as possible."""
+"""A tokenizer without a corpus: all pieces have the same score, so it cuts a text into as few pieces as possible."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from coevolve.policies.agent_prompt import CLOSE, OPEN
 
 PAD, END = "<|pad|>", "<|end|>"
 ROLES = ("system", "user", "assistant", "tool")
-# Prefix-preserving: what was rendered never changes when messages are added.
+# Prefix-preserving: further messages never change the rendered text before them.
 TEMPLATE = (
     "{# no list of tools: this model knows its tools by heart #}"
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] or '' }}"
@@ -17,7 +17,7 @@ TEMPLATE = (
     + CLOSE
     + "{% endfor %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-# How calls are written, and how environments write observations.
+# Pieces of the JSON in calls and observations.
 GLUE = [
     f'{OPEN}{{"name": "',
     '", "arguments": {"',
@@ -46,8 +46,8 @@ GLUE = [
 def build(names: Sequence[str], words: Sequence[str]) -> Any:
     """A ``PreTrainedTokenizerFast`` of ``names``, ``words``, the glue of JSON, characters and bytes.
 
-    A word comes with its space; a name is the same token in an instruction, an observation and a call, so that
-    copying it is copying one token.
+    Each word also exists with a leading space. A name is the same token in an instruction, an observation and a call, so
+    copying a name is copying one token.
     """
     from tokenizers import AddedToken, Tokenizer, decoders, models
     from transformers import PreTrainedTokenizerFast

@@ -1,11 +1,9 @@
-"""What is said of a generator: what it writes, how its update went, and whether it hits the difficulty that is aimed at."""
+"""The summary of stage `generate`: the specs that the generator writes, and its update."""
 
 from collections import Counter
-from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from coevolve.core.records import Generation
 from coevolve.core.stage_summary import SPEC_ENTROPY, SPEC_SAMPLE, SPEC_VALID, StageSummary
 from coevolve.core.statistics import evenness
 from coevolve.stages.generate.rewards import effective
@@ -17,30 +15,26 @@ Figures = dict[str, int | float | None]
 FAR = "divergence of specs"
 
 
-def summary(t: int, made: "Generated", arithmetic: str) -> StageSummary:
-    """Of iteration ``t``: what was written, and the update before it."""
-    written = [one for one in made.new if not one.control]
-    goals = Counter(goal for one in written for goal in one.goals or ())
+def summary(t: int, generated: "Generated", arithmetic: str) -> StageSummary:
+    """The summary of iteration ``t``: the new generations, and the update before them."""
+    written = [generation for generation in generated.new if not generation.control]
+    specs = [(tuple(generation.goals), generation.ask) for generation in written if generation.goals is not None]
+    used = Counter(goal for goals, _ in specs for goal in goals)
     figures: Figures = {
-        "generations": len(made.new),
-        SPEC_VALID: fmean(one.goals is not None for one in written) if written else None,
-        SPEC_ENTROPY: evenness(goals, made.tools),
-        "distinct specs": _distinct(written),
-        "goals of a spec": fmean([len(one.goals) for one in written if one.goals is not None] or [0]),
-        "generations learned from": len(made.weights),
-        SPEC_SAMPLE: effective(made.weights),
-        FAR: made.figures[-1]["spec_kl"] if made.figures else None,
-        "generator steps": len(made.figures),
+        "generations": len(generated.new),
+        SPEC_VALID: len(specs) / len(written) if written else None,
+        SPEC_ENTROPY: evenness(used, generated.tools),
+        "distinct specs": len(set(specs)) / len(specs) if specs else None,
+        "goals of a spec": fmean([len(goals) for goals, _ in specs] or [0]),
+        "generations learned from": len(generated.weights),
+        SPEC_SAMPLE: effective(generated.weights),
+        FAR: generated.figures[-1]["spec_kl"] if generated.figures else None,
+        "generator steps": len(generated.figures),
     }
     plots = {
         "what the generator writes": [SPEC_VALID, SPEC_ENTROPY, "distinct specs"],
         "divergence of specs from the first generator (nats)": [FAR],
         "effective sample of the generator's update": [SPEC_SAMPLE],
     }
-    notes = [f"the generator did not learn: {made.reason}"] if made.reason and t else []
+    notes = [f"the generator did not learn: {generated.reason}"] if generated.reason and t else []
     return StageSummary("generate", t, figures, [], ["generations"], plots, notes, arithmetic)
-
-
-def _distinct(generations: Sequence[Generation]) -> float | None:
-    specs = [(tuple(one.goals), one.ask) for one in generations if one.goals is not None]
-    return len(set(specs)) / len(specs) if specs else None

@@ -1,9 +1,9 @@
-"""An iteration of the generator: it learns from what became of its generations, and writes new ones."""
+"""An iteration of the generator: it learns from the outcomes of its generations and writes new ones."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +28,15 @@ from coevolve.stages.generate.spec_outcomes import updated
 from coevolve.stages.generator.tiny_generator import knows_specs
 from coevolve.stages.train.learner import Job, Shared
 
-FEWEST = 8  # generations of any weight, or there is nothing to learn from
+FEWEST = 8  # least number of weighted generations to learn from
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Iteration ``t``: the dataset's ``tasks``, ``attempts`` at them so far, all earlier ``generations``; ``count`` new ones are wanted.
+    """Iteration ``t``: the dataset's ``tasks`` and ``attempts``, all earlier ``generations``, and the ``count`` of new ones.
 
-    ``folder`` is the generator and ``first`` the one of before any training; ``scratch`` keeps what a killed run has done.
+    ``folder`` holds the generator and ``first`` the generator before any training. ``scratch`` keeps the progress of a killed
+    run.
     """
 
     seed: int
@@ -52,7 +53,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class GeneratorContext:
-    """What generators are opened by; ``open`` opens a model directory as a policy."""
+    """What generators need to write and learn; ``open`` opens a model directory as a policy."""
 
     environment: Environment
     limits: Limits
@@ -62,8 +63,10 @@ class GeneratorContext:
 
 @dataclass(frozen=True)
 class Generated:
-    """What came of it: ``new`` generations, ``weights`` of earlier ones in the update, and its steps' ``figures``. ``learned`` is the
-    model or adapter that it made; ``reason`` says why there was none. ``tools`` is how many a goal can be.
+    """``new`` generations, and the update before them: the ``weights`` of earlier generations and the ``figures`` of its steps.
+
+    ``learned`` is the model or adapter of the update; ``reason`` says why there was no update. ``tools`` is the number of
+    possible goals.
     """
 
     new: Sequence[Generation] = ()
@@ -74,85 +77,87 @@ class Generated:
     tools: int = 0
 
 
-def generate(plan: Plan, own: Generate, ground: GeneratorContext) -> Generated:
-    """Learn, and write: the same generations also after a kill."""
-    environment = ground.environment
-    known = tools(environment, know(environment, plan.tasks), plan.withheld)
+def generate(plan: Plan, config: Generate, context: GeneratorContext) -> Generated:
+    """Learn from earlier generations and write new ones; a run that resumes after a kill writes the same generations."""
+    environment = context.environment
+    vocabulary = tools(environment, know(environment, plan.tasks), plan.withheld)
     first = plan.first / adapted.WHOLE
-    told = "" if knows_specs(first) else system(environment.tools(), known)
-    dtype = ground.shared.policy.dtype
+    system_prompt = "" if knows_specs(first) else system(environment.tools(), vocabulary)
+    dtype = context.shared.policy.dtype
     before = adapted.opened(plan.folder, plan.scratch / "before", dtype)
     past = updated(plan.generations, plan.attempts)
-    weighed = {} if own.frozen else weights([one for one in past if not one.control], own, plan.t)
+    trained = [generation for generation in past if not generation.control]
+    weight_of = {} if config.frozen else weights(trained, config, plan.t)
     learned: Path | None = None
     figures: list[dict[str, float]] = []
-    reason = "" if own.frozen else f"{len(weighed)} generations weigh anything, and it learns from {FEWEST}"
-    if len(weighed) >= FEWEST:
-        learned, figures = _learned(plan, own, ground, past, weighed, told, before)
+    reason = "" if config.frozen else f"{len(weight_of)} generations weigh anything, and it learns from {FEWEST}"
+    if len(weight_of) >= FEWEST:
+        learned, figures = _learned(plan, config, context, past, weight_of, system_prompt, before)
         reason = ""
     adapted.write(plan.scratch / "generator", plan.folder, learned)
-    now = adapted.opened(plan.scratch / "generator", plan.scratch / "after", dtype)
-    wanted = prompts(plan, own, known, past, control=False)
-    new = _written(now, wanted, SamplingPlan(plan.seed, plan.t, known, told), plan, ground)
-    if plan.t and not own.frozen:
-        control = prompts(plan, own, known, past, control=True)
-        new += _written(first, control, SamplingPlan(plan.seed, plan.t, known, told, control=True), plan, ground)
-    return Generated(new, weighed, figures, learned, reason, len(known.goals))
+    after = adapted.opened(plan.scratch / "generator", plan.scratch / "after", dtype)
+    requests = prompts(plan, config, vocabulary, past, control=False)
+    new = _written(after, requests, SamplingPlan(plan.seed, plan.t, vocabulary, system_prompt), plan, context)
+    if plan.t and not config.frozen:
+        requests = prompts(plan, config, vocabulary, past, control=True)
+        sampling = SamplingPlan(plan.seed, plan.t, vocabulary, system_prompt, control=True)
+        new += _written(first, requests, sampling, plan, context)
+    return Generated(new, weight_of, figures, learned, reason, len(vocabulary.goals))
 
 
 def prompts(
-    plan: Plan, own: Generate, known: Tools, past: Sequence[Generation], control: bool
+    plan: Plan, config: Generate, vocabulary: Tools, past: Sequence[Generation], control: bool
 ) -> list[tuple[Task, str]]:
-    """Tasks to vary, and what the generator is asked for: as many as are wanted, or as control takes."""
-    visits = Counter(one.seed for one in past)
+    """Tasks to vary and their prompts: ``plan.count`` pairs, or ``config.control`` pairs for the untrained generator."""
+    visits = Counter(generation.seed for generation in past)
     rng = generator("seeds", plan.seed, plan.t, control)
-    count = own.control if control else plan.count
-    records, few = latest(plan.attempts), seldom(plan.tasks, known)
-    of_late = success(plan.attempts, plan.t)
+    count = config.control if control else plan.count
+    records, seldom_used = latest(plan.attempts), seldom(plan.tasks, vocabulary)
+    recent_success = success(plan.attempts, plan.t)
     return [
-        (task, str(SpecRequest(spec, records.get(task.task_id, Record()), of_late, few)))
-        for task, spec in seeds(plan.tasks, known, visits, count, own.variations, rng)
+        (task, str(SpecRequest(spec, records.get(task.task_id, Record()), recent_success, seldom_used)))
+        for task, spec in seeds(plan.tasks, vocabulary, visits, count, config.variations, rng)
     ]
 
 
 def _written(
-    model: Path, wanted: Sequence[tuple[Task, str]], how: SamplingPlan, plan: Plan, ground: GeneratorContext
+    model: Path, requests: Sequence[tuple[Task, str]], sampling: SamplingPlan, plan: Plan, context: GeneratorContext
 ) -> list[Generation]:
-    name = f"control {plan.t}" if how.control else f"generate {plan.t}"
-    with ground.open(model) as policy, bar(len(wanted), name, "generations") as progress:
-        return write(policy, wanted, how, ground.limits, progress.update)
+    name = f"control {plan.t}" if sampling.control else f"generate {plan.t}"
+    with context.open(model) as policy, bar(len(requests), name, "generations") as progress:
+        return write(policy, requests, sampling, context.limits, progress.update)
 
 
 def _learned(
     plan: Plan,
-    own: Generate,
-    ground: GeneratorContext,
+    config: Generate,
+    context: GeneratorContext,
     past: Sequence[Generation],
-    weighed: dict[str, float],
-    told: str,
+    weight_of: dict[str, float],
+    system_prompt: str,
     before: Path,
 ) -> tuple[Path, list[dict[str, float]]]:
-    """The model or adapter that the update makes, and its figures; made once, also after a kill."""
+    """The model or adapter of the update, and its figures; a finished update is not repeated after a kill."""
     from coevolve.stages.generate.learn import Lesson, learn
 
     folder, done = plan.scratch / "learned", plan.scratch / "learned.jsonl"
     if not done.exists():
 
-        def lesson(one: Generation) -> Lesson:
-            heard: list[dict[str, Any]] = [{"role": "system", "content": told}] if told else []
-            return Lesson(
-                [*heard, {"role": "user", "content": one.prompt}], one.text, weighed.get(one.generation_id, 0.0)
-            )
+        def lesson(generation: Generation) -> Lesson:
+            messages: list[dict[str, Any]] = [{"role": "system", "content": system_prompt}] if system_prompt else []
+            messages.append({"role": "user", "content": generation.prompt})
+            return Lesson(messages, generation.text, weight_of.get(generation.generation_id, 0.0))
 
-        ours = [one for one in past if not one.control]
-        fresh = [one for one in ours if one.iteration == max(other.iteration for other in ours)]
-        lessons = [lesson(one) for one in past if one.generation_id in weighed]
-        steps = {"steps": own.steps, "save_steps": own.save_steps, "keep_base": 0.0}
-        shared = Shared(ground.shared.train.model_copy(update=steps), ground.shared.policy, ground.shared.launch)
-        nothing = plan.scratch / "none"
+        trained = [generation for generation in past if not generation.control]
+        last = max(generation.iteration for generation in trained)
+        probes = [lesson(generation) for generation in trained if generation.iteration == last]
+        lessons = [lesson(generation) for generation in past if generation.generation_id in weight_of]
+        steps = {"steps": config.steps, "save_steps": config.save_steps, "keep_base": 0.0}
+        shared = replace(context.shared, train=context.shared.train.model_copy(update=steps))
+        unused = plan.scratch / "none"
         job = Job(
-            plan.t, plan.seed, before, plan.tasks, folder, nothing, nothing, plan.scratch / "learning",
+            plan.t, plan.seed, before, plan.tasks, folder, unused, unused, plan.scratch / "learning",
             plan.first / adapted.WHOLE,
         )  # fmt: skip
-        write_jsonl(done, learn(lessons, [lesson(one) for one in fresh], own, shared, job))
+        write_jsonl(done, learn(lessons, probes, config, shared, job))
     return folder, [dict(row) for _, row in read_jsonl_objects(done)]

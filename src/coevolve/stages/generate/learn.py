@@ -1,10 +1,10 @@
-"""A generator learns from its own generations, weighted by reward, on a leash to what it was at first (GenEnv, arXiv 2512.19682).
+"""Train a generator on its own generations, weighted by reward and close to the initial generator (GenEnv, arXiv 2512.19682).
 
     L = Σ_i w_i Σ_j -log π(y_ij | c_i, y_i<j) / Σ_i w_i |y_i|  +  η mean_ij KL(π(· | c_i, y_i<j) || π⁰(· | c_i, y_i<j))
 
-y_i are the tokens of a generation, c_i what it answers, w_i its weight and η = ``generate.kl``. The divergence is exact: over the
-whole vocabulary at each token of y. After each step the divergence of whole specs, the mean of Σ_j KL_j in nats, is held against
-``generate.max_kl``: once it is above, the weights before that step are kept, and the update is over.
+y_i are the tokens of a generation, c_i its prompt, w_i its weight and η = ``generate.kl``. The divergence is exact: it sums over
+the whole vocabulary at each token of y. After each step, ``Leash`` compares the divergence of whole specs, the mean of Σ_j KL_j
+in nats, with ``generate.max_kl``. If it is larger, the update ends and the weights before that step are restored.
 """
 
 from collections.abc import Sequence
@@ -24,21 +24,21 @@ from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.learner import Job, Shared
 from coevolve.stages.train.lora import adapters
 from coevolve.stages.train.offline import InOrder, in_rounds
-from coevolve.stages.train.parallel_offline import in_training
+from coevolve.stages.train.pass_sharing import copy_weights, in_training
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Tokens
 from coevolve.stages.train.saving import save_learned
 from coevolve.stages.train.sft_trainer import IGNORED, collate, supervised
 from coevolve.stages.train.trl_arguments import common, weights_dtype
 
-PROBED = 64  # generations on which the divergence of whole specs is measured
+PROBED = 64  # generations that measure the divergence of whole specs
 
 Row = dict[str, list[int] | float]
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A generation to learn from: what it answers, as chat messages, what it says, and its weight."""
+    """A generation to learn from: its prompt as chat messages, its text, and its weight."""
 
     messages: Sequence[dict[str, Any]]
     text: str
@@ -46,22 +46,22 @@ class Lesson:
 
 
 def learn(
-    lessons: Sequence[Lesson], probed: Sequence[Lesson], own: Generate, settings: Shared, job: Job
+    lessons: Sequence[Lesson], probes: Sequence[Lesson], section: Generate, settings: Shared, job: Job
 ) -> list[dict[str, float]]:
-    """Train or resume ``job`` from its parent by ``lessons``, and write its policy, or the adapter alone; the figures of each step.
+    """Train or resume ``job`` from its parent on ``lessons``, write its policy or adapter, and return the figures of each step.
 
-    ``job.base`` is the initial generator. The divergence of whole specs is measured on ``probed``.
+    ``job.base`` is the initial generator. ``probes`` measure the divergence of whole specs.
     """
     config, acting = settings.train, settings.policy
-    arguments = common(
-        config, acting, settings.launch, job.scratch, _seed(job), own.learning_rate, own.batch, "generate.batch"
-    )
+    seed = derive_seed(job.seed, "generator", job.iteration) % 2**31
+    rate, rows_name = section.learning_rate, "generate.batch"
+    arguments = common(config, acting, settings.launch, job.scratch, seed, rate, section.batch, rows_name)
     checkpoint, steps = resumed(job.scratch)
     model, tokenizer = load(job.parent, acting.threads, weights_dtype(config, acting), config.lora.quantize)
     first, _ = load(job.base, acting.threads, acting.dtype)
     renderer = Renderer(tokenizer, acting.template)
-    rows = [row(one, renderer) for one in drawn(lessons, own, job)]
-    leash = Leash([row(one, renderer) for one in probed[:PROBED]], first, own.max_kl, steps)
+    rows = [row(lesson, renderer) for lesson in drawn(lessons, section, job)]
+    leash = Leash([row(lesson, renderer) for lesson in probes[:PROBED]], first, section.max_kl, steps)
     trainer = WeightedSFT(
         model=model,
         args=SFTConfig(
@@ -73,7 +73,7 @@ def learn(
         peft_config=adapters(config.lora, model),
         callbacks=[ProgressBar(f"generator {job.iteration}"), Keeper(steps, None), leash],
         first=first,
-        kl=own.kl,
+        kl=section.kl,
     )
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -82,103 +82,100 @@ def learn(
     return steps.metrics(trainer.state.global_step)
 
 
-def drawn(lessons: Sequence[Lesson], own: Generate, job: Job) -> list[Lesson]:
-    """The lessons of each step, drawn evenly: one random order of all after another. The loss weighs them."""
-    return in_rounds(lessons, own.batch * own.steps, "generator order", job.seed, job.iteration)
+def drawn(lessons: Sequence[Lesson], config: Generate, job: Job) -> list[Lesson]:
+    """The lessons of all steps, drawn evenly: one random order of all lessons after another. The loss applies the weights."""
+    return in_rounds(lessons, config.batch * config.steps, "generator order", job.seed, job.iteration)
 
 
-def row(one: Lesson, renderer: Renderer) -> Row:
-    prompt, reply = renderer.first(one.messages, []), renderer.reply(one.text)
-    return {**supervised(Tokens(prompt, reply, [1] * len(reply))), "weight": one.weight}
+def row(lesson: Lesson, renderer: Renderer) -> Row:
+    prompt, reply = renderer.first(lesson.messages, []), renderer.reply(lesson.text)
+    return {**supervised(Tokens(prompt, reply, [1] * len(reply))), "weight": lesson.weight}
 
 
 def collate_weighted(rows: list[Row]) -> dict[str, torch.Tensor]:
-    """What ``supervised.collate`` makes, and a weight for each row."""
-    ids = [{name: values for name, values in one.items() if isinstance(values, list)} for one in rows]
-    return collate(ids) | {"weight": torch.tensor([one["weight"] for one in rows], dtype=torch.float32)}
+    """The tensors of ``sft_trainer.collate``, and a weight for each row."""
+    ids = [{name: values for name, values in row.items() if isinstance(values, list)} for row in rows]
+    return collate(ids) | {"weight": torch.tensor([row["weight"] for row in rows], dtype=torch.float32)}
 
 
-def own_logits(model: Any, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Log-probabilities of what is said at each place, rows × places × vocabulary, the tokens there, and which are targets.
+def target_log_probabilities(
+    model: Any, inputs: dict[str, torch.Tensor]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Log-probabilities (rows × positions × vocabulary), the tokens at these positions, and a mask of the targets.
 
-    Places are those at which some row has a target: a prompt of thousands of tokens would take gigabytes of them.
+    The positions are those where some row has a target: the logits of a prompt of thousands of tokens would take gigabytes.
     """
     labels = inputs["labels"][:, 1:]
-    places = (labels != IGNORED).any(0).nonzero()[:, 0]
+    positions = (labels != IGNORED).any(0).nonzero()[:, 0]
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
-    logits = model(input_ids=ids, attention_mask=mask, use_cache=False, logits_to_keep=places).logits
-    labels = labels[:, places]
+    logits = model(input_ids=ids, attention_mask=mask, use_cache=False, logits_to_keep=positions).logits
+    labels = labels[:, positions]
     targets = labels != IGNORED
     return torch.log_softmax(logits.float(), -1), labels.masked_fill(~targets, 0), targets
 
 
-def divergence(own: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
-    """KL(π || π⁰) at each place, of log-probabilities over the vocabulary."""
-    return (own.exp() * (own - first)).sum(-1)
+def divergence(logps: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
+    """KL(π || π⁰) at each position, from log-probabilities over the vocabulary."""
+    return (logps.exp() * (logps - first)).sum(-1)
 
 
 class WeightedSFT(InOrder, SFTTrainer):  # type: ignore[misc]
-    """``SFTTrainer`` over rows such as ``row`` makes, with the loss above; TRL's has no weights (trl#5761)."""
+    """``SFTTrainer`` over the rows of ``row``, with the loss above; TRL's loss has no weights (trl#5761)."""
 
-    # weights are normalized within each pass of the model: passes of one step count alike
+    # weights are normalized within each pass of the model: all passes of a step count equally
     loss_is_scaled_for_ga = False
 
-    def __init__(self, *arguments: Any, first: Any, kl: float, **more: Any) -> None:
-        super().__init__(*arguments, **more)
+    def __init__(self, *arguments: Any, first: Any, kl: float, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
         self._first, self._kl = first, kl
 
     def compute_loss(
         self, model: Any, inputs: dict[str, torch.Tensor], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> torch.Tensor:
-        own, tokens, targets = own_logits(model, inputs)
+        logps, tokens, targets = target_log_probabilities(model, inputs)
         with torch.no_grad():
-            first, _, _ = own_logits(self._first, inputs)
+            first, _, _ = target_log_probabilities(self._first, inputs)
         weight = inputs["weight"][:, None] * targets
-        likelihood = own.gather(-1, tokens[..., None])[..., 0]
-        kl = (divergence(own, first) * targets).sum() / targets.sum()
+        likelihood = logps.gather(-1, tokens[..., None])[..., 0]
+        kl = (divergence(logps, first) * targets).sum() / targets.sum()
         self._metrics["train"]["kl"].append(kl.item())
         return -(likelihood * weight).sum() / weight.sum() + self._kl * kl
 
 
 class Leash(TrainerCallback):  # type: ignore[misc]
-    """Tells ``steps`` the divergence of whole specs, in nats; ends training after a step that goes further than ``most``, and brings
-    back the weights before it.
+    """Records the divergence of whole specs in ``steps``, in nats, and ends training after a step that exceeds ``most``.
+
+    ``tighten`` then restores the weights before that step.
     """
 
     def __init__(self, rows: list[Row], first: Any, most: float, steps: Steps) -> None:
         self._inputs, self._first, self._most, self._steps = collate_weighted(rows), first, most, steps
         self._before: list[torch.Tensor] = []
-        self._kept: list[torch.Tensor] | None = None
+        self._restored: list[torch.Tensor] | None = None
 
     def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
-        self._before = [one.detach().clone() for one in in_training(model)]
+        self._before = [parameter.detach().clone() for parameter in in_training(model)]
 
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
-        far = self._far(model)
-        self._steps.add(state.global_step - 1, {"spec_kl": far})
-        if far > self._most:
-            self._kept = self._before
+        kl = self._divergence(model)
+        self._steps.add(state.global_step - 1, {"spec_kl": kl})
+        if kl > self._most:
+            self._restored = self._before
             control.should_training_stop = True
-            control.should_save = False  # or a run that is killed now would go on from there
+            control.should_save = False  # otherwise a run that is killed now would continue from these weights
 
     def tighten(self, model: Any) -> None:
-        """Bring back the weights before the step that went too far, if one did."""
-        if self._kept is not None:
-            with torch.no_grad():
-                for parameter, values in zip(in_training(model), self._kept, strict=True):
-                    parameter.copy_(values)
+        """Restore the weights before the step that exceeded the limit, if there was such a step."""
+        if self._restored is not None:
+            copy_weights(in_training(model), self._restored)
 
-    def _far(self, model: Any) -> float:
+    def _divergence(self, model: Any) -> float:
         training = model.training
         model.eval()
         with torch.no_grad():
             inputs = {name: values.to(model.device) for name, values in self._inputs.items()}
-            own, _, targets = own_logits(model, inputs)
-            first, _, _ = own_logits(self._first, inputs)
-            far = float((divergence(own, first) * targets).sum(1).mean())
+            logps, _, targets = target_log_probabilities(model, inputs)
+            first, _, _ = target_log_probabilities(self._first, inputs)
+            kl = float((divergence(logps, first) * targets).sum(1).mean())
         model.train(training)
-        return far
-
-
-def _seed(job: Job) -> int:
-    return derive_seed(job.seed, "generator", job.iteration) % 2**31
+        return kl

@@ -1,7 +1,7 @@
-"""How much a generation is worth: R = exp(-β (p - α)²), p the agent's chance to solve what came of it (GenEnv, arXiv 2512.19682).
+"""The reward of a generation: R = exp(-β (p - α)²), where p is the agent's chance to solve its task (GenEnv, arXiv 2512.19682).
 
-And what weight it has in the generator's next update, which is regression on its own generations, weighted by reward (RWR, Peters
-and Schaal, Reinforcement learning by reward-weighted regression for operational space control, 2007): w ∝ exp(λ R).
+The weight of a generation in the generator's next update is w ∝ exp(λ R). The update is reward-weighted regression (Peters and
+Schaal, Reinforcement learning by reward-weighted regression for operational space control, 2007).
 """
 
 import math
@@ -14,49 +14,51 @@ from coevolve.stages.generate.config import Generate
 
 
 def chances(generations: Sequence[Generation], unit: str) -> dict[str, float]:
-    """By id, (k + 1)/(n + 2) of what was accepted and played: k of n episodes at its task; by ``unit`` batch, the mean over all
-    variations of one seed in one iteration, for each of them.
+    """p = (k + 1)/(n + 2) of each accepted and played generation, by id: the agent solved k of n episodes at its task.
+
+    By ``unit`` "batch", all variations of a seed in an iteration get their mean.
     """
-    own = {
-        one.generation_id: Record(one.successes, one.episodes).chance
-        for one in generations
-        if one.task_id and one.episodes
+    single = {
+        generation.generation_id: Record(generation.successes, generation.episodes).chance
+        for generation in generations
+        if generation.task_id and generation.episodes
     }
     if unit == "task":
-        return own
+        return single
     batches: dict[tuple[int, str], list[str]] = defaultdict(list)
-    for one in generations:
-        if one.generation_id in own:
-            batches[one.iteration, one.seed].append(one.generation_id)
-    return {name: math.fsum(own[other] for other in names) / len(names) for names in batches.values() for name in names}
+    for generation in generations:
+        if generation.generation_id in single:
+            batches[generation.iteration, generation.seed].append(generation.generation_id)
+    means = [(names, math.fsum(single[name] for name in names) / len(names)) for names in batches.values()]
+    return {name: mean for names, mean in means for name in names}
 
 
-def distance(one: Generation, alpha: float) -> float:
-    """|p - alpha| of what was accepted and played."""
-    return abs(Record(one.successes, one.episodes).chance - alpha)
+def distance(generation: Generation, alpha: float) -> float:
+    """|p - alpha| of an accepted and played generation."""
+    return abs(Record(generation.successes, generation.episodes).chance - alpha)
 
 
 def rewards(generations: Sequence[Generation], config: Generate) -> dict[str, float]:
-    """By id, R of the chance, for all that have one."""
+    """The reward of each generation that has a chance, by id."""
     return {name: bell(chance, config.alpha, config.beta) for name, chance in chances(generations, config.unit).items()}
 
 
 def weights(generations: Sequence[Generation], config: Generate, iteration: int) -> dict[str, float]:
-    """By id, exp(λ (R - 1)) γ^age for those whose chance is at most ``config.band`` from α; all others weigh nothing.
+    """exp(λ (R - 1)) γ^age, by id, for generations whose chance is at most ``config.band`` from α; the others weigh nothing.
 
-    An age is counted in iterations since the generation was played. 1 is subtracted so that nothing overflows; weights are relative.
+    The age counts iterations since the agent played the generation. Subtracting 1 avoids overflow; weights are relative.
     """
-    known, worth = chances(generations, config.unit), rewards(generations, config)
-    found = {}
-    for one in generations:
-        name = one.generation_id
-        if name in known and abs(known[name] - config.alpha) <= config.band:
-            age = max(iteration - one.iteration - 1, 0)
-            found[name] = math.exp(config.inverse_temperature * (worth[name] - 1.0)) * config.discount**age
-    return {name: weight for name, weight in found.items() if weight > 0.0}
+    chance_of, reward_of = chances(generations, config.unit), rewards(generations, config)
+    weight_of = {}
+    for generation in generations:
+        name = generation.generation_id
+        if name in chance_of and abs(chance_of[name] - config.alpha) <= config.band:
+            age = max(iteration - generation.iteration - 1, 0)
+            weight_of[name] = math.exp(config.inverse_temperature * (reward_of[name] - 1.0)) * config.discount**age
+    return {name: weight for name, weight in weight_of.items() if weight > 0.0}
 
 
 def effective(weights: Mapping[str, float]) -> float | None:
-    """The effective sample size as a share of the sample: (Σw)² / Σw² / n; 1 if all weigh the same, None of none."""
-    total, squares = math.fsum(weights.values()), math.fsum(one * one for one in weights.values())
+    """The effective sample size as a share of the sample: (Σw)² / Σw² / n, 1 for equal weights and None without weights."""
+    total, squares = math.fsum(weights.values()), math.fsum(weight * weight for weight in weights.values())
     return total * total / squares / len(weights) if squares else None

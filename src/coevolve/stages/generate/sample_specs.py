@@ -1,4 +1,4 @@
-"""A generator at work: prompts in, generations out."""
+"""Sample specs: a generator turns prompts into generations."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ REPLY = 256  # tokens of a spec, at most
 
 @dataclass(frozen=True, slots=True)
 class SamplingPlan:
-    """Who writes, and what of: ``system`` is what the model is told before each prompt, if it must be told anything."""
+    """The seeds and the vocabulary of a sampling; ``system`` is the system prompt, empty for models trained on specs."""
 
     seed: int
     iteration: int
@@ -29,35 +29,36 @@ class SamplingPlan:
 
 def write(
     policy: Policy | Replicas,
-    wanted: Sequence[tuple[Task, str]],
+    requests: Sequence[tuple[Task, str]],
     plan: SamplingPlan,
     limits: Limits,
     progress: Callable[[int], object],
 ) -> list[Generation]:
-    """A generation for each of ``wanted``, a task to vary and what the generator is asked for."""
+    """A generation for each of the ``requests``, which are pairs of a task to vary and a prompt."""
     member = policy.members[0] if isinstance(policy, Replicas) else policy
-    found: list[Generation] = []
-    for start in range(0, len(wanted), limits.batch):
-        some = wanted[start : start + limits.batch]
-        talks = [
-            _conversation(place, start + place, task, prompt, plan, limits) for place, (task, prompt) in enumerate(some)
+    generations: list[Generation] = []
+    for start in range(0, len(requests), limits.batch):
+        batch = requests[start : start + limits.batch]
+        conversations = [
+            _conversation(key, start + key, task, prompt, plan, limits) for key, (task, prompt) in enumerate(batch)
         ]
-        member.begin(talks)
-        for number, ((task, prompt), reply) in enumerate(zip(some, member.act(talks), strict=True), start):
-            found.append(_generation(number, task, prompt, reply.text, plan))
-        progress(len(some))
-    return found
+        member.begin(conversations)
+        for number, ((task, prompt), reply) in enumerate(zip(batch, member.act(conversations), strict=True), start):
+            generations.append(_generation(number, task, prompt, reply.text, plan))
+        progress(len(batch))
+    return generations
 
 
 def _conversation(key: int, number: int, task: Task, prompt: str, plan: SamplingPlan, limits: Limits) -> Conversation:
-    told: list[dict[str, Any]] = [{"role": "system", "content": plan.system}] if plan.system else []
+    messages: list[dict[str, Any]] = [{"role": "system", "content": plan.system}] if plan.system else []
+    messages.append({"role": "user", "content": prompt})
     seed = derive_seed("generation", plan.seed, plan.iteration, plan.control, number)
-    return Conversation(key, [*told, {"role": "user", "content": prompt}], [], task, seed, limits.episode_tokens, REPLY)
+    return Conversation(key, messages, [], task, seed, limits.episode_tokens, REPLY)
 
 
 def _generation(number: int, task: Task, prompt: str, text: str, plan: SamplingPlan) -> Generation:
-    found = parse(text, plan.tools)
-    spec = found if isinstance(found, Spec) else None
+    parsed = parse(text, plan.tools)
+    spec = parsed if isinstance(parsed, Spec) else None
     return Generation(
         generation_id=content_hash(["generation", plan.seed, plan.iteration, plan.control, number, prompt, text]),
         iteration=plan.iteration,
@@ -67,5 +68,5 @@ def _generation(number: int, task: Task, prompt: str, text: str, plan: SamplingP
         goals=list(spec.goals) if spec else None,
         ask=spec.ask if spec else None,
         control=plan.control,
-        outcome="" if spec else str(found),
+        outcome="" if spec else str(parsed),
     )

@@ -1,7 +1,7 @@
-"""What a generator writes: which tools a task is to take, in order, as JSON between two tags.
+"""Specs, the output of a generator: the tools that a task must use, in order, as JSON between two tags.
 
-Tool names are what the environments have in common; arguments, worlds and words come of exploring. So the same text serves a small
-model and a large one. It is read by ``json.loads`` and by nothing else.
+A spec holds tool names, which all environments have; exploring adds arguments, worlds and words. So small and large models write
+the same format. Only ``json.loads`` reads it.
 """
 
 import json
@@ -14,15 +14,15 @@ from coevolve.core.task import Task
 
 OPEN, CLOSE = "<spec>", "</spec>"
 MOST = 4  # goals of a spec
-LONGEST = 2000  # characters of a spec that are looked at
+LONGEST = 2000  # characters of a reply that are parsed
 
-# why a spec is not taken
+# reasons to refuse a spec
 UNREADABLE, UNKNOWN, WITHHELD = "unreadable", "unknown tool", "withheld"
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """``goals``: tools to call, in order, each once; ``ask``: a tool for lookups whose answer is asked for at the end, or None."""
+    """``goals``: tools to call once each, in order; ``ask``: a lookup whose answer the task asks for at the end, or None."""
 
     goals: tuple[str, ...]
     ask: str | None = None
@@ -33,9 +33,9 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Of an environment: tools that a goal can be, tools that can be asked, and those that synthesis may not use.
+    """The vocabulary of specs: tools that can be goals, lookups that can be asked, and tools withheld from synthesis.
 
-    Where the environment constructs tasks, a goal is one of its kinds instead, and a spec has one.
+    If the environment constructs its tasks, the goals are its kinds of tasks instead, and a spec has one goal.
     """
 
     goals: tuple[str, ...]
@@ -45,21 +45,21 @@ class Tools:
 
     @property
     def most(self) -> int:
-        """How many goals a spec has at most."""
+        """The largest number of goals in a spec."""
         return 1 if self.constructed else MOST
 
     def of(self, task: Task) -> list[str]:
-        """What ``task`` has of what goals and lookups are, in its order."""
+        """The tools of ``task``, or its kinds, in its order."""
         return task.tags if self.constructed else task.tools
 
 
-def exploration_of(one: Generation) -> str:
-    """The id of the exploration that tries what was written."""
-    return content_hash(["exploration of", one.generation_id])
+def exploration_of(generation: Generation) -> str:
+    """The id of the exploration that tries the spec of ``generation``."""
+    return content_hash(["exploration of", generation.generation_id])
 
 
 def parse(text: str, tools: Tools) -> Spec | str:
-    """The spec that ``text`` holds, or in a word why it holds none that can be taken. Never raises."""
+    """The spec in ``text``, or the reason to refuse it. Never raises."""
     _, opened, rest = text[:LONGEST].partition(OPEN)
     body, closed, _ = rest.partition(CLOSE)
     if not opened or not closed:
@@ -71,7 +71,7 @@ def parse(text: str, tools: Tools) -> Spec | str:
     if not isinstance(value, dict) or set(value) - {"goals", "ask"}:
         return UNREADABLE
     goals, ask = value.get("goals"), value.get("ask")
-    if not isinstance(goals, list) or not all(isinstance(one, str) for one in goals):
+    if not isinstance(goals, list) or not all(isinstance(goal, str) for goal in goals):
         return UNREADABLE
     if not (ask is None or isinstance(ask, str)) or len(goals) > tools.most or len(set(goals)) < len(goals):
         return UNREADABLE
@@ -90,9 +90,9 @@ def _known(spec: Spec, tools: Tools) -> Spec | str:
 
 
 def named(names: Collection[str], tools: Tools) -> Spec | None:
-    """The spec of a task that uses tools of these ``names``, in their order; None if none of them is a goal or a lookup.
+    """The spec of a task that uses the tools ``names``, in their order; None if none of them is a goal or a lookup.
 
-    A task that changes nothing asks for what its last lookup finds.
+    A task that changes nothing asks for the answer of its last lookup.
     """
     goals = tuple(name for name in names if name in tools.goals)[: tools.most]
     lookups = [name for name in names if name in tools.lookups]

@@ -1,4 +1,4 @@
-"""What became of generations: an accepted task, or why there is none, and how often the agent solves it."""
+"""The outcomes of generations: an accepted task and the agent's success at it, or the reason why there is no task."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,9 +9,9 @@ from coevolve.stages.generate.spec import exploration_of
 from coevolve.stages.verify.judge import Judged
 
 ACCEPTED = "accepted"
-UNREALIZED = "unrealized"  # exploring did not get all that it names accepted
-WORDLESS = "wordless"  # no task came of the exploration, or more were wanted before it
-GATE = "control"  # of candidates that are only measured
+UNREALIZED = "unrealized"  # exploration did not get every named tool accepted
+WORDLESS = "wordless"  # the exploration led to no task, or enough tasks came before it
+GATE = "control"  # the gate of candidates that are only measured
 
 
 def settled(
@@ -20,51 +20,49 @@ def settled(
     judged: Sequence[Judged],
     samples: int,
 ) -> list[Generation]:
-    """``generations`` with their outcomes: each is judged by the first candidate that came of it. ``samples`` episodes made a pass rate."""
-    explored = {one.exploration_id for one in explorations}
+    """``generations`` with their outcomes, by the first candidate of each. A pass rate rests on ``samples`` episodes."""
+    explored = {exploration.exploration_id for exploration in explorations}
     first: dict[str, tuple[Verdict, Task]] = {}
     for verdict, task in judged:
         if task is not None and task.provenance is not None:
             first.setdefault(task.provenance.exploration_id, (verdict, task))
-    found = []
-    for one in generations:
-        place = exploration_of(one)
-        if one.outcome or one.goals is None:
-            found.append(one)
-        elif place not in explored:
-            found.append(replace(one, outcome=UNREALIZED))
-        elif place not in first:
-            found.append(replace(one, outcome=WORDLESS))
+    outcomes = []
+    for generation in generations:
+        exploration_id = exploration_of(generation)
+        if generation.outcome or generation.goals is None:
+            outcomes.append(generation)
+        elif exploration_id not in explored:
+            outcomes.append(replace(generation, outcome=UNREALIZED))
+        elif exploration_id not in first:
+            outcomes.append(replace(generation, outcome=WORDLESS))
         else:
-            found.append(_judged(one, *first[place], samples))
-    return found
+            outcomes.append(_judged(generation, *first[exploration_id], samples))
+    return outcomes
 
 
-def _judged(one: Generation, verdict: Verdict, task: Task, samples: int) -> Generation:
+def _judged(generation: Generation, verdict: Verdict, task: Task, samples: int) -> Generation:
     failed = next((gate.name for gate in verdict.gates if gate.passed is False and gate.name != GATE), None)
     if failed:
-        return replace(one, outcome=f"gate: {failed}")
+        return replace(generation, outcome=f"gate: {failed}")
     rate = verdict.pass_rate
     solved, episodes = (round(rate * samples), samples) if rate is not None else (0, 0)
-    return replace(one, outcome=ACCEPTED, task_id=task.task_id, successes=solved, episodes=episodes)
+    return replace(generation, outcome=ACCEPTED, task_id=task.task_id, successes=solved, episodes=episodes)
 
 
 def updated(generations: Sequence[Generation], attempts: Sequence[Attempt]) -> list[Generation]:
-    """``generations`` with what the agent did at their tasks in training: of each, its latest visit, where there was one, and else
-    what was known before.
-    """
-    last = {one.task_id: one for one in attempts}
+    """``generations`` with the agent's latest visit to their tasks in training, if there was a visit."""
+    last = {attempt.task_id: attempt for attempt in attempts}
     return [
-        replace(one, successes=visit.successes, episodes=visit.size)
-        if one.task_id and (visit := last.get(one.task_id))
-        else one
-        for one in generations
+        replace(generation, successes=visit.successes, episodes=visit.size)
+        if generation.task_id and (visit := last.get(generation.task_id))
+        else generation
+        for generation in generations
     ]
 
 
 def set_apart(judged: Sequence[Judged], generations: Sequence[Generation]) -> list[Judged]:
-    """``judged`` with a last gate, where there are generations of control: what came of these is not trained on."""
-    control = {exploration_of(one) for one in generations if one.control}
+    """``judged`` with a last gate that refuses the candidates of control generations, if there are any."""
+    control = {exploration_of(generation) for generation in generations if generation.control}
     if not control:
         return list(judged)
     return [(_gated(verdict, task, control), task) for verdict, task in judged]

@@ -1,8 +1,8 @@
-"""Stage `generate`: the generator learns from what became of its generations, and writes variations of the tasks of iteration t.
+"""Stage `generate`: the generator learns from the outcomes of its generations and writes variations of the tasks of iteration t.
 
-Idle unless `generate.model` names a generator. Reads data/t/generations.jsonl, all that it wrote before, and how the agent did at the
-tasks, data/next/attempts.jsonl; writes generators/next and data/t/specs.jsonl, which explore tries. Run again after a kill, it goes on
-after the last checkpoint of its update.
+Idle unless `generate.model` names a generator. Reads all earlier generations, data/t/generations.jsonl, and the agent's attempts
+at the tasks, data/next/attempts.jsonl. Writes generators/next and data/t/specs.jsonl, which explore tries. After a kill, a new
+run continues from the last checkpoint of the update.
 """
 
 import shutil
@@ -31,8 +31,8 @@ from coevolve.tracking.journal import GENERATOR, start
 
 
 def main(params: Params, t: int) -> None:
-    own = params.generate
-    if own.model == NONE:
+    config = params.generate
+    if config.model == NONE:
         write_jsonl(Paths.specs(t), [])
         adapted.write(Paths.generator(t + 1), Paths.generator(t))
         write_summary(StageSummary("generate", t, {}))
@@ -53,24 +53,24 @@ def main(params: Params, t: int) -> None:
             scratch=folder,
             withheld=params.synthesize.withhold,
         )
-        # two models take turns, and vLLM keeps its memory
+        # two models play one after another, and vLLM would not release its memory between them
         acting = params.policy.model_copy(update={"backend": "transformers"})
-        opened = partial(playing, config=acting, temperature=own.temperature)
-        made = generate(plan, own, GeneratorContext(environment, Limits.of(params.policy), opened, shared))
-        write_jsonl(Paths.specs(t), made.new)
-        adapted.write(Paths.generator(t + 1), Paths.generator(t), made.learned)
-        said = summary(t, made, in_effect().name)
-        write_summary(said)
-        _track(params, t, made.figures, said)
+        opened = partial(playing, config=acting, temperature=config.temperature)
+        generated = generate(plan, config, GeneratorContext(environment, Limits.of(params.policy), opened, shared))
+        write_jsonl(Paths.specs(t), generated.new)
+        adapted.write(Paths.generator(t + 1), Paths.generator(t), generated.learned)
+        stage_summary = summary(t, generated, in_effect().name)
+        write_summary(stage_summary)
+        _track(params, t, generated.figures, stage_summary)
         shutil.rmtree(folder)
 
 
-def _track(params: Params, t: int, steps: Sequence[dict[str, float]], said: StageSummary) -> None:
-    """What was learned and written, in a run of its own; the generator as a version of its registered model, if it has learned."""
-    figures = {name: value for name, value in said.figures.items() if value is not None}
+def _track(params: Params, t: int, steps: Sequence[dict[str, float]], stage_summary: StageSummary) -> None:
+    """Log the update and the generations as a run, and the generator as a version of its registered model if it has learned."""
+    figures = {name: value for name, value in stage_summary.figures.items() if value is not None}
     with start(params.tracking, f"generate/{t}", {}) as run:
-        own = params.generate.model_dump()
-        run.params({"seed": params.seed, "iteration": t, "environment": params.environment, **own})
+        section = params.generate.model_dump()
+        run.params({"seed": params.seed, "iteration": t, "environment": params.environment, **section})
         run.dataset(Paths.generations(t), "generations")
         run.metrics(figures, t)
         for row in steps:

@@ -1,7 +1,7 @@
-"""Stage `generator`: the generator of tasks before it has learned anything. Writes generators/0: nothing, a pointer to the model that
-`generate.model` names, pinned, or the tiny one, made for the environment's tools.
+"""Stage `generator`: the task generator before any training.
 
-What is made stays in scratch/generator, for the next run in the same environment.
+Writes generators/0: nothing, a pinned pointer to the model that `generate.model` names, or the tiny generator, trained for the
+environment's tools. The tiny generator stays in scratch/generator, for the next run in the same environment.
 """
 
 from coevolve.core.io import read_tasks

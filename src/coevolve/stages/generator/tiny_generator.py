@@ -1,7 +1,7 @@
-"""The generator before it has learned anything about the agent.
+"""Create the initial generator, which knows nothing about the agent.
 
-``tiny`` is a model of some 0.1 M parameters, trained for a minute or two to repeat names of tools, and then to edit specs at random,
-whatever it is told of the agent: exploring by it is exploring by chance. Any other model is taken as it is.
+``tiny`` is a model of some 0.1 M parameters. It trains for a minute or two, first to repeat tool names, then to edit specs at
+random, whatever the prompt says about the agent: it explores by chance. Any other model stays as it is.
 """
 
 import random
@@ -23,17 +23,17 @@ from coevolve.policies import adapted
 from coevolve.policies.pretrained import point, resolve
 from coevolve.stages.base.small import IGNORED
 from coevolve.stages.generate.generator_prompts import LISTED, PARTS, SpecRequest
-from coevolve.stages.generate.generator_prompts import tools as known
+from coevolve.stages.generate.generator_prompts import tools as spec_tools
 from coevolve.stages.generate.spec import CLOSE, OPEN, Spec, Tools
 
 NONE, TINY = "none", "tiny"
-KNOWS = "knows_specs"  # in a model's config, where it stays whatever the model learns
+KNOWS = "knows_specs"  # a key in the model's config, which later training keeps
 LAYERS, HIDDEN, HEADS = 2, 64, 2
 COPY_STEPS, COPY_BATCH, COPY_RATE, COPY_LENGTHS = 600, 32, 5e-3, (3, 12)
 STEPS, BATCH, RATE = 1500, 32, 3e-3
-# what one edit of a spec does, and how often; an edit that cannot be made adds a goal
+# the edits of a spec and their probabilities; an impossible edit adds a goal instead
 EDITS = {"drop": 0.25, "add": 0.25, "replace": 0.35, "reorder": 0.15}
-ASKED = 0.25  # share of specs that ask for what a lookup finds
+ASKED = 0.25  # share of specs that ask for the answer of a lookup
 WORDS = ["vary", "solved", "of", "agent", "seldom", "none", "?", "0.", *map(str, range(PARTS + 1))]
 PIECES = [
     f'{OPEN}{{"goals": ["',
@@ -49,15 +49,15 @@ PIECES = [
 def start(
     folder: Path, model: str, revision: str | None, environment: Environment, tasks: Sequence[Task], key: str
 ) -> None:
-    """Write the initial generator to ``folder``: a pointer to a model, or the tiny one, made for the tools of ``environment`` as
-    ``tasks`` show them. It is kept in scratch.
+    """Write the initial generator to ``folder``: a pointer to a model, or the tiny generator.
+
+    The tiny generator trains for the tools of ``environment``, as ``tasks`` show them, and stays in scratch under ``key``.
     """
     adapted.start(folder)
-    place = folder / adapted.WHOLE
     if model != TINY:
-        point(model, revision, place, "generate")
+        point(model, revision, folder / adapted.WHOLE, "generate")
         return
-    tools = known(environment, learn(environment, tasks))
+    tools = spec_tools(environment, learn(environment, tasks))
     adapted.write(folder, folder, once(scratch() / "generator" / key, partial(make, tools)))
 
 
@@ -77,10 +77,10 @@ def make(tools: Tools, folder: Path) -> None:
     supervise(model, tokenizer, copies(tokenizer, names, rng), COPY_BATCH, COPY_RATE, "generator: copying")
     examples = []
     for _ in range(STEPS * BATCH):
-        ask = drawn(tools, rng)
+        request = drawn(tools, rng)
         messages = [
-            {"role": "user", "content": str(ask)},
-            {"role": "assistant", "content": str(edited(ask.spec, tools, rng))},
+            {"role": "user", "content": str(request)},
+            {"role": "assistant", "content": str(edited(request.spec, tools, rng))},
         ]
         examples.append(example(tokenizer, messages))
     supervise(model, tokenizer, examples, BATCH, RATE, "generator: editing")
@@ -90,33 +90,33 @@ def make(tools: Tools, folder: Path) -> None:
 
 
 def copies(tokenizer: Any, names: Sequence[str], rng: random.Random) -> list[dict[str, list[int]]]:
-    """Names of tools and their repetition: copying comes first, for editing shows it too seldom to be learned from."""
+    """Tool names and their repetition; the model learns to copy first, since edits alone teach it too slowly."""
     ids = [tokenizer.convert_tokens_to_ids(name) for name in names]
     user, assistant = (tokenizer.convert_tokens_to_ids(f"<|{role}|>") for role in ("user", "assistant"))
-    found = []
+    examples = []
     for _ in range(COPY_STEPS * COPY_BATCH):
-        own = [*rng.choices(ids, k=rng.randint(*COPY_LENGTHS)), tokenizer.eos_token_id]
-        head = [user, *own, assistant]
-        found.append({"input_ids": head + own, "labels": [IGNORED] * len(head) + own})
-    return found
+        copied = [*rng.choices(ids, k=rng.randint(*COPY_LENGTHS)), tokenizer.eos_token_id]
+        prompt = [user, *copied, assistant]
+        examples.append({"input_ids": prompt + copied, "labels": [IGNORED] * len(prompt) + copied})
+    return examples
 
 
 def knows_specs(model: Path) -> bool:
-    """Whether the model directory is of a model that was made to write specs, and need not be told what they are."""
+    """Whether the model was trained to write specs, so that it needs no system prompt."""
     return bool(read_json(resolve(model) / "config.json").get(KNOWS))
 
 
 def drawn(tools: Tools, rng: random.Random) -> SpecRequest:
-    """What a prompt may say: a random spec, and anything of the agent."""
+    """A random request: a random spec, and a random success of the agent."""
     size = rng.randint(1, min(tools.most, len(tools.goals)))
     spec = Spec(tuple(rng.sample(tools.goals, size)), _asked(tools, rng))
     record = Record(rng.randint(0, PARTS), PARTS) if rng.random() < 0.9 else Record()
-    few = sorted(rng.sample(tools.goals, min(LISTED, len(tools.goals))))
-    return SpecRequest(spec, record, rng.randint(0, 9) / 10 if rng.random() < 0.9 else None, few)
+    seldom = sorted(rng.sample(tools.goals, min(LISTED, len(tools.goals))))
+    return SpecRequest(spec, record, rng.randint(0, 9) / 10 if rng.random() < 0.9 else None, seldom)
 
 
 def edited(spec: Spec, tools: Tools, rng: random.Random) -> Spec:
-    """``spec`` with a goal less, more, or replaced, or in another order; whether it asks for something is drawn anew."""
+    """``spec`` with a goal dropped, added or replaced, or in another order; its question is drawn again."""
     goals = list(spec.goals)
     others = [name for name in tools.goals if name not in goals]
     kind = rng.choices(list(EDITS), list(EDITS.values()))[0]

@@ -1,4 +1,4 @@
-"""Great Expectations over pairs: the last door before training, whoever chose them."""
+"""Check pairs by Great Expectations, the last gate before training."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """``pairs`` may be learned from; ``quarantine`` holds the others, each with the expectations that it broke."""
+    """``pairs`` passed the check; ``quarantine`` holds the others, each with the expectations that it broke."""
 
     pairs: list[Pair]
     quarantine: list[dict[str, Any]]
@@ -25,7 +25,7 @@ class Checked:
 
 
 def expectations() -> list[Expectation]:
-    """What a pair must be."""
+    """The expectations that a pair must meet."""
     return [
         Expectation("id is a content hash", *hashed("pair_id")),
         Expectation("is no copy", *among("copy", False)),
@@ -43,32 +43,33 @@ def expectations() -> list[Expectation]:
 
 
 def check(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory], margin: float) -> Checked:
-    """Judge ``pairs`` of ``episodes`` (by id). An expectation that could not be judged is a CoevolveError: nothing passes by it."""
+    """Check ``pairs`` of ``episodes``, given by id. Raise a CoevolveError if an expectation could not be judged."""
     outcomes = Suites(None).run("pairs", describe(pairs, episodes, margin), expectations()) if pairs else []
-    if failed := next((one for one in outcomes if one.error), None):
+    if failed := next((outcome for outcome in outcomes if outcome.error), None):
         raise CoevolveError(f"expectation {failed.expectation.name!r} of pairs could not be judged: {failed.error}")
-    quarantine = quarantined(((one.expectation.name, one.rows) for one in outcomes), [asdict(one) for one in pairs])
-    broken = {one["row"] for one in quarantine}
-    return Checked([one for row, one in enumerate(pairs) if row not in broken], quarantine, outcomes)
+    failures = ((outcome.expectation.name, outcome.rows) for outcome in outcomes)
+    quarantine = quarantined(failures, [asdict(pair) for pair in pairs])
+    broken = {entry["row"] for entry in quarantine}
+    return Checked([pair for row, pair in enumerate(pairs) if row not in broken], quarantine, outcomes)
 
 
 def describe(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory], margin: float) -> "pd.DataFrame":
-    """A row of plain facts for each pair; this is what expectations look at. ``far``: by ``margin`` or more in rank."""
+    """The facts that expectations look at, one row per pair. ``far``: the ranks differ by ``margin`` or more."""
     import pandas as pd
 
     seen: set[tuple[str, str]] = set()
     rows = []
     for pair in pairs:
         chosen, rejected = episodes.get(pair.chosen), episodes.get(pair.rejected)
-        both = [one for one in (chosen, rejected) if one]
+        both = [episode for episode in (chosen, rejected) if episode]
         rows.append(
             {
                 "pair_id": pair.pair_id,
                 "copy": (pair.chosen, pair.rejected) in seen,
                 "episodes": len(both),
-                "of_its_task": all(one.task_id == pair.task_id for one in both),
-                # what the messages call the assistant's is learned from: as many as there were replies, or the environment spoke so
-                "own_words": all(_said(one) == len(one.tokens) for one in both),
+                "of_its_task": all(episode.task_id == pair.task_id for episode in both),
+                # training learns from assistant messages: if they outnumber the replies, the environment wrote some of them
+                "own_words": all(_assistant_messages(episode) == len(episode.tokens) for episode in both),
                 "kind": pair.kind,
                 "chosen_is_right": bool(chosen and is_success(chosen.score) != (pair.kind == AMONG)),
                 "rejected_succeeds": bool(rejected and is_success(rejected.score)),
@@ -82,15 +83,15 @@ def describe(pairs: Sequence[Pair], episodes: Mapping[str, Trajectory], margin: 
     return pd.DataFrame(rows)
 
 
-def _said(one: Trajectory) -> int:
-    return sum(message["role"] == "assistant" for message in one.messages)
+def _assistant_messages(episode: Trajectory) -> int:
+    return sum(message["role"] == "assistant" for message in episode.messages)
 
 
 def report(checked: Checked, name: str) -> str:
-    """The report that people read."""
+    """The check as a Markdown page."""
     lines = [f"# {name}", "", f"{len(checked.pairs)} pairs; {len(checked.quarantine)} are in quarantine.", ""]
     lines += ["| expectation | outcome |", "|---|---|"]
-    for one in checked.outcomes:
-        said = "holds" if one.success else f"{len(one.rows)} rows"
-        lines.append(f"| {one.expectation.name} | {said} |")
+    for outcome in checked.outcomes:
+        result = "holds" if outcome.success else f"{len(outcome.rows)} rows"
+        lines.append(f"| {outcome.expectation.name} | {result} |")
     return "\n".join(lines) + "\n"

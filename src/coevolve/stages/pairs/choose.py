@@ -1,4 +1,4 @@
-"""Pairs of episodes to prefer by: what is right over how an agent failed, and how it failed closely over how it failed worse."""
+"""Choose preference pairs: a success over a failure, or a failure close to success over a worse failure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -28,84 +28,85 @@ def choose(
     plan: "Rehearsal",
     hard: Sequence[Trajectory] = (),
 ) -> list[Pair]:
-    """Pairs by task, at most ``config.per_task`` of each: one of its right episodes over one of its failed ones.
+    """Pairs of a success over a failure at the same task, at most ``config.per_task`` for each task.
 
-    Right are successes among ``episodes`` and, if ``config.expert`` says so, the one in ``references`` (by task). Failed are
-    those of ``episodes`` and ``hard`` with a rank (by id of the trajectory), which is at least ``config.margin`` below that of a
-    success, 1. A share ``config.hard`` of a task's pairs is with ``hard`` ones; where one sort is short, the other makes up for it.
-    Episodes that make the same calls are one, no failure is in two pairs, and none makes the calls of a right one. A task's
-    right episodes take turns.
+    Successes come from ``episodes`` and, if ``config.expert`` is set, from ``references`` (by task). Failures come from
+    ``episodes`` and ``hard``; they need a rank (by trajectory id) at least ``config.margin`` below 1, the rank of a success.
+    A share ``config.hard`` of a task's pairs takes ``hard`` failures; if one sort of failure is short, the other fills up.
+    Episodes with the same calls count as one, and each failure is in one pair at most. A failure with the calls of a success
+    is in none. The successes of a task take turns.
     """
-    ours, theirs = by_task(episodes), by_task(hard)
-    found = []
-    for task in sorted(ours):
+    by_agent, by_failure_agent = by_task(episodes), by_task(hard)
+    pairs = []
+    for task in sorted(by_agent):
         expert = [references[task]] if config.expert and task in references else []
-        right = distinct([*expert, *(one for one in ours[task] if one.counts and is_success(one.score))])
-        # cut off, the right calls fail too
-        close = _failures(theirs.get(task, []), ranks, 1.0 - config.margin, right)
-        usual = _failures(ours[task], ranks, 1.0 - config.margin, [*right, *close])
+        successes = (episode for episode in by_agent[task] if episode.counts and is_success(episode.score))
+        right = distinct([*expert, *successes])
+        # an episode that was cut off can fail with the calls of a success
+        close = _failures(by_failure_agent.get(task, []), ranks, 1.0 - config.margin, right)
+        usual = _failures(by_agent[task], ranks, 1.0 - config.margin, [*right, *close])
         rng = generator("pairs", plan.seed, plan.iteration, task)
-        goods, usuals, closes = (list(some.values()) for some in (right, usual, close))
-        for some in (goods, usuals, closes):
-            rng.shuffle(some)
-        share = max(round(config.per_task * config.hard), config.per_task - len(usuals))
-        closes = closes[:share]
-        bads = [*closes, *usuals[: config.per_task - len(closes)]]
-        for place, bad in enumerate(bads if goods else []):
-            good = goods[place % len(goods)]
-            kinds = (EXPERT, EXPERT_HARD) if expert and good is expert[0] else (OWN, OWN_HARD)
-            found.append(_pair(good, bad, kinds[place < len(closes)], plan.iteration, ranks))
-    return found
+        chosen, usual_failures, hard_failures = (list(group.values()) for group in (right, usual, close))
+        for shuffled in (chosen, usual_failures, hard_failures):
+            rng.shuffle(shuffled)
+        share = max(round(config.per_task * config.hard), config.per_task - len(usual_failures))
+        hard_failures = hard_failures[:share]
+        failures = [*hard_failures, *usual_failures[: config.per_task - len(hard_failures)]]
+        for number, failure in enumerate(failures if chosen else []):
+            success = chosen[number % len(chosen)]
+            kinds = (EXPERT, EXPERT_HARD) if expert and success is expert[0] else (OWN, OWN_HARD)
+            pairs.append(_pair(success, failure, kinds[number < len(hard_failures)], plan.iteration, ranks))
+    return pairs
 
 
 def contrast(
     failures: Sequence[Trajectory], ranks: Mapping[str, float], config: Pairs, plan: "Rehearsal"
 ) -> list[Pair]:
-    """Pairs by task, at most ``config.per_task`` of each: one of its ``failures`` over another that is ranked ``config.margin``
-    or more below it.
+    """Pairs of a failure over another at the same task, ranked ``config.margin`` or more below; at most ``config.per_task``.
 
-    The best goes with the worst, the second best with the second worst and so on, those of one rank in random order. Episodes that
-    make the same calls are one, and none is in two pairs.
+    The best failure is paired with the worst, the second best with the second worst and so on; ties are in random order.
+    Episodes with the same calls count as one, and each failure is in one pair at most.
     """
-    found = []
-    for task, some in sorted(by_task(failures).items()):
-        known = list(_failures(some, ranks, 1.0, {}).values())
-        generator("pairs among failures", plan.seed, plan.iteration, task).shuffle(known)
-        known.sort(key=lambda one: -ranks[one.trajectory_id])
-        for place in range(min(len(known) // 2, config.per_task)):
-            better, worse = known[place], known[-1 - place]
+    pairs = []
+    for task, episodes in sorted(by_task(failures).items()):
+        ordered = list(_failures(episodes, ranks, 1.0, {}).values())
+        generator("pairs among failures", plan.seed, plan.iteration, task).shuffle(ordered)
+        ordered.sort(key=lambda failure: -ranks[failure.trajectory_id])
+        for number in range(min(len(ordered) // 2, config.per_task)):
+            better, worse = ordered[number], ordered[-1 - number]
             if ranks[worse.trajectory_id] <= ranks[better.trajectory_id] - config.margin:
-                found.append(_pair(better, worse, AMONG, plan.iteration, ranks))
-    return found
+                pairs.append(_pair(better, worse, AMONG, plan.iteration, ranks))
+    return pairs
 
 
 def distinct(episodes: Iterable[Trajectory]) -> dict[str, Trajectory]:
-    """By the calls that they make, the first of ``episodes`` that makes them."""
-    found: dict[str, Trajectory] = {}
-    for one in episodes:
-        found.setdefault(content_hash([[call.name, call.arguments] for call in one.calls]), one)
-    return found
+    """The first episode of each sequence of calls, by the hash of the calls."""
+    by_calls: dict[str, Trajectory] = {}
+    for episode in episodes:
+        by_calls.setdefault(content_hash([[call.name, call.arguments] for call in episode.calls]), episode)
+    return by_calls
 
 
 def by_task(episodes: Iterable[Trajectory]) -> dict[str, list[Trajectory]]:
-    """``episodes`` of each task, in their order."""
-    found: dict[str, list[Trajectory]] = {}
-    for one in episodes:
-        found.setdefault(one.task_id, []).append(one)
-    return found
+    """The episodes of each task, in their order."""
+    groups: dict[str, list[Trajectory]] = {}
+    for episode in episodes:
+        groups.setdefault(episode.task_id, []).append(episode)
+    return groups
 
 
 def _failures(
-    episodes: Iterable[Trajectory], ranks: Mapping[str, float], most: float, known: Collection[str]
+    episodes: Iterable[Trajectory], ranks: Mapping[str, float], most: float, excluded: Collection[str]
 ) -> dict[str, Trajectory]:
-    """By their calls, those that have a rank, ``most`` or less, and whose calls are not ``known``."""
-    far = distinct(one for one in episodes if one.trajectory_id in ranks and ranks[one.trajectory_id] <= most)
-    return {calls: one for calls, one in far.items() if calls not in known}
-
-
-def _pair(good: Trajectory, bad: Trajectory, kind: str, iteration: int, ranks: Mapping[str, float]) -> Pair:
-    name = content_hash([good.task_id, iteration, good.trajectory_id, bad.trajectory_id])
-    close = ranks[good.trajectory_id] if kind == AMONG else 1.0
-    return Pair(
-        name, good.task_id, iteration, kind, good.trajectory_id, bad.trajectory_id, ranks[bad.trajectory_id], close
+    """The distinct episodes with a rank of ``most`` or less, by their calls, which are not among the ``excluded``."""
+    failures = distinct(
+        episode for episode in episodes if episode.trajectory_id in ranks and ranks[episode.trajectory_id] <= most
     )
+    return {calls: failure for calls, failure in failures.items() if calls not in excluded}
+
+
+def _pair(chosen: Trajectory, rejected: Trajectory, kind: str, iteration: int, ranks: Mapping[str, float]) -> Pair:
+    names = chosen.trajectory_id, rejected.trajectory_id
+    pair_id = content_hash([chosen.task_id, iteration, *names])
+    close = ranks[chosen.trajectory_id] if kind == AMONG else 1.0
+    return Pair(pair_id, chosen.task_id, iteration, kind, *names, ranks[rejected.trajectory_id], close)

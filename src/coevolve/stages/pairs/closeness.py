@@ -1,8 +1,8 @@
-"""How close a failure comes to the reference: what failures are ranked by.
+"""Rank failures by how close they come to the reference.
 
-The reward alone ranks them wrongly. In miniworld an episode that does nothing and ends keeps the reward of a right answer for
-what nobody asked for, 0.245 of a task with one change; one that takes the look-alike of the right tool is halved for the damage,
-0.122, though all but one word of it is right.
+The reward alone ranks them wrongly. On a miniworld task with one change, an episode that does nothing scores 0.245, for the
+empty answer that the task expects. An episode that calls a look-alike of the right tool scores 0.122, since damage halves the
+reward, although all but one word of the call is right.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,15 +14,15 @@ from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment, Session
 
-ALIKE = 0.5  # what it costs to turn a call into one of the same tool, or with the same arguments
-BEST = 0.5  # no failure's reward is higher in environments that grade, and some grade by 0 and 1 alone
+ALIKE = 0.5  # cost of replacing a call by a call of the same tool, or by a call with the same arguments
+BEST = 0.5  # highest reward of a failure in environments that grade; some environments give 0 and 1 only
 
 Calls = Sequence[ToolCall | CallOutcome]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed episode beside the reference of its task; ``idle``: the reference changes the world, and the episode did not."""
+    """A failed episode and the reference of its task; ``idle``: the reference changes the world and the episode does not."""
 
     score: float
     calls: Calls
@@ -30,48 +30,49 @@ class Failure:
     idle: bool
 
 
-def closeness(one: Failure) -> float:
-    """In [0, 1]: half the reward, in units of the best that a failure gets, and half the likeness of the calls; 0 if idle."""
-    if one.idle:
+def closeness(failure: Failure) -> float:
+    """In [0, 1]: half the reward in units of ``BEST``, plus half the likeness of the calls; 0 if idle."""
+    if failure.idle:
         return 0.0
-    longest = max(len(one.calls), len(one.reference), 1)
-    return 0.5 * min(one.score / BEST, 1.0) + 0.5 * (1.0 - distance(one.calls, one.reference) / longest)
+    longest = max(len(failure.calls), len(failure.reference), 1)
+    return 0.5 * reward(failure) + 0.5 * (1.0 - distance(failure.calls, failure.reference) / longest)
 
 
-def reward(one: Failure) -> float:
-    """In [0, 1]: the reward alone, in units of the best that a failure gets; the ablation of ``closeness``."""
-    return min(one.score / BEST, 1.0)
+def reward(failure: Failure) -> float:
+    """In [0, 1]: the reward alone in units of ``BEST``; the ablation of ``closeness``."""
+    return min(failure.score / BEST, 1.0)
 
 
 RANKS: dict[str, Callable[[Failure], float]] = {"closeness": closeness, "reward": reward}
 
 
-def distance(made: Calls, wanted: Calls) -> float:
-    """Edit distance of two sequences of calls (Levenshtein, 1966): a call more or less costs 1, another call in its place 1, or
-    ``ALIKE`` if its tool or its arguments are the same.
+def distance(left: Calls, right: Calls) -> float:
+    """Edit distance of two sequences of calls (Levenshtein, 1966).
+
+    An inserted or deleted call costs 1. A replaced call costs 1, or ``ALIKE`` if its tool or its arguments stay the same.
     """
-    row = [float(place) for place in range(len(wanted) + 1)]
-    for number, call in enumerate(made, 1):
+    row = [float(index) for index in range(len(right) + 1)]
+    for number, call in enumerate(left, 1):
         above, row = row, [float(number)]
-        for place, other in enumerate(wanted):
-            row.append(min(above[place] + _cost(call, other), above[place + 1] + 1.0, row[place] + 1.0))
+        for index, other in enumerate(right):
+            row.append(min(above[index] + _cost(call, other), above[index + 1] + 1.0, row[index] + 1.0))
     return row[-1]
 
 
-def parting(one: Calls, other: Calls) -> int:
-    """The place of the first call that is another in ``one`` than in ``other``, or that one of them has alone."""
-    same = [(a.name, a.arguments) == (b.name, b.arguments) for a, b in zip(one, other, strict=False)]
+def parting(left: Calls, right: Calls) -> int:
+    """The index of the first call in which the sequences differ, or the length of the shorter sequence."""
+    same = [(a.name, a.arguments) == (b.name, b.arguments) for a, b in zip(left, right, strict=False)]
     return same.index(False) if False in same else len(same)
 
 
-def _cost(one: ToolCall | CallOutcome, other: ToolCall | CallOutcome) -> float:
-    same = (one.name == other.name) + (one.arguments == other.arguments)
+def _cost(call: ToolCall | CallOutcome, other: ToolCall | CallOutcome) -> float:
+    same = (call.name == other.name) + (call.arguments == other.arguments)
     return (1.0, ALIKE, 0.0)[same]
 
 
 def ranked(failures: Mapping[str, Failure], rank: str) -> dict[str, float]:
-    """Of each, by its name, the rank that `pairs.rank` names."""
-    return {name: RANKS[rank](one) for name, one in failures.items()}
+    """Each failure's rank, by the function that `pairs.rank` names."""
+    return {name: RANKS[rank](failure) for name, failure in failures.items()}
 
 
 def failures(
@@ -80,29 +81,32 @@ def failures(
     references: Mapping[str, Trajectory],
     episodes: Iterable[Trajectory],
 ) -> dict[str, Failure]:
-    """By id of the trajectory, the ``episodes`` that failed at one of ``tasks`` with a reference, and in which the agent has said
-    something. ``references`` are episodes by task.
+    """The ``episodes`` that failed at a task with a reference, by trajectory id; ``references`` are episodes by task.
+
+    Episodes in which the agent wrote nothing do not count.
     """
     by_id = {task.task_id: task for task in tasks}
     session = environment.open()
     try:
-        asked = {name: acts(session, by_id[name], one.calls) for name, one in references.items()}
-        found = {}
-        for one in episodes:
-            if one.counts and one.tokens and not is_success(one.score) and one.task_id in references:
-                task = by_id[one.task_id]
-                idle = asked[one.task_id] and not acts(session, task, one.calls)
-                found[one.trajectory_id] = Failure(one.score, one.calls, task.calls, idle)
-        return found
+        needs_change = {name: acts(session, by_id[name], episode.calls) for name, episode in references.items()}
+        failed = {}
+        for episode in episodes:
+            if episode.task_id not in references or is_success(episode.score):
+                continue
+            if episode.counts and episode.tokens:
+                task = by_id[episode.task_id]
+                idle = needs_change[episode.task_id] and not acts(session, task, episode.calls)
+                failed[episode.trajectory_id] = Failure(episode.score, episode.calls, task.calls, idle)
+        return failed
     finally:
         session.close()
 
 
 def acts(session: Session, task: Task, calls: Sequence[CallOutcome]) -> bool:
-    """Whether one of the calls changes the world and is accepted. A call that ends the episode does nothing else."""
+    """Whether the environment accepts a call that changes the world; a call that ends the episode does not count."""
     turns: list[list[ToolCall]] = [[] for _ in range(max((call.turn for call in calls), default=-1) + 1)]
     for call in calls:
         turns[call.turn].append(ToolCall(call.name, call.arguments))
-    made, changed, ended = replay(session, task, turns)
-    before = len(made) - ended
-    return any(change and call.ok for call, change in zip(made[:before], changed[:before], strict=True))
+    outcomes, changed, ended = replay(session, task, turns)
+    before = len(outcomes) - ended
+    return any(change and call.ok for call, change in zip(outcomes[:before], changed[:before], strict=True))

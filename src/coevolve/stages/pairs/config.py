@@ -12,7 +12,7 @@ def _ranks() -> list[str]:
 
 
 class FailureAgent(Section):
-    """What the failure agent plays and learns by, where ``Pairs.hard`` is above 0."""
+    """The failure agent's episodes and training, used if ``Pairs.hard`` is above 0."""
 
     start: Literal["agent", "own"] = "agent"
     """Where each iteration starts: agent, from the agent in training; own, from the failure agent of the iteration before."""

@@ -1,6 +1,6 @@
 """The failure agent of Co-Evolving Agents: it learns among failures to fail close to success, and plays hard negatives.
 
-It learns by DPO that of two failures at a task the closer one is preferred, whoever they are of, and plays the tasks that the agent in
+It learns by DPO to prefer the closer of two failures at a task, its own or the agent's, and plays the tasks that the agent in
 training failed (Jung et al., "Co-Evolving Agents: Learning from Failures as Hard Negatives", 2026).
 """
 
@@ -28,15 +28,15 @@ from coevolve.stages.pairs.rehearse import Rehearsal, play
 from coevolve.stages.train.dpo import Dpo
 from coevolve.stages.train.learner import Job, NothingToLearn, Shared
 
-FEWEST = 0.05  # of its episodes must fail, or there is nothing to learn among failures
+FEWEST = 0.05  # least share of failed episodes to learn from
 
-Figures = Sequence[Mapping[str, float]]  # of each step
-Failures = Mapping[str, Failure]  # by id of the trajectory
+Figures = Sequence[Mapping[str, float]]  # one mapping per step
+Failures = Mapping[str, Failure]  # by trajectory id
 
 
 @dataclass(frozen=True)
 class PairsContext:
-    """Where agents play; ``open`` opens a model directory as a policy."""
+    """What agents need to play: the tasks are in ``plan``; ``open`` opens a model directory as a policy."""
 
     environment: Environment
     plan: Rehearsal
@@ -46,7 +46,7 @@ class PairsContext:
 
 @dataclass(frozen=True)
 class Rival:
-    """The failure agent as an iteration finds it, in ``folder``, and how it learns; the model directory ``base`` is where it started."""
+    """The failure agent in ``folder`` at the start of an iteration; ``base`` is its initial model directory."""
 
     folder: Path
     base: Path
@@ -54,20 +54,24 @@ class Rival:
     shared: Shared
 
 
-def begun(folder: Path, first: Path, agent: Path, config: FailureAgent, shared: Shared, place: Path) -> Rival:
-    """It as ``config.start`` says: as it was, in ``folder``, where it once started as the model directory ``first``; or as the ``agent``
-    in training, for which ``place`` then stands.
+def begun(folder: Path, first: Path, agent: Path, config: FailureAgent, shared: Shared, start_folder: Path) -> Rival:
+    """The failure agent that ``config.start`` names.
+
+    With "own" it continues from ``folder``; its initial model directory was ``first``. With "agent" it is the ``agent`` in
+    training, and ``start_folder`` points to that model directory.
     """
     if config.start == "own":
         return Rival(folder, first, config, shared)
-    adapted.start(place, on=agent)
-    return Rival(place, agent, config, shared)
+    adapted.start(start_folder, on=agent)
+    return Rival(start_folder, agent, config, shared)
 
 
 @dataclass(frozen=True, slots=True)
 class Evolved:
-    """What the failure agent did: episodes ``before`` it learned and ``after``, its ``failures`` among them, and the pairs that it
-    learned from, in steps of these ``figures``. ``folder`` is the agent as it is now; ``reason`` says why it did not learn.
+    """The failure agent after an iteration, in ``folder``: its episodes ``before`` and ``after`` learning, and its ``failures``.
+
+    ``checked`` holds the pairs that it learned from and ``figures`` the metrics of the steps. ``reason`` says why it did not
+    learn.
     """
 
     folder: Path
@@ -81,61 +85,66 @@ class Evolved:
 
 def evolve(
     rival: Rival,
-    ground: PairsContext,
+    context: PairsContext,
     played: Sequence[Trajectory],
     failures: Failures,
     judge: Callable[[Sequence[Trajectory]], dict[str, Failure]],
-    own: Pairs,
+    section: Pairs,
 ) -> Evolved:
-    """Play, learn and play again, at those tasks where the agent in training failed: its ``failures`` are among what it has
-    ``played``, and ``judge`` finds those among other episodes.
+    """Let the failure agent play, learn and play again, at the tasks where the agent in training failed.
+
+    ``played`` are the agent's episodes and ``failures`` the failures among them; ``judge`` finds the failures among others.
     """
-    plan, config = ground.plan, rival.config
-    known = {one.trajectory_id: one for one in played if one.trajectory_id in failures}
-    seen = {one.task_id for one in known.values()}
-    weak = [task for task in plan.tasks if task.task_id in seen]
-    found = Evolved(rival.folder)
-    if not weak:
-        return replace(found, reason="the agent in training failed at no task that has a reference")
+    plan, config = context.plan, rival.config
+    failed = {episode.trajectory_id: episode for episode in played if episode.trajectory_id in failures}
+    failed_tasks = {episode.task_id for episode in failed.values()}
+    tasks = [task for task in plan.tasks if task.task_id in failed_tasks]
+    evolved = Evolved(rival.folder)
+    if not tasks:
+        return replace(evolved, reason="the agent in training failed at no task that has a reference")
 
     def opened(folder: Path) -> Path:
         return adapted.opened(folder, plan.scratch / "merged", rival.shared.policy.dtype)
 
     def play_as(model: Path, count: int, phase: str) -> list[Trajectory]:
-        with ground.open(model) as policy, bar(count, f"{phase} {plan.iteration}", "episodes") as progress:
-            return play(policy, ground.environment, weak, count, plan, phase, ground.limits, progress.update)
+        with context.open(model) as policy, bar(count, f"{phase} {plan.iteration}", "episodes") as progress:
+            return play(policy, context.environment, tasks, count, plan, phase, context.limits, progress.update)
 
     parent = opened(rival.folder)
     if config.start == "own":
         before = play_as(parent, config.episodes, "failures")
-        found = replace(found, before=before, failures=judge(before))
-    else:  # the agent in training has played for both
-        before = [one for one in played if one.task_id in seen]
-    counted = [one for one in before if one.counts]
-    share = sum(not is_success(one.score) for one in counted) / max(len(counted), 1)
+        evolved = replace(evolved, before=before, failures=judge(before))
+    else:  # both are the same model: the agent's episodes count as the failure agent's
+        before = [episode for episode in played if episode.task_id in failed_tasks]
+    counted = [episode for episode in before if episode.counts]
+    share = sum(not is_success(episode.score) for episode in counted) / max(len(counted), 1)
     if share < FEWEST:
-        return replace(found, reason=f"{share:.1%} of its episodes fail, and it learns where {FEWEST:.0%} do")
-    known |= {one.trajectory_id: one for one in found.before if one.trajectory_id in found.failures}
-    ranks = ranked({**failures, **found.failures}, own.rank)
-    found = replace(found, checked=check(contrast(list(known.values()), ranks, own, plan), known, own.margin))
+        return replace(evolved, reason=f"{share:.1%} of its episodes fail, and it learns where {FEWEST:.0%} do")
+    failed |= {
+        episode.trajectory_id: episode for episode in evolved.before if episode.trajectory_id in evolved.failures
+    }
+    ranks = ranked({**failures, **evolved.failures}, section.rank)
+    pairs = contrast(list(failed.values()), ranks, section, plan)
+    evolved = replace(evolved, checked=check(pairs, failed, section.margin))
     try:
-        folder, figures = learned(rival, ground, parent, found.checked.pairs, list(known.values()))
+        folder, figures = learned(rival, context, parent, evolved.checked.pairs, list(failed.values()))
     except NothingToLearn as error:
-        return replace(found, reason=str(error))
+        return replace(evolved, reason=str(error))
     after = play_as(opened(folder), config.hard_episodes, "hard negatives")
-    return replace(found, folder=folder, after=after, failures={**found.failures, **judge(after)}, figures=figures)
+    return replace(evolved, folder=folder, after=after, failures={**evolved.failures, **judge(after)}, figures=figures)
 
 
 def learned(
-    rival: Rival, ground: PairsContext, parent: Path, pairs: Sequence[Pair], episodes: Sequence[Trajectory]
+    rival: Rival, context: PairsContext, parent: Path, pairs: Sequence[Pair], episodes: Sequence[Trajectory]
 ) -> tuple[Path, Figures]:
-    """The agent after it, as the model directory ``parent``, has learned from ``pairs`` of ``episodes``, and the figures of each
-    step; made once, also after a kill.
+    """Train the model directory ``parent`` on ``pairs`` of ``episodes``, unless a killed run has finished the training.
+
+    Returns the folder of the new agent and the figures of each step.
     """
     from coevolve.stages.train.dpo_trainer import prefer
     from coevolve.stages.train.offline import Batch
 
-    plan, config = ground.plan, rival.config
+    plan, config = context.plan, rival.config
     folder, done = plan.scratch / "agent", plan.scratch / "learned.jsonl"
     if not done.exists():
         shared = _alone(rival)
@@ -152,17 +161,17 @@ def learned(
             pairs=pairs,
             rehearsals=episodes,
         )
-        own = Dpo(learning_rate=config.learning_rate, beta=config.beta, sft_weight=0.0)
+        dpo = Dpo(learning_rate=config.learning_rate, beta=config.beta, sft_weight=0.0)
         batch = Batch(config.batch, "pairs.failure_agent.batch")
-        figures = prefer(own, shared, ground.environment, job, batch, f"failure agent {plan.iteration}")
+        figures = prefer(dpo, shared, context.environment, job, batch, f"failure agent {plan.iteration}")
         adapted.write(folder, rival.folder, job.policy)
         write_jsonl(done, figures)
     return folder, [row for _, row in read_jsonl_objects(done)]
 
 
 def _alone(rival: Rival) -> Shared:
-    """What all learners read, as the failure agent learns: by its own numbers, and in the one process that plays."""
+    """``rival.shared`` with the failure agent's own settings, and in a single process."""
     shared, config = rival.shared, rival.config
-    steps = {"steps": config.steps, "save_steps": config.save_steps, "reference": "parent", "keep_base": 0.0}
+    steps = {"steps": config.steps, "save_steps": config.save_steps, "anchor": "parent", "keep_base": 0.0}
     launch = {"processes": 1, "machines": 1, "sharding": "none"}
     return Shared(shared.train.model_copy(update=steps), shared.policy, shared.launch.model_copy(update=launch))

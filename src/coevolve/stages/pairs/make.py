@@ -1,4 +1,4 @@
-"""From a rehearsal to pairs: failures ranked beside references, the failure agent's among them, and what comes of it written."""
+"""Turn a rehearsal into pairs: rank the failures, let the failure agent add hard negatives, and write the results."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -26,8 +26,9 @@ from coevolve.stages.train.reference_tokens import replayed
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Pairs as they were ``checked``, and the episodes that they are of. ``failures`` are those of the rehearsals, by id; ``hard``
-    are hard negatives of the failure agent, which has ``evolved``, if there is one.
+    """The ``checked`` pairs and their episodes.
+
+    ``failures`` are those of the rehearsals, by trajectory id. ``hard`` are the hard negatives of the failure agent, if it plays.
     """
 
     checked: Checked = field(default_factory=lambda: Checked([], [], []))
@@ -38,55 +39,57 @@ class Made:
     evolved: Evolved | None = None
 
 
-def make(policy: Path, ground: PairsContext, config: Train, own: Pairs, rival: Rival | None = None) -> Made:
-    """Play, rank and pair: the model directory ``policy`` and, where there is one, its ``rival``.
+def make(policy: Path, context: PairsContext, config: Train, section: Pairs, rival: Rival | None = None) -> Made:
+    """Let the model directory ``policy`` and its ``rival``, if there is one, play; rank their failures and choose pairs.
 
-    An environment in which no reference succeeds is a CoevolveError: failures have nothing to be held against.
+    Raises a CoevolveError if no reference succeeds: failures are ranked against references.
     """
-    environment, plan = ground.environment, ground.plan
-    references = replayed(environment, plan.tasks, ground.limits)
+    environment, plan = context.environment, context.plan
+    references = replayed(environment, plan.tasks, context.limits)
     if not references:
         raise CoevolveError(
             f"train.learner: {config.learner} needs references that solve their tasks when they are replayed, and of the "
             f"{len(plan.tasks)} tasks of iteration {plan.iteration} of {environment.name} none has one; set train.learner: grpo"
         )
     count = config.steps * config.tasks_per_step * config.group_size
-    with ground.open(policy) as player, bar(count, f"pairs {plan.iteration}", "episodes") as progress:
-        played = rehearse(player, environment, plan, config, ground.limits, progress.update)
+    with context.open(policy) as player, bar(count, f"pairs {plan.iteration}", "episodes") as progress:
+        played = rehearse(player, environment, plan, config, context.limits, progress.update)
     judge = partial(failures, environment, plan.tasks, references)
     failed = judge(played)
-    ranks, hard, evolved = ranked(failed, own.rank), [], None
+    ranks, hard, evolved = ranked(failed, section.rank), [], None
     if rival:
-        evolved = evolve(rival, ground, played, failed, judge, own)
-        ranks |= ranked(evolved.failures, own.rank)
-        hard = [one for one in evolved.after if ranks.get(one.trajectory_id, -1.0) >= rival.config.closeness]
-    pairs = choose(played, references, ranks, own, plan, hard)
-    episodes = {one.trajectory_id: one for one in (*played, *references.values(), *hard)}
-    return Made(check(pairs, episodes, own.margin), played, list(references.values()), failed, hard, evolved)
+        evolved = evolve(rival, context, played, failed, judge, section)
+        ranks |= ranked(evolved.failures, section.rank)
+        closest = rival.config.closeness
+        hard = [episode for episode in evolved.after if ranks.get(episode.trajectory_id, -1.0) >= closest]
+    pairs = choose(played, references, ranks, section, plan, hard)
+    episodes = {episode.trajectory_id: episode for episode in (*played, *references.values(), *hard)}
+    return Made(check(pairs, episodes, section.margin), played, list(references.values()), failed, hard, evolved)
 
 
-def write(t: int, made: Made | None = None, arithmetic: str = "") -> StageSummary:
-    """The folder of iteration ``t``, the failure agent after it, and the stage's summary, which is returned: where the learner
-    needs no pairs, none, as it was, and of nothing.
+def write(t: int, result: Made | None = None, arithmetic: str = "") -> StageSummary:
+    """Write the folder of iteration ``t``, the failure agent after it, and the stage's summary, which is returned.
+
+    Without a ``result``, for learners without pairs, the folder has no pairs, the failure agent stays, and the summary is empty.
     """
-    found = made or Made()
-    folder, rival = Paths.pairs(t), found.evolved
+    pairs = result or Made()
+    folder, evolved = Paths.pairs(t), pairs.evolved
     shutil.rmtree(folder, ignore_errors=True)
-    episodes = {"rehearsals": found.rehearsals, "references": found.references, "hard": found.hard}
-    _write(folder, found.checked, f"Pairs of iteration {t}", episodes)
-    if rival:
-        episodes = {"before": rival.before, "after": rival.after}
-        _write(folder / "failure", rival.checked, f"Pairs of failures of iteration {t}", episodes)
-        write_jsonl(folder / "failure/metrics.jsonl", rival.figures)
-    adapted.write(Paths.failure(t + 1), rival.folder if rival else Paths.failure(t))
-    said = summary(t, made, arithmetic)
-    write_summary(said)
-    return said
+    episodes = {"rehearsals": pairs.rehearsals, "references": pairs.references, "hard": pairs.hard}
+    _write(folder, pairs.checked, f"Pairs of iteration {t}", episodes)
+    if evolved:
+        episodes = {"before": evolved.before, "after": evolved.after}
+        _write(folder / "failure", evolved.checked, f"Pairs of failures of iteration {t}", episodes)
+        write_jsonl(folder / "failure/metrics.jsonl", evolved.figures)
+    adapted.write(Paths.failure(t + 1), evolved.folder if evolved else Paths.failure(t))
+    stage_summary = summary(t, result, arithmetic)
+    write_summary(stage_summary)
+    return stage_summary
 
 
 def _write(folder: Path, checked: Checked, title: str, episodes: Mapping[str, Sequence[Trajectory]]) -> None:
     write_jsonl(folder / "pairs.jsonl", checked.pairs)
     write_jsonl(folder / "quarantine.jsonl", checked.quarantine)
     write_text(folder / "report.md", report(checked, title))
-    for name, some in episodes.items():
-        write_trajectories(folder / f"{name}.parquet", some)
+    for name, trajectories in episodes.items():
+        write_trajectories(folder / f"{name}.parquet", trajectories)

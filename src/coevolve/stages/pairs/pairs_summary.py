@@ -1,4 +1,4 @@
-"""What stage `pairs` says of an iteration: pairs by kind, how close failures come, and how the failure agent is."""
+"""The summary of stage `pairs`: pairs by kind, the closeness of failures, and the state of the failure agent."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,62 +19,63 @@ Figures = dict[str, int | float | None]
 
 CLOSE, IDLE = "closeness of failures", "failures that do nothing"
 HARD = "closeness of hard negatives"
-# of the failure agent, after it has learned
+# the failure agent's figures, after it has learned
 THEIRS = "closeness of the failure agent"
-EPISODES, TOKENS = "failure agent episodes", "failure agent tokens"  # that it played and generated
-LEARNED = ("margin", "accuracy", "chosen")  # of its last step: the log-ratio of what it prefers is the last
+EPISODES, TOKENS = "failure agent episodes", "failure agent tokens"  # played and generated
+LEARNED = ("margin", "accuracy", "chosen")  # metrics of its last step
 
 
-def summary(t: int, made: "Made | None", arithmetic: str) -> StageSummary:
-    """Of iteration ``t``; of nothing, where no pairs were made."""
-    if made is None:
+def summary(t: int, result: "Made | None", arithmetic: str) -> StageSummary:
+    """The summary of iteration ``t``, empty without a ``result``."""
+    if result is None:
         return StageSummary("pairs", t, {})
-    kinds = Counter(one.kind for one in made.checked.pairs)
-    tasks = {one.task_id for one in made.rehearsals}
-    own = list(made.failures.values())
+    pairs = result.checked.pairs
+    kinds = Counter(pair.kind for pair in pairs)
+    tasks = {trajectory.task_id for trajectory in result.rehearsals}
+    failures = list(result.failures.values())
     figures: Figures = {
-        "pairs": len(made.checked.pairs),
+        "pairs": len(pairs),
         **{f"pairs: {kind}": count for kind, count in sorted(kinds.items())},
-        "pairs in quarantine": len(made.checked.quarantine),
-        "tasks without a pair": len(tasks - {one.task_id for one in made.checked.pairs}),
-        CLOSE: _closeness(own),
-        IDLE: _idle(own),
+        "pairs in quarantine": len(result.checked.quarantine),
+        "tasks without a pair": len(tasks - {pair.task_id for pair in pairs}),
+        CLOSE: _closeness(failures),
+        IDLE: _idle(failures),
     }
     plots = {"how close failures come": [CLOSE], "failures that do nothing": [IDLE]}
     costs: list[str] = []
     notes: list[str] = []
-    if rival := made.evolved:
-        figures |= _of(rival, made.hard)
+    if evolved := result.evolved:
+        figures |= _failure_agent(evolved, result.hard)
         plots = {"how close failures come": [CLOSE, THEIRS, HARD], "failures that do nothing": [IDLE, FAILURE_IDLE]}
-        notes = [f"the failure agent did not learn: {rival.reason}"] if rival.reason else []
+        notes = [f"the failure agent did not learn: {evolved.reason}"] if evolved.reason else []
         costs = [EPISODES, TOKENS]
     return StageSummary("pairs", t, figures, ["pairs"], costs, plots, notes, arithmetic)
 
 
-def _of(rival: "Evolved", hard: Sequence[Trajectory]) -> Figures:
-    """How the failure agent is; None for what there is nothing to measure on."""
-    failed = [one for one in rival.after if one.trajectory_id in rival.failures]
-    theirs = [rival.failures[one.trajectory_id] for one in failed]
-    counted = [is_success(one.score) for one in rival.after if one.counts]
-    last = rival.figures[-1] if rival.figures else {}
+def _failure_agent(evolved: "Evolved", hard: Sequence[Trajectory]) -> Figures:
+    """Figures of the failure agent; None if there are no episodes to measure."""
+    failed = [episode for episode in evolved.after if episode.trajectory_id in evolved.failures]
+    failures = [evolved.failures[episode.trajectory_id] for episode in failed]
+    successes = [is_success(episode.score) for episode in evolved.after if episode.counts]
+    last = evolved.figures[-1] if evolved.figures else {}
     return {
-        "pairs of failures": len(rival.checked.pairs),
+        "pairs of failures": len(evolved.checked.pairs),
         "hard negatives": len(hard),
-        HARD: _closeness([rival.failures[one.trajectory_id] for one in hard]),
-        THEIRS: _closeness(theirs),
-        FAILURE_IDLE: _idle(theirs),
-        FAILURE_SUCCESS: fmean(counted) if counted else None,
+        HARD: _closeness([evolved.failures[episode.trajectory_id] for episode in hard]),
+        THEIRS: _closeness(failures),
+        FAILURE_IDLE: _idle(failures),
+        FAILURE_SUCCESS: fmean(successes) if successes else None,
         FAILURE_DISTINCT: sum(map(len, map(distinct, by_task(failed).values()))) / len(failed) if failed else None,
         **{f"failure agent {name}": last.get(name) for name in LEARNED},
-        EPISODES: len(rival.before) + len(rival.after),
-        TOKENS: sum(sum(one.tokens) for one in (*rival.before, *rival.after)),
+        EPISODES: len(evolved.before) + len(evolved.after),
+        TOKENS: sum(sum(episode.tokens) for episode in (*evolved.before, *evolved.after)),
     }
 
 
 def _closeness(failures: Sequence[Failure]) -> float | None:
-    """Their mean, whatever failures are ranked by."""
+    """The mean closeness, for any `pairs.rank`."""
     return fmean(map(closeness, failures)) if failures else None
 
 
 def _idle(failures: Sequence[Failure]) -> float | None:
-    return fmean(one.idle for one in failures) if failures else None
+    return fmean(failure.idle for failure in failures) if failures else None

@@ -1,4 +1,4 @@
-"""Episodes before training: the policy plays what training steps would, the failure agent what the policy failed."""
+"""Play episodes before training: the policy plays the tasks of the training steps, the failure agent those it failed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from coevolve.stages.train.config import Train
 from coevolve.stages.train.curriculum import Step, stream
 from coevolve.stages.train.groups import attempts, requests
 
-PART = 128  # episodes of the failure agent that are kept together
+PART = 128  # episodes of the failure agent in one file
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What to play: the ``tasks`` of an iteration, after the attempts ``before``; ``scratch`` is a folder of this very one."""
+    """The ``tasks`` of an iteration to play, and the attempts ``before``; ``scratch`` is the folder of this rehearsal."""
 
     seed: int
     iteration: int
@@ -42,12 +42,12 @@ def rehearse(
     limits: Limits,
     progress: Callable[[int], object],
 ) -> list[Trajectory]:
-    """The episodes of ``config.steps`` training steps, by step, group and attempt, with the seeds that they have in training.
+    """The episodes of ``config.steps`` training steps, by step, group and attempt, with the seeds of training.
 
-    A step's episodes are kept in the scratch folder, so that a killed rehearsal goes on after its last whole step. ``progress``
-    is called with the number of episodes that have just ended.
+    Each step's episodes go to a file in the scratch folder, so that a killed rehearsal continues after its last complete step.
+    ``progress`` takes the number of episodes that have just ended.
     """
-    found: list[Trajectory] = []
+    trajectories: list[Trajectory] = []
     records = recorded({}, plan.before)
     roll = partial(rollout, policy, environment, limits=limits, progress=progress)
     for step in range(config.steps):
@@ -56,8 +56,8 @@ def rehearse(
         wanted = requests(enumerate(tasks), config.group_size, plan.seed, plan.iteration, step)
         played = _kept(plan.scratch / f"{step}.parquet", wanted, roll, progress)
         records = recorded(records, attempts(played))
-        found += played
-    return found
+        trajectories += played
+    return trajectories
 
 
 def play(
@@ -70,21 +70,21 @@ def play(
     limits: Limits,
     progress: Callable[[int], object],
 ) -> list[Trajectory]:
-    """``count`` episodes of ``tasks``, each as often as any other or once more, with seeds of their own by ``phase``.
+    """``count`` episodes that walk through ``tasks`` again and again, with seeds for this ``phase``.
 
-    They are kept in the scratch folder in parts, so that a killed run goes on after its last whole part.
+    They go to the scratch folder in parts, so that a killed run continues after its last complete part.
     """
     roll = partial(rollout, policy, environment, limits=limits, progress=progress)
     wanted = []
     for number in range(count):
-        sample, place = divmod(number, len(tasks))
-        seed = derive_seed(plan.seed, phase, plan.iteration, place, sample)
-        wanted.append(RolloutRequest(tasks[place], seed, plan.iteration, 0, place, sample))
+        sample, index = divmod(number, len(tasks))
+        seed = derive_seed(plan.seed, phase, plan.iteration, index, sample)
+        wanted.append(RolloutRequest(tasks[index], seed, plan.iteration, 0, index, sample))
     parts = [wanted[start : start + PART] for start in range(0, count, PART)]
     return [
-        one
-        for part, some in enumerate(parts)
-        for one in _kept(plan.scratch / phase / f"{part}.parquet", some, roll, progress)
+        trajectory
+        for number, part in enumerate(parts)
+        for trajectory in _kept(plan.scratch / phase / f"{number}.parquet", part, roll, progress)
     ]
 
 
@@ -94,11 +94,11 @@ def _kept(
     roll: Callable[[Sequence[RolloutRequest]], list[Episode]],
     progress: Callable[[int], object],
 ) -> list[Trajectory]:
-    """The episodes of ``file``; those that are ``wanted``, by ``roll``, if it is not there yet."""
+    """The episodes in ``file``; if it does not exist, play the ``wanted`` episodes by ``roll`` and write it."""
     if file.exists():
         played = read_trajectories(file)
         progress(len(played))
         return played
-    played = [one.trajectory for one in roll(wanted)]
+    played = [episode.trajectory for episode in roll(wanted)]
     write_trajectories(file, played)
     return played

@@ -1,9 +1,9 @@
-"""Stage `pairs`: policies/t plays the tasks of iteration t, and its failures are put beside what is right.
+"""Stage `pairs`: policies/t plays the tasks of iteration t, and its failures are paired with successes.
 
-With `pairs.hard` above 0 the failure agent plays too, learns among failures, and its hard negatives are failures beside the others.
+With `pairs.hard` above 0 the failure agent plays too: it learns among failures, and its hard negatives join the agent's failures.
 
-Writes data/t/pairs: pairs.jsonl, rehearsals.parquet, references.parquet and hard.parquet, all empty for a learner that plays by
-itself, and failures/next, the failure agent. Run again after a kill, it goes on after the last step that was played or learned.
+Writes failures/next, the failure agent, and data/t/pairs: pairs.jsonl, rehearsals.parquet, references.parquet and hard.parquet,
+all empty for a learner that plays by itself. After a kill, a new run continues after the last step that was played or learned.
 """
 
 import shutil
@@ -40,27 +40,27 @@ def main(params: Params, t: int) -> None:
     with claim(scratch() / "pairs" / scratch_key("pairs", t, params)) as folder:
         plan = Rehearsal(params.seed, t, tasks, before, folder)
         play = partial(playing, config=params.policy, temperature=params.train.temperature)
-        ground = PairsContext(environment, plan, Limits.of(params.policy), play)
+        context = PairsContext(environment, plan, Limits.of(params.policy), play)
         config = params.pairs.failure_agent
-        first, agent, place = Paths.policy(0), Paths.policy(t), folder / "failure agent"
-        rival = begun(Paths.failure(t), first, agent, config, shared, place) if params.pairs.hard else None
-        made = make(Paths.policy(t), ground, params.train, params.pairs, rival)
-        _track(params, t, made, write(t, made, in_effect().name))
+        first, agent, start_folder = Paths.policy(0), Paths.policy(t), folder / "failure agent"
+        rival = begun(Paths.failure(t), first, agent, config, shared, start_folder) if params.pairs.hard else None
+        result = make(Paths.policy(t), context, params.train, params.pairs, rival)
+        _track(params, t, result, write(t, result, in_effect().name))
         shutil.rmtree(folder)
 
 
-def _track(params: Params, t: int, made: Made, summary: StageSummary) -> None:
-    """What was made, in a run of its own; the failure agent as a version of its registered model, if it has learned."""
-    own = params.pairs.model_dump()
-    own |= {f"failure_agent.{name}": value for name, value in own.pop("failure_agent").items()}
+def _track(params: Params, t: int, result: Made, summary: StageSummary) -> None:
+    """Log the pairs as a run, and the failure agent as a version of its registered model if it has learned."""
+    section = params.pairs.model_dump()
+    section |= {f"failure_agent.{name}": value for name, value in section.pop("failure_agent").items()}
     figures = {name: value for name, value in summary.figures.items() if value is not None}
     with start(params.tracking, f"pairs/{t}", {}) as run:
-        run.params({"seed": params.seed, "iteration": t, "environment": params.environment, **own})
+        run.params({"seed": params.seed, "iteration": t, "environment": params.environment, **section})
         run.dataset(Paths.tasks(t), "rehearsal")
         run.dataset(Paths.pairs(t) / "pairs.jsonl", "pairs")
         run.metrics(figures, t)
-        if steps := made.evolved.figures if made.evolved else ():
+        if steps := result.evolved.figures if result.evolved else ():
             for row in steps:
                 run.metrics({f"failure agent/{name}": value for name, value in row.items()}, int(row["step"]))
-            known = {name: figures[name] for name in (THEIRS, FAILURE_IDLE) if name in figures}
-            run.model(t + 1, Paths.failure(t + 1), known, FAILURE)
+            of_agent = {name: figures[name] for name in (THEIRS, FAILURE_IDLE) if name in figures}
+            run.model(t + 1, Paths.failure(t + 1), of_agent, FAILURE)

@@ -1,4 +1,4 @@
-"""From groups of episodes to the rows that one process trains on."""
+"""Turn groups of episodes into the rows that one process trains on."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,16 @@ from coevolve.core.task import Task
 from coevolve.rollout import Episode
 from coevolve.stages.train.groups import Group, rewards
 
-PlayNumbered = Callable[[Sequence[tuple[int, Task]]], list[Group]]  # of (number of the group, task)
-Play = Callable[[Sequence[Task], int], list[Group]]  # of tasks, and the number of the first group
+PlayNumbered = Callable[[Sequence[tuple[int, Task]]], list[Group]]  # takes pairs of a group's number and its task
+Play = Callable[[Sequence[Task], int], list[Group]]  # takes tasks and the number of the first group
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of TRL's batch. ``mask`` is 1 where the policy wrote, 0 where the environment did; ``logprobs`` are those of
-    sampling (0 where the environment wrote). A reward of None is left out of its group's advantages.
+    """A row of TRL's batch.
+
+    ``mask`` is 1 where the policy wrote and 0 where the environment did. ``logprobs`` are those of sampling, 0 where the
+    environment wrote. A row whose reward is None does not enter its group's advantages.
     """
 
     prompt: list[int]
@@ -27,25 +29,25 @@ class Row:
 
 
 def row(episode: Episode, reward: float | None, end: int) -> Row:
-    """An episode as a row; TRL wants no completion empty, so one that is gets a masked ``end`` token."""
+    """An episode as a row. TRL accepts no empty completion, so an empty one becomes a masked ``end`` token."""
     replies = episode.replies
     prompt = replies[0].prompt_ids if replies else [end]
     completion: list[int] = []
     mask: list[int] = []
     logprobs: list[float] = []
     for number, reply in enumerate(replies):
-        heard = reply.prompt_ids if number else []
-        completion += heard + reply.token_ids
-        mask += [0] * len(heard) + [1] * len(reply.token_ids)
-        logprobs += [0.0] * len(heard) + reply.logprobs
+        observed = reply.prompt_ids if number else []
+        completion += observed + reply.token_ids
+        mask += [0] * len(observed) + [1] * len(reply.token_ids)
+        logprobs += [0.0] * len(observed) + reply.logprobs
     return Row(prompt, completion, mask, logprobs, reward) if completion else Row(prompt, [end], [0], [0.0], reward)
 
 
 def deal(groups: Sequence[Group], rank: int, world: int, passes: int, end: int) -> list[Row]:
-    """The rows of process ``rank``: as many for every one of ``world`` processes, and for every one of ``passes`` passes.
+    """The rows of process ``rank``; all ``world`` processes and all ``passes`` get equally many.
 
-    Groups stay in one piece over all processes, in their order. Where the rows do not come out even, masked rows are
-    added, in groups of their own: they weigh nothing in the loss, which is a mean over tokens (DAPO, arXiv 2503.14476).
+    Over all processes, groups stay whole and in order. Masked rows in groups of their own fill up the last passes. They weigh
+    nothing in the loss, which is a mean over tokens (DAPO, arXiv 2503.14476).
     """
     rows = [
         row(episode, reward, end) for group in groups for episode, reward in zip(group, rewards(group), strict=True)
@@ -59,24 +61,23 @@ def deal(groups: Sequence[Group], rank: int, world: int, passes: int, end: int) 
 def columns(rows: Sequence[Row], logprobs: bool) -> dict[str, Any]:
     """The rows as TRL's ``rollout_func`` returns them."""
     return {
-        "prompt_ids": [one.prompt for one in rows],
-        "completion_ids": [one.completion for one in rows],
-        "env_mask": [one.mask for one in rows],
-        "logprobs": [one.logprobs for one in rows] if logprobs else None,
-        "episode_reward": [one.reward for one in rows],
+        "prompt_ids": [row.prompt for row in rows],
+        "completion_ids": [row.completion for row in rows],
+        "env_mask": [row.mask for row in rows],
+        "logprobs": [row.logprobs for row in rows] if logprobs else None,
+        "episode_reward": [row.reward for row in rows],
     }
 
 
 def shared(play: PlayNumbered, rank: int, world: int) -> Play:
-    """Groups for tasks by ``world`` processes, each playing a share; every process gets the groups of all, in order.
+    """Share the playing of groups among ``world`` processes; every process gets all groups, in order.
 
-    A group's number, and so its seeds, does not depend on how many processes there are.
+    A group's number, and so its seeds, does not depend on the number of processes.
     """
 
     def play_all(tasks: Sequence[Task], first: int) -> list[Group]:
-        numbered = [(first + place, task) for place, task in enumerate(tasks)]
-        mine = numbered[rank::world]
-        groups = list(zip((number for number, _ in mine), play(mine) if mine else [], strict=True))
+        share = list(enumerate(tasks, first))[rank::world]
+        groups = list(zip((number for number, _ in share), play(share) if share else [], strict=True))
         if world > 1:
             from accelerate.utils import gather_object
 

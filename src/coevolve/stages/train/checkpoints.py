@@ -1,4 +1,4 @@
-"""What each training step yields, kept so that a killed run loses nothing that was checkpointed."""
+"""Keep the results of each training step, so that a killed run loses nothing up to its last checkpoint."""
 
 from pathlib import Path
 from typing import Any
@@ -14,49 +14,50 @@ from coevolve.rollout import scored
 from coevolve.stages.train.groups import Gathered
 from coevolve.stages.train.learner import Log
 
-COMPLETE = "complete"  # the mark of a checkpoint that was written to its end
+COMPLETE = "complete"  # marks a checkpoint that was written completely
 
-# what trainers log, and its name in train_metrics.jsonl; those of preferences are means over a step's pairs
+# metrics of TRL's trainers, and their names in train_metrics.jsonl; the rewards are means over the pairs of a step
 LOGGED = {
     **{name: name for name in ("loss", "grad_norm", "kl", "entropy")},
-    "rewards/margins": "margin",  # of beta times the log-ratios to the reference
+    "rewards/margins": "margin",  # difference of beta times the log-ratios to the anchor
     "rewards/accuracies": "accuracy",  # share of pairs with a margin above 0
-    "rewards/chosen": "chosen",  # beta times the log-ratio: below 0, what is right has become less likely
+    "rewards/chosen": "chosen",  # beta times the log-ratio: below 0, the chosen episode has become less likely
     "rewards/rejected": "rejected",
 }
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The latest whole checkpoint in ``folder``."""
-    found = [mark.parent for mark in folder.glob(f"checkpoint-*/{COMPLETE}")]
-    return max(found, key=_number, default=None)
+    """The latest complete checkpoint in ``folder``."""
+    checkpoints = [mark.parent for mark in folder.glob(f"checkpoint-*/{COMPLETE}")]
+    return max(checkpoints, key=_number, default=None)
 
 
 def _number(checkpoint: Path) -> int:
-    """How many steps were done."""
+    """The number of steps before ``checkpoint``."""
     return int(checkpoint.name.split("-")[1])
 
 
 class Steps:
-    """What each step yields, a file each in the scratch folder; those after the last checkpoint are made again."""
+    """Files of each step's results in the scratch folder; a resumed run repeats the steps after the last checkpoint."""
 
     def __init__(self, folder: Path, done: int) -> None:
         self._folder = folder
         self.done = done
         folder.mkdir(parents=True, exist_ok=True)
-        for file in folder.iterdir() if is_main() else ():  # who writes may have begun before another process is here
-            if not file.stem.isdigit() or int(file.stem) >= done:  # the former: half-written when it was killed
+        # the main process alone cleans up: it may write before the others get here
+        for file in folder.iterdir() if is_main() else ():
+            if not file.stem.isdigit() or int(file.stem) >= done:  # no digits: half-written at a kill
                 file.unlink()
         self._figures: dict[int, dict[str, float]] = {}
 
     def keep(self, step: int, gathered: Gathered, wanted: int) -> None:
         episodes = [episode for group in gathered.played for episode in group]
         write_trajectories(self._folder / f"{step}.parquet", (episode.trajectory for episode in episodes))
-        # what failed without the agent's doing says nothing about it
+        # an episode that the environment failed says nothing about the agent
         counted = [episode.trajectory for episode in scored(episodes)]
         self._figures[step] = {
-            "success": sum(is_success(one.score) for one in counted) / max(len(counted), 1),
-            "score": sum(one.score for one in counted) / max(len(counted), 1),
+            "success": sum(is_success(trajectory.score) for trajectory in counted) / max(len(counted), 1),
+            "score": sum(trajectory.score for trajectory in counted) / max(len(counted), 1),
             "groups": float(len(gathered.played)),
             "groups_trained": float(len(gathered.kept)),
             "groups_without_variance": float(gathered.dropped),
@@ -69,7 +70,7 @@ class Steps:
         self._figures.setdefault(step, {}).update(figures)
 
     def finish(self, step: int, logs: dict[str, Any]) -> dict[str, float]:
-        """Join what training says of ``step`` to its figures, and write both."""
+        """Add the trainer's ``logs`` of ``step`` to its figures, and write them."""
         figures = {
             **self._figures.pop(step, {}),
             **{new: float(logs[old]) for old, new in LOGGED.items() if old in logs},
@@ -78,20 +79,21 @@ class Steps:
         return figures
 
     def trajectories(self, count: int) -> list[Trajectory]:
-        return [one for step in range(count) for one in read_trajectories(self._folder / f"{step}.parquet")]
+        files = [self._folder / f"{step}.parquet" for step in range(count)]
+        return [trajectory for file in files for trajectory in read_trajectories(file)]
 
     def metrics(self, count: int) -> list[dict[str, float]]:
         return [read_json(self._folder / f"{step}.json") for step in range(count)]
 
 
 def resumed(scratch: Path) -> tuple[Path | None, Steps]:
-    """The checkpoint from which a job goes on, None if it starts, and its steps until then."""
+    """The checkpoint to continue from, or None, and the steps before it."""
     checkpoint = last_checkpoint(scratch)
     return checkpoint, Steps(scratch / "steps", _number(checkpoint) if checkpoint else 0)
 
 
 class Keeper(TrainerCallback):  # type: ignore[misc]
-    """Marks checkpoints that are whole, and passes metrics on, in the process that writes."""
+    """In the main process, marks complete checkpoints and hands metrics on to ``log``."""
 
     def __init__(self, steps: Steps, log: Log | None) -> None:
         self._steps = steps

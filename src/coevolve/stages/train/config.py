@@ -1,4 +1,4 @@
-"""Section `train`: what all learners share."""
+"""Section `train`: the keys that all learners share."""
 
 from typing import Annotated, Literal
 
@@ -48,7 +48,7 @@ class Vllm(Section):
 
 
 class Optimizer(Section):
-    """What every training by gradient steps reads."""
+    """Keys of every training by gradient steps."""
 
     steps: Count = 20
     """Optimizer steps per iteration."""
@@ -84,7 +84,7 @@ class Train(Optimizer):
     def _anchored(self) -> "Train":
         if self.anchor == "base" and self.lora.enabled:
             raise ValueError(
-                "anchor: base and lora.enabled: true do not go together: adapters are pulled to the weights that they are "
-                "on, those of the parent"
+                "anchor: base and lora.enabled: true do not go together: adapters are pulled towards the weights that they "
+                "adapt, those of the parent"
             )
         return self

@@ -1,8 +1,8 @@
-"""Which tasks to train on next.
+"""Choose the tasks to train on next.
 
-A curriculum is one line of ``CURRICULA``. It puts all tasks in an order for one step, of which the first are played and the
-others replace groups that teach nothing. It depends on its arguments alone, so that a resumed run draws what an
-uninterrupted one does.
+A curriculum is one line of ``CURRICULA``. It orders all tasks for one step: the agent plays the first ones, and the others
+replace groups that teach nothing. The order depends on the arguments alone, so a resumed run draws the same tasks as an
+uninterrupted run.
 """
 
 import math
@@ -16,14 +16,14 @@ from coevolve.core.seeding import generator
 from coevolve.core.task import Task
 from coevolve.stages.train.config import Train
 
-FLOOR = 0.1  # weight of a task from which nothing is learned as it seems: agents change, and every task is seen again
+FLOOR = 0.1  # least weight of a task: agents change, so every task must come back
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One training step, for which ``count`` tasks are chosen; ``shares`` are those of the environments of a mixture.
+    """One training step with ``count`` tasks, after ``begin`` tasks in the steps before it.
 
-    ``begin``: how many were chosen in the steps before it.
+    ``shares`` are those of the environments of a mixture.
     """
 
     seed: int
@@ -37,7 +37,7 @@ class Step:
     def of(
         cls, seed: int, iteration: int, number: int, count: int, shares: Mapping[str, float] | None = None
     ) -> "Step":
-        """One of a walk in which all steps have ``count`` tasks."""
+        """Step ``number`` of a run in which all steps have ``count`` tasks."""
         return cls(seed, iteration, number, count, shares or {}, number * count)
 
 
@@ -49,20 +49,20 @@ def stream(tasks: Sequence[Task], records: Records, config: Train, step: Step) -
 
 
 def _by_environment(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> list[Task]:
-    """Each environment's own stream; of the first of any number of steps each has its share."""
+    """Interleave the streams of the environments, so that each has its share after any number of steps."""
     walk = turns(step.shares, step.begin + step.count)
     before, now = Counter(walk[: step.begin]), Counter(walk[step.begin :])
     first, others = {}, {}
     for name in step.shares:
-        own = [task for task in tasks if task.environment == name]
-        if own:
-            ordered = stream(own, records, config, replace(step, count=now[name], shares={}, begin=before[name]))
+        members = [task for task in tasks if task.environment == name]
+        if members:
+            ordered = stream(members, records, config, replace(step, count=now[name], shares={}, begin=before[name]))
             first[name], others[name] = ordered[: now[name]], ordered[now[name] :]
     return [*in_turn(first, step.shares), *in_turn(others, step.shares)]
 
 
 def even(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> list[Task]:
-    """Steps walk through one random order after another: every task is visited once before any is visited again."""
+    """Walk through one random order after another: every task comes once before any task comes again."""
     chosen: list[Task] = []
     position = step.begin
     while len(chosen) < min(step.count, len(tasks)):
@@ -80,9 +80,9 @@ def even(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> 
 
 
 def learnable(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> list[Task]:
-    """What was never visited first; then P(task) ∝ ``FLOOR`` + shape of the chance to solve it, without replacement.
+    """Untried tasks first, then draws without replacement: P(task) ∝ ``FLOOR`` + shape of the chance to solve it.
 
-    By exponential keys (Efraimidis and Spirakis, Weighted random sampling with a reservoir, 2006).
+    The order follows exponential keys (Efraimidis and Spirakis, Weighted random sampling with a reservoir, 2006).
     """
     shape = SHAPES[config.shape]
     rng = generator("curriculum learnable", step.seed, step.iteration, step.number)
@@ -99,7 +99,9 @@ CURRICULA = {"even": even, "learnable": learnable}
 
 
 def hopeless(tasks: Sequence[Task], records: Records) -> list[Task]:
-    """Those of ``tasks`` that were never solved in ``ENOUGH`` episodes or more."""
+    """The tasks that the agent never solved in ``ENOUGH`` episodes or more."""
     return [
-        task for task in tasks if (one := records.get(task.task_id)) and not one.successes and one.attempts >= ENOUGH
+        task
+        for task in tasks
+        if (record := records.get(task.task_id)) and not record.successes and record.attempts >= ENOUGH
     ]

@@ -1,11 +1,11 @@
 """DPO: the learner of `train.learner: dpo`, and its section `dpo`.
 
-The loss is that of direct preference optimization (arXiv 2305.18290), with the likelihood of the preferred episode beside it,
-as ETO has it (arXiv 2403.02502):
+The loss is direct preference optimization (arXiv 2305.18290) plus the likelihood of the preferred episode, as in ETO
+(arXiv 2403.02502):
 
     L = -log sigmoid(beta (log π(y_w)/π_anchor(y_w) - log π(y_l)/π_anchor(y_l))) - sft_weight mean_t log π(y_w,t)
 
-The environment's text is context and no target. The trainer is in dpo_trainer.py.
+The environment's text is context and never a target. The trainer is in dpo_trainer.py.
 """
 
 from typing import ClassVar

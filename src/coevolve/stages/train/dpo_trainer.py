@@ -1,4 +1,4 @@
-"""DPO by TRL's ``DPOTrainer``, over episodes as token ids. What the environment wrote is masked."""
+"""DPO by TRL's ``DPOTrainer``, over episodes as token ids. The environment's tokens are masked."""
 
 from functools import partial
 from typing import Any
@@ -23,25 +23,25 @@ def train(settings: Settings, environment: Environment, job: Job, log: Log | Non
 
 
 def prefer(
-    own: Dpo, settings: Shared, environment: Environment, job: Job, batch: Batch, name: str
+    config: Dpo, settings: Shared, environment: Environment, job: Job, batch: Batch, name: str
 ) -> list[dict[str, float]]:
-    """Train or resume ``job`` by its pairs alone, whoever played them, and write its policy, or the adapter alone; the
-    figures of each step.
+    """Train or resume ``job`` on its pairs, write its policy or adapter, and return the figures of each step.
 
-    NothingToLearn, if they are not enough for a step.
+    Raises NothingToLearn if there are fewer pairs than a step takes.
     """
     checkpoint, steps = resumed(job.scratch)
     keeper = Keeper(steps, None)
-    rows = paired(method(own), settings, environment, job, batch)
-    trainer, tokenizer = trained(method(own), settings, job, batch, name, keeper, checkpoint, rows)
+    rows = paired(method(config), settings, environment, job, batch)
+    trainer, tokenizer = trained(method(config), settings, job, batch, name, keeper, checkpoint, rows)
     save_learned(trainer, tokenizer, settings, job)
     return steps.metrics(settings.train.steps)
 
 
-def method(own: Dpo) -> OfflineMethod:
-    """DPO with the likelihood of what is preferred beside it."""
-    arguments = partial(DPOConfig, beta=own.beta, loss_type=["sigmoid", "sft"], loss_weights=[1.0, own.sft_weight])
-    return OfflineMethod(MaskedDPO, arguments, row, collate, held=True, rate=own.learning_rate)
+def method(config: Dpo) -> OfflineMethod:
+    """DPO plus the likelihood of the preferred episode."""
+    weights = [1.0, config.sft_weight]
+    arguments = partial(DPOConfig, beta=config.beta, loss_type=["sigmoid", "sft"], loss_weights=weights)
+    return OfflineMethod(MaskedDPO, arguments, row, collate, anchored=True, rate=config.learning_rate)
 
 
 def row(example: Example) -> Row:
@@ -55,19 +55,19 @@ def row(example: Example) -> Row:
 
 
 class MaskedDPO(InOrder, DPOTrainer):  # type: ignore[misc]
-    """``DPOTrainer`` over rows such as ``row`` makes; TRL's own would tokenize texts, and take all of a completion."""
+    """``DPOTrainer`` over the rows of ``row``. TRL's own preparation would tokenize texts and mask nothing."""
 
     def _prepare_dataset(self, dataset: Any, *_: Any) -> Any:
         return dataset
 
 
 def collate(rows: list[Row]) -> dict[str, torch.Tensor]:
-    """Of n rows, 2n × longest each: ids (the chosen, then the rejected), which are there, and which the agent wrote."""
+    """Tensors of 2n × longest from n rows, the chosen sides first: ids, attention, and the tokens that the agent wrote."""
     sides = ("chosen", "rejected")
-    ids = [torch.tensor(one["prompt_ids"] + one[f"{side}_ids"]) for side in sides for one in rows]
-    masks = [torch.tensor([0] * len(one["prompt_ids"]) + one[f"{side}_mask"]) for side in sides for one in rows]
+    ids = [torch.tensor(row["prompt_ids"] + row[f"{side}_ids"]) for side in sides for row in rows]
+    masks = [torch.tensor([0] * len(row["prompt_ids"]) + row[f"{side}_mask"]) for side in sides for row in rows]
     return {
         "input_ids": pad_sequence(ids, batch_first=True),
-        "attention_mask": pad_sequence([torch.ones_like(one) for one in ids], batch_first=True),
+        "attention_mask": pad_sequence([torch.ones_like(tokens) for tokens in ids], batch_first=True),
         "completion_mask": pad_sequence(masks, batch_first=True),
     }

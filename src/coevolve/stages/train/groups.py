@@ -1,4 +1,4 @@
-"""Groups worth learning from: played, those of equal rewards dropped, and replaced."""
+"""Play groups of episodes, drop those of equal rewards, and replace them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ Group = list[Episode]
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """``kept`` groups are trained on, ``played`` are all, kept ones included."""
+    """All groups that the agent ``played``, and those that were ``kept`` for training."""
 
     kept: list[Group]
     played: list[Group]
 
     @property
     def dropped(self) -> int:
-        """Groups that teach nothing."""
+        """The number of groups that teach nothing."""
         return sum(not teaches(group) for group in self.played)
 
 
 def requests(
     numbered: Iterable[tuple[int, Task]], size: int, seed: int, iteration: int, step: int
 ) -> list[RolloutRequest]:
-    """The ``size`` attempts at each task; its number in the step, and so its seeds, depend on no other."""
+    """``size`` attempts at each task. A task's seeds depend on its number in the step and on no other task."""
     return [
         RolloutRequest(
             task, derive_seed(seed, "train", iteration, step, number, sample), iteration, step, number, sample
@@ -42,9 +42,9 @@ def requests(
 
 
 def check_acts(gathered: Gathered, policy: str) -> None:
-    """A CoevolveError if nobody in ``gathered``, which ``policy`` played, made any call, and nothing is learned from what was said."""
+    """Raise a CoevolveError if ``policy`` made no call in any of the ``gathered`` episodes and no group teaches."""
     played = [episode.trajectory for group in gathered.played for episode in group]
-    if gathered.dropped == len(gathered.played) and not any(one.calls for one in played):
+    if gathered.dropped == len(gathered.played) and not any(trajectory.calls for trajectory in played):
         raise CoevolveError(
             f"{policy} made no call in its first {len(played)} episodes, and a policy that never acts learns nothing from rewards; "
             "give it a warm start: warm.steps in params.yaml, 50 say (docs/real-models.md)"
@@ -52,22 +52,23 @@ def check_acts(gathered: Gathered, policy: str) -> None:
 
 
 def rewards(group: Group) -> list[float | None]:
-    """A reward for each episode; None where the environment failed, which is not the agent's fault."""
-    return [one.trajectory.score if one.trajectory.counts else None for one in group]
+    """The reward of each episode; None where the environment failed, which is not the agent's fault."""
+    return [episode.trajectory.score if episode.trajectory.counts else None for episode in group]
 
 
 def teaches(group: Group) -> bool:
-    """Whether rewards differ: otherwise every advantage of the group is zero."""
+    """Whether the rewards differ; otherwise every advantage in the group is zero."""
     return len({reward for reward in rewards(group) if reward is not None}) > 1
 
 
 def attempts(trajectories: Iterable[Trajectory]) -> list[Attempt]:
-    """What episodes say of their tasks, a step at a time; those that the environment failed say nothing."""
+    """The attempts at each task in each step, without the episodes that the environment failed."""
     scores: dict[tuple[str, int, int], list[float]] = {}
-    for one in trajectories:
-        if one.counts:
-            scores.setdefault((one.task_id, one.iteration, one.step), []).append(one.score)
-    return [attempt_of(*place, found) for place, found in scores.items()]
+    for trajectory in trajectories:
+        if trajectory.counts:
+            visit = (trajectory.task_id, trajectory.iteration, trajectory.step)
+            scores.setdefault(visit, []).append(trajectory.score)
+    return [attempt_of(*visit, values) for visit, values in scores.items()]
 
 
 def gather(
@@ -76,10 +77,10 @@ def gather(
     wanted: int,
     refills: int,
 ) -> Gathered:
-    """Play ``wanted`` groups, then up to ``refills`` times replacements for those that teach nothing.
+    """Play ``wanted`` groups, then replace those that teach nothing, in up to ``refills`` rounds.
 
-    ``play`` takes tasks and the number of the first group. Fewer than ``wanted`` groups are kept where the replacements did not
-    teach either; at least one is, so that there is always a step to take.
+    ``play`` takes tasks and the number of the first group. If the replacements teach nothing either, fewer than ``wanted``
+    groups are kept. At least one group is kept, so that there is always a step to take.
     """
     played = play(list(islice(tasks, wanted)), 0)
     kept = [group for group in played if teaches(group)]

@@ -1,6 +1,6 @@
 """GRPO: the learner of `train.learner: grpo`, and its section `grpo`.
 
-The loss is the clipped policy gradient with advantages relative to a task's group of attempts, and a KL term (DeepSeekMath,
+The loss is the clipped policy gradient with advantages relative to a task's group of attempts, plus a KL term (DeepSeekMath,
 arXiv 2402.03300; clip-higher of DAPO, arXiv 2503.14476):
 
     A_i = (r_i - mean(r)) / std(r)

@@ -1,10 +1,10 @@
 """GRPO by TRL's ``GRPOTrainer``, over episodes that our own rollout loop plays.
 
-The loss is TRL's. What it lacks is here: groups that teach nothing are dropped before the forward pass and replaced, every
-trajectory is kept, and a killed run goes on as if it had never stopped.
+The loss is TRL's. This module adds three things: it replaces groups that teach nothing before the forward pass, it stores
+every trajectory, and a killed run continues as if it had never stopped.
 
-With several processes each plays a share of the groups, all learn which groups are kept, and each trains on an equal
-share of their rows; trajectories are written once.
+With several processes, each plays a share of the groups, all learn which groups are kept, and each trains on an equal share
+of their rows. One process writes the trajectories.
 """
 
 import os
@@ -54,14 +54,14 @@ from coevolve.stages.train.rescue import References, dealt
 from coevolve.stages.train.saving import finish
 from coevolve.stages.train.trl_arguments import alone, common, weights_dtype
 
-BUCKETS = 6  # into which a batch is divided by length
+BUCKETS = 6  # parts of a batch, divided by length
 SERVER_PATIENCE = 240.0  # seconds to wait for a vLLM server
 
 
 def train(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
     """See ``coevolve.stages.train.learner.Learner``."""
     config, acting = settings.train, settings.policy
-    found = _arguments(settings, job.scratch, derive_seed(job.seed, "train", job.iteration) % 2**31)
+    arguments = _arguments(settings, job.scratch, derive_seed(job.seed, "train", job.iteration) % 2**31)
     model, tokenizer = load(job.parent, acting.threads, weights_dtype(config, acting), config.lora.quantize)
     resume, steps = resumed(job.scratch)
     trainer = _LoopTrainer(
@@ -70,7 +70,7 @@ def train(settings: Settings, environment: Environment, job: Job, log: Log | Non
         job,
         steps,
         model=model,
-        args=found,
+        args=arguments,
         processing_class=tokenizer,
         train_dataset=Dataset.from_list([{"prompt": [{"role": "user", "content": "-"}]}] * config.tasks_per_step),
         peft_config=adapters(config.lora, model),
@@ -90,17 +90,17 @@ def _section(settings: Settings) -> Grpo:
 
 
 def _arguments(settings: Settings, scratch: Path, seed: int) -> Any:
-    """TRL's arguments for this process. Make them before the model: they tell it how it will be sharded."""
-    config, own = settings.train, _section(settings)
+    """TRL's arguments for this process. Create them before the model: they decide how it is sharded."""
+    config, grpo = settings.train, _section(settings)
     rows = config.tasks_per_step * config.group_size
-    shared = common(config, settings.policy, settings.launch, scratch, seed, own.learning_rate, rows)
+    shared = common(config, settings.policy, settings.launch, scratch, seed, grpo.learning_rate, rows)
     return GRPOConfig(
         **shared,
         num_generations=config.group_size,
         steps_per_generation=shared["gradient_accumulation_steps"],
-        beta=own.beta,
-        epsilon=own.epsilon,
-        epsilon_high=own.epsilon_high,
+        beta=grpo.beta,
+        epsilon=grpo.epsilon,
+        epsilon_high=grpo.epsilon_high,
         temperature=config.temperature,
         ignore_data_skip=True,
         shuffle_dataset=False,
@@ -123,29 +123,22 @@ def _vllm(config: Train, acting: PolicySection) -> dict[str, Any]:
 
 
 class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
-    """``GRPOTrainer`` whose batch is what ``gather`` kept: as many groups as there are, not as many as were asked."""
+    """``GRPOTrainer`` whose batch holds the groups that ``gather`` kept, which may be fewer than ``tasks_per_step``."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        environment: Environment,
-        job: Job,
-        steps: Steps,
-        **others: Any,
-    ) -> None:
-        self._config, self._own = settings.train, _section(settings)
+    def __init__(self, settings: Settings, environment: Environment, job: Job, steps: Steps, **arguments: Any) -> None:
+        self._config, self._grpo = settings.train, _section(settings)
         self._limits = Limits.of(settings.policy)
         self._environment = environment
         self._job = job
         self._steps = steps
         self._rows: dict[str, Any] = {}
-        self._last_loaded_step = -1  # of the weights of whoever samples elsewhere; TRL's own, and before its loop
+        self._last_loaded_step = -1  # of the weights outside this process; TRL's own attribute, needed before its loop
         self._gathers = settings.launch.sharding == "zero3" and self._config.vllm.mode == "off"
         shared = _is_shared(settings)
         replicas = _replicas(settings, job) if shared else None
-        # where TRL loads the KL anchor from
-        others["model"].config._name_or_path = str(resolve(anchor(settings, job)))
-        super().__init__(reward_funcs=_reward, rollout_func=_rollout, **others)
+        # TRL loads the KL anchor from this path
+        arguments["model"].config._name_or_path = str(resolve(anchor(settings, job)))
+        super().__init__(reward_funcs=_reward, rollout_func=_rollout, **arguments)
         self._policy = replicas or self._make_policy(settings.policy)
         self._replicas = replicas
         self._records = self._recorded(steps)
@@ -157,21 +150,24 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         if shared:
             model = self.accelerator.unwrap_model(self.model)
             self._parameters = list(model.parameters())
-            own = TrainingReplica(model, self.ref_model, TransformersPolicy(model, self.processing_class, 0.0))
-            self._team = Team(own, replicas)
+            local = TrainingReplica(model, self.ref_model, TransformersPolicy(model, self.processing_class, 0.0))
+            self._team = Team(local, replicas)
 
     def close(self) -> None:
-        """End the processes that helped."""
+        """End the helper processes."""
         if self._replicas:
             self._replicas.close()
 
     def _recorded(self, steps: Steps) -> Records:
-        """How often each task was solved so far, steps before a kill included: one process has their files, all need it."""
+        """How often each task was solved so far, steps before a kill included.
+
+        The main process has the files of those steps and broadcasts the records.
+        """
         past = attempts(steps.trajectories(steps.done)) if self.accelerator.is_main_process else []
-        found = [recorded({}, [*self._job.attempts, *past])]
+        records = [recorded({}, [*self._job.attempts, *past])]
         if self.accelerator.num_processes > 1:
-            broadcast_object_list(found)
-        return found[0]
+            broadcast_object_list(records)
+        return records[0]
 
     def _make_policy(self, acting: PolicySection) -> Policy:
         temperature, tokenizer = self._config.temperature, self.processing_class
@@ -183,7 +179,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         else:
             from trl.generation.vllm_client import VLLMClient
 
-            # one process of TRL's keeps the weights in step; every process sends its own requests
+            # one of TRL's processes updates the server's weights; every process sends its own requests
             complete = server(VLLMClient(base_url=self._config.vllm.url), temperature)
         ends = end_tokens(model.generation_config, tokenizer)
         return VllmPolicy(complete, tokenizer, ends, acting.episode_tokens, acting.template)
@@ -194,17 +190,17 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.use_vllm and step != self._last_loaded_step:
             self.vllm_generation.sync_weights()
             self._last_loaded_step = step
-        if self._team and step != self._last_loaded_step:
-            self._team.load(self._parameters)
+        if self._team and self._replicas and step != self._last_loaded_step:
+            self._team.send_weights(self._parameters)
             self._last_loaded_step = step
         with self._whole_model():
             gathered = self._gather(step)
         if step == 0:
             check_acts(gathered, str(self._job.parent))
-        self._rescued, self._pass = self._unsolved(gathered) if self._own.rescue else [], 0
+        self._rescued, self._pass = self._unsolved(gathered) if self._grpo.rescue else [], 0
         if self.accelerator.is_main_process:
             self._steps.keep(step, gathered, self._config.tasks_per_step)
-            if self._own.rescue:
+            if self._grpo.rescue:
                 self._steps.add(step, {"rescued": float(len(self._rescued))})
         rows = deal(
             gathered.kept,
@@ -218,13 +214,13 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         return result
 
     def _unsolved(self, gathered: Gathered) -> list[Tokens]:
-        """References of the tasks just played that were never solved, in the order of the groups."""
+        """References of the tasks of this step that the agent never solved, in the order of the groups."""
         names = dict.fromkeys(group[0].trajectory.task_id for group in gathered.played)
         by_id = {task.task_id: task for task in self._job.tasks}
         return self._references.of(hopeless([by_id[name] for name in names], self._records))
 
     def _compute_loss(self, model: Any, inputs: Any) -> Any:
-        """TRL's, and the rescue term: a reference counts as much as one of the step's groups, times `grpo.rescue`."""
+        """TRL's loss plus the rescue term: a reference counts as much as one group of the step, times `grpo.rescue`."""
         loss = super()._compute_loss(model, inputs)
         world, passes = self.accelerator.num_processes, self.args.steps_per_generation
         part, self._pass = self.accelerator.process_index * passes + self._pass, self._pass + 1
@@ -234,11 +230,11 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             logps, *_ = self._get_per_token_logps_and_entropies(
                 model, rows.ids.to(device), rows.mask.to(device), completion, compute_entropy=True
             )
-            loss = loss + self._own.rescue * world / self._config.tasks_per_step * rows.loss(logps.to(rows.own.device))
+            loss = loss + self._grpo.rescue * world / self._config.tasks_per_step * rows.loss(logps.to(rows.own.device))
         return loss
 
     def _whole_model(self) -> AbstractContextManager[Any]:
-        """Where parameters are sharded, all of them in every process, as long as episodes are sampled from them."""
+        """Gather sharded parameters in every process while episodes are sampled."""
         if not self._gathers:
             return nullcontext()
         whole: AbstractContextManager[Any] = unwrap_model_for_generation(self.model_wrapped, self.accelerator)
@@ -247,46 +243,40 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, **arguments: Any
     ) -> tuple[Any, Any, Any]:
-        """TRL's, over rows of similar lengths at a time: episodes differ so much that half of a batch is padding.
+        """TRL's method over parts of similar lengths: otherwise half of a batch would be padding.
 
-        Rows × ``logits_to_keep`` log-probabilities and entropies, zero (and masked) behind a row's end.
+        Log-probabilities and entropies are rows × ``logits_to_keep``, zero and masked after a row's end.
         """
         prompt = input_ids.shape[1] - logits_to_keep
         before, after = attention_mask[:, :prompt].sum(1), attention_mask[:, prompt:].sum(1)
         order = torch.argsort(before + after, stable=True)
-        # every process makes as many passes: with sharded parameters each pass is a meeting of all
+        # every process makes equally many passes: with sharded parameters all processes meet in each pass
         chunks = order.chunk(1 if self._config.micro_batch else BUCKETS)
         spans = [(prompt - int(before[rows].max()), int(after[rows].max())) for rows in chunks]
-        found: list[tuple[Any, ...]]
+        parts = [
+            (input_ids[rows, first : prompt + last], attention_mask[rows, first : prompt + last], last)
+            for rows, (first, last) in zip(chunks, spans, strict=True)
+        ]
+        results: list[tuple[Any, ...]]
         if self._team:
             seed = derive_seed(self._job.seed, "train", self._job.iteration, self.state.global_step, -1, -1)
-            cut = [
-                RowPart(input_ids[rows, first : prompt + last], attention_mask[rows, first : prompt + last], last, seed)
-                for rows, (first, last) in zip(chunks, spans, strict=True)
-            ]
-            passed = self._team.log_probabilities(cut, self._parameters, model is self.ref_model)
-            found = [(*pair, None) for pair in passed]
+            row_parts = [RowPart(*part, seed) for part in parts]
+            pairs = self._team.log_probabilities(row_parts, self._parameters, model is self.ref_model)
+            results = [(*pair, None) for pair in pairs]
         else:
-            whole = super()._get_per_token_logps_and_entropies
-            found = [
-                whole(
-                    model,
-                    input_ids[rows, first : prompt + last],
-                    attention_mask[rows, first : prompt + last],
-                    last,
-                    **arguments,
-                )
-                for rows, (first, last) in zip(chunks, spans, strict=True)
-            ]
-        parts = [
-            tuple(None if one is None else torch.nn.functional.pad(one, (0, logits_to_keep - last)) for one in part[:2])
-            for part, (_, last) in zip(found, spans, strict=True)
-        ]
-        auxiliary = [part[2] for part in found]
+            by_trl = super()._get_per_token_logps_and_entropies
+            results = [by_trl(model, *part, **arguments) for part in parts]
+        auxiliary = [result[2] for result in results]
         back = torch.argsort(order)
-        logps, entropies = (
-            None if parts[0][place] is None else torch.cat([part[place] for part in parts])[back] for place in (0, 1)
-        )
+
+        def joined(values: list[Any]) -> Any:
+            if values[0] is None:
+                return None
+            pad = torch.nn.functional.pad
+            padded = [pad(part, (0, logits_to_keep - last)) for part, (_, last) in zip(values, spans, strict=True)]
+            return torch.cat(padded)[back]
+
+        logps, entropies = (joined([result[index] for result in results]) for index in (0, 1))
         return logps, entropies, None if auxiliary[0] is None else torch.stack(auxiliary).mean()
 
     def _gather(self, step: int) -> Gathered:
@@ -301,30 +291,30 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         play_all = shared(play_groups, self.accelerator.process_index, self.accelerator.num_processes)
         now = Step.of(job.seed, job.iteration, step, config.tasks_per_step, shares_of(self._environment))
         tasks = iter(stream(job.tasks, self._records, config, now))
-        gathered = gather(play_all, tasks, config.tasks_per_step, self._own.refill_rounds)
+        gathered = gather(play_all, tasks, config.tasks_per_step, self._grpo.refill_rounds)
         played = [episode.trajectory for group in gathered.played for episode in group]
         self._records = recorded(self._records, attempts(played))
         return gathered
 
 
 def _is_shared(settings: Settings) -> bool:
-    """Whether the work of a step is cut so that several processes of this machine can share it: on a CPU, all weights trained."""
+    """Whether processes of this machine can share the passes of a step: on a CPU, training all weights."""
     config, launch = settings.train, settings.launch
     whole = not config.lora.enabled and not config.gradient_checkpointing and config.vllm.mode == "off"
     return whole and alone(launch)
 
 
 def _replicas(settings: Settings, job: Job) -> Replicas | None:
-    here = local()
+    processes = local()
     acting = settings.policy
     dtype = weights_dtype(settings.train, acting)
-    fixed = anchor(settings, job) if _section(settings).beta > 0 else None
-    arguments = (job.parent, acting.threads, settings.train.temperature, acting.template, dtype, fixed)
-    return Replicas(here, make_learner, *arguments) if here else None
+    anchor_path = anchor(settings, job) if _section(settings).beta > 0 else None
+    arguments = (job.parent, acting.threads, settings.train.temperature, acting.template, dtype, anchor_path)
+    return Replicas(processes, make_learner, *arguments) if processes else None
 
 
 def _rollout(prompts: list[Any], trainer: _LoopTrainer) -> dict[str, Any]:
-    """TRL's door for episodes: token ids, and a mask that leaves out what the environment wrote."""
+    """TRL's hook for episodes: token ids, and a mask over the tokens that the agent wrote."""
     return trainer._rows
 
 

@@ -1,6 +1,6 @@
-"""The policy that training pulls the agent back to: by GRPO's KL term, and by the log-ratios of DPO.
+"""The anchor: the policy that GRPO's KL term and DPO's log-ratios pull the agent towards.
 
-The literature calls it the reference policy. Here a reference is a task's solution, so this policy is the anchor.
+The literature calls it the reference policy. Here a reference is the solution of a task.
 """
 
 from pathlib import Path
@@ -9,5 +9,5 @@ from coevolve.stages.train.learner import Job, Shared
 
 
 def anchor(settings: Shared, job: Job) -> Path:
-    """The policy that the KL term, or DPO's log-ratios, pull towards."""
+    """The model directory of the anchor."""
     return job.base if settings.train.anchor == "base" else job.parent

@@ -1,4 +1,4 @@
-"""What every learner is given, and what it is: a function of the signature of ``Learner``. Learners by name: learners.py."""
+"""The interface of learners: a learner is a function with the signature of ``Learner``. learners.py finds learners by name."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ class NothingToLearn(CoevolveError):
     """There are fewer pairs than a step takes."""
 
 
-Log = Callable[[int, dict[str, float]], None]  # of a step's number and its metrics
+Log = Callable[[int, dict[str, float]], None]  # takes a step's number and its metrics
 
 
 @dataclass(frozen=True)
 class Shared:
-    """The sections that all training by gradient steps reads."""
+    """The sections that every training by gradient steps reads."""
 
     train: Train
     policy: PolicySection
@@ -34,19 +34,19 @@ class Shared:
 
 @dataclass(frozen=True)
 class Settings(Shared):
-    """With the section of the learner."""
+    """``Shared`` plus the learner's own section."""
 
     learner: LearnerConfig
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to train: ``iteration`` starts from the model directory ``parent`` and writes ``policy`` and the files.
+    """One training: ``iteration`` starts from the model directory ``parent`` and writes ``policy`` and the files.
 
-    ``base`` is policies/0, ``attempts`` are those at the tasks in earlier iterations, in order of iteration and step.
-    ``pairs`` are of episodes in ``rehearsals``, which the parent played, ``references`` and ``hard``, the failure agent's; some
-    learners have none.
-    ``scratch`` is a folder of this very job (its name holds a fingerprint of all inputs): checkpoints go there.
+    ``base`` is policies/0. ``attempts`` at the tasks in earlier iterations come in order of iteration and step.
+    ``pairs`` refer to episodes of the parent (``rehearsals``), of ``references`` and of the failure agent (``hard``). Learners
+    that play by themselves get none.
+    ``scratch`` is this job's folder for checkpoints; its name holds a fingerprint of all inputs.
     """
 
     iteration: int
@@ -67,5 +67,5 @@ class Job:
 
 class Learner(Protocol):
     def __call__(self, settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
-        """Run or resume ``job``; ``log`` gets every step's metrics as soon as they are known, in the main process."""
+        """Run or resume ``job``; in the main process, ``log`` receives the metrics of each step."""
         ...

@@ -1,7 +1,7 @@
-"""Learners by name. Other packages add theirs with the entry point group ``coevolve.learners``: NAME = "MODULE".
+"""Find learners by name. Other packages add learners with the entry point group ``coevolve.learners``: NAME = "MODULE".
 
-A learner is a module with two things: a class that inherits ``LearnerConfig``, with the learner's own keys, which params.yaml
-sets in a section of the learner's name; and ``learn``, a function of the signature of ``learner.Learner``. Stages that train
+A learner is a module with two things. A class that inherits ``LearnerConfig`` holds the learner's own keys; params.yaml sets
+them in a section of the learner's name. ``learn`` is a function with the signature of ``learner.Learner``. Stages that train
 nothing import the module for its class, so a module that needs torch imports it inside ``learn``.
 """
 
@@ -23,39 +23,37 @@ LEARNERS = {
 
 
 def names() -> list[str]:
-    """All learners: ours first, then those of other packages."""
+    """All learners: built-in learners first, then those of other packages."""
     return [*LEARNERS, *sorted({point.name for point in entry_points(group=GROUP)} - set(LEARNERS))]
 
 
 def config_of(name: str) -> type[LearnerConfig]:
     """The class of a learner's section."""
     module = _module(name)
-    own = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__]
-    for config in own:
-        if issubclass(config, LearnerConfig):
-            return config
+    for value in vars(module).values():
+        if isinstance(value, type) and value.__module__ == module.__name__ and issubclass(value, LearnerConfig):
+            return value
     raise CoevolveError(f"learner {name}: {module.__name__} has no class that inherits LearnerConfig")
 
 
 def learner(name: str) -> Learner:
     """The function that ``train.learner`` names."""
     if available() > 1:
-        prepare("coevolve.stages.train.parallel_grpo")  # worker processes import while we do
+        prepare("coevolve.stages.train.parallel_grpo")  # worker processes import it while this process does
     learn: Learner | None = getattr(_module(name), "learn", None)
     if learn is None:
-        raise CoevolveError(f"learner {name}: {_place(name)} has no function learn")
+        raise CoevolveError(f"learner {name}: {_module_name(name)} has no function learn")
     return learn
 
 
 def _module(name: str) -> ModuleType:
     try:
-        return import_module(_place(name))
+        return import_module(_module_name(name))
     except ImportError as error:
-        raise CoevolveError(f"learner {name}: {_place(name)} cannot be imported: {error}") from None
+        raise CoevolveError(f"learner {name}: {_module_name(name)} cannot be imported: {error}") from None
 
 
-def _place(name: str) -> str:
-    """The module of a learner."""
+def _module_name(name: str) -> str:
     if name in LEARNERS:
         return LEARNERS[name]
     for point in entry_points(group=GROUP, name=name):

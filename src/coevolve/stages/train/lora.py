@@ -9,7 +9,7 @@ from coevolve.stages.train.config import Lora
 
 
 def adapters(config: Lora, model: Any) -> Any:
-    """LoRA (arXiv 2106.09685) on the layers that ``config.targets`` name; None without."""
+    """The configuration of LoRA (arXiv 2106.09685) for the layers in ``config.targets``; None if it is not enabled."""
     if not config.enabled:
         if config.quantize != "none":
             raise CoevolveError("train.lora.quantize needs train.lora.enabled: quantized weights cannot be trained")
@@ -18,13 +18,13 @@ def adapters(config: Lora, model: Any) -> Any:
 
     targets = config.targets
     if targets != "all-linear":
-        layers = {name.rsplit(".", 1)[-1] for name, one in model.named_modules() if isinstance(one, torch.nn.Linear)}
-        named = [targets] if isinstance(targets, str) else list(targets)
-        unknown = [name for name in named if name not in layers]
+        modules = model.named_modules()
+        layers = {name.rsplit(".", 1)[-1] for name, module in modules if isinstance(module, torch.nn.Linear)}
+        targets = [targets] if isinstance(targets, str) else list(targets)
+        unknown = [name for name in targets if name not in layers]
         if unknown:
             raise CoevolveError(
                 f"train.lora.targets: the model has no layer {', '.join(unknown)}; it has: {', '.join(sorted(layers))}, "
                 "or all-linear"
             )
-        targets = named
     return LoraConfig(task_type="CAUSAL_LM", r=config.rank, lora_alpha=config.alpha, target_modules=targets)

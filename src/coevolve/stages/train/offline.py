@@ -1,4 +1,4 @@
-"""What learners share that learn from episodes played before: token ids, which of them each step takes, and the training."""
+"""Learning from stored episodes: their token ids, the rows of each step, and the training that offline learners share."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,41 +27,43 @@ from coevolve.stages.train.kl_anchor import anchor
 from coevolve.stages.train.learner import Job, Log, NothingToLearn, Shared
 from coevolve.stages.train.lora import adapters
 from coevolve.stages.train.parallel_offline import Helper, Spread
+from coevolve.stages.train.pass_sharing import PassSharing
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Example, Tokens, offered, tokens
 from coevolve.stages.train.saving import finish
 from coevolve.stages.train.trl_arguments import ROWS, alone, common, weights_dtype
 
-PASSES = 4  # into which a step is divided by length, so that less of it is padding; train.micro_batch decides where it is set
+PASSES = 4  # of a step, divided by length to save padding, unless train.micro_batch is set
 
 Row = dict[str, list[int]]
-One = TypeVar("One")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class OfflineMethod:
-    """How TRL learns from pairs: ``row`` and ``collate`` make of an example what ``trainer`` takes, which is told ``arguments``;
-    ``held``: it holds the policy against a reference; ``rate``: its learning rate.
+    """How TRL learns from pairs: ``row`` and ``collate`` turn examples into the input of ``trainer``, which takes ``arguments``.
+
+    ``anchored``: whether the loss compares the policy with an anchor. ``rate`` is the learning rate.
     """
 
     trainer: Callable[..., Any]
     arguments: Callable[..., Any]
     row: Callable[[Example], Row]
     collate: Callable[[list[Row]], dict[str, Any]]
-    held: bool
+    anchored: bool
     rate: float
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How many pairs a step takes, and what errors call their number."""
+    """The number of pairs in a step, and the name of that number in error messages."""
 
     size: int
-    named: str
+    name: str
 
 
 def fit(method: OfflineMethod, settings: Shared, environment: Environment, job: Job, log: Log | None) -> None:
-    """Train or resume ``job`` by ``method``. A step takes as many pairs as make the episodes of a step of GRPO."""
+    """Train or resume ``job`` by ``method``. The pairs of a step hold as many episodes as a step of GRPO."""
     batch = Batch(settings.train.tasks_per_step * settings.train.group_size // 2, f"half of {ROWS}")
     checkpoint, steps = resumed(job.scratch)
     played(job, steps, settings.train)
@@ -74,7 +76,7 @@ def fit(method: OfflineMethod, settings: Shared, environment: Environment, job: 
 def paired(
     method: OfflineMethod, settings: Shared, environment: Environment, job: Job, batch: Batch
 ) -> Callable[[Renderer], list[Row]]:
-    """What makes the rows of all steps of the job's pairs."""
+    """A function that makes the rows of all steps from the job's pairs."""
 
     def rows(renderer: Renderer) -> list[Row]:
         pairs = list(tokenized(job, environment, renderer, settings.policy.episode_tokens))
@@ -93,22 +95,23 @@ def trained(
     checkpoint: Path | None,
     make_rows: Callable[[Renderer], list[Row]],
 ) -> tuple[Any, Any]:
-    """A trainer that has taken all steps, from ``checkpoint`` on, and the tokenizer; ``name`` stands at the progress bar.
+    """Take all steps from ``checkpoint`` on, and return the trainer and the tokenizer.
 
-    ``make_rows`` are those of one step after another.
+    ``name`` labels the progress bar. ``make_rows`` returns the rows of all steps, in order.
     """
     acting = settings.policy
     config = _divided(settings.train, batch.size)
     seed = derive_seed(job.seed, "train", job.iteration) % 2**31
-    shared = common(config, acting, settings.launch, job.scratch, seed, method.rate, batch.size, batch.named)
-    held = method.held and not config.lora.enabled  # with adapters, the model without them is the anchor
-    recipe = Recipe(method, config, acting, shared, job.parent, anchor(settings, job) if held else None)
+    shared = common(config, acting, settings.launch, job.scratch, seed, method.rate, batch.size, batch.name)
+    whole = method.anchored and not config.lora.enabled  # with adapters, the model without them is the anchor
+    recipe = Recipe(method, config, acting, shared, job.parent, anchor(settings, job) if whole else None)
     _, tokenizer = model = recipe.load()
     rows = make_rows(Renderer(tokenizer, acting.template))
     count = min(available(), shared["gradient_accumulation_steps"]) if alone(settings.launch) else 1
     replicas = Replicas(Local(count), make_helper, recipe, rows[:1]) if count > 1 else None
     trainer = recipe.trainer(*model, rows, [*([ProgressBar(name)] if is_main() else []), keeper])
-    trainer.replicas = replicas
+    if replicas:
+        trainer.sharing = PassSharing([replica.call for replica in replicas.members])
     try:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     finally:
@@ -119,21 +122,21 @@ def trained(
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that a process needs to have the trainer of ``method``: ``fixed`` is the reference's model directory, if it has one."""
+    """All that a process needs to build the trainer of ``method``; ``anchor`` is a model directory, if the trainer needs it."""
 
     method: OfflineMethod
     config: Train
     acting: PolicySection
     arguments: dict[str, Any]
     parent: Path
-    fixed: Path | None
+    anchor: Path | None
 
     def load(self) -> tuple[Any, Any]:
         return load(self.parent, self.acting.threads, self._dtype, self.config.lora.quantize)
 
     def trainer(self, model: Any, tokenizer: Any, rows: list[Row], callbacks: list[Any]) -> Any:
-        more = {"ref_model": load(self.fixed, self.acting.threads, self._dtype)[0]} if self.fixed else {}
-        found = self.method.trainer(
+        anchor = {"ref_model": load(self.anchor, self.acting.threads, self._dtype)[0]} if self.anchor else {}
+        trainer = self.method.trainer(
             model=model,
             args=self.method.arguments(**self.arguments, max_length=None, remove_unused_columns=False),
             processing_class=tokenizer,
@@ -141,10 +144,10 @@ class Recipe:
             train_dataset=Dataset.from_list(rows),
             peft_config=adapters(self.config.lora, model),
             callbacks=callbacks,
-            **more,
+            **anchor,
         )
-        found.remove_callback(PrinterCallback)
-        return found
+        trainer.remove_callback(PrinterCallback)
+        return trainer
 
     @property
     def _dtype(self) -> str:
@@ -152,69 +155,69 @@ class Recipe:
 
 
 def make_helper(recipe: Recipe, rows: list[Row]) -> Helper:
-    """One that helps in a process of its own; ``rows`` are any."""
+    """A helper in a process of its own; its trainer needs some ``rows`` but never reads them."""
     return Helper(recipe.trainer(*recipe.load(), rows, []))
 
 
 def _divided(config: Train, size: int) -> Train:
-    """``config`` with passes of one size over the ``size`` rows of a step."""
+    """``config`` with ``PASSES`` passes of equal size over the ``size`` rows of a step, where they divide it."""
     share, rest = divmod(size, PASSES * world_size())
     return config if config.micro_batch or rest else config.model_copy(update={"micro_batch": share})
 
 
 def tokenized(job: Job, environment: Environment, renderer: Renderer, room: int) -> Iterator[Example]:
-    """Each of the job's pairs; those of which an episode is longer than ``room`` tokens are left out."""
-    episodes = {one.trajectory_id: one for one in (*job.rehearsals, *job.references, *job.hard)}
+    """The job's pairs as ids, without pairs that have an episode of more than ``room`` tokens."""
+    trajectories = (*job.rehearsals, *job.references, *job.hard)
+    episodes = {trajectory.trajectory_id: trajectory for trajectory in trajectories}
     paired = {pair.task_id for pair in job.pairs}
     tools = offered(environment, [task for task in job.tasks if task.task_id in paired])
-    known: dict[str, Tokens] = {}
+    tokens_of: dict[str, Tokens] = {}
     for pair in job.pairs:
         names = pair.chosen, pair.rejected
         for name in names:
-            if name not in known:
-                known[name] = tokens(renderer, tools[pair.task_id], episodes[name])
-        example = Example(*(known[name] for name in names))
+            if name not in tokens_of:
+                tokens_of[name] = tokens(renderer, tools[pair.task_id], episodes[name])
+        example = Example(*(tokens_of[name] for name in names))
         if max(map(len, example)) <= room:
             yield example
 
 
 def scheduled(pairs: Sequence[Example], batch: Batch, config: Train, job: Job) -> list[Example]:
-    """The pairs of each step: one random order of all of them after another, and those of a step by length."""
+    """The pairs of all steps, each step's by length: one random order of all pairs after another."""
     size = batch.size
     if len(pairs) < size:
         raise NothingToLearn(
-            f"iteration {job.iteration}: a step takes {size} pairs, {batch.named}, and there "
+            f"iteration {job.iteration}: a step takes {size} pairs, {batch.name}, and there "
             f"are {len(job.pairs)}, {len(pairs)} of which fit into policy.episode_tokens; lower the former, or raise pairs.per_task"
         )
-    found = in_rounds(pairs, size * config.steps, "pairs order", job.seed, job.iteration)
-    steps = (found[start : start + size] for start in range(0, size * config.steps, size))
+    drawn = in_rounds(pairs, size * config.steps, "pairs order", job.seed, job.iteration)
+    steps = (drawn[start : start + size] for start in range(0, size * config.steps, size))
     return [pair for step in steps for pair in sorted(step, key=lambda pair: max(map(len, pair)))]
 
 
-def in_rounds(some: Sequence[One], count: int, *purpose: str | int) -> list[One]:
-    """``count`` of ``some``: one random order of all of them after another, by seeds for this ``purpose``."""
-    found: list[One] = []
-    while len(found) < count:
-        order = list(some)
-        generator(*purpose, len(found)).shuffle(order)
-        found += order
-    return found[:count]
+def in_rounds(items: Sequence[Item], count: int, *purpose: str | int) -> list[Item]:
+    """``count`` draws from ``items``: one random order of all items after another, seeded by ``purpose``."""
+    drawn: list[Item] = []
+    while len(drawn) < count:
+        order = list(items)
+        generator(*purpose, len(drawn)).shuffle(order)
+        drawn += order
+    return drawn[:count]
 
 
 def played(job: Job, steps: Steps, config: Train) -> None:
-    """Tell ``steps`` of the rehearsal, step by step, as if it were played in training."""
+    """Record the rehearsal in ``steps``, step by step, as if it had been played in training."""
     if not is_main():
         return
-    for step, episodes in groupby(job.rehearsals, key=lambda one: one.step):
+    for step, trajectories in groupby(job.rehearsals, key=lambda trajectory: trajectory.step):
         if step >= steps.done:
-            groups = [
-                [Episode(one, [], 0.0) for one in group] for _, group in groupby(episodes, key=lambda one: one.group)
-            ]
-            steps.keep(step, Gathered([one for one in groups if teaches(one)], groups), config.tasks_per_step)
+            by_group = groupby(trajectories, key=lambda trajectory: trajectory.group)
+            groups = [[Episode(trajectory, [], 0.0) for trajectory in group] for _, group in by_group]
+            steps.keep(step, Gathered([group for group in groups if teaches(group)], groups), config.tasks_per_step)
 
 
 class InOrder(Spread):
-    """Of a trainer: rows are taken in their order, and passes by several processes."""
+    """Mix-in for a ``Trainer``: it takes rows in their order and spreads passes over processes."""
 
     train_dataset: Any
 

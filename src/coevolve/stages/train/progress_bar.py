@@ -8,7 +8,7 @@ from coevolve.core.progress import bar
 
 
 class ProgressBar(TrainerCallback):  # type: ignore[misc]
-    """Shows ``name``, steps, rate and time left."""
+    """Shows ``name``, the steps, their rate and the time left."""
 
     def __init__(self, name: str) -> None:
         self._name = name

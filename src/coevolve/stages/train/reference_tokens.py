@@ -1,4 +1,4 @@
-"""Episodes as token ids, and those that references make: what is learned from that the policy in training has not just sampled."""
+"""Turn stored episodes into token ids, and replay references as episodes: data that the policy has not just sampled."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Tools = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """An episode as ids. ``mask`` is 1 where the agent wrote and 0 where the environment did, over the completion."""
+    """An episode as ids. Over the completion, ``mask`` is 1 where the agent wrote and 0 where the environment did."""
 
     prompt: list[int]
     completion: list[int]
@@ -35,28 +35,28 @@ class Example(NamedTuple):
 
 
 def replayed(environment: Environment, tasks: Sequence[Task], limits: Limits) -> dict[str, Trajectory]:
-    """By task, the episode that its reference makes, where it succeeds."""
+    """The episode of each task's reference, by task id, without references that fail."""
     requests = [RolloutRequest(task, 0, sample=-1) for task in tasks if any(task.reference)]
     episodes = rollout(ReferencePolicy(environment), environment, requests, limits)
     return {
-        one.trajectory.task_id: one.trajectory
-        for one in episodes
-        if one.trajectory.counts and is_success(one.trajectory.score)
+        episode.trajectory.task_id: episode.trajectory
+        for episode in episodes
+        if episode.trajectory.counts and is_success(episode.trajectory.score)
     }
 
 
 def tokens(renderer: Renderer, tools: Tools, episode: Trajectory) -> Tokens:
-    """The ids of ``episode``, which offered ``tools`` at its start, up to the agent's last word."""
-    said = [place for place, message in enumerate(episode.messages) if message["role"] == "assistant"]
-    prompt = renderer.first(episode.messages[: said[0]], tools)
+    """The ids of ``episode``, which offered ``tools`` at its start, up to the agent's last token."""
+    replies = [index for index, message in enumerate(episode.messages) if message["role"] == "assistant"]
+    prompt = renderer.first(episode.messages[: replies[0]], tools)
     completion: list[int] = []
     mask: list[int] = []
-    for place, after in zip(said, [*said[1:], None], strict=True):
-        cut = after is None and episode.stop_reason is StopReason.MAX_TOKENS
-        reply = renderer.reply(episode.messages[place]["content"], ended=not cut)
-        heard = renderer.later(episode.messages[place + 1 : after]) if after else []
-        completion += reply + heard
-        mask += [1] * len(reply) + [0] * len(heard)
+    for index, following in zip(replies, [*replies[1:], None], strict=True):
+        cut = following is None and episode.stop_reason is StopReason.MAX_TOKENS
+        reply = renderer.reply(episode.messages[index]["content"], ended=not cut)
+        observed = renderer.later(episode.messages[index + 1 : following]) if following else []
+        completion += reply + observed
+        mask += [1] * len(reply) + [0] * len(observed)
     return Tokens(prompt, completion, mask)
 
 

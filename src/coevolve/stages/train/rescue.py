@@ -1,6 +1,7 @@
-"""Rescue: a task that was never solved teaches nothing by its rewards, which are all equal, but its reference can be imitated.
+"""Rescue: imitate the references of tasks that the agent never solved, since their equal rewards teach nothing.
 
-As LUFFY (arXiv 2504.14945) mixes another policy's right episodes into GRPO; here a term of its own, for unsolved tasks alone.
+LUFFY (arXiv 2504.14945) mixes another policy's successful episodes into GRPO. Here the references have a term of their own in
+the loss, for unsolved tasks alone.
 """
 
 from collections.abc import Sequence
@@ -16,29 +17,30 @@ from coevolve.stages.train.reference_tokens import Tokens, offered, replayed, to
 
 
 class References:
-    """References as token ids, each replayed when it is first asked for."""
+    """References as token ids; each is replayed at its first use."""
 
     def __init__(self, environment: Environment, renderer: Renderer, limits: Limits) -> None:
         self._environment, self._renderer, self._limits = environment, renderer, limits
-        self._known: dict[str, Tokens | None] = {}
+        self._rows: dict[str, Tokens | None] = {}
 
     def of(self, tasks: Sequence[Task]) -> list[Tokens]:
-        """Those of ``tasks`` that succeed when they are replayed and fit into an episode."""
-        new = [task for task in tasks if task.task_id not in self._known]
+        """The references of ``tasks`` that succeed in a replay and fit into an episode."""
+        new = [task for task in tasks if task.task_id not in self._rows]
         if new:
             episodes = replayed(self._environment, new, self._limits)
             tools = offered(self._environment, new)
             for task in new:
-                one = episodes.get(task.task_id)
-                row = tokens(self._renderer, tools[task.task_id], one) if one else None
-                self._known[task.task_id] = row if row and len(row) <= self._limits.episode_tokens else None
-        return [row for task in tasks if (row := self._known[task.task_id])]
+                episode = episodes.get(task.task_id)
+                row = tokens(self._renderer, tools[task.task_id], episode) if episode else None
+                self._rows[task.task_id] = row if row and len(row) <= self._limits.episode_tokens else None
+        return [row for task in tasks if (row := self._rows[task.task_id])]
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one pass, left-padded prompts beside right-padded completions: n × longest each; ``own`` is 1 where the agent
-    wrote, ``prompt`` the columns of the prompts, ``weights`` what each row counts.
+    """The rows of one pass: left-padded prompts beside right-padded completions, each n × longest.
+
+    ``own`` is 1 where the agent wrote. ``prompt`` is the number of prompt columns. ``weights`` holds a weight for each row.
     """
 
     ids: torch.Tensor
@@ -48,36 +50,33 @@ class Rows:
     weights: torch.Tensor
 
     def loss(self, logps: torch.Tensor) -> torch.Tensor:
-        """Of the completions' log-probabilities: the weighted sum of each row's negative mean over what the agent wrote."""
+        """The weighted sum over rows of the negative mean log-probability of the agent's tokens."""
         means = (logps * self.own).sum(1) / self.own.sum(1)
         return -(means * self.weights).sum()
 
 
 def dealt(rows: Sequence[Tokens], part: int, parts: int, fill: int) -> Rows | None:
-    """The rows of one of ``parts`` passes, as many for each: where they do not come out even, rows that count nothing are
-    added. None without any.
-    """
+    """The rows of pass ``part`` out of ``parts`` equal passes, filled up with rows of weight 0; None without rows."""
     if not rows:
         return None
     count = -(-len(rows) // parts)
-    own = [
-        (rows[place], 1.0) if place < len(rows) else (rows[0], 0.0) for place in range(part * count, (part + 1) * count)
-    ]
-    before, after = max(len(row.prompt) for row, _ in own), max(len(row.completion) for row, _ in own)
+    indices = range(part * count, (part + 1) * count)
+    share = [rows[index] if index < len(rows) else rows[0] for index in indices]
+    prompts, completions = [row.prompt for row in share], [row.completion for row in share]
+    before, after = max(map(len, prompts)), max(map(len, completions))
 
-    def laid(left: list[list[int]], right: list[list[int]], empty: int) -> torch.Tensor:
+    def padded(left: list[list[int]], right: list[list[int]], empty: int) -> torch.Tensor:
         return torch.tensor(
             [
-                [empty] * (before - len(one)) + one + other + [empty] * (after - len(other))
-                for one, other in zip(left, right, strict=True)
+                [empty] * (before - len(start)) + start + end + [empty] * (after - len(end))
+                for start, end in zip(left, right, strict=True)
             ]
         )
 
-    prompts, completions = [row.prompt for row, _ in own], [row.completion for row, _ in own]
     return Rows(
-        ids=laid(prompts, completions, fill),
-        mask=laid([[1] * len(one) for one in prompts], [[1] * len(one) for one in completions], 0),
-        own=laid([[]] * len(own), [row.mask for row, _ in own], 0)[:, before:],
+        ids=padded(prompts, completions, fill),
+        mask=padded([[1] * len(ids) for ids in prompts], [[1] * len(ids) for ids in completions], 0),
+        own=padded([[]] * len(share), [row.mask for row in share], 0)[:, before:],
         prompt=before,
-        weights=torch.tensor([weight for _, weight in own]),
+        weights=torch.tensor([float(index < len(rows)) for index in indices]),
     )

@@ -1,4 +1,4 @@
-"""The trained policy as a model directory: whole or absent, adapters merged, shards brought together."""
+"""Write the trained policy as a model directory, complete or not at all, with adapters merged and shards gathered."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ from coevolve.stages.train.learner import Job, Shared
 
 
 def finish(trainer: Any, tokenizer: Any, settings: Shared, job: Job, steps: Steps) -> None:
-    """Write all that a training that came to its end leaves behind, and forget its checkpoints; every process calls it."""
+    """Write the outputs of a finished training and delete its checkpoints; every process calls it."""
     save(trainer, tokenizer, settings, job)
     if is_main():
         write_trajectories(job.trajectories, steps.trajectories(settings.train.steps))
@@ -27,9 +27,9 @@ def finish(trainer: Any, tokenizer: Any, settings: Shared, job: Job, steps: Step
 
 
 def save(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
-    """Write what ``trainer`` has made of ``job.parent`` to ``job.policy``; every process calls it, one writes.
+    """Write the model of ``trainer`` to ``job.policy``; every process calls it, and the main process writes.
 
-    Adapters are merged into the weights of the parent as they are, also where training saw them quantized.
+    Adapters are merged into the unquantized weights of the parent, even if training quantized them.
     """
     policy, dtype = job.policy, settings.policy.dtype
     model = trainer.accelerator.unwrap_model(trainer.model)
@@ -39,14 +39,14 @@ def save(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
     adapted = hasattr(model, "merge_and_unload")
     if adapted or settings.launch.sharding == "zero3":
-        place = job.scratch / "adapter" if adapted else temporary
-        trainer.save_model(str(place))  # brings shards together: a matter of all processes
+        folder = job.scratch / "adapter" if adapted else temporary
+        trainer.save_model(str(folder))  # gathers shards, so every process must call it
         trainer.accelerator.wait_for_everyone()
         if is_main():
-            (place / "training_args.bin").unlink(missing_ok=True)
+            (folder / "training_args.bin").unlink(missing_ok=True)
     if not is_main():
         return
-    unset_hf_deepspeed_config()  # or what is loaded here would be in shards
+    unset_hf_deepspeed_config()  # otherwise the models loaded below would be sharded
     if adapted:
         from peft import PeftModel
 
@@ -62,7 +62,7 @@ def save(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
 
 
 def save_learned(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
-    """Write ``job.policy`` for who is kept as ``coevolve.policies.adapted`` does: the whole model, or the adapter alone."""
+    """Write ``job.policy`` for ``coevolve.policies.adapted``: the whole model, or the adapter alone."""
     if settings.train.lora.enabled:
         save_adapter(trainer, job.policy)
     else:
@@ -70,28 +70,29 @@ def save_learned(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> No
 
 
 def save_adapter(trainer: Any, folder: Path) -> None:
-    """Write the adapter that ``trainer`` has made to ``folder``, without the place of the weights that it is on."""
+    """Write the adapter of ``trainer`` to ``folder``, without the path of the weights that it adapts."""
     shutil.rmtree(folder, ignore_errors=True)
-    place = folder.with_name(f".{folder.name}.tmp")
-    shutil.rmtree(place, ignore_errors=True)
-    trainer.save_model(str(place))
-    config = read_json(place / "adapter_config.json")
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    trainer.save_model(str(temporary))
+    config = read_json(temporary / "adapter_config.json")
     write_json(folder / "adapter_config.json", {**config, "base_model_name_or_path": None})
-    os.replace(place / "adapter_model.safetensors", folder / "adapter_model.safetensors")
-    shutil.rmtree(place)
+    os.replace(temporary / "adapter_model.safetensors", folder / "adapter_model.safetensors")
+    shutil.rmtree(temporary)
 
 
 def kept(model: Any, base: Path, share: float) -> Any:
-    """``model`` with weights (1 - share) θ + share θ_0, those of the model directory ``base`` being θ_0.
+    """``model`` with weights (1 - share) θ + share θ_0, where θ_0 are the weights of the model directory ``base``.
 
-    Averaged in weights, models of one descent keep most of what either can (WARP, arXiv 2406.16768; against the price of
-    alignment: arXiv 2309.06256).
+    An average in weights of models with a common ancestor keeps most abilities of both (WARP, arXiv 2406.16768; arXiv
+    2309.06256 mitigates the alignment tax this way).
     """
     first = dict(load(base, place="cpu")[0].named_parameters())
-    own = dict(model.named_parameters())
-    if {name: one.shape for name, one in own.items()} != {name: one.shape for name, one in first.items()}:
+    weights = dict(model.named_parameters())
+    shapes, first_shapes = ({name: values.shape for name, values in part.items()} for part in (weights, first))
+    if shapes != first_shapes:
         raise CoevolveError(f"train.keep_base: {base} has other weights than the policy in training; set it to 0.0")
     with torch.no_grad():
-        for name, one in own.items():
-            one.copy_(one.float() * (1.0 - share) + first[name] * share)
+        for name, values in weights.items():
+            values.copy_(values.float() * (1.0 - share) + first[name] * share)
     return model

@@ -1,8 +1,8 @@
 """Supervised learning: the learner of `train.learner: sft`, and its section `sft`.
 
 The loss is the negative log-likelihood of the agent's tokens in the preferred episode of each pair. With references
-(`pairs.expert`) the agent imitates an expert. Without them this is rejection sampling from its own episodes (RFT,
-arXiv 2308.01825), at tasks that it sometimes solves. The trainer is in sft_trainer.py.
+(`pairs.expert`) the agent imitates an expert. Without them it learns from its own successes at tasks that it sometimes solves
+(rejection sampling, RFT, arXiv 2308.01825). The trainer is in sft_trainer.py.
 """
 
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Supervised learning by TRL's ``SFTTrainer``, over episodes as token ids. What the environment wrote is no target."""
+"""Supervised learning by TRL's ``SFTTrainer``, over episodes as token ids. The environment's tokens are not targets."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ from coevolve.stages.train.offline import InOrder, OfflineMethod, Row, fit
 from coevolve.stages.train.reference_tokens import Example, Tokens
 from coevolve.stages.train.sft import Sft
 
-IGNORED = -100  # a label that is no target
+IGNORED = -100  # the label of tokens that are not targets
 
 
 def train(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
@@ -22,32 +22,33 @@ def train(settings: Settings, environment: Environment, job: Job, log: Log | Non
 
 
 def method(rate: float) -> OfflineMethod:
-    """The likelihood of what the agent says in right episodes."""
-    arguments = partial(SFTConfig, dataset_kwargs={"skip_prepare_dataset": True})  # or TRL would tokenize texts
-    return OfflineMethod(OrderedSFT, arguments, row, collate, held=False, rate=rate)
+    """The likelihood of the agent's tokens in successful episodes."""
+    arguments = partial(SFTConfig, dataset_kwargs={"skip_prepare_dataset": True})  # otherwise TRL would tokenize texts
+    return OfflineMethod(OrderedSFT, arguments, row, collate, anchored=False, rate=rate)
 
 
 def row(example: Example) -> Row:
-    """The chosen side alone; what the environment wrote is no target."""
+    """The chosen side alone."""
     return supervised(example.chosen)
 
 
 class OrderedSFT(InOrder, SFTTrainer):  # type: ignore[misc]
-    """``SFTTrainer`` over rows such as ``row`` makes."""
+    """``SFTTrainer`` over the rows of ``row``."""
 
 
-def supervised(one: Tokens) -> dict[str, list[int]]:
-    """Ids of the whole episode, and as many labels."""
-    own = [token if mask else IGNORED for token, mask in zip(one.completion, one.mask, strict=True)]
-    return {"input_ids": one.prompt + one.completion, "labels": [IGNORED] * len(one.prompt) + own}
+def supervised(episode: Tokens) -> dict[str, list[int]]:
+    """The ids of the whole episode and equally many labels: the agent's tokens are the targets."""
+    targets = [token if mask else IGNORED for token, mask in zip(episode.completion, episode.mask, strict=True)]
+    prompt = episode.prompt
+    return {"input_ids": prompt + episode.completion, "labels": [IGNORED] * len(prompt) + targets}
 
 
 def collate(rows: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
-    """Rows × longest each: ids, which are there, and labels."""
-    ids = [torch.tensor(one["input_ids"]) for one in rows]
-    labels = [torch.tensor(one["labels"]) for one in rows]
+    """Tensors of rows × longest: ids, attention and labels."""
+    ids = [torch.tensor(row["input_ids"]) for row in rows]
+    labels = [torch.tensor(row["labels"]) for row in rows]
     return {
         "input_ids": pad_sequence(ids, batch_first=True),
-        "attention_mask": pad_sequence([torch.ones_like(one) for one in ids], batch_first=True),
+        "attention_mask": pad_sequence([torch.ones_like(tokens) for tokens in ids], batch_first=True),
         "labels": pad_sequence(labels, batch_first=True, padding_value=IGNORED),
     }

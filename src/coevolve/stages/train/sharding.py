@@ -1,4 +1,4 @@
-"""Sharding by DeepSpeed: optimizer, gradients and weights of one model over several processes."""
+"""Sharding by DeepSpeed: spread the optimizer, gradients and weights of one model over several processes."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from coevolve.core.launch import Launch
 
 
 def deepspeed(config: Launch) -> dict[str, Any] | None:
-    """DeepSpeed's configuration for the sharding that is asked for; None without."""
+    """DeepSpeed's configuration for ``launch.sharding``; None without DeepSpeed's sharding."""
     if config.sharding not in ("zero2", "zero3"):
         return None
     from importlib.util import find_spec

@@ -1,7 +1,7 @@
 """Stage `train`: policies/t learns from the tasks of iteration t, by the learner that `train.learner` names.
 
-Writes policies/next, data/t/trajectories.parquet and data/t/train_metrics.jsonl. Checkpoints are in scratch/train:
-run again after a kill, it goes on from the last one. On several processes by the section `launch` of params.yaml.
+Writes policies/next, data/t/trajectories.parquet and data/t/train_metrics.jsonl. Checkpoints are in scratch/train: after a
+kill, a new run continues from the last checkpoint. The section `launch` of params.yaml sets the number of processes.
 """
 
 import sys
@@ -33,11 +33,10 @@ def main(params: Params, t: int) -> int:
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     settings = Settings(params.train, params.policy, params.launch, params.learner)
     attempts = read_attempts(Paths.attempts(t))
-    played = {name: Paths.pairs(t) / f"{name}.parquet" for name in ("rehearsals", "references", "hard")}
-    pairs_file = Paths.pairs(t) / "pairs.jsonl"
-    pairs, episodes = read_jsonl(pairs_file, Pair), {name: read_trajectories(file) for name, file in played.items()}
+    files = {name: Paths.pairs(t) / f"{name}.parquet" for name in ("rehearsals", "references", "hard")}
+    episodes = {name: read_trajectories(file) for name, file in files.items()}
     key = scratch_key("train", t, params)
-    place = scratch() / "train" / key
+    checkpoints = scratch() / "train" / key
     job = Job(
         iteration=t,
         seed=params.seed,
@@ -46,17 +45,17 @@ def main(params: Params, t: int) -> int:
         policy=Paths.policy(t + 1),
         trajectories=Paths.trajectories(t),
         metrics=Paths.data(t) / "train_metrics.jsonl",
-        scratch=launch.folder(place),
+        scratch=launch.folder(checkpoints),
         base=Paths.policy(0),
         attempts=attempts,
-        pairs=pairs,
+        pairs=read_jsonl(Paths.pairs(t) / "pairs.jsonl", Pair),
         **episodes,
     )
     if launch.inside():
         return _learn(settings, environment, job, params.tracking, key)
     if launch.machine() > 0:
         return launch.spawn(settings.launch, *sys.argv)
-    with claim(place) as folder:
+    with claim(checkpoints) as folder:
         if launch.wanted(settings.launch):
             return launch.spawn(settings.launch, *sys.argv, folder=folder)
         return _learn(settings, environment, replace(job, scratch=folder), params.tracking, key)
@@ -68,12 +67,12 @@ def _learn(settings: Settings, environment: Environment, job: Job, tracking: Tra
     run = start(tracking, f"train/{job.iteration}", tags) if launch.is_main() else None
     with run or nullcontext() as tracked:
         if tracked:
-            place = {"seed": job.seed, "iteration": job.iteration, "environment": environment.name}
-            tracked.params({**place, **dict(settings.train), **dict(settings.learner), **dict(settings.launch)})
+            run_params = {"seed": job.seed, "iteration": job.iteration, "environment": environment.name}
+            tracked.params({**run_params, **dict(settings.train), **dict(settings.learner), **dict(settings.launch)})
             tracked.dataset(Paths.tasks(job.iteration), "training")
         learn(settings, environment, job, lambda step, figures: tracked.metrics(figures, step) if tracked else None)
     if launch.is_main():
         steps = [row for _, row in read_jsonl_objects(job.metrics)]
-        took = summary(job.iteration, steps, settings.train.group_size)
-        write_summary(replace(took, arithmetic=in_effect().name))
+        stage_summary = summary(job.iteration, steps, settings.train.group_size)
+        write_summary(replace(stage_summary, arithmetic=in_effect().name))
     return 0

@@ -1,4 +1,4 @@
-"""What a training took, and how success went on its own tasks."""
+"""The costs of a training, and its success on the training tasks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from coevolve.core.stage_summary import TOKENS, StageSummary
 
 RESCUED = "references imitated"  # for tasks that were never solved
 
-# of learners by preference, at the last step: beta times log-ratios to the reference, of both sides and their difference
+# metrics of DPO at the last step: beta times the log-ratios to the anchor, of both sides and their difference
 PREFERENCE_PLOT = "preference at the last step"
 PREFERENCE = {
     "margin": "margin of pairs",
@@ -17,7 +17,7 @@ PREFERENCE = {
 
 
 def summary(t: int, steps: Sequence[Mapping[str, float]], group_size: int) -> StageSummary:
-    """``steps``: the lines of train_metrics.jsonl."""
+    """The summary of the ``steps`` in train_metrics.jsonl."""
     groups = int(sum(step["groups"] for step in steps))
     costs = {
         "gradient steps": len(steps),

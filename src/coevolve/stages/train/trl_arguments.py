@@ -1,4 +1,4 @@
-"""Parameters as TRL's and transformers' arguments, with a clear error where they do not fit together."""
+"""Turn parameters into TRL's and transformers' arguments, with a clear error where they do not fit together."""
 
 import os
 from pathlib import Path
@@ -23,15 +23,15 @@ def common(
     seed: int,
     rate: float,
     rows: int,
-    named: str = ROWS,
+    rows_name: str = ROWS,
 ) -> dict[str, Any]:
-    """Arguments of transformers' ``TrainingArguments`` that every learner has, for this process; ``rate`` is the learner's
-    learning rate, ``rows`` are those of a step, ``named`` what errors call their number.
+    """The arguments of transformers' ``TrainingArguments`` that all learners share, for this process.
 
-    Make them before the model: they tell it how it will be sharded.
+    ``rate`` is the learning rate and ``rows`` the number of rows in a step; errors call this number ``rows_name``. Create the
+    arguments before the model: they decide how it is sharded.
     """
     cuda = torch.cuda.is_available()
-    size, passes = _passes(config, rows, world_size(), named)
+    size, passes = _passes(config, rows, world_size(), rows_name)
     if not cuda:
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
     return {
@@ -60,21 +60,21 @@ def common(
 
 
 def alone(launch: Launch) -> bool:
-    """Whether one process trains, on a CPU: then others of this machine can help it."""
+    """Whether a single process trains on a CPU, so that other processes of this machine can help it."""
     return not torch.cuda.is_available() and launch.processes * launch.machines == 1 and launch.sharding == "none"
 
 
 def weights_dtype(config: Optimizer, acting: PolicySection) -> str:
-    """Of the weights in training: those that the optimizer changes are float32, or its small steps are lost."""
+    """The dtype of the weights in training: weights that the optimizer changes are float32, or it would lose small steps."""
     return acting.dtype if config.lora.enabled else "float32"
 
 
-def _passes(config: Optimizer, rows: int, world: int, named: str) -> tuple[int, int]:
-    """Rows of one forward and backward pass of a process, and passes in a step."""
+def _passes(config: Optimizer, rows: int, world: int, rows_name: str) -> tuple[int, int]:
+    """The rows in one pass of a process, and its passes in a step."""
     size = config.micro_batch or rows // world
     if size == 0 or rows % (size * world):
         raise CoevolveError(
-            f"{named} is {rows}, which {world} processes with "
+            f"{rows_name} is {rows}, which {world} processes with "
             f"train.micro_batch {config.micro_batch} cannot share evenly; make it a multiple of {max(size, 1) * world}"
         )
     return size, rows // (size * world)

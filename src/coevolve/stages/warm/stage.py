@@ -1,7 +1,7 @@
-"""Stage `warm`: policies/base learns to act, by supervised learning on references or on a file of episodes, where `warm.steps` says so.
+"""Stage `warm`: policies/base learns to act, by supervised learning on references or on a file of episodes.
 
-Writes policies/0, which is policies/base as it is without steps. Checkpoints are in scratch/warm: run again after a kill, it goes on.
-What was made stays there, for the next run with the same warm start.
+Writes policies/0, a copy of policies/base if `warm.steps` is 0. Checkpoints are in scratch/warm: after a kill, a new run
+continues from them. The finished policy stays there, for the next run with the same warm start.
 """
 
 import shutil
@@ -24,23 +24,23 @@ from coevolve.tracking.journal import Run, start
 
 
 def main(params: Params) -> None:
-    own = params.warm
+    config = params.warm
     shutil.rmtree(Paths.policy(0), ignore_errors=True)
-    if own.steps + own.unreliable_steps == 0:
+    steps = config.steps + config.unreliable_steps
+    if steps == 0:
         shutil.copytree(Paths.base, Paths.policy(0))
         write_summary(StageSummary("warm", 0, {}))
         return
     environment = open_environment(params.environment)
-    episodes = file_hash(Path(own.demonstrations)) if own.demonstrations else None
-    place = scratch() / "warm" / content_hash([scratch_key("warm", None, params), episodes])
+    episodes = file_hash(Path(config.demonstrations)) if config.demonstrations else None
+    cache = scratch() / "warm" / content_hash([scratch_key("warm", None, params), episodes])
     with start(params.tracking, "warm") as run:
-        run.params({"seed": params.seed, "environment": params.environment, **dict(own)})
-        made = once(place / "policy", lambda folder: _learn(params, environment, folder, place / "training", run))
-    shutil.copytree(made, Paths.policy(0))
-    count = own.steps + own.unreliable_steps
-    took = {"warm start steps": count, "warm start episodes": count * own.batch}
-    seen = ["policies/0 has seen references, in a warm start"] if own.demonstrations is None else []
-    write_summary(StageSummary("warm", 0, took, costs=list(took), notes=seen, arithmetic=in_effect().name))
+        run.params({"seed": params.seed, "environment": params.environment, **dict(config)})
+        policy = once(cache / "policy", lambda folder: _learn(params, environment, folder, cache / "training", run))
+    shutil.copytree(policy, Paths.policy(0))
+    figures = {"warm start steps": steps, "warm start episodes": steps * config.batch}
+    notes = ["policies/0 has seen references, in a warm start"] if config.demonstrations is None else []
+    write_summary(StageSummary("warm", 0, figures, costs=list(figures), notes=notes, arithmetic=in_effect().name))
 
 
 def _learn(params: Params, environment: Environment, folder: Path, training: Path, run: Run) -> None:
@@ -57,9 +57,9 @@ def _learn(params: Params, environment: Environment, folder: Path, training: Pat
         scratch=training,
         base=Paths.base,
     )
-    found = demonstrations(params.warm, environment, Limits.of(params.policy), job.seed)
-    # all else of `train` belongs to the loop: arms of a study share a warm start
+    examples = demonstrations(params.warm, environment, Limits.of(params.policy), job.seed)
+    # the other keys of `train` belong to the loop: arms of a study share a warm start
     train = Train(lora=params.train.lora, gradient_checkpointing=params.train.gradient_checkpointing)
     settings = Shared(train, params.policy, params.launch)
-    learn(params.warm, settings, found, job, lambda step, figures: run.metrics(figures, step))
+    learn(params.warm, settings, examples, job, lambda step, figures: run.metrics(figures, step))
     shutil.rmtree(training)

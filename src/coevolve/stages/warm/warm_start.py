@@ -1,8 +1,8 @@
-"""A warm start: a model learns to act by supervised learning on right episodes, before the loop begins.
+"""A warm start: before the loop begins, a model learns to act by supervised learning on successful episodes.
 
-A pretrained model that makes no call learns nothing from rewards: whatever it says, all its episodes score the same. The
-learner is that of ``train.learner: sft``. After right episodes may come those of a demonstrator that errs: a policy that is
-always right leaves reinforcement nothing to choose from, and one that was stopped early lacks skills that it cannot give.
+A pretrained model that makes no call learns nothing from rewards, since all its episodes score the same. The learner is that
+of ``train.learner: sft``. Episodes of an unreliable demonstrator may follow: a policy that always succeeds leaves nothing to
+reinforce, and a policy that stopped learning early lacks skills that reinforcement cannot give.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ from coevolve.stages.warm.config import Warm
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """Episodes to imitate, ``right`` ones and those of a demonstrator that errs, and the tools that each task offers."""
+    """Episodes to imitate, from successes (``right``) and from an unreliable demonstrator, and the tools of each task."""
 
     right: Sequence[Trajectory]
     unreliable: Sequence[Trajectory]
@@ -41,7 +41,7 @@ class Demonstrations:
 
 
 class UnreliablePolicy(ReferencePolicy):
-    """Replays references as ``demonstrator`` would."""
+    """Replays references with the mistakes of ``demonstrator``."""
 
     def __init__(self, environment: Environment, demonstrator: Unreliable) -> None:
         super().__init__(environment)
@@ -49,51 +49,51 @@ class UnreliablePolicy(ReferencePolicy):
 
     def planned(self, conversation: Conversation) -> list[list[ToolCall]]:
         rng = generator("unreliable demonstrator", conversation.seed)
-        made = ([self._demonstrator.spoilt(call, rng) for call in turn] for turn in super().planned(conversation))
-        return [[call for call in turn if call is not None] for turn in made]
+        turns = ([self._demonstrator.spoilt(call, rng) for call in turn] for turn in super().planned(conversation))
+        return [[call for call in turn if call is not None] for turn in turns]
 
 
-def demonstrations(own: Warm, environment: Environment, limits: Limits, seed: int) -> Demonstrations:
-    """Those of the file that `warm.demonstrations` names, or else what the references of the split make."""
-    if own.demonstrations is not None:
-        file = Path(own.demonstrations)
-        right = [one for one in read_trajectories(file) if is_success(one.score)]
+def demonstrations(config: Warm, environment: Environment, limits: Limits, seed: int) -> Demonstrations:
+    """The successes in the file that `warm.demonstrations` names, or else episodes from the references of the split."""
+    if config.demonstrations is not None:
+        file = Path(config.demonstrations)
+        right = [episode for episode in read_trajectories(file) if is_success(episode.score)]
         if not right:
             raise CoevolveError(f"warm.demonstrations: {file} has no episode that succeeded")
-        return Demonstrations(right, [], {one.task_id: list(environment.tools()) for one in right})
-    tasks = [task for task in environment.tasks(own.split) if any(environment.reference(task))][: own.tasks]
+        return Demonstrations(right, [], {episode.task_id: list(environment.tools()) for episode in right})
+    tasks = [task for task in environment.tasks(config.split) if any(environment.reference(task))][: config.tasks]
     if not tasks:
         raise CoevolveError(
-            f"warm.steps: no task of {environment.name}'s split {own.split!r} has a reference to imitate; name episodes in "
+            f"warm.steps: no task of {environment.name}'s split {config.split!r} has a reference to imitate; name episodes in "
             "warm.demonstrations, or set it to 0"
         )
     tools = offered(environment, tasks)
     right = list(replayed(environment, tasks, limits).values())
-    return Demonstrations(right, _unreliable(own, environment, tasks, limits, seed), tools)
+    return Demonstrations(right, _unreliable(config, environment, tasks, limits, seed), tools)
 
 
 def _unreliable(
-    own: Warm, environment: Environment, tasks: Sequence[Task], limits: Limits, seed: int
+    config: Warm, environment: Environment, tasks: Sequence[Task], limits: Limits, seed: int
 ) -> list[Trajectory]:
-    if not own.unreliable_steps:
+    if not config.unreliable_steps:
         return []
-    low, high = own.unreliability
-    found = []
+    low, high = config.unreliability
+    trajectories = []
     for part in parts(environment):
-        world, mine = part.environment, part.own(tasks)
-        demonstrator = unreliable(world, mine, low, high, seed)
-        requests = [RolloutRequest(task, derive_seed("unreliable demonstrator", seed, task.task_id)) for task in mine]
-        found += [
-            one.trajectory for one in scored(rollout(UnreliablePolicy(world, demonstrator), world, requests, limits))
+        world, members = part.environment, part.own(tasks)
+        policy = UnreliablePolicy(world, unreliable(world, members, low, high, seed))
+        requests = [
+            RolloutRequest(task, derive_seed("unreliable demonstrator", seed, task.task_id)) for task in members
         ]
-    return found
+        trajectories += [episode.trajectory for episode in scored(rollout(policy, world, requests, limits))]
+    return trajectories
 
 
 def unreliable(environment: Environment, tasks: Sequence[Task], low: float, high: float, seed: int) -> Unreliable:
-    """A demonstrator that gets tools wrong which change the world, taking others of the same arguments for them."""
+    """A demonstrator that sometimes replaces a state-changing tool by another with the same arguments, or skips the call."""
     changing = learn_tools(environment, tasks).changing
     functions = [schema["function"] for schema in environment.tools()]
-    keys = {one["name"]: frozenset(one["parameters"].get("properties", {})) for one in functions}
+    keys = {function["name"]: frozenset(function["parameters"].get("properties", {})) for function in functions}
     look_alikes = {
         name: [other for other in sorted(changing) if other != name and keys.get(other) == keys.get(name)]
         for name in changing
@@ -101,44 +101,46 @@ def unreliable(environment: Environment, tasks: Sequence[Task], low: float, high
     return Unreliable(chances(changing, low, high, seed), look_alikes)
 
 
-def learn(own: Warm, settings: Shared, found: Demonstrations, job: Job, log: Log | None = None) -> None:
-    """Train or resume ``job`` from its parent, and write its policy."""
-    lora = settings.train.lora if own.adapters else settings.train.lora.model_copy(update={"enabled": False})
+def learn(config: Warm, settings: Shared, examples: Demonstrations, job: Job, log: Log | None = None) -> None:
+    """Train or resume ``job`` from its parent on the episodes in ``examples``, and write its policy."""
+    lora = settings.train.lora if config.adapters else settings.train.lora.model_copy(update={"enabled": False})
     changed = {
-        "steps": own.steps + own.unreliable_steps,
+        "steps": config.steps + config.unreliable_steps,
         "lora": lora,
         "keep_base": 0.0,
-        "micro_batch": own.micro_batch,
+        "micro_batch": config.micro_batch,
     }
     shared = Shared(settings.train.model_copy(update=changed), settings.policy, settings.launch)
     checkpoint, steps = resumed(job.scratch)
-    rows = _rows(own, settings.policy.episode_tokens, found, job.seed)
-    batch = Batch(own.batch, "warm.batch")
+    rows = _rows(config, settings.policy.episode_tokens, examples, job.seed)
+    batch = Batch(config.batch, "warm.batch")
     trainer, tokenizer = trained(
-        method(own.learning_rate), shared, job, batch, "warm start", Keeper(steps, log), checkpoint, rows
+        method(config.learning_rate), shared, job, batch, "warm start", Keeper(steps, log), checkpoint, rows
     )
     save(trainer, tokenizer, shared, job)
 
 
-def _rows(own: Warm, room: int, found: Demonstrations, seed: int) -> Callable[[Renderer], list[Row]]:
-    """What makes the rows of all steps: right episodes, then those of who errs, each step's by length."""
+def _rows(config: Warm, room: int, examples: Demonstrations, seed: int) -> Callable[[Renderer], list[Row]]:
+    """A function that makes the rows of all steps: first successes, then unreliable episodes, each step's by length."""
 
     def rows(renderer: Renderer) -> list[Row]:
-        made: list[Tokens] = []
-        for name, steps, episodes in (
-            ("right", own.steps, found.right),
-            ("unreliable", own.unreliable_steps, found.unreliable),
+        drawn: list[Tokens] = []
+        for name, steps, trajectories in (
+            ("right", config.steps, examples.right),
+            ("unreliable", config.unreliable_steps, examples.unreliable),
         ):
-            every = [tokens(renderer, found.tools[one.task_id], one) for one in episodes] if steps else []
-            fitting = [one for one in every if len(one) <= room]
-            if steps and not fitting:
-                shortest = min(map(len, every), default=0)
+            if not steps:
+                continue
+            episodes = [tokens(renderer, examples.tools[episode.task_id], episode) for episode in trajectories]
+            fitting = [episode for episode in episodes if len(episode) <= room]
+            if not fitting:
+                shortest = min(map(len, episodes), default=0)
                 raise CoevolveError(
-                    f"warm.steps: none of {len(every)} demonstrations fits into policy.episode_tokens, {room}: the shortest has "
-                    f"{shortest} tokens"
+                    f"warm.steps: none of {len(episodes)} demonstrations fits into policy.episode_tokens, {room}: the shortest "
+                    f"has {shortest} tokens"
                 )
-            made += in_rounds(fitting, own.batch * steps, "warm start order", name, seed)
-        cut = (made[start : start + own.batch] for start in range(0, len(made), own.batch))
-        return [supervised(one) for step in cut for one in sorted(step, key=len)]
+            drawn += in_rounds(fitting, config.batch * steps, "warm start order", name, seed)
+        by_step = (drawn[start : start + config.batch] for start in range(0, len(drawn), config.batch))
+        return [supervised(episode) for step in by_step for episode in sorted(step, key=len)]
 
     return rows
