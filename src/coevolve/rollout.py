@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from coevolve.core.calls import misfit, writable
 from coevolve.core.concurrency import in_order
@@ -176,15 +177,11 @@ def _play_batch(
     policy.begin([episode.conversation for episode in alive])
     while alive:
         replies = policy.act([episode.conversation for episode in alive])
-        jobs = [(episode, _taking(episode, reply)) for episode, reply in zip(alive, replies, strict=True)]
-        _concurrently(pool, jobs)
+        pairs = zip(alive, replies, strict=True)
+        _concurrently(pool, [(episode, partial(episode.take, reply)) for episode, reply in pairs])
         left = [episode for episode in alive if episode.stop is None]
         ended(len(alive) - len(left))
         alive = left
-
-
-def _taking(episode: "_Running", reply: Reply) -> Callable[[], None]:
-    return lambda: episode.take(reply)
 
 
 def _concurrently(pool: ThreadPoolExecutor, jobs: Sequence[tuple["_Running", Callable[[], None]]]) -> None:

@@ -37,15 +37,9 @@ def test_a_bell_has_its_top_where_it_is_told() -> None:
 
 
 def test_the_posterior_of_a_chance() -> None:
-    assert Record().chance == 0.5 and Record().spread == pytest.approx(math.sqrt(1 / 12))  # of the uniform distribution
+    assert Record().chance == 0.5
     assert Record(3, 8).chance == pytest.approx(0.4)
-    assert Record(3, 8).spread == pytest.approx(math.sqrt(4 * 6 / (10**2 * 11)))
     assert Record(8, 8).chance == 1 - Record(0, 8).chance
-
-
-def test_older_attempts_count_in_part() -> None:
-    assert Record(4, 8).then(8, 8) == Record(12, 16)
-    assert Record(4, 8).then(8, 8, kept=0.5) == Record(10, 12)
 
 
 @pytest.mark.parametrize(("successes", "attempts"), [(2, 1), (-1, 4), (float("nan"), 4)])

@@ -41,23 +41,14 @@ class Record:
         if not 0.0 <= self.successes <= self.attempts:
             raise ValueError(f"{self.successes} successes in {self.attempts} attempts")
 
-    def then(self, successes: float, attempts: float, kept: float = 1.0) -> "Record":
-        """This record with further attempts; the weight of the earlier attempts shrinks by the factor ``kept``."""
-        return Record(self.successes * kept + successes, self.attempts * kept + attempts)
-
     def after(self, visit: Attempt) -> "Record":
-        """This record with a later visit of the same task."""
-        return self.then(visit.successes, visit.size, KEPT)
+        """This record with a later visit of the same task. The weight of earlier visits shrinks by the factor ``KEPT``."""
+        return Record(self.successes * KEPT + visit.successes, self.attempts * KEPT + visit.size)
 
     @property
     def chance(self) -> float:
         """(k + 1) / (n + 2): the posterior mean of p after k successes in n attempts, with a uniform prior (Laplace)."""
         return (self.successes + 1.0) / (self.attempts + 2.0)
-
-    @property
-    def spread(self) -> float:
-        """The standard deviation of p in the same posterior, Beta(k + 1, n - k + 1)."""
-        return math.sqrt(self.chance * (1.0 - self.chance) / (self.attempts + 3.0))
 
 
 def ceiling(attempts: int, sure: float = SURE) -> float:

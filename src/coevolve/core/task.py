@@ -90,6 +90,11 @@ class Task:
         return [call for turn in self.reference for call in turn]
 
     @property
+    def positions(self) -> list[tuple[int, int]]:
+        """The position (turn, call) of each of ``calls`` in the reference."""
+        return [(turn, row) for turn, calls in enumerate(self.reference) for row in range(len(calls))]
+
+    @property
     def tools(self) -> list[str]:
         """The different tools of the reference, in the order of their first calls."""
         return list(dict.fromkeys(call.name for call in self.calls))

@@ -117,16 +117,11 @@ def requests(
 def _start(
     signal: Signal, tasks: Mapping[str, Task], shown: Mapping[str, Trajectory]
 ) -> tuple[Task | None, Trajectory | None]:
-    failed = _failed(signal, shown)
-    return tasks.get(signal.task_id or (failed.task_id if failed else "")), failed
-
-
-def _failed(signal: Signal, shown: Mapping[str, Trajectory]) -> Trajectory | None:
-    """The trajectory that shows the weakness, preferably a failed one."""
+    """The task to start from and the trajectory that shows the weakness, preferably a failed one."""
     evidence = [shown[name] for name in signal.trajectory_ids if name in shown]
-    return next(
-        (trajectory for trajectory in evidence if not is_success(trajectory.score)), evidence[0] if evidence else None
-    )
+    failures = [trajectory for trajectory in evidence if not is_success(trajectory.score)]
+    failed = next(iter(failures or evidence), None)
+    return tasks.get(signal.task_id or (failed.task_id if failed else "")), failed
 
 
 def _weakness(signal: Signal, task: Task | None, failed: Trajectory | None) -> list[str]:

@@ -72,8 +72,8 @@ def champion(report: Report, evaluate: Evaluate, seed: int, last: int) -> Champi
 
 def gate(holder: int, digest: str, report: Report, evaluate: Evaluate, seed: int) -> ChampionGate:
     """The challenge of policy ``holder`` of this run, whose hash is ``digest``."""
-    own = scores(Paths.evaluation(holder) / OUTCOMES, report.panel)
-    return ChampionGate(digest, report.panel, own, report.max_regressions, evaluate, seed)
+    success = scores(Paths.evaluation(holder) / OUTCOMES, report.panel)
+    return ChampionGate(digest, report.panel, success, report.max_regressions, evaluate, seed)
 
 
 def promoted(gate: ChampionGate, holder: Incumbent | None, name: str) -> tuple[bool, str]:

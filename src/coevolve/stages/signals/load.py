@@ -112,7 +112,7 @@ def load_episodes(connection: "duckdb.DuckDBPyConnection", files: Files) -> None
         source, columns = _json_source(COLUMNS), set(COLUMNS)
     selected = [f'"{name}"' if name in columns else f"NULL::{kind} AS {name}" for name, kind in COLUMNS.items()]
     query = f"""
-        CREATE TABLE episodes AS SELECT
+        SELECT
             task_id::VARCHAR AS task_id, coalesce(iteration, 0)::BIGINT AS iteration, step::BIGINT AS step,
             score::DOUBLE AS score, trajectory_id::VARCHAR AS trajectory_id,
             list_transform(list_filter(coalesce(calls, []), lambda c: coalesce(c.ok, TRUE)), lambda c: c.name) AS names,
@@ -120,8 +120,7 @@ def load_episodes(connection: "duckdb.DuckDBPyConnection", files: Files) -> None
         FROM (SELECT {", ".join(selected)} FROM {source})
         WHERE stop_reason IS NULL OR stop_reason <> '{StopReason.ENVIRONMENT_FAILED}'
     """
-    _create(connection, query, files, COLUMNS, REQUIRED)
-    _check(connection, "episodes", files, COLUMNS, REQUIRED)
+    _create(connection, "episodes", query, files, COLUMNS, REQUIRED)
 
 
 def load_history(connection: "duckdb.DuckDBPyConnection", path: Path | None) -> None:
@@ -132,12 +131,10 @@ def load_history(connection: "duckdb.DuckDBPyConnection", path: Path | None) -> 
         return
     required = (*REQUIRED, "iteration")
     query = f"""
-        CREATE TABLE history AS
         SELECT * REPLACE (coalesce(size, 1) AS size, coalesce(successes, 0) AS successes)
         FROM {_json_source(HISTORY)}
     """
-    _create(connection, query, Files([str(path)]), HISTORY, required)
-    _check(connection, "history", Files([str(path)]), HISTORY, required)
+    _create(connection, "history", query, Files([str(path)]), HISTORY, required)
 
 
 def _json_source(columns: dict[str, str]) -> str:
@@ -170,21 +167,21 @@ def _fields(kind: str) -> list[str]:
 
 
 def _create(
-    connection: "duckdb.DuckDBPyConnection", query: str, files: Files, columns: dict[str, str], required: Sequence[str]
+    connection: "duckdb.DuckDBPyConnection",
+    table: str,
+    query: str,
+    files: Files,
+    columns: dict[str, str],
+    required: Sequence[str],
 ) -> None:
+    """Make ``table``. Refuse rows without a required value, with an infinite score, or with an unknown schema version."""
     import duckdb
 
     try:
-        connection.execute(query, {"files": list(files)})
+        connection.execute(f"CREATE TABLE {table} AS {query}", {"files": list(files)})
     except duckdb.Error as error:
         _find_bad_line(files, columns, required)
         raise _unreadable(files, error) from None
-
-
-def _check(
-    connection: "duckdb.DuckDBPyConnection", table: str, files: Files, columns: dict[str, str], required: Sequence[str]
-) -> None:
-    """Refuse rows without a required value, with an infinite score, or with an unknown schema version."""
     absent = " OR ".join(f"{name} IS NULL" for name in required)
     bad = f"SELECT schema_version FROM {table} WHERE {absent} OR NOT isfinite(score)"
     unknown = f"SELECT schema_version FROM {table} WHERE schema_version <> {SCHEMA_VERSION}"

@@ -29,15 +29,15 @@ class Unsolved:
 
     def finding(self) -> Firing | None:
         attempts = [visit.attempt for visit in self._last]
-        episodes = sum(one.size for one in attempts)
-        solved = any(one.successes or is_success(one.score) for one in attempts)
+        episodes = sum(attempt.size for attempt in attempts)
+        solved = any(attempt.successes or is_success(attempt.score) for attempt in attempts)
         if solved or episodes < ENOUGH or not self._last[-1].current:
             return None
         bound = ceiling(episodes)
         evidence = {
             "episodes": episodes,
             "bound": bound,
-            "scores": [one.score for one in attempts],
+            "scores": [attempt.score for attempt in attempts],
             "steps": [moment(visit) for visit in self._last],
         }
         return Firing(evidence, 1.0 - bound, examples(self._last[-1].failed, []))

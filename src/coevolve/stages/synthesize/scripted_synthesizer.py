@@ -49,7 +49,7 @@ def _abstract(
 ) -> Iterator[Candidate]:
     """The candidates of one exploration: first all effects of the chain, then each effect alone."""
     calls = [ToolCall(call.name, call.arguments) for call in exploration.calls if call.ok]
-    chain, changed = _run(session, exploration, calls)
+    chain, changed, _ = replay(session, _start(exploration), [calls])
     if len(chain) != len(calls) or not all(call.ok for call in chain):
         return
     asked_read = bool(chain) and not changed[-1]
@@ -79,12 +79,6 @@ def _spoken(session: Session, exploration: Exploration) -> Candidate:
 def _start(exploration: Exploration) -> Task:
     """A draft of a task that starts where the exploration did."""
     return Task(exploration.exploration_id, exploration.environment, "exploration", [""], exploration.world, [[]])
-
-
-def _run(session: Session, exploration: Exploration, calls: Sequence[ToolCall]) -> tuple[list[CallOutcome], list[bool]]:
-    """The outcomes of the calls from the exploration's start, and whether each changed the state."""
-    chain, changed, _ = replay(session, _start(exploration), [calls])
-    return chain, changed
 
 
 def _needed(
@@ -134,7 +128,7 @@ def _candidate(
     book: Phrasebook,
     rng: random.Random,
 ) -> Candidate | None:
-    chain, changed = _run(session, exploration, calls)
+    chain, changed, _ = replay(session, _start(exploration), [calls])
     if ambiguous(chain):
         return None
     asks = [

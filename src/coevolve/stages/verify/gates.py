@@ -69,9 +69,8 @@ def read(environment: str, line: str) -> Candidate:
         raise CoevolveError("an instruction is empty")
     if len(task.turns) != len(task.reference):
         raise CoevolveError(f"{len(task.turns)} turns, but a reference of {len(task.reference)}")
-    calls = sum(len(turn) for turn in task.reference)
-    if not 0 < calls <= MAX_CALLS:
-        raise CoevolveError(f"the reference has {calls} calls, expected 1 to {MAX_CALLS}")
+    if not 0 < len(task.calls) <= MAX_CALLS:
+        raise CoevolveError(f"the reference has {len(task.calls)} calls, expected 1 to {MAX_CALLS}")
     return candidate
 
 
@@ -112,18 +111,14 @@ def _executable(environment: Environment, task: Task, chain: Sequence[CallOutcom
     refused = next((call for call in chain if not call.ok), None)
     if refused is not None:
         return Gate("executable", False, f"{refused.name} is refused: {refused.observation[:200]}")
-    whole = len(chain) == sum(len(turn) for turn in task.reference)
+    whole = len(chain) == len(task.calls)
     return Gate("executable", whole, "" if whole else "the episode ends before the reference does")
 
 
 def _passes(session: Session, task: Task, reference: Sequence[Sequence[ToolCall]]) -> bool:
-    session.reset(task)
-    for number, turn in enumerate(reference):
-        for call in turn:
-            if session.step(call).done:
-                return is_success(session.score().reward)
-        if number + 1 < len(reference) or not any(reference):
-            session.say("")
+    replay(session, task, reference, watch=False)
+    if not any(reference):
+        session.say("")  # an agent that makes no call ends the episode by a message
     return is_success(session.score().reward)
 
 
@@ -131,16 +126,11 @@ def _nothing_fails(session: Session, task: Task) -> Gate:
     if _passes(session, task, [[] for _ in task.turns]):
         return Gate("nothing_fails", False, "passes without a call")
     last = task.reference[-1][-1] if task.reference[-1] else None
-    calls = sum(len(turn) for turn in task.reference)
-    if last is not None and calls > 1 and not last.arguments:
+    if last is not None and len(task.calls) > 1 and not last.arguments:
         only = [*([] for _ in task.turns[1:]), [last]]
         if _passes(session, task, only):
             return Gate("nothing_fails", False, f"passes with {last.name} alone")
     return Gate("nothing_fails", True)
-
-
-def _flat(task: Task) -> list[tuple[int, int]]:
-    return [(turn, row) for turn, calls in enumerate(task.reference) for row in range(len(calls))]
 
 
 def _with(task: Task, position: tuple[int, int], call: ToolCall | None) -> list[list[ToolCall]]:
@@ -171,17 +161,15 @@ def _variants(
         schema["function"]["name"]: frozenset(schema["function"]["parameters"].get("properties", {}))
         for schema in environment.tools()
     }
-    positions = _flat(task)
-    order = sorted(range(len(positions)), key=lambda row: not changed[row])
-    for row in order:
-        turn, position = positions[row]
-        call = task.reference[turn][position]
+    located = list(zip(task.positions, task.calls, strict=True))
+    for row in sorted(range(len(located)), key=lambda row: not changed[row]):
+        position, call = located[row]
         for key, value in call.arguments.items():
             if (other := _another(value)) is not None:
-                yield (turn, position), ToolCall(call.name, {**call.arguments, key: other})
+                yield position, ToolCall(call.name, {**call.arguments, key: other})
         twin = next((name for name in keys if name != call.name and keys[name] == keys[call.name]), None)
         if twin is not None:
-            yield (turn, position), ToolCall(twin, call.arguments)
+            yield position, ToolCall(twin, call.arguments)
 
 
 def _another(value: Any) -> Any:
@@ -193,9 +181,8 @@ def _another(value: Any) -> Any:
 
 
 def _needed(session: Session, task: Task, changed: Sequence[bool]) -> Gate:
-    for row, position in enumerate(_flat(task)):
+    for row, (position, call) in enumerate(zip(task.positions, task.calls, strict=True)):
         if changed[row] and _passes(session, task, _with(task, position, None)):
-            call = task.reference[position[0]][position[1]]
             return Gate("needed", False, f"passes without call {row} ({call.name})")
     return Gate("needed", True)
 
@@ -206,8 +193,7 @@ def _collateral(session: Session, candidate: Candidate, changed: Sequence[bool])
     if not candidate.asks:
         return Gate("collateral", None, "the candidate does not say which calls its instruction asks for")
     asked = {tuple(position) for position in candidate.asks}
-    for row, position in enumerate(_flat(task)):
-        call = task.reference[position[0]][position[1]]
+    for row, (position, call) in enumerate(zip(task.positions, task.calls, strict=True)):
         ends = row == len(changed) - 1 and not call.arguments
         if not changed[row] or position in asked or ends:
             continue

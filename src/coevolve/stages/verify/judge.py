@@ -133,12 +133,8 @@ def _one_by_one(workers: Workers, chunk: Sequence[str]) -> list[Judgement]:
                         "in one process by COEVOLVE_PROCESSES=1"
                     ) from None
                 killed = [Gate("readable", False, "kills the process")]
-                results.append(Judgement(Verdict(_name(line), None, False, killed)))
+                results.append(Judgement(Verdict(content_hash(line), None, False, killed)))
     return results
-
-
-def _name(line: str) -> str:
-    return content_hash(line)
 
 
 class Judge:
@@ -174,7 +170,7 @@ class Judge:
         except (Exception, RecursionError) as error:  # a candidate that breaks the environment is rejected
             gates.append(Gate(GATES[len(gates)], False, writable(f"{type(error).__name__}: {error}"[:300])))
         if candidate is None:
-            return Judgement(Verdict(_name(line), None, False, gates))
+            return Judgement(Verdict(content_hash(line), None, False, gates))
         verdict = Verdict(candidate.candidate_id, candidate.task.task_id, _passed(gates), gates)
         return Judgement(verdict, candidate.task, effect)
 

@@ -65,11 +65,12 @@ def against(environment: Environment, session: Session, candidate: Candidate, pl
     if not values:
         return ""
     text = "\n".join(task.turns)
+    offered = {schema["function"]["name"] for schema in session.reset(task).tools or ()}
     asked = [call for row, call in enumerate(chain) if row in asks or not played.changed[row]]
     return (
         next(_unnamed(text, chain, asked), "")
         or next(_unused(text, environment, chain), "")
-        or next(_undone(text, environment, chain, _offered(session, task)), "")
+        or next(_undone(text, environment, chain, offered), "")
     )
 
 
@@ -99,8 +100,8 @@ def _asked(session: Session, candidate: Candidate, played: Played) -> tuple[list
     """
     task, chain = candidate.task, played.chain
     last = len(chain) - 1
-    flat = [(turn, row) for turn, calls in enumerate(task.reference) for row in range(len(calls))]
-    asked = {flat.index((turn, row)) for turn, row in candidate.asks if (turn, row) in flat}
+    positions = task.positions
+    asked = {positions.index((turn, row)) for turn, row in candidate.asks if (turn, row) in positions}
     answered = [
         Question(position, key)
         for position, call in enumerate(chain[:-1])
@@ -144,10 +145,6 @@ def _unused(text: str, environment: Environment, chain: Sequence[CallOutcome]) -
             yield f"names {_cut(name)}, which no call uses"
     for number in sorted(_numbers(text) - numbers):
         yield f"names {number:g}, which no call uses"
-
-
-def _offered(session: Session, task: Task) -> set[str]:
-    return {schema["function"]["name"] for schema in session.reset(task).tools or ()}
 
 
 def _undone(text: str, environment: Environment, chain: Sequence[CallOutcome], offered: set[str]) -> Iterator[str]:

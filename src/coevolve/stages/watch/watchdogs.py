@@ -152,6 +152,7 @@ def measure(
     attempts until now, and ``figures`` the figures of ``WATCHED_STAGES``.
     """
     last = steps[-1] if steps else {}
+    repeats = sum(any(gate.name in REPEATS and gate.passed is False for gate in verdict.gates) for verdict in verdicts)
     used: Counter[str] = Counter()
     later = repeated = 0
     for group in groups:
@@ -161,7 +162,7 @@ def measure(
     return {
         "action_entropy": evenness(used, tools),
         "duplicate_trajectories": _share(repeated, later),
-        "duplicate_tasks": _share(sum(_repeats(verdict) for verdict in verdicts), len(verdicts)),
+        "duplicate_tasks": _share(repeats, len(verdicts)),
         "drift": drift(_tools(tasks), _tools([*tasks, *accepted])),
         "zero_variance": _share(
             sum(step["groups_without_variance"] for step in steps), sum(step["groups"] for step in steps)
@@ -244,10 +245,6 @@ def _visits(attempts: Sequence[Attempt], t: int) -> Iterator[list[Attempt]]:
 
 def _tools(tasks: Sequence[Task]) -> Counter[str]:
     return Counter(call.name for task in tasks for call in task.calls)
-
-
-def _repeats(verdict: Verdict) -> bool:
-    return any(gate.name in REPEATS and gate.passed is False for gate in verdict.gates)
 
 
 def _share(count: float, total: float) -> float | None:

@@ -28,7 +28,8 @@ def written(last: int, alpha: float) -> dict[str, Any] | None:
     generations = {t: _of(t) for t in range(last)}
     if not any(generations.values()):
         return None
-    tasks = {task.task_id: task for t in range(last) for task in _tasks(t)}
+    accepted = [task for t in range(last) for task in read_tasks(Paths.verified(t) / "accepted.jsonl")]
+    tasks = {task.task_id: task for task in accepted}
     attempts = read_attempts(Paths.attempts(last))
     return {
         "alpha": alpha,
@@ -50,11 +51,6 @@ def _of(t: int) -> list[Generation]:
     """The specs of iteration ``t`` with their outcomes, before any training on their tasks."""
     file = Paths.generations(t + 1)
     return [spec for spec in read_jsonl(file, Generation) if spec.iteration == t] if file.exists() else []
-
-
-def _tasks(t: int) -> list[Task]:
-    """The accepted tasks of iteration ``t``."""
-    return read_tasks(Paths.verified(t) / "accepted.jsonl")
 
 
 def _tokens(t: int, last: int) -> dict[str, list[int]]:
