@@ -21,7 +21,7 @@ from pathlib import Path
 from coevolve.chains import replay
 from coevolve.core.arithmetic import pin
 from coevolve.core.records import Candidate
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Environment
@@ -76,7 +76,7 @@ def corruptions(
     world: Environment, one: Candidate, others: Sequence[Candidate], known: Knowledge
 ) -> Iterator[tuple[str, str]]:
     """(kind, words) of ways to corrupt the words of ``one``."""
-    words, rng = one.task.turns[0], generator("corrupt words", one.task.task_id)
+    words, rng = one.task.turns[0], rng_for("corrupt words", one.task.task_id)
     with closing(world.open()) as session:
         chain, changed, _ = replay(session, one.task)
     looked_up = [call for call, changes in zip(chain, changed, strict=True) if not changes]

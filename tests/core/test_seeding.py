@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.seeding import derive_seed, rng_for
 
 
 def test_a_seed_depends_on_every_part_and_not_on_the_process() -> None:
@@ -15,4 +15,4 @@ def test_a_seed_depends_on_every_part_and_not_on_the_process() -> None:
 
 
 def test_generators_of_the_same_purpose_agree() -> None:
-    assert generator(0, "explore").random() == generator(0, "explore").random()
+    assert rng_for(0, "explore").random() == rng_for(0, "explore").random()

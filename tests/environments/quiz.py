@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from coevolve.core.hashing import content_hash
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session
 
@@ -22,7 +22,7 @@ TOOLS = [
 
 
 def numbers(world: dict[str, Any]) -> list[int]:
-    rng = generator("quiz", world["goal"], world["seed"])
+    rng = rng_for("quiz", world["goal"], world["seed"])
     return [rng.randint(100, 999) for _ in range(TERMS[world["goal"]])]
 
 

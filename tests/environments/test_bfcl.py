@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 from coevolve.core.success import is_success
 from coevolve.core.task import Score, Task, ToolCall
 from coevolve.core.trajectories import StopReason
@@ -76,7 +76,7 @@ def official(task: Task, turns: Turns, run: str) -> bool:
 
 def variants(task: Task) -> Iterator[tuple[str, Turns]]:
     """The answer, and eleven ways to get it wrong (or not quite wrong)."""
-    rng = generator("bfcl variants", task.task_id)
+    rng = rng_for("bfcl variants", task.task_id)
     places = [(t, c) for t, turn in enumerate(task.reference) for c in range(len(turn))]
 
     def copied() -> Turns:

@@ -208,10 +208,11 @@ def _logged(found: "Audit", files: Sequence[Path]) -> Sequence[Path]:
     from coevolve.core import dvc
     from coevolve.stages.params import load
     from coevolve.tracking.journal import start
+    from coevolve.tracking.run_names import run_key
 
     if (params := dvc.root() / "params.yaml").exists():
         tags = {"coevolve.environment": found.fingerprint}
-        with start(load(params).tracking, f"audit/{found.environment}", tags) as run:
+        with start(load(params).tracking, run_key("audit", found.environment), tags) as run:
             measured = {f"{one.check}/{key}": value for one in found.findings for key, value in one.measured.items()}
             run.metrics({key: value for key, value in measured.items() if isinstance(value, int | float)})
             run.metrics({name: float(count) for name, count in found.counts().items()})

@@ -50,6 +50,7 @@ CARRIERS = frozenset(
         "stages/train/progress_bar",
         "tracking/mlflow_sink",
         "tracking/journal",
+        "tracking/run_names",
         "tracking/wandb_sink",
     )
 )

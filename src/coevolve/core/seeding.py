@@ -14,6 +14,6 @@ def derive_seed(*parts: str | int) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
-def generator(*parts: str | int) -> random.Random:
+def rng_for(*parts: str | int) -> random.Random:
     """A separate random number generator for the purpose that ``parts`` name."""
     return random.Random(derive_seed(*parts))

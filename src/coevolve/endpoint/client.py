@@ -17,7 +17,7 @@ from coevolve.core.calls import DEPTH
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.scratch import scratch
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 from coevolve.core.untrusted import one_line, sound
 from coevolve.endpoint.budget import Budget, Exhausted, Spend
 from coevolve.endpoint.config import EndpointSection
@@ -197,7 +197,7 @@ class Endpoint:
                 self._not_before = max(self._not_before, time.monotonic() + asked)
             return
         pause = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
-        self._closed.wait(pause * generator("pause", key, attempt).uniform(0.5, 1.0))
+        self._closed.wait(pause * rng_for("pause", key, attempt).uniform(0.5, 1.0))
 
     def _wait(self) -> None:
         """As long as the server asked for, or until we are closed."""

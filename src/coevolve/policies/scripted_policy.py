@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 from coevolve.core.task import ToolCall
 from coevolve.environments.environment import Environment
 from coevolve.policies.agent_prompt import parse_reply, render_call
@@ -34,7 +34,7 @@ class ReferencePolicy:
 
     def planned(self, conversation: Conversation) -> list[list[ToolCall]]:
         """The calls to make, turn by turn."""
-        rng = generator("reference policy", conversation.seed)
+        rng = rng_for("reference policy", conversation.seed)
         reference = self._environment.reference(conversation.task)
         return [[call for call in turn if rng.random() >= self._corruption] for turn in reference]
 

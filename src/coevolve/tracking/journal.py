@@ -21,6 +21,7 @@ from coevolve.core.hashing import file_hash, policy_hash
 from coevolve.core.io import write_json
 from coevolve.core.scratch import scratch
 from coevolve.tracking.config import Tracking
+from coevolve.tracking.run_names import run_name
 
 POLICY = "coevolve-policy"  # registered models: their versions are policies, failure agents, and generators
 FAILURE = "coevolve-failure"
@@ -123,7 +124,7 @@ def start(config: Tracking, key: str, tags: Mapping[str, str] | None = None) -> 
     run = Run(journal, sinks)
     _open.add(journal)
     name = experiment_name()
-    run.write("start", key=key, name=f"{key} {name}", tags={"coevolve.experiment": name, **_code(), **(tags or {})})
+    run.write("start", key=key, name=run_name(key, name), tags={"coevolve.experiment": name, **_code(), **(tags or {})})
     status = "FAILED"
     try:
         yield run

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 from coevolve.environments.miniworld.miniworld_environment import MUTATING, Miniworld
 from coevolve.stages.base.demonstrate import RELIABLE, demonstrate, demonstrations, unreliable
 from coevolve.stages.base.recipe import copying, make
@@ -52,8 +52,8 @@ def test_copies_repeat_their_strings() -> None:
 
 def test_the_unreliable_demonstrator_spoils_calls_and_nothing_else() -> None:
     tasks = Miniworld.generate("base", 60, 5, every=True)
-    right = [demonstrate(task, RELIABLE, generator("x", n)) for n, task in enumerate(tasks)]
-    wrong = [demonstrate(task, unreliable(1.0, 1.0, 0), generator("x", n)) for n, task in enumerate(tasks)]
+    right = [demonstrate(task, RELIABLE, rng_for("x", n)) for n, task in enumerate(tasks)]
+    wrong = [demonstrate(task, unreliable(1.0, 1.0, 0), rng_for("x", n)) for n, task in enumerate(tasks)]
     asking = [n for n, task in enumerate(tasks) if all(name.startswith("ask_") for name in task.tags[1:])]
     assert asking
     assert all(right[n] == wrong[n] for n in asking)

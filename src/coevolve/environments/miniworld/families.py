@@ -10,7 +10,7 @@ from typing import Any
 
 from coevolve.chains import source_of
 from coevolve.core.errors import CoevolveError
-from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.miniworld.apps import COMPLETE
@@ -147,7 +147,7 @@ def _meets(call: CallOutcome, goal: dict[str, Any]) -> bool:
 def generate_one(split: str, families: Sequence[str], seed: int, variant: str) -> Task:
     """A task of the given families, in this order; the world is drawn again until it offers them all."""
     for attempt in range(100):
-        rng = generator("miniworld task", split, variant, seed, attempt)
+        rng = rng_for("miniworld task", split, variant, seed, attempt)
         world = derive_seed("miniworld world", split, seed, attempt) % 2**31
         state = build(world)
         used: set[str] = set()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.miniworld.apps import LOOKALIKES, MUTATING, TOOLS
@@ -96,7 +96,7 @@ class Miniworld(Environment):
 
 
 def _generated(split: str, seed: int, index: int, every: bool) -> Task:
-    families = draw_families(split, generator("miniworld families", split, seed), index, every)
+    families = draw_families(split, rng_for("miniworld families", split, seed), index, every)
     return generate_one(split, families, seed, "shifted" if split == "shifted" else "plain")
 
 

@@ -6,7 +6,7 @@ A state is ``{app: {entity_id: {field: value}}}``: JSON all the way down, so tha
 import random
 from typing import Any
 
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 
 State = dict[str, dict[str, dict[str, Any]]]
 
@@ -95,7 +95,7 @@ def _ids(rng: random.Random, letter: str, count: int) -> list[str]:
 
 def build(seed: int) -> State:
     """The start state of world ``seed``: always the same for the same seed."""
-    rng = generator("miniworld", seed)
+    rng = rng_for("miniworld", seed)
     names = rng.sample(NAMES, 8)
     names.append(names[0])  # two people of one name, told apart by their cities
     cities = [rng.choice(CITIES) for _ in names]

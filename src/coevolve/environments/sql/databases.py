@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
 
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 
 Row = tuple[object, ...]
 FIRST = (
@@ -136,7 +136,7 @@ def build(domain: str, seed: int) -> sqlite3.Connection:
     """A fresh database in memory: the same seed, the same rows."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     connection.executescript(DOMAINS[domain].schema)
-    for table, rows in DOMAINS[domain].rows(generator("sql database", domain, seed)).items():
+    for table, rows in DOMAINS[domain].rows(rng_for("sql database", domain, seed)).items():
         marks = ", ".join("?" * len(rows[0]))
         connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
     return connection

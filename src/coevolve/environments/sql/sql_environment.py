@@ -12,7 +12,7 @@ from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
-from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
 from coevolve.environments.lexicon import Lexicon, Meaning, Senses
@@ -254,7 +254,7 @@ def _tasks(split: str) -> tuple[Task, ...]:
             families.remove(family)
             found, missed = {}, 0
             continue
-        rng = generator("sql tasks", split, number)
+        rng = rng_for("sql tasks", split, number)
         seed = derive_seed("sql world", split, number) % 2**31
         number += 1
         words, statement = ask(family, seed, rng)

@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 from coevolve.core.task import Observation, Task, ToolCall
 from coevolve.environments.miniworld.apps import COMPLETE
 from coevolve.environments.miniworld.expert import solve
@@ -64,4 +64,4 @@ def demonstrate(task: Task, demonstrator: Unreliable, rng: random.Random) -> lis
 def demonstrations(count: int, seed: int, demonstrator: Unreliable) -> list[list[dict[str, Any]]]:
     """``count`` episodes, evenly over all task families; their seeds do not overlap with those of any panel."""
     tasks = Miniworld.generate("base", count, seed, every=True)
-    return [demonstrate(task, demonstrator, generator("demonstrate", seed, n)) for n, task in enumerate(tasks)]
+    return [demonstrate(task, demonstrator, rng_for("demonstrate", seed, n)) for n, task in enumerate(tasks)]

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 from coevolve.core.task import ToolCall
 
 WRONG_TOOL = 0.6  # share of mistakes that take a look-alike, if the tool has any; the others skip the call
@@ -12,7 +12,7 @@ WRONG_TOOL = 0.6  # share of mistakes that take a look-alike, if the tool has an
 
 def chances(tools: Iterable[str], low: float, high: float, seed: int) -> dict[str, float]:
     """The probability of a mistake with each tool, drawn once: a profile of strengths and weaknesses."""
-    return {tool: generator("unreliable", seed, tool).uniform(low, high) for tool in sorted(tools)}
+    return {tool: rng_for("unreliable", seed, tool).uniform(low, high) for tool in sorted(tools)}
 
 
 @dataclass(frozen=True, slots=True)

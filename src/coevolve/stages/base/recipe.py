@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.arithmetic import settle
-from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.stages.base.config import Base
 from coevolve.stages.base.demonstrate import RELIABLE, demonstrations, unreliable
@@ -47,7 +47,7 @@ def copying(tokenizer: Any, count: int, seed: int) -> list[Example]:
     words = [name for name in Miniworld.lexicon()[0] if name.isalpha()]
     symbols = [tokenizer.convert_tokens_to_ids(symbol) for symbol in [*words, *"0123456789" * 4, *"cmefi" * 2]]
     user, assistant = (tokenizer.convert_tokens_to_ids(f"<|{role}|>") for role in ("user", "assistant"))
-    rng = generator("copying", seed)
+    rng = rng_for("copying", seed)
     examples = []
     for _ in range(count):
         string = rng.choices(symbols, k=rng.randint(*COPY_LENGTHS))

@@ -23,6 +23,7 @@ from coevolve.rollout import Limits
 from coevolve.stages.evaluate.evaluation import by_environment, evaluate, played, summary
 from coevolve.stages.params import Params
 from coevolve.tracking.journal import start
+from coevolve.tracking.run_names import run_key
 
 
 def main(params: Params, t: int) -> None:
@@ -33,7 +34,7 @@ def main(params: Params, t: int) -> None:
     limits = Limits.of(params.policy)
     with (
         claim(scratch() / "evaluate" / scratch_key("evaluate", t, params)) as finished,
-        start(params.tracking, f"evaluate/{t}") as run,
+        start(params.tracking, run_key("evaluate", t)) as run,
     ):
         fresh = not finished.exists()
         run.params({"seed": params.seed, "policy": Paths.policy(t), "environment": params.environment, **dict(config)})

@@ -9,7 +9,7 @@ from typing import Any
 
 from coevolve.core.hashing import content_hash
 from coevolve.core.records import Generation, Signal
-from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory
@@ -50,7 +50,7 @@ def written(
     requests = []
     for generation in generations:
         if generation.goals is not None and generation.seed in by_id:
-            rng = generator("written", seed, generation.generation_id)
+            rng = rng_for("written", seed, generation.generation_id)
             requests.append(
                 Request(
                     exploration_id=exploration_of(generation),
@@ -93,8 +93,8 @@ def requests(
         if guidance.signals
     ]
     drawn_requests = []
-    for number, drawn in enumerate(sample(weights, count, generator("requests", seed, iteration))):
-        rng = generator("request", seed, iteration, number)
+    for number, drawn in enumerate(sample(weights, count, rng_for("requests", seed, iteration))):
+        rng = rng_for("request", seed, iteration, number)
         signal, (start, failed) = (None, (None, None)) if drawn is None else (signals[drawn], starts[drawn])
         task = start or rng.choice(tasks)
         drawn_requests.append(

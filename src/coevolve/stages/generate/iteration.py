@@ -11,7 +11,7 @@ from coevolve.core.io import read_jsonl_objects, write_jsonl
 from coevolve.core.learnability import Record
 from coevolve.core.progress import bar
 from coevolve.core.records import Attempt, Generation
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import learn as know
@@ -110,7 +110,7 @@ def prompts(
 ) -> list[tuple[Task, str]]:
     """Tasks to vary and their prompts: ``plan.count`` pairs, or ``config.control`` pairs for the untrained generator."""
     visits = Counter(generation.seed for generation in past)
-    rng = generator("seeds", plan.seed, plan.t, control)
+    rng = rng_for("seeds", plan.seed, plan.t, control)
     count = config.control if control else plan.count
     records, seldom_used = latest(plan.attempts), seldom(plan.tasks, vocabulary)
     recent_success = success(plan.attempts, plan.t)

@@ -15,7 +15,7 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.io import read_json
 from coevolve.core.learnability import Record
 from coevolve.core.scratch import once, scratch
-from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.knowledge import learn
@@ -73,7 +73,7 @@ def make(tools: Tools, folder: Path) -> None:
     tokenizer = build([*names, *PIECES], WORDS)
     torch.manual_seed(derive_seed("generator", content_hash(names)) % 2**31)
     model = small(tokenizer, LAYERS, HIDDEN, HEADS)
-    rng = generator("random edits", content_hash(names))
+    rng = rng_for("random edits", content_hash(names))
     supervise(model, tokenizer, copies(tokenizer, names, rng), COPY_BATCH, COPY_RATE, "generator: copying")
     examples = []
     for _ in range(STEPS * BATCH):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from coevolve.core.hashing import content_hash
 from coevolve.core.records import Pair
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import Trajectory
 from coevolve.stages.pairs.config import Pairs
@@ -45,7 +45,7 @@ def choose(
         # an episode that was cut off can fail with the calls of a success
         close = _failures(by_failure_agent.get(task, []), ranks, 1.0 - config.margin, right)
         usual = _failures(by_agent[task], ranks, 1.0 - config.margin, [*right, *close])
-        rng = generator("pairs", plan.seed, plan.iteration, task)
+        rng = rng_for("pairs", plan.seed, plan.iteration, task)
         chosen, usual_failures, hard_failures = (list(group.values()) for group in (right, usual, close))
         for shuffled in (chosen, usual_failures, hard_failures):
             rng.shuffle(shuffled)
@@ -70,7 +70,7 @@ def contrast(
     pairs = []
     for task, episodes in sorted(by_task(failures).items()):
         ordered = list(_failures(episodes, ranks, 1.0, {}).values())
-        generator("pairs among failures", plan.seed, plan.iteration, task).shuffle(ordered)
+        rng_for("pairs among failures", plan.seed, plan.iteration, task).shuffle(ordered)
         ordered.sort(key=lambda failure: -ranks[failure.trajectory_id])
         for number in range(min(len(ordered) // 2, config.per_task)):
             better, worse = ordered[number], ordered[-1 - number]

@@ -15,6 +15,7 @@ from coevolve.stages.report.summary import run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, metrics
 from coevolve.stages.report.write import write
 from coevolve.tracking.journal import start
+from coevolve.tracking.run_names import run_key
 
 
 def main(params: Params) -> None:
@@ -33,7 +34,7 @@ def main(params: Params) -> None:
         for file in files:
             pipeline.artifact(file)
         for stage, t in dict.fromkeys((stage.stage, stage.iteration) for stage in summary.stages):
-            pipeline.child(f"{stage}/{t}")
+            pipeline.child(run_key(stage, t))
         for trajectory in weakest:
             pipeline.trace(asdict(trajectory))
         holder = summary.champion.policy

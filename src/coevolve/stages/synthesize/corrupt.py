@@ -11,7 +11,7 @@ from dataclasses import replace
 from coevolve.chains import is_identifier
 from coevolve.core.hashing import content_hash
 from coevolve.core.records import Candidate, Exploration
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 from coevolve.core.task import Task, ToolCall
 from coevolve.stages.synthesize.synthesizer import Synthesizer
 
@@ -31,7 +31,7 @@ class Corrupting:
         self._synthesizer.close()
 
     def _corrupted(self, candidate: Candidate) -> Candidate:
-        rng = generator("errors", self._seed, candidate.candidate_id)
+        rng = rng_for("errors", self._seed, candidate.candidate_id)
         return corrupt(candidate, rng) if rng.random() < self._share else candidate
 
 

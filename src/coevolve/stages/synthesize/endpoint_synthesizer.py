@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from coevolve.chains import observed
 from coevolve.core.concurrency import in_order
 from coevolve.core.records import Candidate, Exploration
-from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.endpoint.client import Endpoint, Exhausted, Failed
 from coevolve.endpoint.spending import Meter
@@ -70,7 +70,7 @@ class EndpointSynthesizer:
         if not calls:
             return []
         template = prompt("synthesize")
-        rng = generator("examples", self._seed, exploration.exploration_id)
+        rng = rng_for("examples", self._seed, exploration.exploration_id)
         examples = rng.sample(list(self._tasks), min(EXAMPLES, len(self._tasks)))
         reflection, kind = exploration.reflection, exploration.kind
         text = template.fill(

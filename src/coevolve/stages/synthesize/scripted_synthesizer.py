@@ -10,7 +10,7 @@ from typing import Any
 
 from coevolve.chains import ambiguous, observed, precondition, replay, source_of
 from coevolve.core.records import Candidate, Exploration
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment, Phrasebook, Session
@@ -37,7 +37,7 @@ class ScriptedSynthesizer:
             if self._constructs:
                 yield iter([_spoken(self._session, exploration)])
                 continue
-            rng = generator("synthesize", self._seed, exploration.exploration_id)
+            rng = rng_for("synthesize", self._seed, exploration.exploration_id)
             yield _abstract(self._session, exploration, self._knowledge, self._book, rng)
 
     def close(self) -> None:

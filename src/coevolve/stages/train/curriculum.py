@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from coevolve.core.learnability import ENOUGH, SHAPES, Records
 from coevolve.core.mixtures import in_turn, turns
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 from coevolve.core.task import Task
 from coevolve.stages.train.config import Train
 
@@ -68,14 +68,14 @@ def even(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> 
     while len(chosen) < min(step.count, len(tasks)):
         epoch, index = divmod(position, len(tasks))
         order = list(range(len(tasks)))
-        generator("curriculum", step.seed, step.iteration, epoch).shuffle(order)
+        rng_for("curriculum", step.seed, step.iteration, epoch).shuffle(order)
         task = tasks[order[index]]
         if task not in chosen:
             chosen.append(task)
         position += 1
     names = {task.task_id for task in chosen}
     others = [task for task in tasks if task.task_id not in names]
-    generator("curriculum refill", step.seed, step.iteration, step.number).shuffle(others)
+    rng_for("curriculum refill", step.seed, step.iteration, step.number).shuffle(others)
     return [*chosen, *others]
 
 
@@ -85,7 +85,7 @@ def learnable(tasks: Sequence[Task], records: Records, config: Train, step: Step
     The order follows exponential keys (Efraimidis and Spirakis, Weighted random sampling with a reservoir, 2006).
     """
     shape = SHAPES[config.shape]
-    rng = generator("curriculum learnable", step.seed, step.iteration, step.number)
+    rng = rng_for("curriculum learnable", step.seed, step.iteration, step.number)
 
     def key(task: Task) -> tuple[bool, float]:
         wait = -math.log(1.0 - rng.random())

@@ -12,7 +12,7 @@ from transformers import PrinterCallback
 
 from coevolve.core.launch import is_main, world_size
 from coevolve.core.processes import available
-from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.workers import Local
 from coevolve.environments.environment import Environment
 from coevolve.policies.agent_prompt import Renderer
@@ -200,7 +200,7 @@ def in_rounds(items: Sequence[Item], count: int, *purpose: str | int) -> list[It
     drawn: list[Item] = []
     while len(drawn) < count:
         order = list(items)
-        generator(*purpose, len(drawn)).shuffle(order)
+        rng_for(*purpose, len(drawn)).shuffle(order)
         drawn += order
     return drawn[:count]
 

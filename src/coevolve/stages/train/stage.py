@@ -26,6 +26,7 @@ from coevolve.stages.train.learners import learner
 from coevolve.stages.train.train_summary import summary
 from coevolve.tracking.config import Tracking
 from coevolve.tracking.journal import start
+from coevolve.tracking.run_names import run_key
 
 
 def main(params: Params, t: int) -> int:
@@ -64,7 +65,7 @@ def main(params: Params, t: int) -> int:
 def _learn(settings: Settings, environment: Environment, job: Job, tracking: Tracking, key: str) -> int:
     learn = learner(settings.train.learner)
     tags = {"coevolve.fingerprint": key}
-    run = start(tracking, f"train/{job.iteration}", tags) if launch.is_main() else None
+    run = start(tracking, run_key("train", job.iteration), tags) if launch.is_main() else None
     with run or nullcontext() as tracked:
         if tracked:
             run_params = {"seed": job.seed, "iteration": job.iteration, "environment": environment.name}

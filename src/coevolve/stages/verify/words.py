@@ -18,7 +18,7 @@ from typing import Any
 from coevolve.chains import leaves, observed, precondition, source_of
 from coevolve.core.confusables import seen
 from coevolve.core.records import Candidate
-from coevolve.core.seeding import generator
+from coevolve.core.seeding import rng_for
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Environment, Session
@@ -59,7 +59,7 @@ def against(environment: Environment, session: Session, candidate: Candidate, pl
         if pattern.fullmatch(bare(task.turns[0])):
             return ""
         if (phrased or not book.actions) and spoken(task.turns[0], environment):
-            rng = generator("what a reference does, in words", task.task_id)
+            rng = rng_for("what a reference does, in words", task.task_id)
             does = instruct(chain, asks, questions[0] if questions else None, book, rng)
             return f"says {_cut(task.turns[0])}; what its reference does is said as {_cut(does)}"
     if not values:

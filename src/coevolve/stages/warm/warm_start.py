@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.seeding import derive_seed, generator
+from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.trajectories import Trajectory, read_trajectories
@@ -48,7 +48,7 @@ class UnreliablePolicy(ReferencePolicy):
         self._demonstrator = demonstrator
 
     def planned(self, conversation: Conversation) -> list[list[ToolCall]]:
-        rng = generator("unreliable demonstrator", conversation.seed)
+        rng = rng_for("unreliable demonstrator", conversation.seed)
         turns = ([self._demonstrator.spoilt(call, rng) for call in turn] for turn in super().planned(conversation))
         return [[call for call in turn if call is not None] for turn in turns]
 
