@@ -12,7 +12,7 @@ from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.stages.base.config import Base
 from coevolve.stages.base.demonstrate import RELIABLE, demonstrations, unreliable
-from coevolve.stages.base.small import IGNORED, Example, example, small, supervise
+from coevolve.stages.base.small import Example, copy_examples, example, small, supervise
 from coevolve.stages.base.tokenizer import build
 
 COPY_LENGTHS = (6, 24)  # symbols in a string to repeat
@@ -46,12 +46,4 @@ def copying(tokenizer: Any, count: int, seed: int) -> list[Example]:
     """Random strings and their repetition, over digits, letters of identifiers and whole values."""
     words = [name for name in Miniworld.lexicon()[0] if name.isalpha()]
     symbols = [tokenizer.convert_tokens_to_ids(symbol) for symbol in [*words, *"0123456789" * 4, *"cmefi" * 2]]
-    user, assistant = (tokenizer.convert_tokens_to_ids(f"<|{role}|>") for role in ("user", "assistant"))
-    rng = rng_for("copying", seed)
-    examples = []
-    for _ in range(count):
-        string = rng.choices(symbols, k=rng.randint(*COPY_LENGTHS))
-        copied = [*string, tokenizer.eos_token_id]
-        prompt = [user, *copied, assistant]
-        examples.append({"input_ids": prompt + copied, "labels": [IGNORED] * len(prompt) + copied})
-    return examples
+    return copy_examples(tokenizer, symbols, count, COPY_LENGTHS, rng_for("copying", seed))

@@ -1,5 +1,6 @@
 """A small causal LM from scratch: its shape, training examples from conversations, and one supervised pass over them."""
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,6 +40,19 @@ def example(tokenizer: Any, messages: Sequence[dict[str, Any]]) -> Example:
         labels.append(token if writes else IGNORED)
         writes = token == assistant or (writes and token != tokenizer.eos_token_id)
     return {"input_ids": ids, "labels": labels}
+
+
+def copy_examples(
+    tokenizer: Any, symbols: Sequence[int], count: int, lengths: tuple[int, int], rng: random.Random
+) -> list[Example]:
+    """``count`` examples that repeat a random string of ``symbols``; its length lies in the range ``lengths``."""
+    user, assistant = (tokenizer.convert_tokens_to_ids(f"<|{role}|>") for role in ("user", "assistant"))
+    examples = []
+    for _ in range(count):
+        copied = [*rng.choices(symbols, k=rng.randint(*lengths)), tokenizer.eos_token_id]
+        prompt = [user, *copied, assistant]
+        examples.append({"input_ids": prompt + copied, "labels": [IGNORED] * len(prompt) + copied})
+    return examples
 
 
 def supervise(model: Any, tokenizer: Any, examples: list[Example], batch: int, rate: float, name: str) -> None:

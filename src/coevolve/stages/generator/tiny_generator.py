@@ -8,7 +8,6 @@ import random
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from coevolve.core.arithmetic import settle
 from coevolve.core.hashing import content_hash
@@ -21,7 +20,6 @@ from coevolve.environments.environment import Environment
 from coevolve.knowledge import learn
 from coevolve.policies import adapted
 from coevolve.policies.pretrained import point, resolve
-from coevolve.stages.base.small import IGNORED
 from coevolve.stages.generate.generator_prompts import LISTED, PARTS, SpecRequest
 from coevolve.stages.generate.generator_prompts import tools as spec_tools
 from coevolve.stages.generate.spec import CLOSE, OPEN, Spec, Tools
@@ -65,7 +63,7 @@ def make(tools: Tools, folder: Path) -> None:
     """Train the tiny generator for an environment's ``tools`` and save it to ``folder`` as a transformers model directory."""
     import torch
 
-    from coevolve.stages.base.small import example, small, supervise
+    from coevolve.stages.base.small import copy_examples, example, small, supervise
     from coevolve.stages.base.tokenizer import build
 
     settle(threads=1)
@@ -74,7 +72,10 @@ def make(tools: Tools, folder: Path) -> None:
     torch.manual_seed(derive_seed("generator", content_hash(names)) % 2**31)
     model = small(tokenizer, LAYERS, HIDDEN, HEADS)
     rng = rng_for("random edits", content_hash(names))
-    supervise(model, tokenizer, copies(tokenizer, names, rng), COPY_BATCH, COPY_RATE, "generator: copying")
+    # copying comes first: edits alone teach it too slowly
+    ids = [tokenizer.convert_tokens_to_ids(name) for name in names]
+    copies = copy_examples(tokenizer, ids, COPY_STEPS * COPY_BATCH, COPY_LENGTHS, rng)
+    supervise(model, tokenizer, copies, COPY_BATCH, COPY_RATE, "generator: copying")
     examples = []
     for _ in range(STEPS * BATCH):
         request = drawn(tools, rng)
@@ -87,18 +88,6 @@ def make(tools: Tools, folder: Path) -> None:
     setattr(model.config, KNOWS, True)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-
-
-def copies(tokenizer: Any, names: Sequence[str], rng: random.Random) -> list[dict[str, list[int]]]:
-    """Tool names and their repetition; the model learns to copy first, since edits alone teach it too slowly."""
-    ids = [tokenizer.convert_tokens_to_ids(name) for name in names]
-    user, assistant = (tokenizer.convert_tokens_to_ids(f"<|{role}|>") for role in ("user", "assistant"))
-    examples = []
-    for _ in range(COPY_STEPS * COPY_BATCH):
-        copied = [*rng.choices(ids, k=rng.randint(*COPY_LENGTHS)), tokenizer.eos_token_id]
-        prompt = [user, *copied, assistant]
-        examples.append({"input_ids": prompt + copied, "labels": [IGNORED] * len(prompt) + copied})
-    return examples
 
 
 def knows_specs(model: Path) -> bool:

@@ -150,7 +150,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         if shared:
             model = self.accelerator.unwrap_model(self.model)
             self._parameters = list(model.parameters())
-            local = TrainingReplica(model, self.ref_model, TransformersPolicy(model, self.processing_class, 0.0))
+            local = TrainingReplica(model, self.processing_class, 0.0, {}, self.ref_model)
             self._team = Team(local, replicas)
 
     def close(self) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from trl.trainer.utils import add_fused_lm_head
 
-from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.stages.train.pass_sharing import Arrays, Call, PassSharing, copy_weights, in_training
@@ -28,29 +27,26 @@ class RowPart:
     seed: int
 
 
-class TrainingReplica:
-    """A model in training and its anchor, if it has one, with the graphs of the passes under way."""
+class TrainingReplica(TransformersPolicy):
+    """A policy in training and its anchor's model, if it has one, with the graphs of the passes under way."""
 
-    def __init__(self, model: Any, anchor: Any, policy: TransformersPolicy) -> None:
-        self._model, self._anchor, self._policy = model, anchor, policy
+    def __init__(
+        self, model: Any, tokenizer: Any, temperature: float, template: dict[str, Any], anchor: Any = None
+    ) -> None:
+        super().__init__(model, tokenizer, temperature, template)
+        self._anchor = anchor
         self._graphs: dict[int, list[torch.Tensor]] = {}
-
-    def begin(self, conversations: Sequence[Conversation]) -> None:
-        self._policy.begin(conversations)
-
-    def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
-        return self._policy.act(conversations)
 
     def load(self, weights: Arrays) -> None:
         self._graphs = {}
-        copy_weights(self._model.parameters(), weights)
+        copy_weights(self.model.parameters(), weights)
 
     def forward(self, parts: Sequence[RowPart], anchor: bool, call: int) -> list[tuple[Any, Any]]:
         """Log-probabilities and entropies (rows × scored) of each part, by the anchor or by the model.
 
         Unless ``call`` is 0, the replica keeps the graphs under that number.
         """
-        model = self._anchor if anchor else self._model
+        model = self._anchor if anchor else self.model
         results, graphs = [], []
         with torch.set_grad_enabled(call > 0):
             for part in parts:
@@ -63,7 +59,7 @@ class TrainingReplica:
 
     def backward(self, gradients: Arrays, call: int) -> list[Arrays]:
         """For each part of the forward ``call``, the gradients of the parameters, from those of its log-probabilities."""
-        parameters = in_training(self._model)
+        parameters = in_training(self.model)
         by_part = []
         for logps, gradient in zip(self._graphs.pop(call), gradients, strict=True):
             values = torch.autograd.grad(logps, parameters, torch.from_numpy(gradient))
@@ -91,7 +87,7 @@ def make_learner(
     anchor_model = load(anchor, threads, dtype)[0] if anchor else None
     if anchor_model is not None:
         add_fused_lm_head(anchor_model, temperature=temperature)
-    return TrainingReplica(model.train(), anchor_model, TransformersPolicy(model, tokenizer, temperature, template))
+    return TrainingReplica(model.train(), tokenizer, temperature, template, anchor_model)
 
 
 class Team(PassSharing):
