@@ -1,13 +1,15 @@
 """Profiles: values that are valid, a file that keeps its comments, and a way back."""
 
 import argparse
+import re
 from pathlib import Path
 
 import pytest
 
-from coevolve.commands.profile import PARAMS, apply, names, run
+from coevolve.commands.profile import ADDED, PARAMS, _leaves, _text, apply, names, run
 from coevolve.core.errors import CoevolveError
-from coevolve.stages.params import load
+from coevolve.core.yaml_files import read_yaml
+from coevolve.stages.params import load, value
 from tests import ROOT
 
 
@@ -18,12 +20,22 @@ def params(tmp_path: Path) -> Path:
     return file
 
 
+def values(name: str) -> dict[str, object]:
+    return {".".join(key): value for key, value in _leaves(read_yaml(_text(name)))}
+
+
 def test_the_laptop_is_the_default(params: Path) -> None:
     assert apply("laptop", params) == []
     assert params.read_bytes() == (ROOT / "params.yaml").read_bytes()
 
 
 LAPTOPS = ("laptop", "smollm2-135m")  # the others are for GPUs
+METHODS = {"genenv-qwen3-4b": "genenv", "hardneg-qwen3-4b": "coevolving_agents"}
+
+
+def alike(file: Path) -> str:
+    """Its text. Comments stand in one column, which a long value pushes aside."""
+    return re.sub(" +#", " #", file.read_text())
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name != "laptop"])
@@ -31,16 +43,38 @@ def test_a_profile_is_valid_keeps_the_comments_and_can_be_undone(name: str, para
     changes = apply(name, params)
     assert {"base.model", "grpo.learning_rate"} <= {key for key, _, _ in changes}
     loaded = load(params)
+    assert all(value(loaded, key) == new != old for key, old, new in changes)
+    assert all(value(loaded, key) == new for key, new in values(name).items())
+    assert loaded.method == METHODS.get(name, "coevolve")
     if name not in LAPTOPS:
         assert loaded.environment != "miniworld"
-        assert loaded.train.group_size == 8 and loaded.train.tasks_per_step == 32 and loaded.grpo.beta == 0.001
+        assert (
+            loaded.train.group_size == 8 and loaded.train.tasks_per_step == 32 and value(loaded, "grpo.beta") == 0.001
+        )
         assert loaded.policy.dtype == "bfloat16"
     comments = [line.partition("#")[2] for line in (ROOT / "params.yaml").read_text().splitlines() if "#" in line]
-    assert [line.partition("#")[2] for line in params.read_text().splitlines() if "#" in line] == comments
+    kept = [line.partition("#")[2] for line in params.read_text().splitlines() if "#" in line and ADDED not in line]
+    assert kept == comments
     rows = loaded.train.tasks_per_step * loaded.train.group_size
     assert rows % (loaded.launch.processes * loaded.launch.machines * loaded.train.micro_batch) == 0
     apply("laptop", params)
-    assert params.read_bytes() == (ROOT / "params.yaml").read_bytes()
+    assert alike(params) == alike(ROOT / "params.yaml")
+
+
+def test_one_profile_after_another_leaves_nothing_of_the_first(params: Path) -> None:
+    for name in names():
+        apply(name, params)
+        assert all(value(load(params), key) == new for key, new in values(name).items())
+    apply("laptop", params)
+    assert alike(params) == alike(ROOT / "params.yaml")
+
+
+def test_a_key_that_the_user_added_is_set_and_stays(params: Path) -> None:
+    params.write_text(params.read_text().replace("policy:\n", "policy:\n  max_seconds: 60.0  # ours\n"))
+    for name in ("qwen3-4b", "laptop"):
+        apply(name, params)
+        assert f"  max_seconds: {values(name)['policy.max_seconds']}" in params.read_text()
+    assert params.read_text().count("# ours") == 1
 
 
 SOURCES = {
@@ -51,10 +85,7 @@ SOURCES = {
 
 
 def test_every_profile_can_be_undone_by_the_laptop_and_says_where_its_values_come_from() -> None:
-    from coevolve.commands.profile import _leaves, _text
-    from coevolve.core.yaml_files import read_yaml
-
-    keys = {name: {key for key, _ in _leaves(read_yaml(_text(name)))} for name in names()}
+    keys = {name: set(values(name)) for name in names()}
     for name in names():
         assert keys[name] == keys["laptop"], name
         if name not in LAPTOPS:

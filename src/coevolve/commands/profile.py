@@ -11,11 +11,13 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 
 PARAMS = Path("params.yaml")
-WHOLE = {"template", "select", "mixture"}  # values that are mappings, or null
+ADDED = "by a profile"  # the comment at a key that params.yaml lacked
+WHOLE = {"template", "select"}  # values that are mappings, or null
 
 HELP = """
-A profile sets the keys it names and leaves all others (seed, iterations, limits, your budget) as they are. Its comments
-say where the values come from, how much memory they take, and the command lines for one GPU, eight, and two machines.
+A profile sets the keys it names and leaves all others (seed, iterations, limits, your budget) as they are. Keys that
+params.yaml lacks are added with the comment "by a profile". A profile's own comments say where the values come from, how
+much memory they take, and the command lines for one GPU, eight, and two machines.
 
   coevolve profile show qwen3-4b
   coevolve profile apply qwen3-4b
@@ -76,24 +78,38 @@ def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:
     editor.representer.add_representer(  # 0.00002, not 2e-05, which YAML 1.1 reads as text
         float, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:float", f"{Decimal(repr(value)):f}")
     )
-    raw = editor.load(path.read_text(encoding="utf-8"))
+    raw, profile = editor.load(path.read_text(encoding="utf-8")), read_yaml(_text(name))
+    defaults = parse({"iterations": raw["iterations"], "method": profile["method"]}, f"profile {name}")
     changes = []
-    for key, new in _leaves(read_yaml(_text(name))):
-        *parents, last = key
-        old = value(before, ".".join(key))
-        if old == new:
-            continue
-        section = raw
-        for parent in parents:
-            section = section.setdefault(parent, {})
-        changes.append((".".join(key), old, new))
-        # in one line, unless a comment follows, which would be pushed aside
-        section[last] = new if "#" in str(section.ca.items.get(last)) else _inline(new)
+    for key, new in _leaves(profile):
+        dotted = ".".join(key)
+        if (old := value(before, dotted)) != new:
+            changes.append((dotted, old, new))
+        _put(raw, key, new, value(defaults, dotted))
     text = StringIO()
     editor.dump(raw, text)
     parse(read_yaml(text.getvalue()), f"profile {name}")
     write_text(path, text.getvalue())
     return changes
+
+
+def _put(section: Any, key: tuple[str, ...], new: Any, default: Any) -> None:
+    """Set ``key``. A key that the file lacks is added with the comment ADDED, and with it taken out again by its default."""
+    from ruamel.yaml.comments import CommentedMap
+
+    first, *rest = key
+    if rest:
+        inner = section.setdefault(first, CommentedMap())
+        _put(inner, tuple(rest), new, default)
+        if not inner:
+            del section[first]
+    elif first in section and new == default and ADDED in str(section.ca.items.get(first)):
+        del section[first]
+    elif first in section and section[first] != new:
+        section[first] = _inline(new)
+    elif first not in section and new != default:
+        section.insert(0, first, _inline(new))  # at the end it would stand below the empty line
+        section.yaml_add_eol_comment(ADDED, first)
 
 
 def _inline(value: Any) -> Any:
