@@ -7,16 +7,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_json, write_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.trajectories import StopReason, Trajectory, write_trajectories
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
+from coevolve.stages.code.digest import digest
+from coevolve.stages.params import load
 from tests import ROOT
 from tests.waiting import PATIENCE
 
@@ -25,8 +29,9 @@ TASKS = make("miniworld").tasks("seed")[:20]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A workspace as `tasks` and `train` leave it."""
-    shutil.copy(ROOT / "params.yaml", tmp_path)
+    """A workspace as `tasks` and `train` leave it, but for data/code."""
+    for name in ("params.yaml", "dvc.yaml"):
+        shutil.copy(ROOT / name, tmp_path)
     write_json(tmp_path / Paths.environment, identity(make("miniworld")))
     write_jsonl(tmp_path / "data/0/tasks.jsonl", TASKS)
     write_jsonl(tmp_path / "data/0/attempts.jsonl", [])
@@ -36,6 +41,14 @@ def folder(tmp_path: Path) -> Path:
     one = Trajectory("t", TASKS[0].task_id, 0, 0, 0, 0, [], [], 1.0, StopReason.DONE)
     write_trajectories(tmp_path / "data/0/trajectories.parquet", [one])
     return tmp_path
+
+
+def digested(folder: Path, *stages: str) -> None:
+    """Stage `code` has run, unless params.yaml keeps it from running; of its files, only those of ``stages``."""
+    with suppress(CoevolveError):
+        params = load(folder / "params.yaml")
+        for stage in stages:
+            write_json(folder / Paths.code(stage), digest(stage, params))
 
 
 def edit(file: str, change: Callable[[str], str]) -> Callable[[Path], None]:
@@ -56,6 +69,12 @@ def append(file: str, line: str) -> Callable[[Path], None]:
 
 def spelled(**changes: object) -> str:
     return json.dumps(asdict(replace(TASKS[0], **changes)))  # type: ignore[arg-type]
+
+
+def unfit(folder: Path) -> None:
+    """policies/0 holds no model."""
+    paired(folder)
+    write_json(folder / Paths.policy(0) / "notes.json", {})
 
 
 def paired(folder: Path) -> None:
@@ -84,9 +103,64 @@ MISTAKES = [
     ("explore", append("data/0/tasks.jsonl", '{"task_id": '), "data/0/tasks.jsonl:21: expected a JSON object"),
     ("explore", append("data/0/signals.jsonl", "{}"), "data/0/signals.jsonl:1: signal_id"),
     ("train", lambda folder: None, "data/0/pairs/pairs.jsonl: no such file"),
-    ("train", paired, "policies/0: expected a transformers model directory"),
+    ("train", paired, "policies/0: no such file or folder; run `dvc repro`"),
+    ("train", unfit, "policies/0: expected a transformers model directory"),
     ("validate", lambda folder: None, "data/0/verified/accepted.jsonl: no such file"),
 ]
+
+
+def undigested(change: Callable[[Path], None]) -> Callable[[Path], None]:
+    """``change``, made after stage `code` has run."""
+
+    def made(folder: Path) -> None:
+        digested(folder, "explore", "evaluate")
+        change(folder)
+
+    return made
+
+
+def older(folder: Path) -> None:
+    """dvc.yaml names source files in place of the digest of stage `explore`."""
+    edit("dvc.yaml", lambda t: t.replace("data/code/explore.json", "src/coevolve/stages/explore.py"))(folder)
+
+
+OLDER = "it is of an older version of coevolve; take the dvc.yaml of this version"
+DIGESTS = [
+    ("explore", remove("data/code/explore.json"), "data/code/explore.json: no such file; run `dvc repro`"),
+    (
+        "explore",
+        edit("data/code/explore.json", lambda t: t.replace('success.py": "', 'success.py": "0')),
+        "data/code/explore.json is stale: coevolve/core/success.py has changed since; run `dvc repro`",
+    ),
+    (
+        "explore",
+        edit("params.yaml", lambda t: t.replace("seed: 0", "seed: 1")),
+        "data/code/explore.json is stale: seed has changed since",
+    ),
+    ("explore", truncate("data/code/explore.json"), "data/code/explore.json: "),
+    (
+        "explore",
+        edit("data/code/explore.json", lambda t: '{"code": [1], "params": null}'),
+        "data/code/explore.json is stale: ",
+    ),
+    ("explore", older, f"dvc.yaml: stage explore does not depend on data/code/explore.json: {OLDER}"),
+    (
+        "explore",
+        edit("dvc.yaml", lambda t: t.replace("pipelines/explore.py", "pipelines/look.py")),
+        f"dvc.yaml: stage explore does not depend on data/code/explore.json: {OLDER}",
+    ),
+    (
+        "evaluate",  # which dvc.yaml runs by two stages
+        edit("dvc.yaml", lambda t: t.replace("- data/code/evaluate.json", "- src", 1)),
+        f"dvc.yaml: stage evaluate does not depend on data/code/evaluate.json: {OLDER}",
+    ),
+    (
+        "explore",
+        edit("dvc.yaml", lambda t: t.replace("    cmd: PYTHONPATH=src python pipelines/base.py\n", "")),
+        "dvc.yaml: stage base: expected cmd, deps and outs; restore it with git",
+    ),
+]
+MISTAKES += [(stage, undigested(change), says) for stage, change, says in DIGESTS]
 
 
 SPAWNED = {"tasks: params.yaml: unknown key tasks.seeds", "signals: data/0/trajectories.parquet: not a whole"}
@@ -104,6 +178,8 @@ def test_a_mistake_is_one_line(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     mistake(folder)
+    if not (folder / "data/code").exists():
+        digested(folder, stage)
     before = sorted(str(file) for file in (folder / "data").rglob("*"))
     command = [str(ROOT / f"pipelines/{stage}.py"), *([] if stage == "tasks" else ["0"])]
     monkeypatch.chdir(folder)

@@ -89,4 +89,6 @@ def scratch_key(stage: str, t: int | None, params: Loop) -> str:
 
 
 def _hash(path: Path) -> str:
+    if not path.exists():
+        raise CoevolveError(f"{path}: no such file or folder; run `dvc repro`, which makes it")
     return policy_hash(path) if path.is_dir() else file_hash(path)
