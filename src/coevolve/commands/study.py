@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     possible = [run for run in runs if run in found or run[0] not in closed]
     for arm in dict.fromkeys(arm for arm, seed in runs if (arm, seed) not in possible):
         print(
-            f"{args.folder}: arm {arm} sets {closed[arm]}, which has been removed: its results count, and it has no more runs",
+            f"{args.folder}: arm {arm} sets {closed[arm]}, which has been removed: its results stay, and it has no more runs",
             file=sys.stderr,
         )
     wanted = [
