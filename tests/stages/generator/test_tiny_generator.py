@@ -50,15 +50,17 @@ def test_edits_of_all_kinds_are_made() -> None:
 
 def test_a_path_is_a_pointer_and_a_wrong_name_one_line(tmp_path: Path) -> None:
     first = hardly_trained(TOOLS, tmp_path, 2)
-    start(tmp_path / "path", str(first), None, WORLD, TASKS)
+    start(tmp_path / "path", str(first), None, WORLD, TASKS, "key")
     model = tmp_path / "path" / adapted.WHOLE
     assert [file.name for file in model.iterdir()] == ["pretrained.json"] and knows_specs(model)
     assert not knows_specs(Path("policies/base"))
     with pytest.raises(CoevolveError, match=r"generate\.model: .*no/such-model"):
-        start(tmp_path / "lost", "no/such-model", None, WORLD, TASKS)
+        start(tmp_path / "lost", "no/such-model", None, WORLD, TASKS, "key")
 
 
-def test_the_tiny_one_is_made_once_for_an_environments_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tiny_one_is_made_once_for_a_key_by_an_environments_tools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[Tools] = []
 
     def make(tools: Tools, folder: Path) -> None:
@@ -68,7 +70,7 @@ def test_the_tiny_one_is_made_once_for_an_environments_tools(tmp_path: Path, mon
 
     monkeypatch.setattr(initial, "make", make)
     monkeypatch.setattr(initial, "scratch", lambda: tmp_path / "scratch")
-    for name in ("one", "two"):
-        start(tmp_path / name, "tiny", None, WORLD, TASKS)
+    for name, key in (("one", "a"), ("two", "a"), ("other", "b")):
+        start(tmp_path / name, "tiny", None, WORLD, TASKS, key)
         assert (tmp_path / name / adapted.WHOLE / "model.safetensors").read_bytes() == b"weights"
-    assert made == [TOOLS]
+    assert made == [TOOLS] * 2
