@@ -29,7 +29,7 @@ arms:
     signals.kinds: [forgetting, boundary, rare, unsolved]
     train.curriculum: learnable
     train.keep_base: 0.1
-    train.reference: base
+    train.anchor: base
     verify.select: {shape: bell, keep: 3, variety: 0.5}
 """
 
