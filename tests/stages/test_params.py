@@ -58,6 +58,7 @@ def test_the_repository_s_params_are_valid() -> None:
             "train.shape: expected one of: bell, variance (did you mean 'bell'?)",
         ),
         ({"train__keep_base": 1.0}, "train.keep_base: "),
+        ({"policy__max_seconds": float("inf")}, "policy.max_seconds: Input should be a finite number"),
         (
             {"train__anchor": "base", "train__lora__enabled": True},
             "train: anchor: base and lora.enabled: true do not go together",

@@ -16,7 +16,9 @@ NotNegative = Annotated[float, Field(ge=0.0)]
 class Section(BaseModel):
     """A section. The sentence under each field is its documentation: docs/parameters.md and `coevolve params` print it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
 
 def one_of(names: Callable[[], Collection[str]]) -> AfterValidator:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from coevolve.core.section import Count, NotNegative, Positive, Section, Whole
 from coevolve.core.untrusted import base_url
@@ -14,8 +14,6 @@ def _url(text: str) -> str:
 
 
 class EndpointSection(Section):
-    model_config = ConfigDict(allow_inf_nan=False)
-
     url: Annotated[str, AfterValidator(_url)] = "http://127.0.0.1:8000/v1"
     """Base URL of an OpenAI-compatible server: vLLM, a hosted API, `transformers serve`."""
     model: str = ""
