@@ -18,7 +18,7 @@ from coevolve.core.trajectories import StopReason, Trajectory, write_trajectorie
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from tests import ROOT
-from tests.pipeline.test_bad_input import ended
+from tests.pipeline.test_bad_input import digested, ended
 
 WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:20]
@@ -56,7 +56,7 @@ DAMAGES: dict[str, Damage] = {
 # of each stage, a file of each kind that it reads; all damages are done to the first of a kind, to the others those that differ
 READS = {
     "tasks": ["params.yaml"],
-    "signals": ["data/0/trajectories.parquet", "data/0/attempts.jsonl"],
+    "signals": ["data/code/signals.json", "data/0/trajectories.parquet", "data/0/attempts.jsonl"],
     "explore": ["data/environment.json", "data/0/tasks.jsonl"],
     "evaluate": ["policies/0/model.safetensors", "policies/0/tokenizer.json", "policies/0/config.json"],
     "report": ["dvc.yaml"],
@@ -76,7 +76,7 @@ DIFFER = ("cut in half", "deep", "another object")
 UNSEEN = {
     ("policies/0/model.safetensors", "flipped bytes"),
     ("policies/0/config.json", "gone"),
-    *(("dvc.yaml", damage) for damage in ("cut in half", "cut at the end", "flipped bytes")),  # a graph of fewer stages
+    ("dvc.yaml", "cut at the end"),  # a plot less
 }
 HARMLESS = {
     ("params.yaml", "cut at the end"),  # a comment
@@ -94,6 +94,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / Paths.base, folder / Paths.policy(0))
     params = (folder / "params.yaml").read_text().replace("{t: 1, next: 2}", "").replace("{t: 2, next: 3}", "")
     (folder / "params.yaml").write_text("\n".join(line for line in params.splitlines() if line.strip() != "-") + "\n")
+    digested(folder, *READS, *MORE)
     write_json(folder / Paths.environment, identity(WORLD))
     for t in (0, 1):
         write_jsonl(folder / Paths.tasks(t), TASKS)

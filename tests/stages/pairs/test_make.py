@@ -140,7 +140,7 @@ def test_a_killed_failure_agent_ends_with_the_same_bytes(
     broken = {
         "pairs": "coevolve.stages.pairs.make.evolve",
         "failures": "coevolve.stages.pairs.failure_agent.contrast",
-        "agent": "coevolve.stages.train.dpo.save_learned",
+        "agent": "coevolve.stages.train.dpo_trainer.save_learned",
         "hard": "coevolve.stages.pairs.make.choose",
     }
 
