@@ -80,6 +80,7 @@ UNSEEN = {
 }
 HARMLESS = {
     ("params.yaml", "cut at the end"),  # a comment
+    ("params.yaml", "cut in half"),  # the lost keys have the values of their defaults, and the digest holds all values
     ("data/0/attempts.jsonl", "empty"),
     ("data/0/verified/accepted.jsonl", "another object"),  # goes to quarantine
 }
