@@ -24,6 +24,8 @@ from coevolve.core.task import Task
 from coevolve.core.workers import Engine, Workers
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
+from coevolve.environments.mixture import parts
+from coevolve.environments.phrase_parser import spoken
 from coevolve.environments.registry import make
 from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, library_gates, read
 from coevolve.stages.verify.library import Library, WorldChange, effect_of
@@ -148,6 +150,9 @@ class Judge:
         self._environment = world or make(environment)
         self._enabled = enabled
         self._words = words
+        if enabled and words != "none":  # compile the language now: it takes seconds, which are not the first candidate's
+            for part in parts(self._environment):
+                spoken("", part.environment)
 
     def judge_all(self, lines: Sequence[str]) -> list[Judgement]:
         return [self.judge(line) for line in lines]
