@@ -34,7 +34,7 @@ from coevolve.stages.watch.config import Watch
 from coevolve.tracking.config import Tracking
 
 PARAMS = Path("params.yaml")
-DERIVED = ("learner", "candidates")  # properties of Params that stages read like sections
+DERIVED = ("learner", "by_pairs", "candidates")  # properties of Params that stages read like sections
 
 
 def _mixed(given: object) -> object:
@@ -86,6 +86,11 @@ class Params(Section):
         return self.learners[self.train.learner]
 
     @property
+    def by_pairs(self) -> bool:
+        """Whether the learner learns from preference pairs."""
+        return self.learner.by_pairs
+
+    @property
     def candidates(self) -> int:
         """The most candidates that stage `synthesize` makes in an iteration."""
         if self.synthesize.count is not None:
@@ -131,7 +136,7 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _by_pairs(self) -> "Params":
-        if not self.learners[self.train.learner].by_pairs:
+        if not self.by_pairs:
             return self
         if self.train.vllm.mode != "off":
             raise ValueError(

@@ -25,13 +25,12 @@ from coevolve.stages.pairs.pairs_summary import THEIRS
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.params import Params
 from coevolve.stages.train.learner import Shared
-from coevolve.stages.train.learners import config_of
 from coevolve.tracking.journal import FAILURE, start
 from coevolve.tracking.run_names import run_key
 
 
 def main(params: Params, t: int) -> None:
-    if not config_of(params.train.learner).by_pairs:
+    if not params.by_pairs:
         write(t)
         return
     environment = open_environment(params.environment)

@@ -14,7 +14,6 @@ from coevolve.core.stage_summary import write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.params import Params
-from coevolve.stages.train.learners import config_of
 from coevolve.stages.watch.watchdogs import STEP_KEYS, WATCHED_STAGES, foreign, indicators, measure, summary
 
 
@@ -37,8 +36,8 @@ def main(params: Params, t: int) -> None:
             for name, value in read_json(Paths.summary(t, stage))["figures"].items()
         },
     )
-    by_pairs, generator = config_of(params.train.learner).by_pairs, params.explore.guidance == "generator"
-    measured = indicators(values, params.watch, foreign(by_pairs, params.pairs.hard > 0, generator))
+    generator = params.explore.guidance == "generator"
+    measured = indicators(values, params.watch, foreign(params.by_pairs, params.pairs.hard > 0, generator))
     write_json(Paths.watch(t), {indicator.name: indicator.as_dict() for indicator in measured})
     write_summary(summary(t, measured))
     past = [indicator for indicator in measured if indicator.past]
