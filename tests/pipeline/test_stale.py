@@ -74,7 +74,9 @@ def test_a_comment_reruns_stage_code_alone(project: Project) -> None:
     ("file", "old", "new", "found"),
     [
         pytest.param(GRPO, "loss = super()", "loss = 2 * super()", {"train"}, id="the loss of the learner"),
-        pytest.param(DPO, "1.0, config.sft_weight", "2.0, config.sft_weight", {"pairs"}, id="the loss of another learner"),
+        pytest.param(
+            DPO, "1.0, config.sft_weight", "2.0, config.sft_weight", {"pairs"}, id="the loss of another learner"
+        ),
         pytest.param(
             "src/coevolve/stages/explore/endpoint_explorer.py", "\n\n", "\nX = 1\n\n", set(), id="another explorer"
         ),
