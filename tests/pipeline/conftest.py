@@ -93,6 +93,12 @@ class Project:
     def dvc(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return self.run("python", "-m", "dvc", *arguments, check=check)
 
+    def stage(self, name: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a stage by its script, as `dvc repro` does: after stage `code`."""
+        self.environment["PYTHONPATH"] = "src"
+        self.run("python", "-m", "coevolve.stages.code", check=False)
+        return self.run("python", f"pipelines/{name}.py", *arguments, check=check)
+
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """``dvc`` in a process group of its own, so that it can be killed with its stages."""
         return subprocess.Popen(

@@ -41,9 +41,8 @@ def smollm2(tmp_path: Path) -> Project:
     project = clone(tmp_path)
     apply("smollm2-135m", tmp_path / "params.yaml")
     project.set(**SMALL)
-    project.environment["PYTHONPATH"] = "src"
     for stage in ("base", "tasks", "warm"):
-        project.run("python", f"pipelines/{stage}.py")
+        project.stage(stage)
     return project
 
 
@@ -53,8 +52,8 @@ def test_it_learns_to_act_and_by_every_learner(smollm2: Project) -> None:
     learned = {"base": policy_hash(folder / "policies/base"), "warm": policy_hash(folder / "policies/0")}
     for learner in ("grpo", "dpo"):
         smollm2.set(train__learner=learner)
-        smollm2.run("python", "pipelines/pairs.py", "0")
-        smollm2.run("python", "pipelines/train.py", "0")
+        smollm2.stage("pairs", "0")
+        smollm2.stage("train", "0")
         learned[learner] = policy_hash(folder / "policies/1")
         ((_, row),) = read_jsonl_objects(folder / "data/0/train_metrics.jsonl")
         assert all(math.isfinite(value) for value in row.values() if isinstance(value, float))
@@ -64,5 +63,5 @@ def test_it_learns_to_act_and_by_every_learner(smollm2: Project) -> None:
             assert row["grad_norm"] > 0
     assert len(set(learned.values())) == 4
     assert any(one.calls for one in read_trajectories(folder / "data/0/trajectories.parquet"))
-    smollm2.run("python", "pipelines/evaluate.py", "1")
+    smollm2.stage("evaluate", "1")
     assert len(list(read_jsonl_objects(folder / "evaluations/1/outcomes.jsonl"))) == SMALL["evaluate__tasks"]
