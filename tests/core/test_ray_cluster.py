@@ -47,9 +47,9 @@ def machines() -> Iterator[Any]:
     from coevolve.core.ray_cluster import load
 
     load()
-    from ray.cluster_utils import RayCluster
+    from ray.cluster_utils import Cluster
 
-    found = RayCluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     found.add_node(num_cpus=1)
     try:
         yield found
