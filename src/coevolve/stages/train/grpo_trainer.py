@@ -47,11 +47,12 @@ from coevolve.stages.train.grpo import Grpo
 from coevolve.stages.train.kl_anchor import anchor
 from coevolve.stages.train.learner import Job, Log, Settings
 from coevolve.stages.train.lora import adapters
-from coevolve.stages.train.parallel_grpo import RowPart, Team, TrainingReplica, make_learner
+from coevolve.stages.train.parallel_grpo import RowPart, Team, TrainingReplica, make_learner, scored_pass
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Tokens
 from coevolve.stages.train.rescue import References, dealt
 from coevolve.stages.train.saving import finish
+from coevolve.stages.train.shared_prefix import prepare_passes, share_prefixes, shares, tell_obstacle
 from coevolve.stages.train.trl_arguments import alone, common, weights_dtype
 
 BUCKETS = 6  # parts of a batch, divided by length
@@ -63,6 +64,8 @@ def train(settings: Settings, environment: Environment, job: Job, log: Log | Non
     config, acting = settings.train, settings.policy
     arguments = _arguments(settings, job.scratch, derive_seed(job.seed, "train", job.iteration) % 2**31)
     model, tokenizer = load(job.parent, acting.threads, weights_dtype(config, acting), config.lora.quantize)
+    prepare_passes(model, config, settings.launch)
+    tell_obstacle(model, config, settings.launch)
     resume, steps = resumed(job.scratch)
     trainer = _LoopTrainer(
         settings,
@@ -139,6 +142,9 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         # TRL loads the KL anchor from this path
         arguments["model"].config._name_or_path = str(resolve(anchor(settings, job)))
         super().__init__(reward_funcs=_reward, rollout_func=_rollout, **arguments)
+        self._shares = shares(settings.train, settings.launch)
+        if self.ref_model is not None and self._shares:
+            share_prefixes(self.accelerator.unwrap_model(self.ref_model))
         self._policy = replicas or self._make_policy(settings.policy)
         self._replicas = replicas
         self._records = self._recorded(steps)
@@ -249,7 +255,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         """
         prompt = input_ids.shape[1] - logits_to_keep
         before, after = attention_mask[:, :prompt].sum(1), attention_mask[:, prompt:].sum(1)
-        order = torch.argsort(before + after, stable=True)
+        order = self._order(input_ids[:, :prompt], before + after)
         # every process makes equally many passes: with sharded parameters all processes meet in each pass
         chunks = order.chunk(1 if self._config.micro_batch else BUCKETS)
         spans = [(prompt - int(before[rows].max()), int(after[rows].max())) for rows in chunks]
@@ -260,12 +266,11 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         results: list[tuple[Any, ...]]
         if self._team:
             seed = derive_seed(self._job.seed, "train", self._job.iteration, self.state.global_step, -1, -1)
-            row_parts = [RowPart(*part, seed) for part in parts]
+            row_parts = [RowPart(*part, seed, self._shares) for part in parts]
             pairs = self._team.log_probabilities(row_parts, self._parameters, model is self.ref_model)
             results = [(*pair, None) for pair in pairs]
         else:
-            by_trl = super()._get_per_token_logps_and_entropies
-            results = [by_trl(model, *part, **arguments) for part in parts]
+            results = [self._scored(model, *part, **arguments) for part in parts]
         auxiliary = [result[2] for result in results]
         back = torch.argsort(order)
 
@@ -278,6 +283,24 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
 
         logps, entropies = (joined([result[index] for result in results]) for index in (0, 1))
         return logps, entropies, None if auxiliary[0] is None else torch.stack(auxiliary).mean()
+
+    def _order(self, prompts: Any, lengths: Any) -> Any:
+        """Rows by length; if they share prefixes, attempts at one task stay together, and tasks are in order of length."""
+        by_length = torch.argsort(lengths, stable=True)
+        if not self._shares:
+            return by_length
+        tasks: dict[tuple[int, ...], list[int]] = {}
+        for row in by_length.tolist():
+            tasks.setdefault(tuple(prompts[row].tolist()), []).append(row)
+        longest = sorted(tasks.values(), key=lambda rows: int(lengths[rows[-1]]))
+        return torch.tensor([row for rows in longest for row in rows], device=lengths.device)
+
+    def _scored(self, model: Any, ids: Any, mask: Any, scored: int, **arguments: Any) -> tuple[Any, Any, Any]:
+        if not self._shares or arguments.get("compute_aux_loss"):
+            return super()._get_per_token_logps_and_entropies(model, ids, mask, scored, **arguments)  # type: ignore[no-any-return]
+        with self.accelerator.autocast():
+            output = scored_pass(model, ids, mask, scored, shares=True)
+        return output.log_probs, output.entropy if arguments.get("compute_entropy") else None, None
 
     def _gather(self, step: int) -> Gathered:
         config, job = self._config, self._job
@@ -309,7 +332,8 @@ def _replicas(settings: Settings, job: Job) -> Replicas | None:
     acting = settings.policy
     dtype = weights_dtype(settings.train, acting)
     anchor_path = anchor(settings, job) if _section(settings).beta > 0 else None
-    arguments = (job.parent, acting.threads, settings.train.temperature, acting.template, dtype, anchor_path)
+    sharing = shares(settings.train, settings.launch)
+    arguments = (job.parent, acting.threads, settings.train.temperature, acting.template, dtype, anchor_path, sharing)
     return Replicas(processes, make_learner, *arguments) if processes else None
 
 

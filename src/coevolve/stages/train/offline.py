@@ -10,7 +10,7 @@ from datasets import Dataset
 from torch.utils.data import SequentialSampler
 from transformers import PrinterCallback
 
-from coevolve.core.launch import is_main, world_size
+from coevolve.core.launch import Launch, is_main, world_size
 from coevolve.core.processes import available
 from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.workers import Local
@@ -31,6 +31,7 @@ from coevolve.stages.train.pass_sharing import PassSharing
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Example, Tokens, offered, tokens
 from coevolve.stages.train.saving import finish
+from coevolve.stages.train.shared_prefix import prepare_passes, tell_obstacle
 from coevolve.stages.train.trl_arguments import ROWS, alone, common, weights_dtype
 
 PASSES = 4  # of a step, divided by length to save padding, unless train.micro_batch is set
@@ -104,8 +105,11 @@ def trained(
     seed = derive_seed(job.seed, "train", job.iteration) % 2**31
     shared = common(config, acting, settings.launch, job.scratch, seed, method.rate, batch.size, batch.name)
     whole = method.anchored and not config.lora.enabled  # with adapters, the model without them is the anchor
-    recipe = Recipe(method, config, acting, shared, job.parent, anchor(settings, job) if whole else None)
+    recipe = Recipe(
+        method, config, acting, shared, job.parent, anchor(settings, job) if whole else None, settings.launch
+    )
     _, tokenizer = model = recipe.load()
+    tell_obstacle(model[0], config, settings.launch)
     rows = make_rows(Renderer(tokenizer, acting.template))
     count = min(available(), shared["gradient_accumulation_steps"]) if alone(settings.launch) else 1
     replicas = Replicas(Local(count), make_helper, recipe, rows[:1]) if count > 1 else None
@@ -130,12 +134,18 @@ class Recipe:
     arguments: dict[str, Any]
     parent: Path
     anchor: Path | None
+    launch: Launch
 
     def load(self) -> tuple[Any, Any]:
-        return load(self.parent, self.acting.threads, self._dtype, self.config.lora.quantize)
+        model, tokenizer = load(self.parent, self.acting.threads, self._dtype, self.config.lora.quantize)
+        prepare_passes(model, self.config, self.launch)
+        return model, tokenizer
 
     def trainer(self, model: Any, tokenizer: Any, rows: list[Row], callbacks: list[Any]) -> Any:
-        anchor = {"ref_model": load(self.anchor, self.acting.threads, self._dtype)[0]} if self.anchor else {}
+        anchor = {}
+        if self.anchor:
+            anchor["ref_model"] = load(self.anchor, self.acting.threads, self._dtype)[0]
+            prepare_passes(anchor["ref_model"], self.config, self.launch)
         trainer = self.method.trainer(
             model=model,
             args=self.method.arguments(**self.arguments, max_length=None, remove_unused_columns=False),

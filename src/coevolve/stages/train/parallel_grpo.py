@@ -15,6 +15,7 @@ from trl.trainer.utils import add_fused_lm_head
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.stages.train.pass_sharing import Arrays, Call, PassSharing, copy_weights, in_training
+from coevolve.stages.train.shared_prefix import share_prefixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class RowPart:
     mask: torch.Tensor
     scored: int
     seed: int
+    shares: bool
 
 
 class TrainingReplica(TransformersPolicy):
@@ -68,18 +70,34 @@ class TrainingReplica(TransformersPolicy):
 
 
 def _forward(model: Any, part: RowPart) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The same as TRL's ``_get_per_token_logps_and_entropies``, by the head that TRL has put on ``model``."""
-    labels = part.ids.masked_fill(part.mask == 0, -100)
-    labels[:, : -part.scored] = -100
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(part.seed)
-        output = model(input_ids=part.ids, attention_mask=part.mask, labels=labels, fused_lm_head=True)
+        output = scored_pass(model, part.ids, part.mask, part.scored, part.shares)
     entropies = getattr(output, "entropy", None)
     return output.log_probs[:, -part.scored :], None if entropies is None else entropies[:, -part.scored :]
 
 
+def scored_pass(model: Any, ids: torch.Tensor, mask: torch.Tensor, scored: int, shares: bool) -> Any:
+    """Log-probabilities and entropies of the last ``scored`` columns, as TRL's ``_get_per_token_logps_and_entropies`` has
+    them, by the head that TRL has put on ``model``.
+
+    If rows share prefixes, the head sees the scored columns alone. On a CPU, TRL projects the prompt to the vocabulary too.
+    """
+    labels = ids.masked_fill(mask == 0, -100)
+    labels[:, :-scored] = -100
+    keep = {"keep": scored + 1} if shares else {}
+    labels = labels[:, -scored - 1 :] if shares else labels
+    return model(input_ids=ids, attention_mask=mask, labels=labels, fused_lm_head=True, **keep)
+
+
 def make_learner(
-    parent: Path, threads: int, temperature: float, template: dict[str, Any], dtype: str, anchor: Path | None
+    parent: Path,
+    threads: int,
+    temperature: float,
+    template: dict[str, Any],
+    dtype: str,
+    anchor: Path | None,
+    shares: bool,
 ) -> TrainingReplica:
     """Load a replica from model directories and prepare it as TRL's trainer does; it runs in a process of its own."""
     model, tokenizer = load(parent, threads, dtype)
@@ -87,6 +105,9 @@ def make_learner(
     anchor_model = load(anchor, threads, dtype)[0] if anchor else None
     if anchor_model is not None:
         add_fused_lm_head(anchor_model, temperature=temperature)
+    for patched in (model, anchor_model) if shares else ():
+        if patched is not None:
+            share_prefixes(patched)
     return TrainingReplica(model.train(), tokenizer, temperature, template, anchor_model)
 
 

@@ -1,0 +1,249 @@
+"""Shared prefixes in training passes: tokens that several rows begin with are computed once, with gradients.
+
+Most tokens of an agent's row are its prompt, the tools and the task, and rows of one pass share both. So a pass runs in up to
+three levels: the prefix that rows with the same tools share, the longer one that attempts at the same task share, and the rest
+of each row. Each level attends to the keys and values of the levels before it. Causal attention makes this exact: a token's
+hidden state depends on the tokens before it alone. Log-probabilities differ from those of the plain pass by rounding.
+
+Compare Unsloth's shared-prefix path for GRPO, AReaL's tree training, and prefix-grouper (arXiv 2506.05433).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import DynamicCache
+from transformers.modeling_outputs import BaseModelOutputWithPast
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.launch import Launch, is_main
+from coevolve.stages.train.config import Optimizer
+
+LEAST = 16  # tokens that a level must save per row: below, another forward call costs more
+CHECKED = 4  # rows of the self-check
+# Largest difference of a token's log-probability from the plain pass. Sums in another order differ by about 1e-5 in float32
+# (1e-4 at the longest rows that were tried), and bfloat16 has 2^16 times coarser steps, of which few add up.
+TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.25}
+Rows = list[list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Segments of one level. ``segments`` are token ids, ``parents`` the segment of the level before that each continues, and
+    ``rows`` the segment that each row goes through.
+    """
+
+    segments: Rows
+    parents: list[int]
+    rows: list[int]
+
+
+def unshareable(model: Any) -> str:
+    """Why rows of the causal LM ``model`` cannot share prefixes; empty if they can."""
+    config = model.config.get_text_config()
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    if kinds != {"full_attention"}:
+        return f"its layers are of the kinds {', '.join(sorted(kinds))}"
+    if getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True):
+        return "its attention has a sliding window"
+    if getattr(model, "_is_stateful", False):
+        return "it keeps a state besides keys and values"
+    if any(value for key, value in config.to_dict().items() if "dropout" in key or key.endswith("_pdrop")):
+        return "it drops units at random, for each row in its own way"
+    return ""
+
+
+def share_prefixes(model: Any) -> None:
+    """Let the body of the causal LM ``model`` compute shared prefixes once, for every caller that hands it whole rows.
+
+    The body of a model that cannot share computes as before. It takes ``keep`` too, the number of last columns whose hidden states it returns. The first pass that shares
+    is checked against the plain pass: log-probabilities of a few rows must agree up to rounding, or a CoevolveError says so.
+    """
+    body = model.base_model
+    plain = body.forward
+    able = not unshareable(model)
+    checked = False
+
+    def forward(input_ids: Any = None, attention_mask: Any = None, keep: int = 0, **others: Any) -> Any:
+        nonlocal checked
+        rows = _whole_rows(input_ids, attention_mask, others, body) if able and input_ids is not None else None
+        levels = levels_of(rows) if rows else []
+        if len(levels) < 2:
+            output = plain(input_ids=input_ids, attention_mask=attention_mask, **others)
+            if keep:
+                output.last_hidden_state = output.last_hidden_state[:, -keep:]
+            return output
+        hidden = _by_levels(plain, levels, input_ids, attention_mask)
+        if not checked:
+            checked = True
+            _check(model, plain, hidden, input_ids, attention_mask)
+        return BaseModelOutputWithPast(last_hidden_state=hidden[:, -keep:] if keep else hidden)
+
+    body.forward = forward
+
+
+def shares(config: Optimizer, launch: Launch) -> bool:
+    """Whether training passes are prepared to share prefixes. ZeRO-3 gathers the weights of a layer for one call of it."""
+    return config.share_prefixes and launch.sharding != "zero3" and not config.gradient_checkpointing
+
+
+def prepare_passes(model: Any, config: Optimizer, launch: Launch) -> None:
+    """Let ``model`` share prefixes, if the parameters say so and allow it."""
+    if shares(config, launch):
+        share_prefixes(model)
+
+
+def tell_obstacle(model: Any, config: Optimizer, launch: Launch) -> None:
+    """Say in one line why training passes do not share prefixes although ``train.share_prefixes`` asks for it."""
+    if not config.share_prefixes or not is_main():
+        return
+    if not shares(config, launch):
+        key = "launch.sharding: zero3" if launch.sharding == "zero3" else "train.gradient_checkpointing"
+        print(f"training passes do not share prefixes: {key} does not allow it")
+    elif reason := unshareable(model):
+        print(f"training passes do not share prefixes: {reason}")
+
+
+def _check(model: Any, plain: Callable[..., Any], hidden: Any, ids: Any, mask: Any) -> None:
+    """Compare the log-probabilities of a few rows with those of the plain pass."""
+    rows = torch.linspace(0, len(ids) - 1, min(CHECKED, len(ids))).long().to(ids.device)
+    ids, mask = ids[rows], mask[rows]
+    with torch.no_grad():
+        before = plain(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+        scores = [_scores(model, states, ids, mask) for states in (before, hidden[rows])]
+    difference = float((scores[0] - scores[1]).abs().max())
+    tolerance = TOLERANCE.get(hidden.dtype, max(TOLERANCE.values()))
+    if not difference <= tolerance:
+        raise CoevolveError(
+            f"shared prefixes: log-probabilities differ from the plain pass by {difference:.2g}, more than {tolerance:g}; "
+            "set train.share_prefixes: false, and report the model"
+        )
+
+
+def _scores(model: Any, hidden: Any, ids: Any, mask: Any) -> torch.Tensor:
+    logps = model.get_output_embeddings()(hidden[:, :-1]).float().log_softmax(-1)
+    return logps.gather(2, ids[:, 1:, None])[..., 0] * (mask[:, 1:] * mask[:, :-1])
+
+
+def _whole_rows(ids: Any, mask: Any, others: dict[str, Any], body: Any) -> Rows | None:
+    """The tokens of each row without padding, if this is a pass over whole rows."""
+    simple = {"use_cache", "return_dict", "output_hidden_states", "output_attentions", "logits_to_keep"}
+    if any(value is not None and value is not False and name not in simple for name, value in others.items()):
+        return None
+    if others.get("use_cache") or others.get("output_hidden_states") or others.get("output_attentions"):
+        return None
+    if (
+        mask is None
+        or mask.dim() != 2
+        or len(ids) < 2
+        or (getattr(body, "gradient_checkpointing", False) and body.training)
+    ):
+        return None
+    lengths = mask.sum(1)
+    first = mask.argmax(1)
+    steps = torch.arange(ids.shape[1], device=ids.device)
+    inside = (steps >= first[:, None]) & (steps < (first + lengths)[:, None])
+    if not bool((inside == (mask > 0)).all()):
+        return None
+    return [row[keep].tolist() for row, keep in zip(ids, inside, strict=True)]
+
+
+def levels_of(rows: Rows) -> list[Level]:
+    """The levels of a pass over ``rows``: shared prefixes first, the rest of the rows last. One level means no sharing."""
+    levels: list[Level] = []
+    starts, parents = [0] * len(rows), [0] * len(rows)
+    groups = [list(range(len(rows)))]
+    for _ in range(2):
+        groups = [part for group in groups for part in _alike(rows, group, starts)]
+        ends = [_common(rows, group) for group in groups]
+        saved = sum((len(group) - 1) * (end - starts[group[0]]) for group, end in zip(groups, ends, strict=True))
+        if saved < LEAST * len(rows):
+            continue
+        level = Level([], [], [0] * len(rows))
+        typical = max(end - starts[group[0]] for group, end in zip(groups, ends, strict=True) if len(group) > 1)
+        for group, end in zip(groups, ends, strict=True):
+            start = starts[group[0]]
+            stop = (
+                end
+                if len(group) > 1 and end > start
+                else min(start + typical, min(len(rows[row]) for row in group) - 1)
+            )
+            if stop <= start or (len(group) > 1 and end <= start):
+                return _last(rows, levels, starts, parents)  # a row without a token of its own here: share no deeper
+            level.segments.append(rows[group[0]][start:stop])
+            level.parents.append(parents[group[0]])
+            for row in group:
+                level.rows[row] = len(level.segments) - 1
+        for group in groups:
+            for row in group:
+                starts[row] += len(level.segments[level.rows[row]])
+                parents[row] = level.rows[row]
+        levels.append(level)
+    return _last(rows, levels, starts, parents)
+
+
+def _last(rows: Rows, levels: list[Level], starts: list[int], parents: list[int]) -> list[Level]:
+    rest = [row[start:] for row, start in zip(rows, starts, strict=True)]
+    return [*levels, Level(rest, list(parents), list(range(len(rows))))]
+
+
+def _alike(rows: Rows, group: Sequence[int], starts: Sequence[int]) -> list[list[int]]:
+    """Parts of ``group`` whose rows go on alike for at least LEAST tokens, in the order of their first row."""
+    parts: dict[tuple[int, ...], list[int]] = {}
+    for row in group:
+        parts.setdefault(tuple(rows[row][starts[row] : starts[row] + LEAST]), []).append(row)
+    return list(parts.values())
+
+
+def _common(rows: Rows, group: Sequence[int]) -> int:
+    """The length of the prefix that all rows of ``group`` share, one token of each row left out."""
+    low, high = min(rows[row] for row in group), max(rows[row] for row in group)
+    most = min(len(rows[row]) for row in group) - 1
+    return next((index for index in range(min(most, len(low), len(high))) if low[index] != high[index]), most)
+
+
+def _by_levels(
+    plain: Callable[..., Any], levels: Sequence[Level], ids: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Hidden states, rows × columns × width, zero at padding."""
+    device = ids.device
+    cache: DynamicCache | None = None
+    seen = torch.zeros((1, 0), dtype=mask.dtype, device=device)  # which keys of each segment's cache are there
+    states: list[torch.Tensor] = []
+    columns: list[list[int]] = [[] for _ in levels[-1].rows]  # the indices of each row's hidden states in ``states``
+    offset = 0
+    for level in levels:
+        width = max(map(len, level.segments))
+        tokens = torch.zeros((len(level.segments), width), dtype=ids.dtype, device=device)
+        present = torch.zeros((len(level.segments), width), dtype=mask.dtype, device=device)
+        for index, segment in enumerate(level.segments):
+            tokens[index, : len(segment)] = torch.tensor(segment, dtype=ids.dtype, device=device)
+            present[index, : len(segment)] = 1
+        parents = torch.tensor(level.parents, device=device)
+        before = seen.index_select(0, parents)
+        cache = DynamicCache() if cache is None else _selected(cache, parents)
+        seen = torch.cat([before, present], dim=1)
+        positions = before.sum(1, keepdim=True) + torch.arange(width, device=device)
+        output = plain(
+            input_ids=tokens, attention_mask=seen, position_ids=positions, past_key_values=cache, use_cache=True
+        )
+        cache = output.past_key_values
+        hidden = output.last_hidden_state
+        states.append(hidden.reshape(-1, hidden.shape[-1]))
+        for row, number in enumerate(level.rows):
+            first = offset + number * width
+            columns[row] += range(first, first + len(level.segments[number]))
+        offset += len(level.segments) * width
+    flat = torch.cat([*states, states[0].new_zeros((1, states[0].shape[-1]))])
+    index = torch.full(ids.shape, offset, dtype=torch.long, device=device)
+    index[mask > 0] = torch.tensor([column for row in columns for column in row], device=device)
+    return flat.index_select(0, index.reshape(-1)).reshape(*ids.shape, -1)
+
+
+def _selected(cache: DynamicCache, segments: torch.Tensor) -> DynamicCache:
+    """The cache whose rows are those of ``segments``, differentiable."""
+    selected = DynamicCache()
+    for number, layer in enumerate(cache.layers):
+        selected.update(layer.keys.index_select(0, segments), layer.values.index_select(0, segments), number)
+    return selected
