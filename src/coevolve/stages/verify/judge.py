@@ -150,7 +150,9 @@ class Judge:
         self._environment = world or make(environment)
         self._enabled = enabled
         self._words = words
-        if enabled and words != "none":  # compile the language now: it takes seconds, which are not the first candidate's
+        if (
+            enabled and words != "none"
+        ):  # compile the language now: it takes seconds, which are not the first candidate's
             for part in parts(self._environment):
                 spoken("", part.environment)
 
