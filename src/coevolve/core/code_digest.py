@@ -9,7 +9,7 @@ import ast
 import hashlib
 import io
 import tokenize
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -71,7 +71,8 @@ def closure(
     left = [start, source / PACKAGE / "__init__.py"]  # which runs before anything else of the package
     while left:
         file = left.pop()
-        for name in _needed(file, source, chosen or {}):
+        used = (chosen or {}).get(str(file.relative_to(source))) if file.is_relative_to(source) else None
+        for name in _needed(file, file.stat().st_mtime_ns, source, None if used is None else frozenset(used)):
             if name not in found and not _carries(name, without):
                 found.add(name)
                 if name.endswith(".py"):
@@ -83,9 +84,14 @@ def _carries(name: str, without: Collection[str]) -> bool:
     return name in without or (bool(without) and name.endswith(f"/{DECLARATIONS}"))
 
 
-def _needed(file: Path, source: Path, chosen: Chosen) -> Iterator[str]:
-    used = chosen.get(str(file.relative_to(source))) if file.is_relative_to(source) else None
-    for node in _running(_tree(file), used):
+@cache
+def _needed(file: Path, changed: int, source: Path, used: Collection[str] | None) -> list[str]:
+    """What ``file``, last changed at ``changed``, needs by itself; of its tables, only the entries that are ``used``."""
+    return list(_imports(ast.parse(file.read_text(encoding="utf-8")), source, used))
+
+
+def _imports(tree: ast.Module, source: Path, used: Collection[str] | None) -> Iterator[str]:
+    for node in _running(tree, used):
         names = []
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
@@ -106,15 +112,6 @@ def _needed(file: Path, source: Path, chosen: Chosen) -> Iterator[str]:
                 )
 
 
-def _tree(file: Path) -> ast.Module:
-    return _parsed(file, file.stat().st_mtime_ns)
-
-
-@cache
-def _parsed(file: Path, changed: int) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
-
-
 def _running(tree: ast.AST, used: Collection[str] | None) -> Iterator[ast.AST]:
     """The nodes of ``tree`` that are there when it runs: those under `if TYPE_CHECKING` are not, and neither are the
     entries of a table that are not ``used``.
@@ -132,16 +129,13 @@ def _running(tree: ast.AST, used: Collection[str] | None) -> Iterator[ast.AST]:
         yield from _running(node, used)
 
 
-def hashes(files: Iterable[tuple[str, Path]]) -> dict[str, str]:
-    """Name → hash of each file, comments not counted."""
-    return {name: code_hash(file) for name, file in files}
-
-
 def code_of(start: Path, chosen: Chosen | None = None) -> dict[str, str]:
     """Path → hash of the file ``start`` and of all our code that it needs."""
-    needed = sorted(closure(start, chosen=chosen))
-    name = str(start.relative_to(SOURCE)) if start.is_relative_to(SOURCE) else start.name
-    return hashes([(name, start), *((name, SOURCE / name) for name in needed)])
+    first = str(start.relative_to(SOURCE)) if start.is_relative_to(SOURCE) else start.name
+    return {
+        first: code_hash(start),
+        **{name: code_hash(SOURCE / name) for name in sorted(closure(start, chosen=chosen))},
+    }
 
 
 def code_hash(file: Path) -> str:

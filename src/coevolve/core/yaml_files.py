@@ -1,7 +1,8 @@
 """Reading params.yaml, and files like it: every mistake is one line that names the key and the nearest right one."""
 
 import difflib
-from collections.abc import Collection, Mapping
+import json
+from collections.abc import Callable, Collection, Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,6 +51,15 @@ def write_yaml(values: Any) -> str:
     return text.getvalue()
 
 
+def one_line(value: Any, word: Callable[[str], str]) -> str:
+    """``value`` in one line, as YAML and Hydra's grammar have it; ``word`` writes a text."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {one_line(inner, word)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(one_line(inner, word) for inner in value) + "]"
+    return word(value) if isinstance(value, str) else json.dumps(value)
+
+
 def load_yaml(path: Path, missing: str) -> dict[str, Any]:
     """The sections of a YAML file; ``missing`` says what to do where there is none."""
     try:
@@ -68,7 +78,7 @@ def validated(section: type[Checked], values: dict[str, Any], name: str) -> Chec
     try:
         return section.model_validate(values)
     except ValidationError as error:
-        raise CoevolveError(explain(error, section, values, name)) from None
+        raise CoevolveError(explain(error, section, name)) from None
 
 
 def removed(changes: Mapping[str, Any]) -> str | None:
@@ -76,8 +86,8 @@ def removed(changes: Mapping[str, Any]) -> str | None:
     return next((key for key, value in changes.items() if key in REMOVED or f"{key}: {value}" in REMOVED), None)
 
 
-def explain(error: ValidationError, model: type[BaseModel], values: Any, section: str = "") -> str:
-    """The first mistake of ``error``, in one line; ``values`` are what ``model`` was to check."""
+def explain(error: ValidationError, model: type[BaseModel], section: str = "") -> str:
+    """The first mistake of ``error``, which ``model`` found in ``section``, in one line."""
     errors = error.errors()
     first = next((entry for entry in errors if entry["type"] == "extra_forbidden"), errors[0])
     key = ".".join(str(part) for part in ((section,) if section else ()) + first["loc"])

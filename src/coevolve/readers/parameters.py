@@ -1,13 +1,14 @@
 """Every key of params.yaml with its default and its sentence, as the classes of the sections declare them."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
+from coevolve.core.yaml_files import one_line
 from coevolve.stages.params import Params, sections
+from coevolve.stages.watch.config import Limit
 
 HEAD = """# Parameters
 
@@ -39,20 +40,19 @@ def keys() -> Iterator[Key]:
     """All keys, in the order of the loop."""
     classes = sections()
     for name, field in Params.model_fields.items():
-        if name in ("iterations",):
+        if name == "iterations":
             yield Key(name, None, field.description or "", "[{t: 0, next: 1}, {t: 1, next: 2}, ...]")
         elif (field.alias or name) not in classes and name != "learners":
             yield Key(name, field.default, field.description or "", "")
     for name, section in classes.items():
-        yield from _keys(name, section, section)
+        yield from _keys(name, section)
 
 
-def _keys(prefix: str, section: type[BaseModel], made: type[BaseModel] | BaseModel) -> Iterator[Key]:
+def _keys(prefix: str, section: type[BaseModel]) -> Iterator[Key]:
     for name, field in section.model_fields.items():
-        default = field.default if isinstance(made, type) else getattr(made, name)
-        inner = type(default) if isinstance(default, BaseModel) else None
-        if inner is not None and "limit" not in inner.model_fields:
-            yield from _keys(f"{prefix}.{name}", inner, default)
+        default = field.default
+        if isinstance(default, BaseModel) and not isinstance(default, Limit):
+            yield from _keys(f"{prefix}.{name}", type(default))
         else:
             shown = default.model_dump() if isinstance(default, BaseModel) else default
             yield Key(f"{prefix}.{name}", shown, field.description or "", _values(field.annotation))
@@ -64,11 +64,7 @@ def _values(annotation: Any) -> str:
 
 def text(value: Any) -> str:
     """A value as params.yaml has it, in one line."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {text(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(text, value)) + "]"
-    return value if isinstance(value, str) and value else json.dumps(value)
+    return one_line(value, lambda word: word or '""')
 
 
 def page() -> str:
@@ -83,11 +79,10 @@ def page() -> str:
             lines.append(f"\n## {title}\n{about}\n| key | default | meaning |\n|---|---|---|\n")
         default = "" if key.name == "iterations" else f"`{text(key.default)}`"
         meaning = f"{key.sentence} Values: {key.values}." if key.values else key.sentence
-        lines.append(f"| `{key.name.removeprefix(f'{first}.')}` | {default} | {meaning} |\n".replace("\\|", "|"))
+        lines.append(f"| `{key.name.removeprefix(f'{first}.')}` | {default} | {meaning} |\n")
     return "".join(lines)
 
 
 def _about(section: str) -> str:
-    doc = sections()[section].__doc__ or ""
-    line = doc.strip().splitlines()[0] if doc and not doc.startswith("The keys of one learner") else ""
-    return f"\n{line}\n" if line else ""
+    doc = sections()[section].__doc__
+    return f"\n{doc.strip().splitlines()[0]}\n" if doc else ""

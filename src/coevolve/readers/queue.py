@@ -1,6 +1,5 @@
 """DVC's queue of experiments, kept going until each of them has ended."""
 
-import json
 import os
 import re
 import subprocess
@@ -15,6 +14,7 @@ import psutil
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.processes import VARIABLE, available
+from coevolve.core.yaml_files import one_line
 
 POLL = 10.0  # seconds between looks at the queue
 PATIENCE = 3  # looks in a row at too few workers, before others are started: a worker may be slow to start
@@ -130,14 +130,12 @@ def workers(folder: Path) -> int:
 
 def override(value: Any) -> str:
     """A value of params.yaml, as `dvc exp run -S` reads that very value: in Hydra's grammar, every text in quotes."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {override(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(override, value)) + "]"
-    if isinstance(value, str):
-        # a backslash is one, but before a quote or at the end
-        return '"' + re.sub(r'(\\*)("|\Z)', lambda found: found[1] * 2 + (found[2] and '\\"'), value) + '"'
-    return json.dumps(value)
+    return one_line(value, _quoted)
+
+
+def _quoted(text: str) -> str:
+    # a backslash stands for itself, except before a quote or at the end
+    return '"' + re.sub(r'(\\*)("|\Z)', lambda match: match[1] * 2 + (match[2] and '\\"'), text) + '"'
 
 
 def _dvc(*arguments: str) -> str:

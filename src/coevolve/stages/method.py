@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
+from coevolve.stages.train.learners import config_of, names
 
 COEVOLVE, GENENV, COEVOLVING_AGENTS = "coevolve", "genenv", "coevolving_agents"
 
@@ -22,8 +23,6 @@ class Method:
 
 
 def _by_pairs(learner: Any) -> bool:
-    from coevolve.stages.train.learners import config_of, names
-
     return learner in names() and config_of(learner).by_pairs
 
 

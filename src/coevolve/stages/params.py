@@ -12,7 +12,7 @@ from coevolve.core.mixtures import mixture, shares
 from coevolve.core.pipeline import Iteration
 from coevolve.core.section import LearnerConfig, Section, Whole, one_of
 from coevolve.core.workers import Compute
-from coevolve.core.yaml_files import explain, load_yaml, unknown
+from coevolve.core.yaml_files import explain, load_yaml, unknown, validated
 from coevolve.endpoint.config import EndpointSection
 from coevolve.policies.config import PolicySection
 from coevolve.stages.base.config import Base
@@ -178,26 +178,19 @@ def parse(raw: Any, where: str) -> Params:
     """The validated parameters that ``raw`` holds; ``where`` names their source in errors."""
     if not isinstance(raw, dict):
         raise CoevolveError(f"{where}: expected sections with keys, found {type(raw).__name__}")
-    known = [*(field.alias or name for name, field in Params.model_fields.items() if name != "learners"), *names()]
+    learners = names()
+    known = [*(field.alias or name for name, field in Params.model_fields.items() if name != "learners"), *learners]
     for key in raw:
         if key not in known:
             raise CoevolveError(f"{where}: {unknown(str(key), known)}")
     try:
         values = with_method(raw)
-        learners = {name: _section(name, values.pop(name, {})) for name in names()}
-        return Params.model_validate({**values, "learners": learners})
+        own = {name: validated(config_of(name), values.pop(name, {}), name) for name in learners}
+        return Params.model_validate({**values, "learners": own})
     except ValidationError as error:
-        raise CoevolveError(f"{where}: {explain(error, Params, values)}") from None
+        raise CoevolveError(f"{where}: {explain(error, Params)}") from None
     except CoevolveError as error:
         raise CoevolveError(f"{where}: {error}") from None
-
-
-def _section(name: str, values: Any) -> LearnerConfig:
-    config = config_of(name)
-    try:
-        return config.model_validate(values)
-    except ValidationError as error:
-        raise CoevolveError(explain(error, config, values, name)) from None
 
 
 def plain(params: Params) -> dict[str, Any]:

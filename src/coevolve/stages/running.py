@@ -17,7 +17,7 @@ from coevolve.stages.params import Params, load
 def run(main: Callable[[Params], int | None]) -> NoReturn:
     """Run a stage that belongs to no iteration. The docstring of its module is the text of --help."""
     _parser(main).parse_args()
-    guard(lambda: _timed(main, "", lambda params: main(params)))
+    guard(lambda: _run(main))
 
 
 def run_iteration(main: Callable[[Params, int], int | None]) -> NoReturn:
@@ -25,7 +25,7 @@ def run_iteration(main: Callable[[Params, int], int | None]) -> NoReturn:
     parser = _parser(main)
     parser.add_argument("t", type=int, help="the iteration, as in `iterations` of params.yaml")
     t = parser.parse_args().t
-    guard(lambda: _timed(main, f"/{t}", lambda params: main(params, t)))
+    guard(lambda: _run(main, t))
 
 
 def _parser(main: Callable[..., object]) -> argparse.ArgumentParser:
@@ -33,14 +33,15 @@ def _parser(main: Callable[..., object]) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
-def _timed(main: Callable[..., object], suffix: str, action: Callable[[Params], int | None]) -> int | None:
-    """Run ``action`` with the parameters, and note the seconds that it took."""
+def _run(main: Callable[..., int | None], *t: int) -> int | None:
+    """Check the stage's digest, run the stage with the parameters, and note the seconds that it took."""
     pin()  # no stage imports torch at its top, so this comes before torch
     params, stage = load(), stage_of(main)
-    if stage != "code" and not launch.inside():
+    if launch.inside():
+        return main(params, *t)
+    if stage != "code":
         check(stage, params)
     began = time.monotonic()
-    code = action(params)
-    if not launch.inside():
-        note_seconds(f"{stage}{suffix}", time.monotonic() - began)
+    code = main(params, *t)
+    note_seconds("/".join(map(str, (stage, *t))), time.monotonic() - began)
     return code

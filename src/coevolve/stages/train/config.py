@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from coevolve.core.learnability import SHAPES
 from coevolve.core.section import Count, Positive, Section, Share, Whole, one_of
 
 
@@ -17,12 +18,6 @@ def _learners() -> list[str]:
     from coevolve.stages.train.learners import names
 
     return names()
-
-
-def _shapes() -> list[str]:
-    from coevolve.core.learnability import SHAPES
-
-    return list(SHAPES)
 
 
 class Lora(Section):
@@ -74,7 +69,7 @@ class Train(Optimizer):
     """Sampling temperature of the attempts."""
     curriculum: Annotated[str, one_of(_curricula)] = "learnable"
     """Order of tasks: even, each as often; learnable, untried tasks first, then those solved about half the time."""
-    shape: Annotated[str, one_of(_shapes)] = "variance"
+    shape: Annotated[str, one_of(SHAPES.keys)] = "variance"
     """Learnability of a task solved with probability p: variance, 4p(1-p), or bell."""
     keep_base: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.5
     """Share of policies/0 in the averaged weights that are kept, against forgetting."""

@@ -57,8 +57,9 @@ def unshareable(model: Any) -> str:
 def share_prefixes(model: Any) -> None:
     """Let the body of the causal LM ``model`` compute shared prefixes once, for every caller that hands it whole rows.
 
-    The body of a model that cannot share computes as before. It takes ``keep`` too, the number of last columns whose hidden states it returns. The first pass that shares
-    is checked against the plain pass: log-probabilities of a few rows must agree up to rounding, or a CoevolveError says so.
+    The body of a model that cannot share computes as before. Every body takes ``keep`` too, the number of last columns whose
+    hidden states it returns. The first pass that shares is checked against the plain pass: log-probabilities of a few rows
+    must agree up to rounding, or a CoevolveError says so.
     """
     body = model.base_model
     plain = body.forward
@@ -128,10 +129,8 @@ def _scores(model: Any, hidden: Any, ids: Any, mask: Any) -> torch.Tensor:
 
 def _whole_rows(ids: Any, mask: Any, others: dict[str, Any], body: Any) -> Rows | None:
     """The tokens of each row without padding, if this is a pass over whole rows."""
-    simple = {"use_cache", "return_dict", "output_hidden_states", "output_attentions", "logits_to_keep"}
-    if any(value is not None and value is not False and name not in simple for name, value in others.items()):
-        return None
-    if others.get("use_cache") or others.get("output_hidden_states") or others.get("output_attentions"):
+    harmless = {"return_dict", "logits_to_keep"}
+    if any(value is not None and value is not False and name not in harmless for name, value in others.items()):
         return None
     if (
         mask is None
@@ -164,12 +163,8 @@ def levels_of(rows: Rows) -> list[Level]:
         typical = max(end - starts[group[0]] for group, end in zip(groups, ends, strict=True) if len(group) > 1)
         for group, end in zip(groups, ends, strict=True):
             start = starts[group[0]]
-            stop = (
-                end
-                if len(group) > 1 and end > start
-                else min(start + typical, min(len(rows[row]) for row in group) - 1)
-            )
-            if stop <= start or (len(group) > 1 and end <= start):
+            stop = end if len(group) > 1 else min(start + typical, end)
+            if stop <= start:
                 return _last(rows, levels, starts, parents)  # a row without a token of its own here: share no deeper
             level.segments.append(rows[group[0]][start:stop])
             level.parents.append(parents[group[0]])
@@ -200,7 +195,7 @@ def _common(rows: Rows, group: Sequence[int]) -> int:
     """The length of the prefix that all rows of ``group`` share, one token of each row left out."""
     low, high = min(rows[row] for row in group), max(rows[row] for row in group)
     most = min(len(rows[row]) for row in group) - 1
-    return next((index for index in range(min(most, len(low), len(high))) if low[index] != high[index]), most)
+    return next((index for index in range(most) if low[index] != high[index]), most)
 
 
 def _by_levels(

@@ -4,19 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import model_validator
 
+from coevolve.core.learnability import SHAPES
 from coevolve.core.section import Count, Section, Share, Whole, one_of
-
-
-def _shapes() -> list[str]:
-    from coevolve.core.learnability import SHAPES
-
-    return list(SHAPES)
 
 
 class Select(Section):
     """Keep the most instructive of the accepted tasks."""
 
-    shape: Annotated[str, one_of(_shapes)] = "variance"
+    shape: Annotated[str, one_of(SHAPES.keys)] = "variance"
     """Learnability of a task solved with probability p: variance, 4p(1-p), or bell."""
     keep: Count = 128
     """Tasks to keep per iteration."""
