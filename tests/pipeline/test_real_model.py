@@ -63,5 +63,6 @@ def test_it_learns_to_act_and_by_every_learner(smollm2: Project) -> None:
             assert row["grad_norm"] > 0
     assert len(set(learned.values())) == 4
     assert any(one.calls for one in read_trajectories(folder / "data/0/trajectories.parquet"))
+    (folder / "evaluations/0").mkdir(parents=True)  # the stage waits for it and reads nothing of it
     smollm2.stage("evaluate", "1")
     assert len(list(read_jsonl_objects(folder / "evaluations/1/outcomes.jsonl"))) == SMALL["evaluate__tasks"]
