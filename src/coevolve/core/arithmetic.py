@@ -115,15 +115,15 @@ def _replace_kernels() -> Any:
             if not fits(*tensors):
                 return original.call_boxed(keys, *tensors, **options)
             out = options.pop("out", tensors[0] if name.endswith("_") else None)
-            found = compute(*tensors, **options)
-            return found if out is None else out.resize_(found.shape).copy_(found)
+            result = compute(*tensors, **options)
+            return result if out is None else out.resize_(result.shape).copy_(result)
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # that this replaces a kernel is the point
             library.impl(name, kernel, "CPU", with_keyset=True)
 
     def matrices(*tensors: Any) -> bool:
-        return all(one.dtype == torch.float32 and one.numel() for one in tensors)
+        return all(tensor.dtype == torch.float32 and tensor.numel() for tensor in tensors)
 
     def mm(a: Any, b: Any) -> Any:
         return multiply(a, b.t(), None, "none", [], "")
@@ -158,8 +158,8 @@ def in_effect() -> Arithmetic:
         return Arithmetic(f"native: CUDA, {torch.cuda.get_device_name()}, torch {version}", False)
     machine = "x86-64" if platform.machine() in X86 else platform.machine()
     name = f"{machine} {torch.backends.cpu.get_cpu_capability()}, torch {version}"
-    found = digest()
-    return Arithmetic(name, True) if found == KNOWN.get(version) else Arithmetic(f"native {found}: {name}", False)
+    actual = digest()
+    return Arithmetic(name, True) if actual == KNOWN.get(version) else Arithmetic(f"native {actual}: {name}", False)
 
 
 def arithmetic_fingerprint() -> dict[str, str]:
@@ -194,13 +194,13 @@ def digest() -> str:
         logprobs = torch.log_softmax(logits, -1)
         logprobs[:, 0].mean().backward()
         positive = x.detach().abs() + 0.1
-        found = [
+        results = [
             logprobs.detach(),
             logprobs.detach().double().exp(),
-            *(one.grad for one in (x, wide, narrow, vocabulary, cache)),
+            *(tensor.grad for tensor in (x, wide, narrow, vocabulary, cache)),
         ]
-        found += [function(positive) for function in (torch.exp, torch.log, torch.sqrt, torch.sin, torch.cos)]
-        found += [one.grad.norm() for one in (x, wide)]
+        results += [function(positive) for function in (torch.exp, torch.log, torch.sqrt, torch.sin, torch.cos)]
+        results += [tensor.grad.norm() for tensor in (x, wide)]
     finally:
         torch.set_num_threads(threads)
-    return hashlib.sha256(b"".join(one.contiguous().numpy().tobytes() for one in found)).hexdigest()[:8]
+    return hashlib.sha256(b"".join(tensor.contiguous().numpy().tobytes() for tensor in results)).hexdigest()[:8]

@@ -67,17 +67,17 @@ def closure(
     Files of ``without`` are left out, with all that only they import; ``start`` itself is left out as well. A table of
     modules, loaded by name, counts as an import of each. In a file of ``chosen``, only the entries named there count.
     """
-    found: set[str] = set()
+    modules: set[str] = set()
     left = [start, source / PACKAGE / "__init__.py"]  # which runs before anything else of the package
     while left:
         file = left.pop()
         used = (chosen or {}).get(str(file.relative_to(source))) if file.is_relative_to(source) else None
         for name in _needed(file, file.stat().st_mtime_ns, source, None if used is None else frozenset(used)):
-            if name not in found and not _carries(name, without):
-                found.add(name)
+            if name not in modules and not _carries(name, without):
+                modules.add(name)
                 if name.endswith(".py"):
                     left.append(source / name)
-    return found
+    return modules
 
 
 def _carries(name: str, without: Collection[str]) -> bool:

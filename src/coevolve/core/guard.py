@@ -43,9 +43,9 @@ def guard(action: Callable[[], int | None]) -> NoReturn:
     except Exception as error:
         if isinstance(error, BrokenPipeError) and _unheard():
             sys.exit(128 + signal.SIGPIPE)
-        if not (said := _lack(error)):
+        if not (lack := _lack(error)):
             raise
-        print(f"error: {said}", file=sys.stderr)
+        print(f"error: {lack}", file=sys.stderr)
         code = 1
     except KeyboardInterrupt:
         print("interrupted; run the same command again to go on", file=sys.stderr)
@@ -70,8 +70,8 @@ def _lack(error: Exception) -> str:
         return f"{OUT_OF_MEMORY} ({reason})"
     code = error.errno if isinstance(error, OSError) else None
     if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or any(words in str(error) for words in FULL):
-        place = error.filename if isinstance(error, OSError) and error.filename else "a file"
-        return f"{place} cannot be written: the disk is full ({reason}); make room, and run the same command again"
+        file = error.filename if isinstance(error, OSError) and error.filename else "a file"
+        return f"{file} cannot be written: the disk is full ({reason}); make room, and run the same command again"
     if isinstance(error, OSError):
         what = f"{error.filename}: {error.strerror}" if error.filename else reason
         return f"{what}; mend it or its permissions, and run the same command again"

@@ -41,11 +41,11 @@ def load() -> Any:
 @contextmanager
 def cluster(config: Compute, fingerprint: Fingerprint) -> Iterator["RayCluster"]:
     """The cluster at ``config.address``, which is asked for when it is first needed."""
-    found = RayCluster(config, fingerprint)
+    cluster = RayCluster(config, fingerprint)
     try:
-        yield found
+        yield cluster
     finally:
-        found.close()
+        cluster.close()
 
 
 def code() -> str:
@@ -95,7 +95,7 @@ class RayCluster:
             self._ray.shutdown()
 
     def hire(self, make: Callable[..., Any], *arguments: Any, fingerprint: Fingerprint = dict) -> "Actor":
-        sent = [self._folder(one) if isinstance(one, Path) else one for one in arguments]
+        sent = [self._folder(argument) if isinstance(argument, Path) else argument for argument in arguments]
         same = {**self._expected, **fingerprint()}
         return Actor(self._ray, self._config.cpus, [self._fingerprint, fingerprint], same, make, sent)
 
@@ -134,20 +134,20 @@ class Actor:
         arguments: list[Any],
     ) -> None:
         self._ray = ray
-        made = ray.remote(num_cpus=cpus, max_restarts=0, max_task_retries=0)(Holder)
-        self._actor = made.remote(arithmetic.pinned(), list(fingerprints), dict(expected), make, arguments)
+        holder = ray.remote(num_cpus=cpus, max_restarts=0, max_task_retries=0)(Holder)
+        self._actor = holder.remote(arithmetic.pinned(), list(fingerprints), dict(expected), make, arguments)
 
     def call(self, method: str, *arguments: Any) -> Any:
         errors = self._ray.exceptions
         try:
             result, error = self._ray.get(self._actor.call.remote(method, arguments))
         except errors.ActorDiedError as died:
-            said = str(died)
-            if "node has died" in said or "node was" in said:
-                raise WorkerLost(said) from None
-            if "creation task" in said:  # a machine that cannot read what it is sent
+            message = str(died)
+            if "node has died" in message or "node was" in message:
+                raise WorkerLost(message) from None
+            if "creation task" in message:  # a machine that cannot read what it is sent
                 raise CoevolveError(
-                    f"a machine of the Ray cluster cannot hold a worker: {said.strip().splitlines()[-1]}"
+                    f"a machine of the Ray cluster cannot hold a worker: {message.strip().splitlines()[-1]}"
                 ) from None
             raise WorkerDied(f"a process of the Ray cluster ended in {method!r}") from None
         except errors.RayActorError as lost:  # out of reach
@@ -197,23 +197,23 @@ class Holder:
     def _arrived(self, argument: Any) -> Any:
         if not isinstance(argument, Folder):
             return argument
-        place = self._places.enter_context(temporary("sent"))
+        folder = self._places.enter_context(temporary("sent"))
         for name, content in load().get(argument.files).items():
-            file = place / name
+            file = folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-        return place
+        return folder
 
 
 def _merged(*fingerprints: Fingerprint) -> dict[str, str]:
-    return {"code": code(), **{name: value for one in fingerprints for name, value in one().items()}}
+    return {"code": code(), **{name: value for fingerprint in fingerprints for name, value in fingerprint().items()}}
 
 
-def _same(expected: Mapping[str, str], found: Mapping[str, str]) -> None:
+def _same(expected: Mapping[str, str], actual: Mapping[str, str]) -> None:
     for name in expected:
-        if found[name] != expected[name]:
-            place = load().util.get_node_ip_address()
+        if actual[name] != expected[name]:
+            address = load().util.get_node_ip_address()
             raise CoevolveError(
-                f"the machine {place} of the Ray cluster has {name} {found[name]}, and here it is {expected[name]}; "
+                f"the machine {address} of the Ray cluster has {name} {actual[name]}, and here it is {expected[name]}; "
                 "install the same there, or take it out of the cluster"
             )

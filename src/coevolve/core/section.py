@@ -25,11 +25,11 @@ def one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
     """That a text is one of ``names``, which are asked for when a value is checked."""
 
     def check(name: str) -> str:
-        known = names()
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
+        choices = names()
+        if name not in choices:
+            close = difflib.get_close_matches(name, choices, n=1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
-            raise ValueError(f"expected one of: {', '.join(known)}{hint}")
+            raise ValueError(f"expected one of: {', '.join(choices)}{hint}")
         return name
 
     return AfterValidator(check)

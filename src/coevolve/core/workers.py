@@ -16,7 +16,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.processes import Worker, WorkerDied, WorkerLost, available, prepare
 from coevolve.core.section import Count, Section
 
-One = TypeVar("One")
+Member = TypeVar("Member")
 Fingerprint = Callable[[], Mapping[str, str]]  # what must be the same wherever a worker is, by name
 
 
@@ -96,29 +96,29 @@ def engine(config: Compute, fingerprint: Fingerprint = dict) -> AbstractContextM
     return ENGINES[config.engine](config, fingerprint)
 
 
-class Free(Generic[One]):
+class Free(Generic[Member]):
     """Those of ``members`` that have no work, for threads that have some."""
 
-    def __init__(self, members: Iterable[One]) -> None:
-        self._queue: SimpleQueue[One | None] = SimpleQueue()
+    def __init__(self, members: Iterable[Member]) -> None:
+        self._queue: SimpleQueue[Member | None] = SimpleQueue()
         self._left, self._lock = 0, Lock()
-        for one in members:
+        for member in members:
             self._left += 1
-            self._queue.put(one)
+            self._queue.put(member)
 
-    def take(self) -> One:
+    def take(self) -> Member:
         """One of them, as soon as there is one. CoevolveError: all are lost."""
-        one = self._queue.get()
-        if one is None:
+        member = self._queue.get()
+        if member is None:
             self._queue.put(None)  # for whoever else waits
             raise CoevolveError(
                 "every machine that worked is out of reach; when some are back, run the same command again"
             )
-        return one
+        return member
 
-    def give(self, one: One) -> None:
+    def give(self, member: Member) -> None:
         """It has no work any more."""
-        self._queue.put(one)
+        self._queue.put(member)
 
     def lose(self) -> None:
         """One that was taken does not come back."""
@@ -131,13 +131,13 @@ class Free(Generic[One]):
 class Workers:
     """As many workers as ``engine`` has, which hold the same.
 
-    One that dies is replaced. One whose machine is lost is not: its call is made again by another.
+    A worker that dies is replaced. One whose machine is lost is not: its call is made again by another.
     """
 
     def __init__(self, engine: Engine, make: Callable[..., Any], *arguments: Any) -> None:
         self._hire: Callable[[], Hired] = partial(engine.hire, make, *arguments)
         self.count = engine.count
-        self._workers = {place: self._hire() for place in range(engine.count)}
+        self._workers = {number: self._hire() for number in range(engine.count)}
         self._free = Free(self._workers)
 
     def __enter__(self) -> "Workers":
@@ -149,22 +149,22 @@ class Workers:
     def call(self, method: str, *arguments: Any) -> Any:
         """The result from whichever worker is free next. WorkerDied: the call may be made again, by another one."""
         while True:
-            place = self._free.take()
+            number = self._free.take()
             try:
-                result = self._workers[place].call(method, *arguments)
+                result = self._workers[number].call(method, *arguments)
             except WorkerLost:
-                self._workers.pop(place).close()
+                self._workers.pop(number).close()
                 self._free.lose()
                 continue
             except WorkerDied:
-                self._workers[place].close()
-                self._workers[place] = self._hire()
-                self._free.give(place)
+                self._workers[number].close()
+                self._workers[number] = self._hire()
+                self._free.give(number)
                 raise
             except BaseException:
-                self._free.give(place)
+                self._free.give(number)
                 raise
-            self._free.give(place)
+            self._free.give(number)
             return result
 
     def map(self, action: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
@@ -173,9 +173,9 @@ class Workers:
 
     def all(self, method: str) -> None:
         """Call it once on each, when none has work."""
-        for one in self._workers.values():
-            one.call(method)
+        for worker in self._workers.values():
+            worker.call(method)
 
     def close(self) -> None:
-        for one in self._workers.values():
-            one.close()
+        for worker in self._workers.values():
+            worker.close()

@@ -109,9 +109,9 @@ def explain(error: ValidationError, model: type[BaseModel], section: str = "") -
     return f"{key}: {message}, found {first['input']!r}; change it"
 
 
-def unknown(key: str, known: Collection[str]) -> str:
-    """That ``key`` is none of those that are ``known`` in its section, with the nearest of them."""
-    close = difflib.get_close_matches(key.rpartition(".")[2], known, n=1)
+def unknown(key: str, keys: Collection[str]) -> str:
+    """That ``key`` is none of the ``keys`` of its section, with the nearest of them."""
+    close = difflib.get_close_matches(key.rpartition(".")[2], keys, n=1)
     hint = f"did you mean {close[0]!r}?" if close else "remove it, or see docs/parameters.md"
     return f"unknown key {key}; {hint}"
 

@@ -179,14 +179,14 @@ def parse(raw: Any, where: str) -> Params:
     if not isinstance(raw, dict):
         raise CoevolveError(f"{where}: expected sections with keys, found {type(raw).__name__}")
     learners = names()
-    known = [*(field.alias or name for name, field in Params.model_fields.items() if name != "learners"), *learners]
+    keys = [*(field.alias or name for name, field in Params.model_fields.items() if name != "learners"), *learners]
     for key in raw:
-        if key not in known:
-            raise CoevolveError(f"{where}: {unknown(str(key), known)}")
+        if key not in keys:
+            raise CoevolveError(f"{where}: {unknown(str(key), keys)}")
     try:
         values = with_method(raw)
-        own = {name: validated(config_of(name), values.pop(name, {}), name) for name in learners}
-        return Params.model_validate({**values, "learners": own})
+        sections = {name: validated(config_of(name), values.pop(name, {}), name) for name in learners}
+        return Params.model_validate({**values, "learners": sections})
     except ValidationError as error:
         raise CoevolveError(f"{where}: {explain(error, Params)}") from None
     except CoevolveError as error:
@@ -202,8 +202,8 @@ def plain(params: Params) -> dict[str, Any]:
 def value(params: Params, key: str) -> Any:
     """The value of `section.key`, or of a property such as `learner`, as JSON has it."""
     if key in DERIVED:
-        found = getattr(params, key)
-        return found.model_dump(mode="json") if isinstance(found, Section) else found
+        held = getattr(params, key)
+        return held.model_dump(mode="json") if isinstance(held, Section) else held
     values: Any = plain(params)
     for name in key.split("."):
         values = values[name]
@@ -212,10 +212,10 @@ def value(params: Params, key: str) -> Any:
 
 def sections() -> Mapping[str, type[Section]]:
     """Name → class of every section, those of learners included, in the order of the loop."""
-    found: dict[str, type[Section]] = {}
+    classes: dict[str, type[Section]] = {}
     for name, field in Params.model_fields.items():
         if name == "learners":
-            found |= {learner: config_of(learner) for learner in names()}
+            classes |= {learner: config_of(learner) for learner in names()}
         elif isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            found[field.alias or name] = field.annotation
-    return found
+            classes[field.alias or name] = field.annotation
+    return classes

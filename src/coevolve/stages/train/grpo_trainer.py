@@ -236,7 +236,9 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             logps, *_ = self._get_per_token_logps_and_entropies(
                 model, rows.ids.to(device), rows.mask.to(device), completion, compute_entropy=True
             )
-            loss = loss + self._grpo.rescue * world / self._config.tasks_per_step * rows.loss(logps.to(rows.own.device))
+            loss = loss + self._grpo.rescue * world / self._config.tasks_per_step * rows.loss(
+                logps.to(rows.generated.device)
+            )
         return loss
 
     def _whole_model(self) -> AbstractContextManager[Any]:

@@ -45,13 +45,13 @@ class Rows:
 
     ids: torch.Tensor
     mask: torch.Tensor
-    own: torch.Tensor
+    generated: torch.Tensor
     prompt: int
     weights: torch.Tensor
 
     def loss(self, logps: torch.Tensor) -> torch.Tensor:
         """The weighted sum over rows of the negative mean log-probability of the agent's tokens."""
-        means = (logps * self.own).sum(1) / self.own.sum(1)
+        means = (logps * self.generated).sum(1) / self.generated.sum(1)
         return -(means * self.weights).sum()
 
 
@@ -76,7 +76,7 @@ def dealt(rows: Sequence[Tokens], part: int, parts: int, fill: int) -> Rows | No
     return Rows(
         ids=padded(prompts, completions, fill),
         mask=padded([[1] * len(ids) for ids in prompts], [[1] * len(ids) for ids in completions], 0),
-        own=padded([[]] * len(share), [row.mask for row in share], 0)[:, before:],
+        generated=padded([[]] * len(share), [row.mask for row in share], 0)[:, before:],
         prompt=before,
         weights=torch.tensor([float(index < len(rows)) for index in indices]),
     )
