@@ -18,6 +18,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.policies.agent_prompt import Listener, Renderer, check_room, check_template, read_reply
 from coevolve.policies.cache import growing_cache
 from coevolve.policies.policy import Conversation, Reply
+from coevolve.policies.prefix_attention import Prefix, attending, attends
 
 CHUNK = 32  # random numbers drawn at a time for a reply
 SHARED = 64  # tokens that first prompts have in common from which they are worth a pass of their own: the tools, mostly
@@ -100,9 +101,12 @@ class TransformersPolicy:
         self._context = int(getattr(model.config, "max_position_embeddings", 2**31))
         self._ends = torch.tensor(end_tokens(model.generation_config, tokenizer))
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+        self._attends = attends(model)
         self._forget()
 
     def _forget(self) -> None:
+        self._prefix: Prefix | None = None  # what all rows begin with, if the model attends to it apart from the cache
+        self._prefix_tokens = 0
         self._cache = growing_cache()
         self._rows: list[int] = []  # the keys of the conversations, in the order of the cache's rows
         self._held: torch.Tensor = torch.zeros(0, 0, dtype=torch.bool)  # rows × columns: which hold a token
@@ -131,7 +135,7 @@ class TransformersPolicy:
         if first:
             check_room(conversations, prompts, self._context)
         fed = [self._last.get(one.key, []) + prompt for one, prompt in zip(conversations, prompts, strict=True)]
-        lengths = self._held.sum(1).tolist()
+        lengths = (self._held.sum(1) + self._prefix_tokens).tolist()
         room = [
             max(min(one.reply_tokens, one.room - len(prompt), self._context - length - len(ids)), 0)
             for one, prompt, length, ids in zip(conversations, prompts, lengths, fed, strict=True)
@@ -157,7 +161,15 @@ class TransformersPolicy:
         if len(prompts) > 1 and common >= SHARED:
             self._held = self._held[:1]
             self._forward(*self._padded([prompts[0][:common]]))
-            self._repeat(torch.zeros(len(prompts), dtype=torch.int64))
+            if self._attends:
+                self._prefix = [(layer.keys, layer.values) for layer in self._cache.layers]
+                self._prefix_tokens, self._cache, self._held = (
+                    common,
+                    growing_cache(),
+                    self._held.new_zeros(len(prompts), 0),
+                )
+            else:
+                self._repeat(torch.zeros(len(prompts), dtype=torch.int64))
             prompts = [prompt[common:] for prompt in prompts]
         self._held = self._held[: len(prompts)]
         logits = self._forward(*self._padded(prompts))
@@ -202,18 +214,19 @@ class TransformersPolicy:
 
     def _forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Feed the tokens; float32 logits of the last column, rows × vocabulary."""
-        before = self._held.sum(1, keepdim=True)
+        before = self._held.sum(1, keepdim=True) + self._prefix_tokens
         positions = (before + mask.cumsum(1) - 1).clamp(min=0)
         self._held = torch.cat([self._held, mask], dim=1)
         device = self.model.device
-        output = self.model(
-            input_ids=tokens.to(device),
-            attention_mask=self._held.to(device),
-            position_ids=positions.to(device),
-            past_key_values=self._cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
+        with attending(self._prefix):
+            output = self.model(
+                input_ids=tokens.to(device),
+                attention_mask=self._held.to(device),
+                position_ids=positions.to(device),
+                past_key_values=self._cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
         return output.logits[:, -1].float()
 
     def _decode(

@@ -1,6 +1,7 @@
 """Rows that share a prefix: the same log-probabilities and gradients as plain passes, from fewer tokens."""
 
 import json
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,13 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, MistralConfig, Qwen3Config
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.workers import Local
+from coevolve.policies.replicas import Replicas
 from coevolve.stages.train import shared_prefix
 from coevolve.stages.train.grpo_trainer import train
-from coevolve.stages.train.shared_prefix import LEAST, levels_of, share_prefixes, unshareable
+from coevolve.stages.train.parallel_grpo import RowPart, Team, make_learner
+from coevolve.stages.train.shared_prefix import WORTH, levels_of, share_prefixes, unshareable
+from tests import ROOT
 from tests.stages.train.small import PARAMS, WORLD, changed, job, outputs, settings
 
 WORDS = 50
@@ -81,7 +86,7 @@ def counted(model: Any) -> list[int]:
 
 @pytest.mark.parametrize("groups", [[[5, 9, 30], [12, 3]], [[4, 4, 4, 4]], [[7], [9], [30]], [[40, 1, 2], [8]]])
 def test_log_probabilities_and_gradients_are_those_of_the_plain_pass(groups: list[list[int]]) -> None:
-    ids, mask = batch(rows_of(groups, tools=60, seed=1), prompt=80)
+    ids, mask = batch(rows_of(groups, tools=130, seed=1), prompt=150)
     model = tiny()
     logps, gradients = passed(model, ids, mask)
     sizes = counted(model)
@@ -108,7 +113,7 @@ def test_attempts_compute_their_own_tokens_alone() -> None:
 
 @given(
     st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=4), min_size=1, max_size=4),
-    st.integers(0, 60),
+    st.integers(0, 150),
     st.integers(0, 5),
 )
 @searched(max_examples=60, deadline=None)
@@ -129,7 +134,7 @@ def test_segments_make_up_each_row(groups: list[list[int]], tools: int, seed: in
 
 
 def test_rows_without_a_common_prefix_are_one_plain_pass() -> None:
-    rows = rows_of([[5], [9]], tools=LEAST - 10, seed=3)
+    rows = rows_of([[5], [9]], tools=WORTH - 10, seed=3)
     assert len(levels_of(rows)) == 1
     model = tiny()
     sizes = counted(model)
@@ -139,7 +144,7 @@ def test_rows_without_a_common_prefix_are_one_plain_pass() -> None:
 
 
 def test_a_body_returns_the_last_columns_that_are_asked_for() -> None:
-    ids, mask = batch(rows_of([[5, 9]], tools=60, seed=4), prompt=80)
+    ids, mask = batch(rows_of([[5, 9]], tools=130, seed=4), prompt=150)
     model = tiny()
     share_prefixes(model)
     whole = model.base_model(input_ids=ids, attention_mask=mask).last_hidden_state
@@ -148,7 +153,7 @@ def test_a_body_returns_the_last_columns_that_are_asked_for() -> None:
 
 
 def test_generation_and_models_that_cannot_share_compute_as_before() -> None:
-    ids, mask = batch(rows_of([[5, 9]], tools=60, seed=5), prompt=80)
+    ids, mask = batch(rows_of([[5, 9]], tools=130, seed=5), prompt=150)
     windowed = AutoModelForCausalLM.from_config(
         MistralConfig(vocab_size=WORDS, hidden_size=32, intermediate_size=64, num_hidden_layers=1, sliding_window=16)
     )
@@ -166,7 +171,7 @@ def test_generation_and_models_that_cannot_share_compute_as_before() -> None:
 
 def test_a_wrong_shared_pass_ends_training_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """The self-check sees that keys of another segment were attended to."""
-    ids, mask = batch(rows_of([[9] * 6, [9] * 6], tools=60, seed=6), prompt=80)
+    ids, mask = batch(rows_of([[9] * 6, [9] * 6], tools=130, seed=6), prompt=150)
     right = shared_prefix._selected
     monkeypatch.setattr(shared_prefix, "_selected", lambda cache, segments: right(cache, segments * 0))
     model = tiny(initializer_range=0.5)  # so that a token depends on those before it
@@ -177,24 +182,45 @@ def test_a_wrong_shared_pass_ends_training_in_one_line(monkeypatch: pytest.Monke
         passed(model, ids, mask)
 
 
-def test_grpo_learns_the_same_from_shared_prefixes_in_any_number_of_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = changed(steps=1, save_steps=1)
-    shared = plain.model_copy(update={"share_prefixes": True})
+def test_grpo_learns_the_same_from_shared_prefixes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the tiny policy's rows, which are short: it knows its tools by heart, so its prompts show none."""
+    shared = changed(steps=1, save_steps=1)
+    plain = shared.model_copy(update={"share_prefixes": False})
     steps = {}
-    for name, config, processes in (("plain", plain, "1"), ("one", shared, "1"), ("two", shared, "2")):
-        monkeypatch.setenv("COEVOLVE_PROCESSES", processes)
+    for name, config, worth in (("plain", plain, 64), ("short", shared, 64), ("shared", shared, 0)):
+        monkeypatch.setattr(shared_prefix, "WORTH", worth)
         train(settings(config), WORLD, job(tmp_path / name))
         steps[name] = json.loads((tmp_path / name / "metrics.jsonl").read_text().splitlines()[0])
-    assert outputs(tmp_path / "one" / "policy") == outputs(tmp_path / "two" / "policy")
-    assert outputs(tmp_path / "one" / "policy") != outputs(tmp_path / "plain" / "policy"), "sums in another order"
+    policies = {name: outputs(tmp_path / name / "policy") for name in steps}
+    assert policies["short"] == policies["plain"], "not worth it: the pass of TRL, to the last bit"
+    assert policies["shared"] != policies["plain"], "sums in another order"
     for figure in ("loss", "grad_norm", "kl", "entropy"):
         if figure in steps["plain"]:
-            assert steps["one"][figure] == pytest.approx(steps["plain"][figure], rel=1e-3, abs=1e-6), figure
-    assert (tmp_path / "one/trajectories.parquet").read_bytes() == (
+            assert steps["shared"][figure] == pytest.approx(steps["plain"][figure], rel=1e-3, abs=1e-6), figure
+    assert (tmp_path / "shared/trajectories.parquet").read_bytes() == (
         tmp_path / "plain/trajectories.parquet"
     ).read_bytes()
+
+
+def test_a_team_computes_shared_passes_with_the_same_bits_in_any_number_of_processes() -> None:
+    results = []
+    for shares, count in ((False, 1), (True, 1), (True, 2)):
+        parts = []
+        for seed in range(3):
+            ids, mask = batch(rows_of([[9, 5, 30], [12, 3]], tools=130, seed=seed), prompt=150)
+            parts.append(RowPart(ids + 5, mask, 30, seed, shares))
+        arguments = (ROOT / "policies/base", 1, 1.0, {}, "float32", None, shares)
+        learner = make_learner(*arguments)
+        replicas = Replicas(Local(count), make_learner, *arguments) if count > 1 else None
+        with closing(replicas) if replicas else nullcontext():
+            parameters = list(learner.model.parameters())
+            pairs = Team(learner, replicas).log_probabilities(parts, parameters, False)
+            torch.cat([logps.flatten() for logps, _ in pairs]).mean().backward()
+        results.append([logps.detach() for logps, _ in pairs] + [parameter.grad for parameter in parameters])
+    plain, alone, together = results
+    assert all(map(torch.equal, alone, together))
+    assert not all(map(torch.equal, alone, plain)), "sums in another order"
+    torch.testing.assert_close(alone, plain, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +234,7 @@ def test_grpo_learns_the_same_from_shared_prefixes_in_any_number_of_processes(
 def test_what_does_not_allow_it_is_told_in_one_line(
     changes: dict[str, Any], sharding: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = changed(share_prefixes=True, **changes)
+    config = changed(**changes)
     launch = PARAMS.launch.model_copy(update={"sharding": sharding})
     shared_prefix.tell_obstacle(tiny(), config, launch)
     assert capsys.readouterr().out == (f"training passes do not share prefixes: {said}\n" if said else "")

@@ -53,8 +53,8 @@ class Optimizer(Section):
     """Episodes in one forward and backward pass of a process; 0 takes its share of a step at once."""
     gradient_checkpointing: bool = False
     """Whether to recompute activations in the backward pass: less memory, a third more time."""
-    share_prefixes: bool = False
-    """Whether training passes compute the prompt that rows share once: faster, with log-probabilities that differ by rounding."""
+    share_prefixes: bool = True
+    """Whether training passes compute a long prompt that rows share once: equal up to rounding, several times as fast."""
     lora: Lora = Lora()
 
 

@@ -52,7 +52,7 @@ from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Tokens
 from coevolve.stages.train.rescue import References, dealt
 from coevolve.stages.train.saving import finish
-from coevolve.stages.train.shared_prefix import prepare_passes, share_prefixes, shares, tell_obstacle
+from coevolve.stages.train.shared_prefix import levels_of, prepare_passes, share_prefixes, shares, tell_obstacle
 from coevolve.stages.train.trl_arguments import alone, common, weights_dtype
 
 BUCKETS = 6  # parts of a batch, divided by length
@@ -142,8 +142,8 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         # TRL loads the KL anchor from this path
         arguments["model"].config._name_or_path = str(resolve(anchor(settings, job)))
         super().__init__(reward_funcs=_reward, rollout_func=_rollout, **arguments)
-        self._shares = shares(settings.train, settings.launch)
-        if self.ref_model is not None and self._shares:
+        self._may_share = shares(settings.train, settings.launch)
+        if self.ref_model is not None and self._may_share:
             share_prefixes(self.accelerator.unwrap_model(self.ref_model))
         self._policy = replicas or self._make_policy(settings.policy)
         self._replicas = replicas
@@ -257,7 +257,8 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         """
         prompt = input_ids.shape[1] - logits_to_keep
         before, after = attention_mask[:, :prompt].sum(1), attention_mask[:, prompt:].sum(1)
-        order = self._order(input_ids[:, :prompt], before + after)
+        sharing = self._may_share and len(levels_of(_unpadded(input_ids, before, prompt))) > 1
+        order = _order(input_ids[:, :prompt], before + after, sharing)
         # every process makes equally many passes: with sharded parameters all processes meet in each pass
         chunks = order.chunk(1 if self._config.micro_batch else BUCKETS)
         spans = [(prompt - int(before[rows].max()), int(after[rows].max())) for rows in chunks]
@@ -268,11 +269,11 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         results: list[tuple[Any, ...]]
         if self._team:
             seed = derive_seed(self._job.seed, "train", self._job.iteration, self.state.global_step, -1, -1)
-            row_parts = [RowPart(*part, seed, self._shares) for part in parts]
+            row_parts = [RowPart(*part, seed, sharing) for part in parts]
             pairs = self._team.log_probabilities(row_parts, self._parameters, model is self.ref_model)
             results = [(*pair, None) for pair in pairs]
         else:
-            results = [self._scored(model, *part, **arguments) for part in parts]
+            results = [self._scored(model, *part, sharing, **arguments) for part in parts]
         auxiliary = [result[2] for result in results]
         back = torch.argsort(order)
 
@@ -286,19 +287,10 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         logps, entropies = (joined([result[index] for result in results]) for index in (0, 1))
         return logps, entropies, None if auxiliary[0] is None else torch.stack(auxiliary).mean()
 
-    def _order(self, prompts: Any, lengths: Any) -> Any:
-        """Rows by length; if they share prefixes, attempts at one task stay together, and tasks are in order of length."""
-        by_length = torch.argsort(lengths, stable=True)
-        if not self._shares:
-            return by_length
-        tasks: dict[tuple[int, ...], list[int]] = {}
-        for row in by_length.tolist():
-            tasks.setdefault(tuple(prompts[row].tolist()), []).append(row)
-        longest = sorted(tasks.values(), key=lambda rows: int(lengths[rows[-1]]))
-        return torch.tensor([row for rows in longest for row in rows], device=lengths.device)
-
-    def _scored(self, model: Any, ids: Any, mask: Any, scored: int, **arguments: Any) -> tuple[Any, Any, Any]:
-        if not self._shares or arguments.get("compute_aux_loss"):
+    def _scored(
+        self, model: Any, ids: Any, mask: Any, scored: int, sharing: bool, **arguments: Any
+    ) -> tuple[Any, Any, Any]:
+        if not sharing or arguments.get("compute_aux_loss"):
             return super()._get_per_token_logps_and_entropies(model, ids, mask, scored, **arguments)  # type: ignore[no-any-return]
         with self.accelerator.autocast():
             output = scored_pass(model, ids, mask, scored, shares=True)
@@ -320,6 +312,23 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         played = [episode.trajectory for group in gathered.played for episode in group]
         self._records = recorded(self._records, attempts(played))
         return gathered
+
+
+def _unpadded(ids: Any, lengths: Any, end: int) -> list[list[int]]:
+    """The tokens of each row that end before column ``end``, ``lengths`` of them."""
+    return [row[end - length : end] for row, length in zip(ids.tolist(), lengths.tolist(), strict=True)]
+
+
+def _order(prompts: Any, lengths: Any, sharing: bool) -> Any:
+    """Rows by length; if they share prefixes, attempts at one task stay together, and tasks are in order of length."""
+    by_length = torch.argsort(lengths, stable=True)
+    if not sharing:
+        return by_length
+    tasks: dict[tuple[int, ...], list[int]] = {}
+    for row in by_length.tolist():
+        tasks.setdefault(tuple(prompts[row].tolist()), []).append(row)
+    longest = sorted(tasks.values(), key=lambda rows: int(lengths[rows[-1]]))
+    return torch.tensor([row for rows in longest for row in rows], device=lengths.device)
 
 
 def _is_shared(settings: Settings) -> bool:

@@ -18,9 +18,11 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.launch import Launch, is_main
+from coevolve.policies.prefix_attention import obstacle
 from coevolve.stages.train.config import Optimizer
 
-LEAST = 16  # tokens that a level must save per row: below, another forward call costs more
+WORTH = 64  # tokens that sharing must save per row, on average: short prompts of short rows do not pay for more calls
+LEAST = 16  # tokens that each level must save per row
 CHECKED = 4  # rows of the self-check
 # Largest difference of a token's log-probability from the plain pass. Sums in another order differ by about 1e-5 in float32
 # (1e-4 at the longest rows that were tried), and bfloat16 has 2^16 times coarser steps, of which few add up.
@@ -40,18 +42,11 @@ class Level:
 
 
 def unshareable(model: Any) -> str:
-    """Why rows of the causal LM ``model`` cannot share prefixes; empty if they can."""
-    config = model.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    if kinds != {"full_attention"}:
-        return f"its layers are of the kinds {', '.join(sorted(kinds))}"
-    if getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True):
-        return "its attention has a sliding window"
-    if getattr(model, "_is_stateful", False):
-        return "it keeps a state besides keys and values"
-    if any(value for key, value in config.to_dict().items() if "dropout" in key or key.endswith("_pdrop")):
+    """Why training passes of the causal LM ``model`` cannot share prefixes; empty if they can."""
+    config = model.config.get_text_config().to_dict()
+    if any(value for key, value in config.items() if "dropout" in key or key.endswith("_pdrop")):
         return "it drops units at random, for each row in its own way"
-    return ""
+    return obstacle(model)
 
 
 def share_prefixes(model: Any) -> None:
@@ -150,6 +145,13 @@ def _whole_rows(ids: Any, mask: Any, others: dict[str, Any], body: Any) -> Rows 
 
 def levels_of(rows: Rows) -> list[Level]:
     """The levels of a pass over ``rows``: shared prefixes first, the rest of the rows last. One level means no sharing."""
+    levels = _levels(rows)
+    computed = sum(len(segment) for level in levels for segment in level.segments)
+    worth = sum(map(len, rows)) - computed >= WORTH * len(rows)
+    return levels if worth else [Level(rows, [0] * len(rows), list(range(len(rows))))]
+
+
+def _levels(rows: Rows) -> list[Level]:
     levels: list[Level] = []
     starts, parents = [0] * len(rows), [0] * len(rows)
     groups = [list(range(len(rows)))]

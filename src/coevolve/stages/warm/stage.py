@@ -60,7 +60,11 @@ def _learn(params: Params, environment: Environment, folder: Path, training: Pat
     )
     examples = demonstrations(params.warm, environment, Limits.of(params.policy), job.seed)
     # the other keys of `train` belong to the loop: arms of a study share a warm start
-    train = Train(lora=params.train.lora, gradient_checkpointing=params.train.gradient_checkpointing)
+    train = Train(
+        lora=params.train.lora,
+        gradient_checkpointing=params.train.gradient_checkpointing,
+        share_prefixes=params.train.share_prefixes,
+    )
     settings = Shared(train, params.policy, params.launch)
     learn(params.warm, settings, examples, job, lambda step, figures: run.metrics(figures, step))
     shutil.rmtree(training)
