@@ -1,8 +1,10 @@
-"""Wall time of the pipeline by one process and by all cores, stage by stage, and what share each stage has.
+"""Wall time of the pipeline, stage by stage: by one process and by all cores, or by another commit and by this one.
 
-`python benchmarks/pipeline.py [--iterations 1]` runs each stage in two clones in turn, so that a machine whose speed drifts is
-as slow for both, with the defaults but for the number of iterations; both must leave the same datasets, policies and
-evaluations. `--iterations 3` is what `make repro` runs. What a host takes from a virtual machine is said at the end.
+`python benchmarks/pipeline.py [--iterations 1] [--against COMMIT]` runs the stages in two clones in turn, so that a machine
+whose speed drifts is as slow for both, with the defaults but for the number of iterations; `--iterations 3` is what
+`make repro` runs. Without `--against`, both must leave the same datasets, policies and evaluations. With it, each clone
+installs its own environment by `make install` first, and stages run with the variables that its Makefile sets. What a host
+takes from a virtual machine is said at the end.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 from ruamel.yaml import YAML
@@ -34,17 +37,39 @@ class Clone:
         subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
         cut(folder / "params.yaml", iterations)
         self.folder, self.processes = folder, processes
+        self.python = sys.executable
+        self.environment = dict(os.environ)
         self.seconds: dict[str, float] = defaultdict(float)
         self.stolen = 0.0
 
+    def install(self, commit: str, iterations: int) -> None:
+        """Check ``commit`` out, and take the environment and the variables of its Makefile."""
+        subprocess.run(["git", "checkout", "-q", "-f", commit], cwd=self.folder, check=True)
+        cut(self.folder / "params.yaml", iterations)
+        for name in ("PYTHONPATH", "VIRTUAL_ENV"):
+            self.environment.pop(name, None)
+        subprocess.run(["make", "-s", "install"], cwd=self.folder, env=self.environment, check=True)
+        command = ["make", "-s", "--eval", "variables: ; @env -0", "variables"]
+        variables = subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, check=True)
+        pairs = variables.stdout.decode().rstrip("\0").split("\0")
+        self.environment = dict(pair.split("=", 1) for pair in pairs)
+        self.python = str(self.folder / ".venv/bin/python")
+
     def stages(self) -> list[str]:
         """What `dvc repro` would run, in an order in which each stage has what it needs."""
-        import networkx
-        from dvc.repo import Repo
-
-        with Repo(str(self.folder)) as repo:
-            order = networkx.dfs_postorder_nodes(repo.index.graph)
-            return [stage.name for stage in order if stage.name != "base"]
+        script = (
+            "import networkx, dvc.repo; order = networkx.dfs_postorder_nodes(dvc.repo.Repo().index.graph); "
+            "print(*(stage.name for stage in order))"
+        )
+        listed = subprocess.run(
+            [self.python, "-c", script],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return [stage for stage in listed.stdout.splitlines()[-1].split() if stage != "base"]
 
     def run(self, stage: str) -> None:
         """Wall time is from the stage's start to DVC's end: what DVC takes to look at one stage alone is no part of a run."""
@@ -60,9 +85,9 @@ class Clone:
         return {str(file.relative_to(self.folder)): file_hash(file) for file in files}
 
     def _dvc(self, *arguments: str) -> Iterator[str]:
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path, VARIABLE: str(self.processes)}
-        command = [sys.executable, "-m", "dvc", "repro", *arguments]
+        path = f"{Path(self.python).parent}{os.pathsep}{self.environment['PATH']}"
+        environment = {**self.environment, "PATH": path, VARIABLE: str(self.processes)}
+        command = [self.python, "-m", "dvc", "repro", *arguments]
         with subprocess.Popen(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             yield from process.stdout
@@ -73,31 +98,43 @@ class Clone:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--iterations", type=int, default=1)
-    iterations = parser.parse_args().iterations
+    parser.add_argument("--against", metavar="COMMIT", help="a commit to compare HEAD with, both by all cores")
+    args = parser.parse_args()
     os.environ.pop(VARIABLE, None)
     with tempfile.TemporaryDirectory() as folder:
-        one, many = (Clone(Path(folder) / str(count), count, iterations) for count in (1, available()))
-        for number, stage in enumerate(one.stages()):
-            for clone in (one, many) if number % 2 else (many, one):
-                clone.run(stage)
-        expected, made = one.outputs(), many.outputs()
-    print(f"{'stage':15s} {'1 process':>10s} {many.processes:>3d} processes   ratio   share of the latter")
-    total = sum(many.seconds.values())
-    for name, seconds in sorted(many.seconds.items(), key=lambda pair: -pair[1]):
-        alone = one.seconds[name]
-        print(f"{name:15s} {alone:8.1f} s {seconds:11.1f} s {seconds / alone:7.2f} {seconds / total:8.1%}")
-    other = sum(seconds for name, seconds in many.seconds.items() if name not in WORK) / total
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
-    alone = sum(one.seconds.values())
-    print(f"total {alone:.0f} s by 1 process, {total:.0f} s by {many.processes}: {total / alone:.2f} of the time")
-    print(f"all but training, exploration and evaluation {other:.1%}; largest process {peak:.2f} GB")
-    cores = os.cpu_count() or 1
-    print(
-        f"taken by the host: {one.stolen / alone / cores:.0%} and {many.stolen / total / cores:.0%} of this machine's cores"
-    )
-    differ = sorted(name for name in {*expected, *made} if expected.get(name) != made.get(name))
+        before = Clone(Path(folder) / "before", available() if args.against else 1, args.iterations)
+        now = Clone(Path(folder) / "now", available(), args.iterations)
+        if args.against:
+            before.install(args.against, args.iterations)
+            now.install("HEAD", args.iterations)
+        for number, stages in enumerate(zip_longest(before.stages(), now.stages())):
+            turns = list(zip((before, now), stages, strict=True))
+            for clone, stage in turns if number % 2 else reversed(turns):
+                if stage:
+                    clone.run(stage)
+        expected, actual = before.outputs(), now.outputs()
+    names = (args.against, "HEAD") if args.against else ("1 process", f"{now.processes} processes")
+    show(before, now, *names)
+    if args.against:
+        return
+    differ = sorted(name for name in {*expected, *actual} if expected.get(name) != actual.get(name))
     print("the same bytes by both" if not differ else f"these differ: {', '.join(differ)}")
     sys.exit(bool(differ))
+
+
+def show(before: Clone, now: Clone, before_name: str, now_name: str) -> None:
+    totals = [sum(clone.seconds.values()) for clone in (before, now)]
+    print(f"{'stage':15s} {before_name[:12]:>12s} {now_name[:12]:>12s}   ratio   share of the latter")
+    for name in sorted({*before.seconds, *now.seconds}, key=lambda name: -now.seconds[name]):
+        first, second = before.seconds[name], now.seconds[name]
+        ratio = f"{second / first:7.2f}" if first else " " * 7
+        print(f"{name:15s} {first:10.1f} s {second:10.1f} s {ratio} {second / totals[1]:8.1%}")
+    other = sum(seconds for name, seconds in now.seconds.items() if name not in WORK) / totals[1]
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+    print(f"total {totals[0]:.0f} s and {totals[1]:.0f} s: {totals[1] / totals[0]:.2f} of the time")
+    print(f"all but training, exploration and evaluation {other:.1%}; largest process {peak:.2f} GB")
+    shares = [clone.stolen / total / (os.cpu_count() or 1) for clone, total in zip((before, now), totals, strict=True)]
+    print(f"taken by the host: {shares[0]:.0%} and {shares[1]:.0%} of this machine's cores")
 
 
 def steal() -> float:

@@ -1,11 +1,14 @@
 """Rollouts per second: ours against TRL's own `environment_factory` loop, and against bare `generate`.
 
-The same model, tasks, K, sampling and limits, in one process and one thread; what counts is the ratio.
+The same model, tasks, K, sampling and limits, in one process and one thread; what counts is the ratio. If there is a
+models/smollm2 (`coevolve model smollm2`), it decodes too: with the keys of the tools, which all rows share, kept once and
+kept for each row.
 `python benchmarks/rollouts.py [--tasks 16] [--group 8]`
 """
 
 import argparse
 import os
+import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -27,6 +30,7 @@ from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
 
 POLICY = Path(__file__).parent.parent / "policies/base"
+SMOLLM2 = POLICY.parents[1] / "models/smollm2"
 WORLD = make("miniworld")
 LIMITS = Limits(max_turns=16, episode_tokens=704, reply_tokens=64, max_seconds=600.0)
 
@@ -114,6 +118,27 @@ def generate_seconds(model: Any, tokenizer: Any, episodes: list[Episode]) -> tup
     return time.perf_counter() - began, sum(lengths)
 
 
+def decoding_seconds(rows: int, once: bool) -> float:
+    """Seconds in which SmolLM2 samples a token for each of ``rows`` conversations, the median of their first replies."""
+    policy = TransformersPolicy(*load(SMOLLM2), 1.0)
+    if not once:
+        policy._attends = False
+    seconds = []
+    forward = policy._forward
+
+    def timed(tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        began = time.perf_counter()
+        logits = forward(tokens, mask)
+        if tokens.shape == (rows, 1):
+            seconds.append(time.perf_counter() - began)
+        return logits
+
+    policy._forward = timed
+    requests = [RolloutRequest(task, seed) for seed, task in enumerate(WORLD.tasks("test")[:rows])]
+    rollout(policy, WORLD, requests, Limits(max_turns=1, episode_tokens=4096, reply_tokens=12, max_seconds=600.0))
+    return statistics.median(seconds)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=16)
@@ -140,8 +165,16 @@ def main() -> None:
     bare, same = generate_seconds(model, tokenizer, episodes)
     print(
         f"tokens: ours {tokens / ours:.0f}/s inside rollouts, bare generate {same / bare:.0f}/s for the same rows and "
-        f"lengths, ratio {tokens / ours / (same / bare):.2f}"
+        f"lengths, ratio {tokens / ours / (same / bare):.2f}",
+        flush=True,
     )
+    for rows in (8, 32, 64) if (SMOLLM2 / "config.json").exists() else ():
+        apart, once = (decoding_seconds(rows, kept) for kept in (False, True))
+        print(
+            f"SmolLM2, {rows} rows: {apart:.3f} s a token with a copy of the tools' keys for each row, {once:.3f} s with one "
+            f"copy, ratio {apart / once:.2f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
