@@ -5,11 +5,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from coevolve.core.processes import available, prepare
 from coevolve.core.workers import Engine, local
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Policy
 from coevolve.policies.pretrained import resolve
 from coevolve.policies.replicas import Replicas
+
+
+def prepare_players() -> None:
+    """Begin to import what plays a model, where the processes come from that will: it takes longer than most stages' own start."""
+    if available() > 1:
+        prepare("coevolve.policies.transformers_policy")
 
 
 def open_policy(
@@ -47,9 +54,16 @@ def open_model(
     engine: Engine | None = None,
 ) -> Policy | Replicas:
     """The model directory ``path`` by transformers: one process on a GPU, on a CPU as many as ``engine`` has (or there are for us)."""
-    from coevolve.policies.transformers_policy import device, open_transformers
+    import torch
 
-    workers = (engine or local()) if device() == "cpu" else None
+    workers = None if torch.cuda.is_available() else engine or local()
     # a pointer means something on this machine alone; the engine may send the files it points to elsewhere
     arguments = (resolve(path), threads, dtype, temperature, template)
-    return Replicas(workers, open_transformers, *arguments) if workers else open_transformers(*arguments)
+    return Replicas(workers, _open, *arguments) if workers else _open(*arguments)
+
+
+def _open(*arguments: Any) -> Policy:
+    """The policy of `open_transformers`. Whoever only hands this function on does not import transformers."""
+    from coevolve.policies.transformers_policy import open_transformers
+
+    return open_transformers(*arguments)

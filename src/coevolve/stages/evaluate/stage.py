@@ -18,7 +18,7 @@ from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage_summary import write_summary
 from coevolve.core.workers import engine
 from coevolve.environments.fingerprint import fingerprint_of, open_environment
-from coevolve.policies.loading import playing
+from coevolve.policies.loading import playing, prepare_players
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.evaluation import by_environment, evaluate, played, summary
 from coevolve.stages.params import Params
@@ -27,6 +27,7 @@ from coevolve.tracking.run_names import run_key
 
 
 def main(params: Params, t: int) -> None:
+    prepare_players()
     config, folder = params.evaluate, Paths.evaluation(t)
     environment = open_environment(params.environment)
     names = played(config, environment.panels, params.environment)

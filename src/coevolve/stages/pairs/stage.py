@@ -17,7 +17,7 @@ from coevolve.core.pipeline import scratch_key
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage_summary import FAILURE_IDLE, StageSummary
 from coevolve.environments.fingerprint import open_environment
-from coevolve.policies.loading import playing
+from coevolve.policies.loading import playing, prepare_players
 from coevolve.rollout import Limits
 from coevolve.stages.pairs.failure_agent import PairsContext, begun
 from coevolve.stages.pairs.make import Made, make, write
@@ -33,6 +33,7 @@ def main(params: Params, t: int) -> None:
     if not params.by_pairs:
         write(t)
         return
+    prepare_players()
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     before = read_attempts(Paths.attempts(t))
