@@ -179,7 +179,12 @@ def parse(raw: Any, where: str) -> Params:
     if not isinstance(raw, dict):
         raise CoevolveError(f"{where}: expected sections with keys, found {type(raw).__name__}")
     learners = names()
-    keys = [*(field.alias or name for name, field in Params.model_fields.items() if name != "learners"), *learners]
+    loop = [field.alias or name for name, field in Params.model_fields.items() if name != "learners"]
+    if taken := set(learners) & set(loop):
+        raise CoevolveError(
+            f"learner {min(taken)}: params.yaml has a section of that name already; rename its entry point"
+        )
+    keys = [*loop, *learners]
     for key in raw:
         if key not in keys:
             raise CoevolveError(f"{where}: {unknown(str(key), keys)}")

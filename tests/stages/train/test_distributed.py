@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -68,7 +69,7 @@ def ended() -> Iterator[None]:
         STARTED.pop().terminate()
 
 
-def training(folder: Path, machine: int = 0, **settings: dict[str, object]) -> "subprocess.Popen[str]":
+def training(folder: Path, machine: int = 0, **settings: Any) -> "subprocess.Popen[str]":
     worker = ("-m", "tests.stages.train.worker", str(folder), json.dumps(settings))
     return launching(settings["launch"], *worker, machine=machine)
 
@@ -120,9 +121,10 @@ def test_adapters_under_zero_3_train_as_one_and_are_merged_into_a_whole_model(tm
 
 
 def test_two_machines_train_as_one(whole: Path, tmp_path: Path) -> None:
+    """And with shared prefixes as without, in all passes and however short."""
     launch: dict[str, object] = {"machines": 2, "address": "127.0.0.1", "port": free_port()}
     passes: dict[str, object] = {"micro_batch": 2}  # a share of a step in several
-    for process in [training(tmp_path, machine, launch=launch, train=passes) for machine in (0, 1)]:
+    for process in [training(tmp_path, machine, launch=launch, train=passes, worth=0) for machine in (0, 1)]:
         code, err = finished(process)
         assert code == 0, err[-3000:]
     agree(tmp_path, whole)

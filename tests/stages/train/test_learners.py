@@ -50,9 +50,9 @@ Install = Callable[..., None]
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Install a package of one module, as pip would, whose entry point is the learner ``mine``."""
 
-    def installed(module: str = MODULE, place: str = "theirs") -> None:
+    def installed(module: str = MODULE, place: str = "theirs", name: str = "mine") -> None:
         (tmp_path / "site/theirs.py").write_text(module)
-        (about / "entry_points.txt").write_text(f"[coevolve.learners]\nmine = {place}\n")
+        (about / "entry_points.txt").write_text(f"[coevolve.learners]\n{name} = {place}\n")
 
     about = tmp_path / "site/theirs-0.1.dist-info"
     about.mkdir(parents=True)
@@ -143,3 +143,9 @@ def test_its_code_and_what_it_imports_of_ours_decide_whether_training_is_run_aga
     assert not any("theirs.py" in found[name] for name in LEARNERS)
     install(MODULE.replace("copytree", "move"))
     assert digest("train", made(train={"learner": "mine"}))["code"]["theirs.py"] != found["mine"]["theirs.py"]
+
+
+def test_one_that_is_named_as_a_section_of_the_loop_is_refused(install: Install) -> None:
+    install(name="verify")
+    with pytest.raises(CoevolveError, match=r"learner verify: params\.yaml has a section of that name already"):
+        parse({}, "here")

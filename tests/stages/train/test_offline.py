@@ -18,7 +18,7 @@ from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.pairs.failure_agent import PairsContext
 from coevolve.stages.pairs.make import Made, make
 from coevolve.stages.pairs.rehearse import Rehearsal
-from coevolve.stages.train import dpo_trainer, sft_trainer
+from coevolve.stages.train import dpo_trainer, sft_trainer, shared_prefix
 from coevolve.stages.train.batch import row as sampled
 from coevolve.stages.train.dpo import Dpo
 from coevolve.stages.train.learner import Job, Log
@@ -90,11 +90,15 @@ def gradient(loss: torch.Tensor, model: torch.nn.Module) -> torch.Tensor:
     return torch.cat([one.flatten() for one in torch.autograd.grad(loss, list(model.parameters()))])
 
 
+@pytest.mark.parametrize("worth", [shared_prefix.WORTH, 0])
 @pytest.mark.parametrize("name", WAYS)
 def test_the_loss_is_that_of_what_the_agent_wrote(
-    name: str, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, worth: int, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TRL's loss and gradient at a step, against a plain computation over each sequence by itself."""
+    """TRL's loss and gradient at a step, against a plain computation over each sequence by itself: by plain passes and by
+    shared prefixes, however short.
+    """
+    monkeypatch.setattr(shared_prefix, "WORTH", worth)
     seen: list[tuple[torch.Tensor, torch.Tensor]] = []
     trainer = {"dpo": dpo_trainer.MaskedDPO, "sft": sft_trainer.OrderedSFT}[name]
     compute = trainer.compute_loss

@@ -182,9 +182,10 @@ def test_a_wrong_shared_pass_ends_training_in_one_line(monkeypatch: pytest.Monke
         passed(model, ids, mask)
 
 
-def test_grpo_learns_the_same_from_shared_prefixes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("lora", [False, True])
+def test_grpo_learns_the_same_from_shared_prefixes(lora: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the tiny policy's rows, which are short: it knows its tools by heart, so its prompts show none."""
-    shared = changed(steps=1, save_steps=1)
+    shared = changed(steps=1, save_steps=1, lora={"enabled": lora})
     plain = shared.model_copy(update={"share_prefixes": False})
     steps = {}
     for name, config, worth in (("plain", plain, 64), ("short", shared, 64), ("shared", shared, 0)):

@@ -13,6 +13,7 @@ from coevolve.core.guard import guard
 from coevolve.core.io import read_jsonl
 from coevolve.core.records import Pair
 from coevolve.core.trajectories import read_trajectories
+from coevolve.stages.train import shared_prefix
 from coevolve.stages.train.learners import learner
 from tests.stages.train import small
 
@@ -20,6 +21,7 @@ from tests.stages.train import small
 def main() -> None:
     pin()
     folder, settings = Path(sys.argv[1]), json.loads(sys.argv[2])
+    shared_prefix.WORTH = settings.get("worth", shared_prefix.WORTH)
     launch = small.PARAMS.launch.model_copy(update=settings.get("launch", {}))
     config = small.changed(**settings.get("train", {}))
     job, made = small.job(folder), folder.parent / "pairs"
