@@ -1,5 +1,6 @@
 # make repro   run the loop, then print what came of it
 # make test    run every test
+# make test-quick   run the tests of signals, verification, parameters, commands and pages: before each commit, two minutes
 # make ui      open MLflow on what ran (http://127.0.0.1:5000)
 # make bench   print the figures of docs/measured.md
 # make docs    build the documentation into site/
@@ -39,7 +40,11 @@ JOBS ?= 2
 HOSTED := agentdojo appworld openenv tau2_retail textworld $(if $(shell sh -c 'command -v gcc'),reasoning_gym)
 BFCL := src/coevolve/environments/requirements/bfcl.txt
 
-.PHONY: environments repro test ui bench docs study lint lock install develop
+DEAR := pipeline environments endpoint policies tracking core/test_arithmetic.py core/test_ray_cluster.py commands/test_doctor.py \
+	stages/base stages/generate stages/pairs stages/train stages/explore/test_endpoint_explorer.py stages/verify/test_solver.py \
+	stages/verify/test_words.py test_loop.py
+
+.PHONY: environments repro test test-quick ui bench docs study lint lock install develop
 .DELETE_ON_ERROR:
 
 install: $(VENV)/.installed
@@ -66,6 +71,10 @@ repro: install
 
 test: develop environments models/smollm2/config.json
 	COEVOLVE_REQUIRE_BFCL=1 COEVOLVE_REQUIRE_SMOLLM2=1 $(BIN)/python -m pytest -n $(JOBS) --no-loadscope-reorder --durations 25
+
+# what starts servers, other environments or training is left out
+test-quick: develop
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(addprefix --ignore tests/,$(DEAR))
 
 # environments with virtual environments of their own, in scratch/environments
 environments: install
