@@ -156,7 +156,7 @@ def test_commands_that_are_named_are_there(page: Path) -> None:
 @every_page
 def test_make_targets_that_are_named_are_there(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    known = {*re.findall(r"^([a-z]+):", makefile, re.MULTILINE), *re.findall(r"\b([A-Z_]+)\b", makefile)}
+    known = {*re.findall(r"^([a-z-]+):", makefile, re.MULTILINE), *re.findall(r"\b([A-Z_]+)\b", makefile)}
     named = [word.partition("=")[0] for words in commands(page.read_text(encoding="utf-8"), "make") for word in words]
     assert [name for name in named if name not in known] == []
 
