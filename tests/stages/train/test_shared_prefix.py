@@ -152,6 +152,18 @@ def test_a_body_returns_the_last_columns_that_are_asked_for() -> None:
     assert torch.equal(kept, whole[:, -7:])
 
 
+def test_on_request_only_passes_share_that_say_what_to_keep() -> None:
+    """A trainer that finds its prompts short takes plain passes, also where attempts go on alike for long."""
+    ids, mask = batch(rows_of([[5, 9]], tools=130, seed=4), prompt=150)
+    model = tiny()
+    sizes = counted(model)
+    share_prefixes(model, on_request=True)
+    model.base_model(input_ids=ids, attention_mask=mask)
+    assert len(sizes) == 1
+    model.base_model(input_ids=ids, attention_mask=mask, keep=7)
+    assert len(sizes) > 2
+
+
 def test_generation_and_models_that_cannot_share_compute_as_before() -> None:
     ids, mask = batch(rows_of([[5, 9]], tools=130, seed=5), prompt=150)
     windowed = AutoModelForCausalLM.from_config(

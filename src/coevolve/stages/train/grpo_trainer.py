@@ -64,7 +64,7 @@ def train(settings: Settings, environment: Environment, job: Job, log: Log | Non
     config, acting = settings.train, settings.policy
     arguments = _arguments(settings, job.scratch, derive_seed(job.seed, "train", job.iteration) % 2**31)
     model, tokenizer = load(job.parent, acting.threads, weights_dtype(config, acting), config.lora.quantize)
-    prepare_passes(model, config, settings.launch)
+    prepare_passes(model, config, settings.launch, on_request=True)
     tell_obstacle(model, config, settings.launch)
     resume, steps = resumed(job.scratch)
     trainer = _LoopTrainer(
@@ -144,7 +144,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         super().__init__(reward_funcs=_reward, rollout_func=_rollout, **arguments)
         self._may_share = shares(settings.train, settings.launch)
         if self.ref_model is not None and self._may_share:
-            share_prefixes(self.accelerator.unwrap_model(self.ref_model))
+            share_prefixes(self.accelerator.unwrap_model(self.ref_model), on_request=True)
         self._policy = replicas or self._make_policy(settings.policy)
         self._replicas = replicas
         self._records = self._recorded(steps)

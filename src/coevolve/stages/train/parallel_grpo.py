@@ -107,7 +107,7 @@ def make_learner(
         add_fused_lm_head(anchor_model, temperature=temperature)
     for patched in (model, anchor_model) if shares else ():
         if patched is not None:
-            share_prefixes(patched)
+            share_prefixes(patched, on_request=True)
     return TrainingReplica(model.train(), tokenizer, temperature, template, anchor_model)
 
 

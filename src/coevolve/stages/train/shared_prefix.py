@@ -49,11 +49,11 @@ def unshareable(model: Any) -> str:
     return obstacle(model)
 
 
-def share_prefixes(model: Any) -> None:
+def share_prefixes(model: Any, on_request: bool = False) -> None:
     """Let the body of the causal LM ``model`` compute shared prefixes once, for every caller that hands it whole rows.
 
     The body of a model that cannot share computes as before. Every body takes ``keep`` too, the number of last columns whose
-    hidden states it returns. The first pass that shares is checked against the plain pass: log-probabilities of a few rows
+    hidden states it returns; ``on_request``: only passes that name it share. The first pass that shares is checked against the plain pass: log-probabilities of a few rows
     must agree up to rounding, or a CoevolveError says so.
     """
     body = model.base_model
@@ -63,7 +63,8 @@ def share_prefixes(model: Any) -> None:
 
     def forward(input_ids: Any = None, attention_mask: Any = None, keep: int = 0, **others: Any) -> Any:
         nonlocal checked
-        rows = _whole_rows(input_ids, attention_mask, others, body) if able and input_ids is not None else None
+        may = able and (keep > 0 or not on_request)
+        rows = _whole_rows(input_ids, attention_mask, others, body) if may and input_ids is not None else None
         levels = levels_of(rows) if rows else []
         if len(levels) < 2:
             output = plain(input_ids=input_ids, attention_mask=attention_mask, **others)
@@ -84,10 +85,10 @@ def shares(config: Optimizer, launch: Launch) -> bool:
     return config.share_prefixes and launch.sharding != "zero3" and not config.gradient_checkpointing
 
 
-def prepare_passes(model: Any, config: Optimizer, launch: Launch) -> None:
-    """Let ``model`` share prefixes, if the parameters say so and allow it."""
+def prepare_passes(model: Any, config: Optimizer, launch: Launch, on_request: bool = False) -> None:
+    """Let ``model`` share prefixes, if the parameters say so and allow it: see `share_prefixes`."""
     if shares(config, launch):
-        share_prefixes(model)
+        share_prefixes(model, on_request)
 
 
 def tell_obstacle(model: Any, config: Optimizer, launch: Launch) -> None:
