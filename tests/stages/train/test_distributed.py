@@ -124,7 +124,7 @@ def test_two_machines_train_as_one(whole: Path, tmp_path: Path) -> None:
     """And with shared prefixes as without, in all passes and however short."""
     launch: dict[str, object] = {"machines": 2, "address": "127.0.0.1", "port": free_port()}
     passes: dict[str, object] = {"micro_batch": 2}  # a share of a step in several
-    for process in [training(tmp_path, machine, launch=launch, train=passes, worth=0) for machine in (0, 1)]:
+    for process in [training(tmp_path, machine, launch=launch, train=passes, shares=True) for machine in (0, 1)]:
         code, err = finished(process)
         assert code == 0, err[-3000:]
     agree(tmp_path, whole)

@@ -18,7 +18,7 @@ from coevolve.policies.replicas import Replicas
 from coevolve.stages.train import shared_prefix
 from coevolve.stages.train.grpo_trainer import train
 from coevolve.stages.train.parallel_grpo import RowPart, Team, make_learner
-from coevolve.stages.train.shared_prefix import WORTH, levels_of, share_prefixes, unshareable
+from coevolve.stages.train.shared_prefix import LEAST, WORTH, levels_of, share_prefixes, unshareable
 from tests import ROOT
 from tests.stages.train.small import PARAMS, WORLD, changed, job, outputs, settings
 
@@ -200,8 +200,9 @@ def test_grpo_learns_the_same_from_shared_prefixes(lora: bool, tmp_path: Path, m
     shared = changed(steps=1, save_steps=1, lora={"enabled": lora})
     plain = shared.model_copy(update={"share_prefixes": False})
     steps = {}
-    for name, config, worth in (("plain", plain, 64), ("short", shared, 64), ("shared", shared, 0)):
-        monkeypatch.setattr(shared_prefix, "WORTH", worth)
+    for name, config, least in (("plain", plain, LEAST), ("short", shared, LEAST), ("shared", shared, 8)):
+        monkeypatch.setattr(shared_prefix, "LEAST", least)
+        monkeypatch.setattr(shared_prefix, "WORTH", WORTH if least == LEAST else 0)
         train(settings(config), WORLD, job(tmp_path / name))
         steps[name] = json.loads((tmp_path / name / "metrics.jsonl").read_text().splitlines()[0])
     policies = {name: outputs(tmp_path / name / "policy") for name in steps}

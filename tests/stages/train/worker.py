@@ -21,7 +21,8 @@ from tests.stages.train import small
 def main() -> None:
     pin()
     folder, settings = Path(sys.argv[1]), json.loads(sys.argv[2])
-    shared_prefix.WORTH = settings.get("worth", shared_prefix.WORTH)
+    if settings.get("shares"):  # also short prompts
+        shared_prefix.WORTH, shared_prefix.LEAST = 0, 8
     launch = small.PARAMS.launch.model_copy(update=settings.get("launch", {}))
     config = small.changed(**settings.get("train", {}))
     job, made = small.job(folder), folder.parent / "pairs"
