@@ -38,9 +38,9 @@ def test_every_row_counts_once_and_every_pass_has_as_many(drawn: list[tuple[int,
         return
     found = []
     for one in passes:
-        assert one and one.ids.shape == one.mask.shape and one.own.shape[1] == one.ids.shape[1] - one.prompt
+        assert one and one.ids.shape == one.mask.shape and one.generated.shape[1] == one.ids.shape[1] - one.prompt
         assert len(one.ids) == len(passes[0].ids)  # type: ignore[union-attr]
-        for ids, mask, own, weight in zip(one.ids, one.mask, one.own, one.weights, strict=True):
+        for ids, mask, own, weight in zip(one.ids, one.mask, one.generated, one.weights, strict=True):
             prompt = [int(x) for x, there in zip(ids[: one.prompt], mask[: one.prompt], strict=True) if there]
             after = [int(x) for x, there in zip(ids[one.prompt :], mask[one.prompt :], strict=True) if there]
             if weight:
