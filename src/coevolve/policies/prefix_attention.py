@@ -82,7 +82,7 @@ def _attention(
     before = before.reshape(groups, rows, -1, width).transpose(0, 1)
     before_sum = before_sum.reshape(groups, rows, -1).transpose(0, 1)
     weight = torch.sigmoid(before_sum - here_sum)[..., None]
-    mixed = here + (before - here) * weight
+    mixed = (here + (before - here) * weight).to(query.dtype)  # the sums are float32 whatever the keys are
     return mixed.reshape(rows, heads, tokens, width).transpose(1, 2).contiguous(), None
 
 
