@@ -31,10 +31,11 @@ RUNNING = "Running stage '"  # what DVC prints before a stage
 
 
 class Clone:
-    """A clone of the repository in ``folder``, whose stages run by so many ``processes``."""
+    """A clone of ``commit`` in ``folder``, whose stages run by so many ``processes``."""
 
-    def __init__(self, folder: Path, processes: int, iterations: int) -> None:
+    def __init__(self, folder: Path, processes: int, iterations: int, commit: str = "HEAD") -> None:
         subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
+        subprocess.run(["git", "checkout", "-q", commit], cwd=folder, check=True)
         cut(folder / "params.yaml", iterations)
         self.folder, self.processes = folder, processes
         self.python = sys.executable
@@ -42,10 +43,8 @@ class Clone:
         self.seconds: dict[str, float] = defaultdict(float)
         self.stolen = 0.0
 
-    def install(self, commit: str, iterations: int) -> None:
-        """Check ``commit`` out, and take the environment and the variables of its Makefile."""
-        subprocess.run(["git", "checkout", "-q", "-f", commit], cwd=self.folder, check=True)
-        cut(self.folder / "params.yaml", iterations)
+    def install(self) -> None:
+        """Take the environment and the variables of its own Makefile."""
         for name in ("PYTHONPATH", "VIRTUAL_ENV"):
             self.environment.pop(name, None)
         subprocess.run(["make", "-s", "install"], cwd=self.folder, env=self.environment, check=True)
@@ -102,11 +101,13 @@ def main() -> None:
     args = parser.parse_args()
     os.environ.pop(VARIABLE, None)
     with tempfile.TemporaryDirectory() as folder:
-        before = Clone(Path(folder) / "before", available() if args.against else 1, args.iterations)
         now = Clone(Path(folder) / "now", available(), args.iterations)
+        before = Clone(
+            Path(folder) / "before", now.processes if args.against else 1, args.iterations, args.against or "HEAD"
+        )
         if args.against:
-            before.install(args.against, args.iterations)
-            now.install("HEAD", args.iterations)
+            before.install()
+            now.install()
         for number, stages in enumerate(zip_longest(before.stages(), now.stages())):
             turns = list(zip((before, now), stages, strict=True))
             for clone, stage in turns if number % 2 else reversed(turns):
