@@ -1,22 +1,25 @@
 """Model directories as policies, by the back end and in as many processes as the machine has for them."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.processes import available, prepare
-from coevolve.core.workers import Engine, local
+from coevolve.core.workers import Engine, Local, local
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Policy
 from coevolve.policies.pretrained import resolve
 from coevolve.policies.replicas import Replicas
 
 
-def prepare_players() -> None:
-    """Begin to import what plays a model, where the processes come from that will: it takes longer than most stages' own start."""
-    if available() > 1:
-        prepare("coevolve.policies.transformers_policy")
+def prepare_players(engine: str = "local", *modules: str) -> None:
+    """Begin to import what plays a model, and ``modules``, where the processes of `compute.engine` come from: if that is this
+    machine, it takes longer than most stages' own start.
+    """
+    if engine == "local" and available() > 1:
+        prepare("coevolve.policies.transformers_policy", *modules)
 
 
 def open_policy(
@@ -54,12 +57,19 @@ def open_model(
     engine: Engine | None = None,
 ) -> Policy | Replicas:
     """The model directory ``path`` by transformers: one process on a GPU, on a CPU as many as ``engine`` has (or there are for us)."""
-    import torch
-
-    workers = None if torch.cuda.is_available() else engine or local()
+    workers = (engine or local()) if device() == "cpu" else None
+    if isinstance(workers, Local):
+        prepare_players()  # `_open` does not name what they import
     # a pointer means something on this machine alone; the engine may send the files it points to elsewhere
     arguments = (resolve(path), threads, dtype, temperature, template)
     return Replicas(workers, _open, *arguments) if workers else _open(*arguments)
+
+
+def device() -> str:
+    """Where models go: this process's GPU, or the CPU."""
+    import torch
+
+    return f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
 
 
 def _open(*arguments: Any) -> Policy:

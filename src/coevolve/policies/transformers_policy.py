@@ -5,7 +5,6 @@ token per pass. Rows have different lengths, so the cache has holes, which the a
 closes again. Token in, token out: what was sampled is what stays in the cache and what training sees.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ def load(
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
+    from coevolve.policies.loading import device
     from coevolve.policies.pretrained import resolve
 
     logging.disable_progress_bar()
@@ -54,11 +54,6 @@ def load(
         ) from None
     check_template(tokenizer, str(path))
     return (model if more else model.to(place or device())).eval(), tokenizer
-
-
-def device() -> str:
-    """Where models go: this process's GPU, or the CPU."""
-    return f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
 
 
 def _four_bits() -> Any:

@@ -27,7 +27,7 @@ from coevolve.tracking.run_names import run_key
 
 
 def main(params: Params, t: int) -> None:
-    prepare_players()
+    prepare_players(params.compute.engine)
     config, folder = params.evaluate, Paths.evaluation(t)
     environment = open_environment(params.environment)
     names = played(config, environment.panels, params.environment)

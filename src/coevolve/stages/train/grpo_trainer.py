@@ -52,7 +52,14 @@ from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Tokens
 from coevolve.stages.train.rescue import References, dealt
 from coevolve.stages.train.saving import finish
-from coevolve.stages.train.shared_prefix import levels_of, prepare_passes, share_prefixes, shares, tell_obstacle
+from coevolve.stages.train.shared_prefix import (
+    levels_of,
+    prepare_passes,
+    present,
+    share_prefixes,
+    shares,
+    tell_obstacle,
+)
 from coevolve.stages.train.trl_arguments import alone, common, weights_dtype
 
 BUCKETS = 6  # parts of a batch, divided by length
@@ -257,8 +264,9 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         """
         prompt = input_ids.shape[1] - logits_to_keep
         before, after = attention_mask[:, :prompt].sum(1), attention_mask[:, prompt:].sum(1)
-        sharing = self._may_share and len(levels_of(_unpadded(input_ids, before, prompt))) > 1
-        order = _order(input_ids[:, :prompt], before + after, sharing)
+        prompts = present(input_ids[:, :prompt], attention_mask[:, :prompt]) if self._may_share else []
+        sharing = bool(prompts) and len(levels_of(prompts)) > 1
+        order = _order(prompts, before + after, sharing)
         # every process makes equally many passes: with sharded parameters all processes meet in each pass
         chunks = order.chunk(1 if self._config.micro_batch else BUCKETS)
         spans = [(prompt - int(before[rows].max()), int(after[rows].max())) for rows in chunks]
@@ -314,19 +322,14 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         return gathered
 
 
-def _unpadded(ids: Any, lengths: Any, end: int) -> list[list[int]]:
-    """The tokens of each row that end before column ``end``, ``lengths`` of them."""
-    return [row[end - length : end] for row, length in zip(ids.tolist(), lengths.tolist(), strict=True)]
-
-
-def _order(prompts: Any, lengths: Any, sharing: bool) -> Any:
+def _order(prompts: Sequence[Sequence[int]], lengths: Any, sharing: bool) -> Any:
     """Rows by length; if they share prefixes, attempts at one task stay together, and tasks are in order of length."""
     by_length = torch.argsort(lengths, stable=True)
     if not sharing:
         return by_length
     tasks: dict[tuple[int, ...], list[int]] = {}
     for row in by_length.tolist():
-        tasks.setdefault(tuple(prompts[row].tolist()), []).append(row)
+        tasks.setdefault(tuple(prompts[row]), []).append(row)
     longest = sorted(tasks.values(), key=lambda rows: int(lengths[rows[-1]]))
     return torch.tensor([row for rows in longest for row in rows], device=lengths.device)
 

@@ -53,8 +53,8 @@ def share_prefixes(model: Any, on_request: bool = False) -> None:
     """Let the body of the causal LM ``model`` compute shared prefixes once, for every caller that hands it whole rows.
 
     The body of a model that cannot share computes as before. Every body takes ``keep`` too, the number of last columns whose
-    hidden states it returns; ``on_request``: only passes that name it share. The first pass that shares is checked against the plain pass: log-probabilities of a few rows
-    must agree up to rounding, or a CoevolveError says so.
+    hidden states it returns; ``on_request``: only passes that name it share. The first pass that shares is checked against the
+    plain pass: log-probabilities of a few rows must agree up to rounding, or a CoevolveError says so.
     """
     body = model.base_model
     plain = body.forward
@@ -141,7 +141,12 @@ def _whole_rows(ids: Any, mask: Any, others: dict[str, Any], body: Any) -> Rows 
     inside = (steps >= first[:, None]) & (steps < (first + lengths)[:, None])
     if not bool((inside == (mask > 0)).all()):
         return None
-    return [row[keep].tolist() for row, keep in zip(ids, inside, strict=True)]
+    return present(ids, mask)
+
+
+def present(ids: torch.Tensor, mask: torch.Tensor) -> Rows:
+    """The tokens of each row without padding."""
+    return [row[there > 0].tolist() for row, there in zip(ids, mask, strict=True)]
 
 
 def levels_of(rows: Rows) -> list[Level]:

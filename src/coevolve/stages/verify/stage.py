@@ -32,7 +32,7 @@ from coevolve.stages.verify.solver import Solver
 
 
 def main(params: Params, t: int) -> None:
-    prepare_players()
+    prepare_players(params.compute.engine, verify.__module__)
     config = params.verify
     environment = open_environment(params.environment)
     known_tasks = read_tasks(Paths.tasks(t), params.environment)
