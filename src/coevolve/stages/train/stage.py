@@ -16,7 +16,7 @@ from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.records import Pair
 from coevolve.core.scratch import claim, scratch
-from coevolve.core.stage_summary import write_summary
+from coevolve.core.stage_summary import timeouts, write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
@@ -75,5 +75,6 @@ def _learn(settings: Settings, environment: Environment, job: Job, tracking: Tra
     if launch.is_main():
         steps = [row for _, row in read_jsonl_objects(job.metrics)]
         stage_summary = summary(job.iteration, steps, settings.train.group_size)
-        write_summary(replace(stage_summary, arithmetic=in_effect().name))
+        notes = timeouts(trajectory.stop_reason for trajectory in read_trajectories(job.trajectories))
+        write_summary(replace(stage_summary, arithmetic=in_effect().name, notes=notes))
     return 0
