@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from coevolve.core import launch
 from coevolve.core.arithmetic import in_effect
-from coevolve.core.attempts import read_attempts
+from coevolve.core.attempts import read_visits
 from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
@@ -33,7 +33,7 @@ def main(params: Params, t: int) -> int:
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     settings = Settings(params.train, params.policy, params.launch, params.learner)
-    attempts = read_attempts(Paths.attempts(t))
+    attempts = read_visits(Paths.attempts(t))
     files = {name: Paths.pairs(t) / f"{name}.parquet" for name in ("rehearsals", "references", "hard")}
     episodes = {name: read_trajectories(file) for name, file in files.items()}
     key = scratch_key("train", t, params)
