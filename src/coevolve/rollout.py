@@ -5,6 +5,7 @@ environments step concurrently. Only the requests decide the batches, so no bit 
 processes. Every episode ends with an explicit reason.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ from coevolve.core.processes import WorkerLost
 from coevolve.core.task import CallOutcome, Score, Task
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.core.workers import Free
-from coevolve.environments.environment import Environment, Session, blameless
+from coevolve.environments.environment import Environment, FailureReason, Session, blameless
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Conversation, Policy, Reply
 from coevolve.policies.replicas import Replicas
@@ -85,8 +86,8 @@ def rollout(
     limits how many episodes run at once. ``rollout`` calls ``progress`` with the number of episodes that have just
     ended, and ``done`` with the number and the episodes of each finished batch of ``in_batches``.
 
-    A failure that the agent's call causes ends its episode as ``BROKEN``, which scores 0. Any other failure ends it as
-    ``ENVIRONMENT_FAILED``. Such episodes say nothing about the agent: ``scored`` leaves them out of statistics.
+    A failure after a call ends its episode as ``BROKEN``, which scores 0, unless ``blameless`` excuses the agent. Then, and
+    before the first call, it ends as ``ENVIRONMENT_FAILED``: ``scored`` leaves such episodes out of statistics.
     """
     batches = in_batches(requests, environment, limits)
     lock = threading.Lock()
@@ -179,6 +180,7 @@ def _play_batch(
         replies = policy.act([episode.conversation for episode in alive])
         pairs = zip(alive, replies, strict=True)
         _concurrently(pool, [(episode, partial(episode.take, reply)) for episode, reply in pairs])
+        _judge(pool, alive)
         left = [episode for episode in alive if episode.stop is None]
         ended(len(alive) - len(left))
         alive = left
@@ -194,6 +196,21 @@ def _concurrently(pool: ThreadPoolExecutor, jobs: Sequence[tuple["_Running", Cal
             episode.abandon()
 
 
+def _judge(pool: ThreadPoolExecutor, episodes: Sequence["_Running"]) -> None:
+    """End the episodes whose sessions broke, and say whose fault it was.
+
+    The judgement has its own time, because a new session may have to start. An agent could use up its episode's time.
+    """
+    broken = [(episode, episode.error) for episode in episodes if episode.stop is None and episode.error is not None]
+    judged = [pool.submit(blameless, error, one.environment, one.request.task) for one, error in broken]
+    for (episode, error), future in zip(broken, judged, strict=True):
+        try:
+            failure = future.result(timeout=episode.limits.max_seconds)
+        except LateError:
+            failure = FailureReason.GONE
+        episode.fail(error, failure)
+
+
 @dataclass(slots=True)
 class _Running:
     """An episode in progress. Its methods never raise: a failure becomes a stop reason that says who caused it."""
@@ -204,6 +221,8 @@ class _Running:
     session: Session | None = None
     stop: StopReason | None = None
     score: Score = field(default_factory=lambda: Score(0.0))
+    error: BaseException | None = None  # that a session raised after a call, not yet judged
+    failure: FailureReason | None = None
     conversation: Conversation = field(init=False)
     calls: list[CallOutcome] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
@@ -226,8 +245,8 @@ class _Running:
         try:
             self.session = self.environment.open()
             turn = self.session.reset(self.request.task)
-        except Exception as error:
-            self._broken(error, StopReason.ENVIRONMENT_FAILED)  # the agent has made no call yet
+        except (Exception, SystemExit) as error:
+            self.fail(error, FailureReason.START)  # the agent has made no call yet
             return
         self.conversation.tools = turn.tools or []
         self._hear(turn.role, turn.content)
@@ -256,9 +275,9 @@ class _Running:
                 self._end(StopReason.MAX_TURNS)
             if self.stop is None and self.seconds_left() <= 0:
                 self._end(StopReason.TIMEOUT)
-        except Exception as error:
-            self._broken(error, StopReason.ENVIRONMENT_FAILED if blameless(error) else StopReason.BROKEN)
-        if self._abandoned:
+        except (Exception, SystemExit) as error:
+            self.error = error
+        if self._abandoned or self.error is not None:
             self.close()
 
     def abandon(self) -> None:
@@ -295,15 +314,20 @@ class _Running:
     def _end(self, reason: StopReason) -> None:
         assert self.session is not None
         if not self._abandoned:
-            self.score = self.session.score()
+            score = self.session.score()
+            if not math.isfinite(score.reward):
+                raise ValueError(f"the reward is {score.reward}, expected a number from 0 to 1")
+            self.score = score
             self.close()
             self.stop, self.ended = reason, time.monotonic()
 
-    def _broken(self, error: Exception, fault: StopReason) -> None:
+    def fail(self, error: BaseException, failure: FailureReason | None) -> None:
+        """End with what a session raised. Without a ``failure`` of the environment, the agent's call broke the session."""
         if not self._abandoned:
-            self._hear("tool", f"{fault.replace('_', ' ')}: {type(error).__name__}: {str(error)[:ERROR_CHARACTERS]}")
+            reason = StopReason.ENVIRONMENT_FAILED if failure else StopReason.BROKEN
+            self._hear("tool", f"{reason.replace('_', ' ')}: {type(error).__name__}: {str(error)[:ERROR_CHARACTERS]}")
             self.close()
-            self.stop, self.ended = fault, time.monotonic()
+            self.stop, self.failure, self.ended = reason, failure, time.monotonic()
 
     def close(self) -> None:
         """Close the session. An error while closing does not change the episode."""
@@ -329,6 +353,7 @@ class _Running:
             stop_reason=self.stop,
             tokens=[len(reply.token_ids) or reply.reply_tokens for reply in self.replies],
             checks=self.score.checks,
+            failure=str(self.failure or ""),
         )
         return Episode(trajectory, list(self.replies), self.ended - self.began)
 

@@ -15,6 +15,7 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.trajectories import StopReason
 from coevolve.environments.contract import CHECKS
+from coevolve.environments.environment import FailureReason
 from coevolve.environments.mcp_tools import McpEnvironment, McpServer
 from coevolve.environments.methods import Question
 from coevolve.policies.scripted_policy import ReferencePolicy
@@ -182,16 +183,17 @@ class Script(ReferencePolicy):
 
 
 @pytest.mark.parametrize(
-    ("tool", "ends"), [("end", StopReason.BROKEN), ("wait", StopReason.BROKEN), ("grow", StopReason.ENVIRONMENT_FAILED)]
+    ("tool", "reason"),
+    [("end", "end was not answered"), ("wait", "wait was not answered"), ("grow", "has other tools")],
 )
-def test_a_server_that_is_lost_ends_its_own_episode(tool: str, ends: StopReason) -> None:
-    """By the agent's call: that is the agent's. One that changes its tools is another environment."""
+def test_a_call_that_breaks_its_own_session_is_the_agents_failure(tool: str, reason: str) -> None:
     odd = Odd()
     odd.seconds = 1.0 if tool == "wait" else PATIENCE
     task = odd.tasks("seed")[0]
     policy = Script(odd, ToolCall(tool))
     (lost,) = rollout(policy, odd, [RolloutRequest(task, 0)], LIMITS)
-    assert lost.trajectory.stop_reason is ends and not is_success(lost.trajectory.score)
+    assert lost.trajectory.stop_reason is StopReason.BROKEN and not is_success(lost.trajectory.score)
+    assert reason in lost.trajectory.messages[-1]["content"]
     (again,) = rollout(ReferencePolicy(odd), odd, [RolloutRequest(task, 0)], replace(LIMITS, max_turns=3))
     assert is_success(again.trajectory.score)
 
@@ -200,6 +202,7 @@ def test_a_server_that_has_other_tools_in_another_world_fails_without_the_agents
     task = Task.create("odd", "seed", ["note it"], {"files": ["odd"]}, [[ToolCall("note", {"text": "it"})]])
     (one,) = rollout(ReferencePolicy(odd), odd, [RolloutRequest(task, 0)], LIMITS)
     assert one.trajectory.stop_reason is StopReason.ENVIRONMENT_FAILED and not one.trajectory.counts
+    assert one.trajectory.failure == FailureReason.START
 
 
 @pytest.mark.parametrize(

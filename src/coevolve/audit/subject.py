@@ -82,7 +82,7 @@ class Subject:
                     if heard[-1].done:
                         break
             except Exception as error:
-                if blameless(error):
+                if blameless(error, self.environment, task):
                     raise
                 return PlayedEpisode(heard, 0.0, {}, "", f"{type(error).__name__}: {error}")
             score = self._timed("score", session.score)

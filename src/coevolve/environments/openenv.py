@@ -24,7 +24,7 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.untrusted import base_url, loads, one_line
 from coevolve.environments import wire
-from coevolve.environments.environment import Environment, EnvironmentFailed, Session, check_owner
+from coevolve.environments.environment import Environment, EnvironmentFailed, NoRoom, Session, check_owner
 
 SPLITS = {"seed": ("seed", "train"), "validation": ("validation", "valid", "dev", "test"), "test": ("test",)}
 SEEDS = {"seed": 256, "validation": 64, "test": 64}  # for a server without tasks
@@ -34,6 +34,7 @@ FRAME, ANSWER, SENT = 2**24, 2**26, 2**16  # bytes of the server's message, of i
 SHOWN, TOOLS = 100_000, 2_000_000  # characters of an observation, and of all tools
 LARGEST = 1e9  # reward
 SAY = "say"
+FULL = "CAPACITY_REACHED"  # the protocol's code of a refusal
 
 
 class OpenEnvRefused(Exception):
@@ -109,8 +110,15 @@ class _Socket:
         self.begin()
         address = url().replace("http", "ws", 1) + "/ws"
         try:
+            # pings keep an idle connection open; a busy server may answer them late, since each call has its own deadline
             self._socket = connect(
-                address, open_timeout=SECONDS, close_timeout=1.0, max_size=FRAME, max_queue=2, compression=None
+                address,
+                open_timeout=SECONDS,
+                ping_timeout=None,
+                close_timeout=1.0,
+                max_size=FRAME,
+                max_queue=2,
+                compression=None,
             )
         except self._broken as error:
             raise EnvironmentFailed(f"no OpenEnv server answers at {url()} ({one_line(str(error))})") from None
@@ -141,7 +149,10 @@ class _Socket:
             told = _data(self._socket.recv(timeout=0))
         except TimeoutError:
             return
-        except OpenEnvRefused as error:  # such as too many sessions
+        except OpenEnvRefused as error:
+            if str(error).startswith(FULL):
+                self.close()
+                raise NoRoom(f"the server has no room for a session ({error})") from None
             raise ValueError(str(error)) from None
         raise ValueError(f"it spoke unasked: {json.dumps(told)[:80]}")
 
@@ -186,7 +197,8 @@ class OpenEnvSession(Session):
             heard = self._hear(self._socket.ask("reset", place))
             offered = _offered(self._socket)
         except OpenEnvRefused as error:
-            raise EnvironmentFailed(f"the server refuses to start {json.dumps(place)[:80]}: {error}") from None
+            kind = NoRoom if str(error).startswith(FULL) else EnvironmentFailed
+            raise kind(f"the server refuses to start {json.dumps(place)[:80]}: {error}") from None
         self._tools = {tool["function"]["name"]: tool for tool in offered}
         shown = [tool for name, tool in self._tools.items() if name != SAY]
         return Observation("user", task.turns[0] if "index" in task.world else heard or task.turns[0], tools=shown)

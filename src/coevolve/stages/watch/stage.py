@@ -14,7 +14,7 @@ from coevolve.core.stage_summary import write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.params import Params
-from coevolve.stages.watch.watchdogs import STEP_KEYS, WATCHED_STAGES, foreign, indicators, measure, summary
+from coevolve.stages.watch.watchdogs import STEP_KEYS, WATCHED_STAGES, foreign, indicators, measure, summary, unfinished
 
 
 def main(params: Params, t: int) -> None:
@@ -39,10 +39,11 @@ def main(params: Params, t: int) -> None:
     generator = params.explore.guidance == "generator"
     measured = indicators(values, params.watch, foreign(params.by_pairs, params.pairs.hard > 0, generator))
     write_json(Paths.watch(t), {indicator.name: indicator.as_dict() for indicator in measured})
-    write_summary(summary(t, measured))
+    notes = unfinished(trajectories)
+    write_summary(summary(t, measured, notes))
     past = [indicator for indicator in measured if indicator.past]
-    for indicator in past:
-        print(f"{indicator.state}: {indicator}")
+    for line in [*(f"{indicator.state}: {indicator}" for indicator in past), *notes]:
+        print(line)
     print(f"{Paths.watch(t)}: {len(measured) - len(past)} of {len(measured)} indicators within their limits")
     if critical := next((indicator for indicator in past if indicator.state == "critical"), None):
         raise CoevolveError(
