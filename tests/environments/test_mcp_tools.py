@@ -205,6 +205,69 @@ def test_a_server_that_has_other_tools_in_another_world_fails_without_the_agents
     assert one.trajectory.failure == FailureReason.START
 
 
+LISTS = """
+import json, sys
+
+def tools(kind, cursor):
+    empty = {"type": "object", "properties": {}}
+    tool = {"name": "look", "inputSchema": empty}
+    deep = {}
+    for _ in range(40):
+        deep = {"type": "object", "properties": {"x": deep}}
+    number = int(cursor or 0)
+    return {
+        "endless": {"tools": [{**tool, "name": f"t{number}"}], "nextCursor": str(number + 1)},
+        "empty pages": {"tools": [], "nextCursor": "1"},
+        "many": {"tools": [{**tool, "name": f"t{n}"} for n in range(1001)]},
+        "long": {"tools": [{**tool, "description": "x" * 2_000_001}]},
+        "deep": {"tools": [{**tool, "inputSchema": deep}]},
+        "twice": {"tools": [tool, tool]},
+        "no schema": {"tools": [{"name": "look", "inputSchema": {"properties": []}}]},
+        "text": {"tools": [{"name": "look", "inputSchema": "text"}]},
+        "null": {"tools": None},
+        "raw": {"tools": [{**tool, "name": "\\x1b]0;pwn\\x07"}]},
+        "silent": None,
+    }[kind]
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    result = {"protocolVersion": (asked.get("params") or {}).get("protocolVersion", "2025-06-18"),
+              "capabilities": {"tools": {}}, "serverInfo": {"name": "odd", "version": "1"}}
+    if asked["method"] == "tools/list":
+        result = tools(sys.argv[1], (asked.get("params") or {}).get("cursor"))
+    if result is not None:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("endless", "the list has more than 100 pages"),
+        ("empty pages", "the list has more than 100 pages"),
+        ("many", "there are more than 1000 tools"),
+        ("long", "the tools are longer than 2000000 characters"),
+        ("deep", "nested deeper than 64 levels"),
+        ("twice", "two tools are called look"),
+        ("no schema", "properties"),
+        ("text", "inputSchema"),
+        ("null", "tools"),
+        ("raw", "expected a name, a description and a JSON schema"),
+        ("silent", ""),
+    ],
+)
+def test_a_list_of_tools_without_an_end_or_a_sense_is_one_line(kind: str, said: str) -> None:
+    class Lists(Odd):
+        command = ("{python}", "-c", LISTS, kind)
+        seconds = 3.0 if kind == "silent" else PATIENCE
+
+    with pytest.raises(CoevolveError, match=r"odd: the MCP server's tools cannot be read: .+") as caught:
+        Lists()
+    assert said in str(caught.value) and "\n" not in str(caught.value) and str(caught.value).isprintable()
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [

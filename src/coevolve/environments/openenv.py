@@ -25,13 +25,14 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.untrusted import base_url, loads, one_line
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment, EnvironmentFailed, NoRoom, Session, check_owner
+from coevolve.environments.tool_list import ToolList, function
 
 SPLITS = {"seed": ("seed", "train"), "validation": ("validation", "valid", "dev", "test"), "test": ("test",)}
 SEEDS = {"seed": 256, "validation": 64, "test": 64}  # for a server without tasks
 SESSIONS = 16  # at once, unless OPENENV_SESSIONS says more: a server refuses those above its own limit
 SECONDS = 45.0  # of one call of a session, whatever it asks of the server; less than a worker has for it
 FRAME, ANSWER, SENT = 2**24, 2**26, 2**16  # bytes of the server's message, of its answer over HTTP, and of ours
-SHOWN, TOOLS = 100_000, 2_000_000  # characters of an observation, and of all tools
+SHOWN = 100_000  # characters of an observation
 LARGEST = 1e9  # reward
 SAY = "say"
 FULL = "CAPACITY_REACHED"  # the protocol's code of a refusal
@@ -300,15 +301,14 @@ def _offered(socket: _Socket) -> list[dict[str, Any]]:
         listed = None
     if listed is None:
         return [_act()]
+    tools = ToolList()
     try:
-        tools = [_function(tool["name"], tool["description"], tool["input_schema"]) for tool in listed]
-    except (KeyError, TypeError, ValueError):
-        raise EnvironmentFailed(
-            "the server's tools cannot be read: expected name, description and input_schema"
-        ) from None
-    if len(json.dumps(tools)) > TOOLS:
-        raise EnvironmentFailed(f"the server's tools are longer than {TOOLS} characters")
-    return tools
+        for tool in listed:
+            tools.add(tool["name"], tool["description"], tool["input_schema"])
+    except (KeyError, TypeError, ValueError) as error:
+        reason = error if isinstance(error, ValueError) else "expected name, description and input_schema"
+        raise EnvironmentFailed(f"the server's tools cannot be read: {reason}") from None
+    return tools.schemas
 
 
 @cache
@@ -319,18 +319,9 @@ def _act() -> dict[str, Any]:
     try:
         properties = {key: value for key, value in schema.get("properties", {}).items() if key != "metadata"}
         words = schema.get("description") or "Act in the environment"
-        return _function("act", words, {**schema, "properties": properties})
+        return function("act", words, {**schema, "properties": properties})
     except (AttributeError, TypeError, ValueError):
         raise CoevolveError(f"{url()}: the server lists no tools, and /schema has no readable action") from None
-
-
-def _function(name: Any, description: Any, parameters: Any) -> dict[str, Any]:
-    """A ValueError if it is no schema of a function."""
-    if not (isinstance(name, str) and isinstance(description, str) and isinstance(parameters, dict)):
-        raise ValueError
-    if not 0 < len(name) <= 128 or not name.isprintable() or not isinstance(parameters.get("properties", {}), dict):
-        raise ValueError
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
 def _action(call: ToolCall, tool: dict[str, Any] | None) -> dict[str, Any]:
