@@ -112,7 +112,7 @@ def _listen(requests: "queue.SimpleQueue[str]") -> None:
     os._exit(0)
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """Ask the kernel for SIGKILL when the parent dies: a call that holds the interpreter's lock hears no end of input."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -155,7 +155,7 @@ def _limit(memory: int) -> None:
 
 
 def main() -> None:
-    _end_with(int(sys.argv[1]))
+    end_with(int(sys.argv[1]))
     _limit(int(sys.argv[3]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
