@@ -3,6 +3,8 @@
 The oracle is the same world without the tasks that it breaks on: whatever is counted must come out the same.
 """
 
+import errno
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,23 +13,24 @@ import pytest
 
 from coevolve.core.io import write_jsonl
 from coevolve.core.learnability import recorded
+from coevolve.core.outcomes import metrics
 from coevolve.core.records import Attempt, Signal
 from coevolve.core.task import Observation, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory, read_trajectories, write_trajectories
-from coevolve.environments.environment import EnvironmentFailed
+from coevolve.environments.environment import FailureReason
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.evaluate.config import Evaluate
-from coevolve.stages.evaluate.evaluation import evaluate
+from coevolve.stages.evaluate.evaluation import evaluate, summary
 from coevolve.stages.params import load
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.train.groups import attempts
 from coevolve.stages.verify.pass_rates import pass_rates
-from coevolve.stages.watch.watchdogs import indicators
+from coevolve.stages.watch.watchdogs import indicators, unfinished
 from tests import ROOT
 from tests.waiting import PATIENCE
 
@@ -52,7 +55,7 @@ class BreaksAt(MiniworldSession):
         self._calls += 1
         self.made[self._name] = self.made.get(self._name, 0) + 1
         if self._name in BROKEN and self._calls == 2:
-            raise EnvironmentFailed("the connection is gone")
+            raise OSError(errno.EIO, "the disk is gone")
         return super().step(call)
 
 
@@ -91,7 +94,7 @@ def test_it_is_kept_in_the_record_apart_from_what_was_finished(broken: list[Traj
     assert {one.task_id for one in broken if fails(one)} <= BROKEN
     assert sum(map(fails, broken)) > 4 and not all(map(fails, broken))
     for one in filter(fails, broken):
-        assert "environment failed: EnvironmentFailed" in one.messages[-1]["content"]
+        assert "environment failed: OSError" in one.messages[-1]["content"] and one.failure == FailureReason.MACHINE
         assert len(one.calls) == 1  # the second got no answer, and is unresolved
     write_trajectories(tmp_path / "t.parquet", broken)
     assert read_trajectories(tmp_path / "t.parquet") == broken
@@ -151,10 +154,15 @@ def test_it_is_in_no_evaluation_and_no_pass_rate() -> None:
     config = Evaluate(panels=None, tasks=99, samples=1, temperature=0.0, bootstrap=50, confidence=0.95)
     policy = ReferencePolicy(WORLD)
     several = [task for task in TASKS if len(task.calls) > 1]
-    found = evaluate(policy, Breaking(), {"p": several}, LIMITS, config, 0)
+    failures: Counter[str] = Counter()
+    found = evaluate(policy, Breaking(), {"p": several}, LIMITS, config, 0, failures=failures)
     fine = [task for task in several if task.task_id not in BROKEN]
     assert [one.task_id for one in found] == [task.task_id for task in fine]
     assert all(one.success for one in found), "a failure of the world is no failure of the policy"
+    lost = len(several) - len(fine)
+    assert failures == {FailureReason.MACHINE: lost}
+    (note,) = summary(0, metrics(found, config, 0), len(several), failures=failures).notes
+    assert f"{lost} of {len(several)} " in note and f"({FailureReason.MACHINE}: {lost})" in note
     rates = pass_rates(policy, Breaking(), several, LIMITS, 2, 0, lambda done: None)
     assert rates == dict.fromkeys([task.task_id for task in fine], 1.0)
 
@@ -167,3 +175,7 @@ def test_the_share_that_failed_is_watched(broken: list[Trajectory]) -> None:
 
     assert state(sum(map(fails, broken)) / len(broken)) != state(0.0) == "ok"
     assert state(0.25) == "critical"
+    failed = sum(map(fails, broken))
+    (note,) = unfinished(broken)
+    assert f"{failed} of {len(broken)} " in note and f"({FailureReason.MACHINE}: {failed})" in note
+    assert unfinished([one for one in broken if not fails(one)]) == []

@@ -13,9 +13,9 @@ import pytest
 from coevolve.core.calls import CHARACTERS, DEPTH
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
-from coevolve.core.task import Observation, Task, ToolCall
+from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.trajectories import StopReason, read_trajectories, write_trajectories
-from coevolve.environments.environment import EnvironmentFailed
+from coevolve.environments.environment import EnvironmentFailed, FailureReason, SessionLost
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
@@ -112,7 +112,7 @@ def test_tokens_are_counted_against_the_budget() -> None:
     assert seen[:3] == [512, 504, 496]
 
 
-def breaks(method: str, error: Exception) -> type[MiniworldSession]:
+def breaks(method: str, error: BaseException) -> type[MiniworldSession]:
     """A session of which ``method`` raises ``error``."""
 
     def broken(self: MiniworldSession, *_: object) -> None:
@@ -122,8 +122,18 @@ def breaks(method: str, error: Exception) -> type[MiniworldSession]:
 
 
 @pytest.mark.parametrize("method", ["step", "say", "score", "begin_reply"])
-@pytest.mark.parametrize("error", [KeyError("gone"), RecursionError("gone"), OSError("gone"), CoevolveError("gone")])
-def test_what_follows_from_a_call_is_the_agents_failure_and_scores_0(method: str, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError("gone"),
+        RecursionError("gone"),
+        OSError("gone"),
+        CoevolveError("gone"),
+        EnvironmentFailed("gone"),  # which a session may say without knowing it
+        SystemExit("gone"),
+    ],
+)
+def test_what_follows_from_a_call_is_the_agents_failure_and_scores_0(method: str, error: BaseException) -> None:
     policy = ReferencePolicy(WORLD) if method != "say" else Says(Reply("just words"))
     requests = [RolloutRequest(task, 0) for task in TASKS[:2]]
     episodes = rollout(policy, Around(breaks(method, error)), requests, LIMITS)
@@ -133,21 +143,67 @@ def test_what_follows_from_a_call_is_the_agents_failure_and_scores_0(method: str
 
 
 @pytest.mark.parametrize(
-    ("method", "error"),
+    ("method", "error", "failure"),
     [
-        ("__init__", KeyError("gone")),
-        ("reset", KeyError("gone")),
-        ("step", EnvironmentFailed("gone")),
-        ("step", OSError(errno.ENOSPC, "gone")),
-        ("score", OSError(errno.EMFILE, "gone")),
+        ("__init__", KeyError("gone"), FailureReason.START),
+        ("reset", KeyError("gone"), FailureReason.START),
+        ("reset", SystemExit(0), FailureReason.START),
+        ("step", SessionLost("gone"), FailureReason.LOST),
+        ("step", OSError(errno.ENOSPC, "gone"), FailureReason.MACHINE),
+        ("score", OSError(errno.EMFILE, "gone"), FailureReason.MACHINE),
     ],
 )
-def test_what_fails_without_its_doing_is_not_scored(method: str, error: Exception) -> None:
+def test_what_fails_without_its_doing_is_not_scored(
+    method: str, error: BaseException, failure: FailureReason, tmp_path: Path
+) -> None:
     requests = [RolloutRequest(task, 0) for task in TASKS[:2]]
     episodes = rollout(ReferencePolicy(WORLD), Around(breaks(method, error)), requests, LIMITS)
     assert {one.trajectory.stop_reason for one in episodes} == {StopReason.ENVIRONMENT_FAILED}
     assert "environment failed: " in episodes[0].trajectory.messages[-1]["content"]
     assert list(scored(episodes)) == []
+    assert [one.trajectory.failure for one in episodes] == [failure] * 2
+    write_trajectories(tmp_path / "t.parquet", [one.trajectory for one in episodes])
+    assert read_trajectories(tmp_path / "t.parquet") == [one.trajectory for one in episodes]
+
+
+@pytest.mark.parametrize("method", ["step", "say", "score", "begin_reply"])
+def test_a_world_that_is_gone_for_every_session_scores_nobody(method: str) -> None:
+    """A call broke the session, but a new one does not start either."""
+
+    class Gone(Miniworld):
+        opened = 0
+
+        def open(self) -> MiniworldSession:
+            self.opened += 1
+            if self.opened > 2:
+                raise ConnectionRefusedError("gone")
+            return breaks(method, EnvironmentFailed("gone"))()
+
+    policy = ReferencePolicy(WORLD) if method != "say" else Says(Reply("just words"))
+    episodes = rollout(policy, Gone(), [RolloutRequest(task, 0) for task in TASKS[:3]], LIMITS)
+    assert [one.trajectory.stop_reason for one in episodes] == [StopReason.ENVIRONMENT_FAILED] * 3
+    assert sorted(one.trajectory.failure for one in episodes) == sorted(
+        [FailureReason.GONE, FailureReason.GONE, FailureReason.START]
+    )
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), float("-inf")])
+def test_a_reward_that_is_no_finite_number_is_no_score(reward: float) -> None:
+    class Odd(MiniworldSession):
+        def score(self) -> Score:
+            return Score(reward)
+
+    (episode,) = rollout(ReferencePolicy(WORLD), Around(Odd), [RolloutRequest(TASKS[0], 0)], LIMITS)
+    assert (episode.trajectory.stop_reason, episode.trajectory.score) == (StopReason.BROKEN, 0.0)
+
+
+def test_a_file_without_failures_has_no_column_for_them(tmp_path: Path) -> None:
+    """So the bytes of a run in which nothing failed do not depend on it."""
+    import pyarrow.parquet as pq
+
+    played = rollout(ReferencePolicy(WORLD), WORLD, [RolloutRequest(TASKS[0], 0)], LIMITS)
+    write_trajectories(tmp_path / "t.parquet", [one.trajectory for one in played])
+    assert "failure" not in pq.read_schema(tmp_path / "t.parquet").names
 
 
 @pytest.mark.parametrize(

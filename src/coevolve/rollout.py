@@ -5,6 +5,7 @@ environments step concurrently. Only the requests decide the batches, so no bit 
 processes. Every episode ends with an explicit reason.
 """
 
+import math
 import sys
 import threading
 import time
@@ -22,7 +23,7 @@ from coevolve.core.processes import WorkerLost
 from coevolve.core.task import CallOutcome, Score, Task
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.core.workers import Free
-from coevolve.environments.environment import Environment, Session, blameless
+from coevolve.environments.environment import Environment, FailureReason, Session, blameless
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Conversation, Policy, Reply
 from coevolve.policies.replicas import Replicas
@@ -87,9 +88,9 @@ def rollout(
     limits how many episodes run at once. ``rollout`` calls ``progress`` with the number of episodes that have just
     ended, and ``done`` with the number and the episodes of each finished batch of ``in_batches``.
 
-    A failure that the agent's call causes ends its episode as ``BROKEN``, which scores 0. So does a call that never ends, as
-    ``TIMEOUT``. Any other failure ends it as ``ENVIRONMENT_FAILED``. Such episodes say nothing about the agent: ``scored``
-    leaves them out of statistics.
+    A failure after a call ends its episode as ``BROKEN``, which scores 0, unless ``blameless`` excuses the agent. Then, and
+    before the first call, it ends as ``ENVIRONMENT_FAILED``: ``scored`` leaves such episodes out of statistics. A call that
+    never ends ends its episode as ``TIMEOUT``, which scores 0.
     """
     batches = in_batches(requests, environment, limits)
     lock = threading.Lock()
@@ -180,6 +181,8 @@ def _play_batch(policy: Policy, running: Sequence["_Running"], threads: Threads,
         replies = policy.act([episode.conversation for episode in alive])
         pairs = zip(alive, replies, strict=True)
         _concurrently(threads, [(episode, partial(episode.take, reply)) for episode, reply in pairs])
+        broken = [episode for episode in alive if episode.stop is None and episode.error is not None]
+        _concurrently(threads, [(episode, episode.judge) for episode in broken])
         left = [episode for episode in alive if episode.stop is None]
         ended(len(alive) - len(left))
         alive = left
@@ -217,6 +220,8 @@ class _Running:
     session: Session | None = None
     stop: StopReason | None = None
     score: Score = field(default_factory=lambda: Score(0.0))
+    error: BaseException | None = None  # that a session raised after a call, not yet judged
+    failure: FailureReason | None = None
     conversation: Conversation = field(init=False)
     calls: list[CallOutcome] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
@@ -236,8 +241,8 @@ class _Running:
         try:
             self.session = self.environment.open()
             turn = self.session.reset(self.request.task)
-        except Exception as error:
-            self._broken(error, StopReason.ENVIRONMENT_FAILED)  # the agent has made no call yet
+        except (Exception, SystemExit) as error:
+            self.fail(error, FailureReason.START)  # the agent has made no call yet
         else:
             self.conversation.tools = turn.tools or []
             self._hear(turn.role, turn.content)
@@ -264,18 +269,29 @@ class _Running:
                 self._end(StopReason.DONE)
             if self.stop is None and len(self.replies) >= self.limits.max_turns:
                 self._end(StopReason.MAX_TURNS)
-        except Exception as error:
-            self._broken(error, StopReason.ENVIRONMENT_FAILED if blameless(error) else StopReason.BROKEN)
-        if self._abandoned:
+        except (Exception, SystemExit) as error:
+            self.error = error
+        if self._abandoned or self.error is not None:
             self.close()
 
+    def judge(self) -> None:
+        """End an episode whose session broke, and say whose fault it was. That may take a new session, after the agent's time."""
+        assert self.error is not None
+        self.fail(self.error, blameless(self.error, self.environment, self.request.task))
+
     def abandon(self) -> None:
-        """End the episode although its call has not: by the agent's fault, unless it has made no call yet."""
-        reason = StopReason.TIMEOUT if self.replies else StopReason.ENVIRONMENT_FAILED
-        message = f"{reason.replace('_', ' ')}: no answer within {self.limits.max_seconds:g} s"
+        """End the episode although its job has not: by the agent's fault, unless no session started."""
+        message = f"no answer within {self.limits.max_seconds:g} s"
+        if self.error is not None:
+            self.stop, self.failure = StopReason.ENVIRONMENT_FAILED, FailureReason.GONE
+        elif self.replies:
+            self.stop = StopReason.TIMEOUT
+        else:
+            self.stop, self.failure = StopReason.ENVIRONMENT_FAILED, FailureReason.START
+        message = f"{self.stop.replace('_', ' ')}: {message}"
         self._hear("tool", message)
+        self.ended = time.monotonic()
         self._abandoned = True
-        self.stop, self.ended = reason, time.monotonic()
         print(f"task {self.request.task.task_id}: {message}", file=sys.stderr)
 
     def _execute(self, reply: Reply) -> bool:
@@ -309,15 +325,20 @@ class _Running:
     def _end(self, reason: StopReason) -> None:
         assert self.session is not None
         if not self._abandoned:
-            self.score = self.session.score()
+            score = self.session.score()
+            if not math.isfinite(score.reward):
+                raise ValueError(f"the reward is {score.reward}, expected a number from 0 to 1")
+            self.score = score
             self.close()
             self.stop, self.ended = reason, time.monotonic()
 
-    def _broken(self, error: Exception, fault: StopReason) -> None:
+    def fail(self, error: BaseException, failure: FailureReason | None) -> None:
+        """End with what a session raised. Without a ``failure`` of the environment, the agent's call broke the session."""
         if not self._abandoned:
-            self._hear("tool", f"{fault.replace('_', ' ')}: {type(error).__name__}: {str(error)[:ERROR_CHARACTERS]}")
+            reason = StopReason.ENVIRONMENT_FAILED if failure else StopReason.BROKEN
+            self._hear("tool", f"{reason.replace('_', ' ')}: {type(error).__name__}: {str(error)[:ERROR_CHARACTERS]}")
             self.close()
-            self.stop, self.ended = fault, time.monotonic()
+            self.stop, self.failure, self.ended = reason, failure, time.monotonic()
 
     def close(self) -> None:
         """Close the session. An error while closing does not change the episode."""
@@ -343,6 +364,7 @@ class _Running:
             stop_reason=self.stop,
             tokens=[len(reply.token_ids) or reply.reply_tokens for reply in self.replies],
             checks=self.score.checks,
+            failure=str(self.failure or ""),
         )
         return Episode(trajectory, list(self.replies), self.ended - self.began)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from tests.environments.quiz import Quiz, QuizSession, numbers
+from tests.environments.quiz import TOOLS, Quiz, QuizSession, numbers
 
 
 class Lavish(Quiz):
@@ -129,6 +129,27 @@ class Misleading(Quiz):
         return [ToolCall("answer", {"value": str(sum(numbers(task.world)) + 1)})]
 
 
+class Rude(Monotonous):
+    fingerprint = "<script>alert(1)</script>"
+
+
+class Printable(Quiz):
+    """Tells the sum to whoever looks, and takes an answer that holds it anywhere."""
+
+    def tools(self) -> Sequence[dict[str, object]]:
+        look = {"name": "look", "description": "Look", "parameters": {"type": "object", "properties": {}}}
+        return [*TOOLS, {"type": "function", "function": look}]
+
+    class Play(QuizSession):
+        def step(self, call: ToolCall) -> Observation:
+            if call == ToolCall("look"):
+                return Observation("tool", f"between 1 and 999999: {sum(self._numbers)}")
+            return super().step(call)
+
+        def score(self) -> Score:
+            return Score(float(str(sum(self._numbers)) in (self._given or "")))
+
+
 class Silent(Quiz):
     """Cannot be asked for its tools."""
 
@@ -136,6 +157,6 @@ class Silent(Quiz):
         raise RuntimeError("no tools today")
 
 
-for kind in (Lavish, Stingy, Gullible, Boundless, Moody, Scattered, Shared, Talkative, Parrot, Obliging):
+for kind in (Lavish, Stingy, Gullible, Boundless, Moody, Scattered, Shared, Talkative, Parrot, Obliging, Printable):
     kind.open = lambda self: type(self).Play()  # type: ignore[method-assign]
 assert numbers

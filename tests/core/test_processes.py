@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.processes import VARIABLE, Worker, WorkerDied, available
+from coevolve.core.processes import VARIABLE, Worker, WorkerDied, WorkerLate, available
 from coevolve.core.workers import Local, Workers
 
 
@@ -32,6 +32,9 @@ class Helper:
     def die(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
+    def hang(self) -> None:
+        time.sleep(10**6)
+
 
 def test_results_are_in_order_and_a_process_that_died_is_replaced() -> None:
     with Workers(Local(2), Helper, 100) as workers:
@@ -50,6 +53,19 @@ def test_errors_come_back_as_what_they_are() -> None:
         with pytest.raises(RuntimeError, match="ValueError: by mistake"):
             worker.call("fail")
         assert worker.call("add", 2) == 3
+    finally:
+        worker.close()
+
+
+def test_a_call_that_takes_too_long_ends_its_process() -> None:
+    worker = Worker(Helper, 1)
+    try:
+        assert worker.call("add", 2) == 3
+        worker.seconds = 0.5
+        with pytest.raises(WorkerLate, match=r"did not end 'hang' within 0\.5 s"):
+            worker.call("hang")
+        with pytest.raises(WorkerDied):
+            worker.call("add", 2)
     finally:
         worker.close()
 

@@ -1,13 +1,14 @@
 """miniworld with tools that misbehave; played in a worker."""
 
+import errno
 import os
 import re
 import time
 from contextlib import suppress
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.task import Observation, ToolCall
-from coevolve.environments.environment import EnvironmentFailed
+from coevolve.core.task import Observation, Task, ToolCall
+from coevolve.environments.environment import EnvironmentFailed, NoRoom
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 
@@ -34,6 +35,10 @@ class NaughtySession(MiniworldSession):
             raise CoevolveError("the environment says no")
         if call.name == "no_server":
             raise EnvironmentFailed("the server is gone")
+        if call.name == "full":
+            raise OSError(errno.ENOSPC, "no space")
+        if call.name == "exit":
+            raise SystemExit("the environment leaves")
         if call.name == "process":
             return Observation("tool", str(os.getpid()))
         if call.name == "environment":
@@ -50,6 +55,16 @@ class NaughtySession(MiniworldSession):
 class Naughty(Miniworld):
     def open(self) -> MiniworldSession:
         return NaughtySession()
+
+
+class CrowdedSession(MiniworldSession):
+    def reset(self, task: Task) -> Observation:
+        raise NoRoom("all sessions are in use")
+
+
+class Crowded(Miniworld):
+    def open(self) -> MiniworldSession:
+        return CrowdedSession()
 
 
 class Broken(Miniworld):

@@ -15,6 +15,7 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.trajectories import StopReason
 from coevolve.environments.contract import CHECKS
+from coevolve.environments.environment import FailureReason
 from coevolve.environments.mcp_tools import McpEnvironment, McpServer
 from coevolve.environments.methods import Question
 from coevolve.policies.scripted_policy import ReferencePolicy
@@ -182,16 +183,17 @@ class Script(ReferencePolicy):
 
 
 @pytest.mark.parametrize(
-    ("tool", "ends"), [("end", StopReason.BROKEN), ("wait", StopReason.BROKEN), ("grow", StopReason.ENVIRONMENT_FAILED)]
+    ("tool", "reason"),
+    [("end", "end was not answered"), ("wait", "wait was not answered"), ("grow", "has other tools")],
 )
-def test_a_server_that_is_lost_ends_its_own_episode(tool: str, ends: StopReason) -> None:
-    """By the agent's call: that is the agent's. One that changes its tools is another environment."""
+def test_a_call_that_breaks_its_own_session_is_the_agents_failure(tool: str, reason: str) -> None:
     odd = Odd()
     odd.seconds = 1.0 if tool == "wait" else PATIENCE
     task = odd.tasks("seed")[0]
     policy = Script(odd, ToolCall(tool))
     (lost,) = rollout(policy, odd, [RolloutRequest(task, 0)], LIMITS)
-    assert lost.trajectory.stop_reason is ends and not is_success(lost.trajectory.score)
+    assert lost.trajectory.stop_reason is StopReason.BROKEN and not is_success(lost.trajectory.score)
+    assert reason in lost.trajectory.messages[-1]["content"]
     (again,) = rollout(ReferencePolicy(odd), odd, [RolloutRequest(task, 0)], replace(LIMITS, max_turns=3))
     assert is_success(again.trajectory.score)
 
@@ -200,6 +202,70 @@ def test_a_server_that_has_other_tools_in_another_world_fails_without_the_agents
     task = Task.create("odd", "seed", ["note it"], {"files": ["odd"]}, [[ToolCall("note", {"text": "it"})]])
     (one,) = rollout(ReferencePolicy(odd), odd, [RolloutRequest(task, 0)], LIMITS)
     assert one.trajectory.stop_reason is StopReason.ENVIRONMENT_FAILED and not one.trajectory.counts
+    assert one.trajectory.failure == FailureReason.START
+
+
+LISTS = """
+import json, sys
+
+def tools(kind, cursor):
+    empty = {"type": "object", "properties": {}}
+    tool = {"name": "look", "inputSchema": empty}
+    deep = {}
+    for _ in range(40):
+        deep = {"type": "object", "properties": {"x": deep}}
+    number = int(cursor or 0)
+    return {
+        "endless": {"tools": [{**tool, "name": f"t{number}"}], "nextCursor": str(number + 1)},
+        "empty pages": {"tools": [], "nextCursor": "1"},
+        "many": {"tools": [{**tool, "name": f"t{n}"} for n in range(1001)]},
+        "long": {"tools": [{**tool, "description": "x" * 2_000_001}]},
+        "deep": {"tools": [{**tool, "inputSchema": deep}]},
+        "twice": {"tools": [tool, tool]},
+        "no schema": {"tools": [{"name": "look", "inputSchema": {"properties": []}}]},
+        "text": {"tools": [{"name": "look", "inputSchema": "text"}]},
+        "null": {"tools": None},
+        "raw": {"tools": [{**tool, "name": "\\x1b]0;pwn\\x07"}]},
+        "silent": None,
+    }[kind]
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    result = {"protocolVersion": (asked.get("params") or {}).get("protocolVersion", "2025-06-18"),
+              "capabilities": {"tools": {}}, "serverInfo": {"name": "odd", "version": "1"}}
+    if asked["method"] == "tools/list":
+        result = tools(sys.argv[1], (asked.get("params") or {}).get("cursor"))
+    if result is not None:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("endless", "the list has more than 100 pages"),
+        ("empty pages", "the list has more than 100 pages"),
+        ("many", "there are more than 1000 tools"),
+        ("long", "the tools are longer than 2000000 characters"),
+        ("deep", "nested deeper than 64 levels"),
+        ("twice", "two tools are called look"),
+        ("no schema", "properties"),
+        ("text", "inputSchema"),
+        ("null", "tools"),
+        ("raw", "expected a name, a description and a JSON schema"),
+        ("silent", ""),
+    ],
+)
+def test_a_list_of_tools_without_an_end_or_a_sense_is_one_line(kind: str, said: str) -> None:
+    class Lists(Odd):
+        command = ("{python}", "-c", LISTS, kind)
+        seconds = 3.0 if kind == "silent" else PATIENCE
+
+    with pytest.raises(CoevolveError, match=r"odd: the MCP server's tools cannot be read: .+") as caught:
+        Lists()
+    assert said in str(caught.value) and "\n" not in str(caught.value) and str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,14 @@ from coevolve.core.code_digest import SOURCE
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.trajectories import StopReason
+from coevolve.environments.environment import FailureReason
 from coevolve.environments.hosted import installed, python
 from coevolve.environments.registry import make
 from coevolve.environments.worker import WorkerEnvironment
 from coevolve.policies.scripted_policy import ReferencePolicy
-from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 from tests.environments.liar import HONEST, LIES, SILENT
+from tests.environments.obedient import BREAKS
 from tests.waiting import PATIENCE, answers, free_port, until
 
 needs = pytest.mark.skipif(not installed("openenv"), reason="run `coevolve env install openenv`")
@@ -70,11 +73,74 @@ def test_a_server_that_lies_costs_its_own_episodes_alone(liar: WorkerEnvironment
         expected: float | str = 1.0 if seed == HONEST else LIES[seed][2]
         last = str(one.messages[-1]["content"]) if one.messages else ""
         if isinstance(expected, str):
-            assert one.stop_reason is StopReason.ENVIRONMENT_FAILED, (seed, last)
+            asked = LIES[seed][0]
+            ends = StopReason.BROKEN if asked in ("step", "state") else StopReason.ENVIRONMENT_FAILED
+            assert one.stop_reason is ends, (seed, last)
+            assert one.failure == ("" if asked in ("step", "state") else FailureReason.START)
             assert expected in last and "\n" not in last and len(last) < 400, (seed, last)
         else:
             assert (one.stop_reason, one.score) == (StopReason.DONE, expected), (seed, last)
         assert all(len(message["content"]) < 101_000 for message in one.messages)
+
+
+@pytest.fixture
+def obedient(request: pytest.FixtureRequest) -> Iterator[WorkerEnvironment]:
+    port = free_port()
+    with running([str(python("openenv")), str(HERE / "obedient.py"), str(port), str(request.param)], port):
+        made = make("openenv")
+        assert isinstance(made, WorkerEnvironment)
+        yield made
+        made.close()
+
+
+def do(kind: str) -> Task:
+    return Task.create("openenv", "x", [kind], {"server": "obedient", "seed": 1}, [[ToolCall("do", {"x": kind})]])
+
+
+@needs
+@pytest.mark.parametrize("obedient", [64], indirect=True)
+def test_a_call_that_breaks_its_own_session_is_the_agents_failure(obedient: WorkerEnvironment) -> None:
+    kinds = [kind for broken in BREAKS if broken != "hang" for kind in ("right", broken, "wrong", broken)]
+    requests = [RolloutRequest(do(kind), 0, sample=number) for number, kind in enumerate(kinds)]
+    episodes = rollout(ReferencePolicy(obedient), obedient, requests, LIMITS)
+    assert len(list(scored(episodes))) == len(kinds), "an agent takes no failure out of the statistics"
+    for kind, episode in zip(kinds, episodes, strict=True):
+        ends = StopReason.DONE if kind in ("right", "wrong") else StopReason.BROKEN
+        assert (episode.trajectory.stop_reason, episode.trajectory.score) == (ends, float(kind == "right")), kind
+
+
+@needs
+@pytest.mark.parametrize("obedient", [64], indirect=True)
+def test_a_server_that_is_gone_for_all_costs_no_agent_a_score(obedient: WorkerEnvironment) -> None:
+    requests = [RolloutRequest(do(kind), 0, sample=number) for number, kind in enumerate(["stop"] + ["right"] * 3)]
+    (stops, *others) = rollout(ReferencePolicy(obedient), obedient, requests, replace(LIMITS, batch=1))
+    assert {one.trajectory.stop_reason for one in (stops, *others)} == {StopReason.ENVIRONMENT_FAILED}
+    assert stops.trajectory.failure == FailureReason.GONE
+    assert {one.trajectory.failure for one in others} == {FailureReason.START}
+
+
+@needs
+@pytest.mark.parametrize("obedient", [1, 64], indirect=True, ids=["no room for another", "room for others"])
+def test_a_call_that_is_never_answered_is_the_agents_failure(obedient: WorkerEnvironment) -> None:
+    program = (
+        "from coevolve.environments import openenv\n"
+        "from coevolve.environments.environment import blameless\n"
+        "from coevolve.core.task import Task, ToolCall\n"
+        "task = Task.create('openenv', 'x', ['do'], {'seed': 1}, [[]])\n"
+        "session = openenv.OpenEnvSession()\n"
+        "session.reset(task)\n"
+        "patient, openenv.SECONDS = openenv.SECONDS, 0.5\n"
+        "try:\n"
+        "    session.step(ToolCall('do', {'x': 'hang'}))\n"
+        "except Exception as error:\n"
+        "    openenv.SECONDS = patient\n"
+        "    print(error, blameless(error, openenv.OpenEnv(), task))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(
+        [str(python("openenv")), "-c", program], capture_output=True, text=True, timeout=PATIENCE, env=environment
+    )
+    assert done.stdout == "the server did not answer step within 0.5 s None\n", done.stderr[-2000:]
 
 
 @needs

@@ -9,6 +9,7 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, ToolCall
+from coevolve.environments.environment import EnvironmentFailed
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
@@ -53,11 +54,12 @@ def test_names_that_cannot_be_methods_are_an_error() -> None:
         environment_factory("bfcl_single")
 
 
-def test_what_a_call_breaks_scores_0_and_stops_no_trainer() -> None:
+@pytest.mark.parametrize("error", [RecursionError("too deep"), EnvironmentFailed("gone")])
+def test_what_a_call_breaks_scores_0_and_stops_no_trainer(error: Exception) -> None:
     class Breaks(MiniworldSession):
         def step(self, call: ToolCall) -> Observation:
             if call.name == "balance":
-                raise RecursionError("too deep")
+                raise error
             return super().step(call)
 
     class World(Miniworld):

@@ -21,7 +21,7 @@ from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
 from coevolve.core.trajectories import StopReason
 from coevolve.environments.contract import CHECKS
-from coevolve.environments.environment import EnvironmentFailed, Phrasebook
+from coevolve.environments.environment import EnvironmentFailed, FailureReason, NoRoom, Phrasebook
 from coevolve.environments.registry import make
 from coevolve.environments.worker import WorkerEnvironment
 from coevolve.environments.worker_process import CallBroke
@@ -146,6 +146,14 @@ def test_what_failed_without_the_agents_doing_is_known_out_here(world: WorkerEnv
     session.reset(world.tasks("seed")[0])
     with pytest.raises(EnvironmentFailed, match="the server is gone"):
         session.step(ToolCall("no_server"))
+
+
+def test_a_server_that_is_full_is_known_out_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    world = hosted("tests.environments.naughty:Crowded")
+    with pytest.raises(NoRoom, match="all sessions are in use"):
+        world.open().reset(world.tasks("seed")[0])
+    world.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to its address space")
@@ -282,6 +290,23 @@ def test_a_workers_death_costs_the_episode_alone_that_caused_it(world: WorkerEnv
     episodes = rollout(Saboteur(world, tool), world, assignments, LIMITS)
     assert [one.trajectory.stop_reason for one in episodes] == [StopReason.BROKEN] + [StopReason.DONE] * 11
     assert [is_success(one.trajectory.score) for one in scored(episodes)] == [False] + [True] * 11
+
+
+@pytest.mark.parametrize(
+    ("tool", "ends", "failure"),
+    [
+        ("no_server", StopReason.BROKEN, ""),  # a new session starts, so the server is there
+        ("exit", StopReason.BROKEN, ""),
+        ("full", StopReason.ENVIRONMENT_FAILED, FailureReason.MACHINE),
+    ],
+)
+def test_a_worker_tells_what_its_session_raised_and_the_judgement_is_the_same(
+    world: WorkerEnvironment, tool: str, ends: StopReason, failure: str
+) -> None:
+    assignments = [RolloutRequest(task, seed) for seed, task in enumerate(world.tasks("seed")[:4])]
+    episodes = rollout(Saboteur(world, tool), world, assignments, LIMITS)
+    assert [one.trajectory.stop_reason for one in episodes] == [ends] + [StopReason.DONE] * 3
+    assert episodes[0].trajectory.failure == failure
 
 
 def test_who_comes_too_many_waits(plain: WorkerEnvironment) -> None:

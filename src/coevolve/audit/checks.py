@@ -1,23 +1,25 @@
 """What an audit asks of an environment: a table of checks, with the ids of OpenEnv's RFC 008 where it has them.
 
-Ours begin with ``data.`` and ``cost.``; the others are the RFC's, read as it says where a world is no container: what only
+Ours begin with ``contract.``, ``data.`` and ``cost.``; the others are the RFC's, read as it says where a world is no container: what only
 concerns images, hosts and networks is not here. Severities are the RFC's too, but that of leakage: a refusal that lists what there is
 may be meant to.
 """
 
-import math
+import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import cycle
 from statistics import fmean
+from typing import Any
 
 from coevolve.audit.finding import Found, Measured, Severity
 from coevolve.audit.leaks import leaks
 from coevolve.audit.overlaps import known_by_heart, near, same
 from coevolve.audit.players import PLAYERS, nothing
-from coevolve.audit.rescoring import SAME, counted, rescore
-from coevolve.audit.subject import Subject, name
+from coevolve.audit.rescoring import SAME, Rescored, counted, rescore
+from coevolve.audit.subject import MOST_CALLS, Subject, name
 from coevolve.audit.transcript import elsewhere, transcript
 from coevolve.chains import replay
 from coevolve.core.records import Candidate
@@ -31,7 +33,7 @@ from coevolve.stages.verify.words import Played, against
 LIMITS = Limits(200, 10**6, 2**20, 600.0)  # of an episode that is stored
 CANARIES = [name for name in PLAYERS if name != "nothing"]
 LUCK = dict.fromkeys(
-    ("repeat one call", "call everything", "another task's reference"), 0.05
+    ("repeat one call", "call everything", "another task's reference", "print everything"), 0.05
 )  # share that they may solve
 PREFIXES = 8  # of a reference, that are scored
 VARIED = 0.5  # share of a split's tasks that are different, at least
@@ -65,7 +67,7 @@ def floor_gap(subject: Subject) -> Found:
 
 
 def canary_floor(subject: Subject) -> Found:
-    """Players without skill solve nothing, but for what ``LUCK`` gives those that make calls of other tasks' references."""
+    """Players without skill solve nothing, but for what ``LUCK`` gives those whose calls or answers may be right by chance."""
     measured: Measured = {}
     bad = []
     for who in CANARIES:
@@ -91,11 +93,58 @@ def well_formed(subject: Subject) -> Found:
         for turn, row in flat:
             one = subject.play(task, [*calls[:turn], calls[turn][:row], *([] for _ in calls[turn + 1 :])])
             seen[round(one.reward, 6)] += 1
-            if not math.isfinite(one.reward) or not 0.0 <= one.reward <= 1.0:
-                bad.append(f"{name(task)}: a reward of {one.reward}")
+            if one.broken or not 0.0 <= one.reward <= 1.0:
+                bad.append(f"{name(task)}: {one.broken or f'a reward of {one.reward}'}")
     between = sum(many for reward, many in seen.items() if 0.0 < reward < 1.0)
     measured: Measured = {"different rewards": len(seen), "share between 0 and 1": between / max(seen.total(), 1)}
     return Found(not bad, measured, bad)
+
+
+def answers_fit(subject: Subject) -> Found:
+    """Observations, digests and the ends of episodes are of the right type and size."""
+    bad = []
+    for task in subject.tasks:
+        plays = subject.reference(task), subject.play(task, nothing(subject, task).calls)
+        bad += [f"{name(task)}: {flaw}" for flaw in dict.fromkeys(flaw for one in plays for flaw in one.flaws)]
+    return Found(not bad, {}, bad)
+
+
+def digests_differ(subject: Subject) -> Found:
+    """What references change is seen in the digest, by which verification knows what a call changed."""
+    changed = []
+    with closing(subject.environment.open()) as session:
+        for task in subject.tasks:
+            changed.append(any(replay(session, task, subject.environment.reference(task))[1]))
+    bad = [] if any(changed) or not changed else ["digest() is the same before and after every reference"]
+    return Found(
+        not bad,
+        {"references": len(changed), "share that changes nothing": changed.count(False) / max(len(changed), 1)},
+        bad,
+    )
+
+
+def bad_arguments_are_refused(subject: Subject) -> Found:
+    """Calls with unknown, missing and empty arguments do not break a session."""
+    calls = [call for tool in subject.tools for call in _misused(tool["function"])]
+    bad = []
+    for task, start in zip(cycle(subject.tasks), range(0, len(calls), MOST_CALLS), strict=False):
+        left = calls[start : start + MOST_CALLS]
+        while left:
+            played = subject.play(task, [left])
+            answered = len(played.heard) - 1
+            if played.broken:
+                call = left[min(answered, len(left) - 1)]
+                bad.append(
+                    f"{name(task)}: {call.name}({json.dumps(call.arguments)}) breaks the session: {played.broken}"
+                )
+            left = left[answered + bool(played.broken) :]
+    return Found(not bad if calls else None, {"calls": len(calls)}, bad)
+
+
+def _misused(function: Mapping[str, Any]) -> list[ToolCall]:
+    keys = function["parameters"].get("properties", {})
+    arguments: list[dict[str, Any]] = [{}, {"no_such_argument": 1}, *({key: None} for key in keys)]
+    return [ToolCall(function["name"], one) for one in arguments]
 
 
 def deterministic(subject: Subject) -> Found:
@@ -110,7 +159,7 @@ def deterministic(subject: Subject) -> Found:
 
 def portable(subject: Subject) -> Found:
     """A process with another hash seed has the same tasks, and answers and scores them the same."""
-    here, there = transcript(subject.environment, subject.count), elsewhere(subject.environment, subject.count)
+    here, there = transcript(subject), elsewhere(subject.place, subject.count)
     bad = [f"{who} differs in another process" for who in here if here[who] != there.get(who)]
     return Found(not bad, {"tasks": len(here)}, bad)
 
@@ -118,10 +167,11 @@ def portable(subject: Subject) -> Found:
 def replayable(subject: Subject) -> Found:
     """An episode that was stored gets its score again."""
     tasks = list(subject.tasks)
-    requests = [RolloutRequest(task, 0) for task in tasks]
     policy = ReferencePolicy(subject.environment)
-    played = [one.trajectory for one in rollout(policy, subject.environment, requests, LIMITS)]
-    found = list(rescore(subject.environment, {task.task_id: task for task in tasks}, played))
+    found: list[Rescored] = []
+    for task in tasks:  # one at a time: whatever they hear is kept in whole
+        (episode,) = rollout(policy, subject.environment, [RolloutRequest(task, 0)], LIMITS)
+        found += rescore(subject.environment, {task.task_id: task}, [episode.trajectory])
     bad = [f"{name(task)}: {one.kind}, {one.why}" for task, one in zip(tasks, found, strict=True) if one.kind != SAME]
     return Found(not bad, dict(counted(found)), bad)
 
@@ -139,7 +189,7 @@ def isolated(subject: Subject) -> Found:
 
 def tools_are_declared(subject: Subject) -> Found:
     """References use declared tools alone, and a tool that is not declared is refused."""
-    declared = {tool["function"]["name"] for tool in subject.environment.tools()}
+    declared = {tool["function"]["name"] for tool in subject.tools}
     bad = [
         f"{name(task)}: its reference calls {call.name}, which is not declared"
         for tasks in subject.splits.values()
@@ -173,7 +223,7 @@ def quarantined_is_known(subject: Subject) -> Found:
 def coverage(subject: Subject) -> Found:
     """Every declared tool is used by some reference of the training split."""
     used = {call.name for task in subject.splits["seed"] for call in task.calls}
-    declared = [tool["function"]["name"] for tool in subject.environment.tools()]
+    declared = [tool["function"]["name"] for tool in subject.tools]
     unused = sorted(set(declared) - used)
     bad = [f"no reference of the training split calls {one}" for one in unused]
     return Found(not bad, {"tools": len(declared), "share used": 1.0 - len(unused) / max(len(declared), 1)}, bad)
@@ -239,6 +289,24 @@ CHECKS: dict[str, Check] = {
     ),
     "runtime.reward_well_formed": Check(
         "fail", "Are rewards finite and between 0 and 1?", well_formed, "scale the reward"
+    ),
+    "contract.answers": Check(
+        "fail",
+        "Are observations, digests and the ends of episodes of the right type and size?",
+        answers_fit,
+        "see `Session` in environments/environment.py for what each method returns",
+    ),
+    "contract.bad_arguments": Check(
+        "warn",
+        "Are bad arguments refused, without an end of the session?",
+        bad_arguments_are_refused,
+        "return an error turn: an exception ends the agent's episode with score 0",
+    ),
+    "contract.digest": Check(
+        "warn",
+        "Does the digest show what references change?",
+        digests_differ,
+        "hash all of the world that calls can change",
     ),
     "runtime.episode_determinism": Check(
         "fail",

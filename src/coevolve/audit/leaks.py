@@ -17,7 +17,7 @@ def leaks(subject: Subject) -> Found:
     """Each argument of each reference is made wrong in turn. What is then refused may not say the right value, if nothing before did,
     nor the tools' schemas."""
     bad, tried = [], 0
-    schemas = json.dumps(list(subject.environment.tools()), ensure_ascii=False)
+    schemas = json.dumps(subject.tools, ensure_ascii=False)
     for task in subject.tasks:
         reference = subject.environment.reference(task)
         said = subject.play(task, reference).said

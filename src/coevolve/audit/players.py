@@ -13,6 +13,7 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.task import Task, ToolCall
 
 REPEATED = 8  # times that a call is repeated
+PRINTED = 20_000  # most characters of an answer that says everything
 PLACEHOLDERS: Mapping[str, Any] = {
     "string": "x", "integer": 1, "number": 1.0, "float": 1.0, "boolean": True, "array": [], "object": {},
 }  # fmt: skip
@@ -48,7 +49,7 @@ def repeat(subject: Subject, task: Task) -> Play:
 def everything(subject: Subject, task: Task) -> Play:
     """Every tool once, with arguments that some reference had, or of the right type."""
     calls = []
-    for tool in subject.environment.tools():
+    for tool in subject.tools:
         name, schema = tool["function"]["name"], tool["function"]["parameters"]
         if name != subject.known.terminal:
             required = schema.get("required", [])
@@ -59,12 +60,17 @@ def everything(subject: Subject, task: Task) -> Play:
 def echo(subject: Subject, task: Task) -> Play:
     """Says what it was asked, and gives it for every text that what ends a task takes."""
     words = " ".join(task.turns)
-    terminal = next(
-        (one for one in subject.environment.tools() if one["function"]["name"] == subject.known.terminal), None
-    )
-    given = terminal["function"]["parameters"].get("properties", {}) if terminal else {}
-    texts = {key: words for key, schema in given.items() if schema.get("type") == "string"}
-    return Play(_last(task, [ToolCall(subject.known.terminal, texts)] if subject.known.terminal else []), words)
+    return Play(_last(task, _answer(subject, words)), words)
+
+
+def print_everything(subject: Subject, task: Task) -> Play | None:
+    """Calls every tool that reads without arguments, and answers with all that came back; None where no tool does."""
+    functions = [tool["function"] for tool in subject.tools if not tool["function"]["parameters"].get("required")]
+    idle = {subject.known.terminal, *subject.known.changing}
+    calls = [ToolCall(function["name"]) for function in functions if function["name"] not in idle]
+    heard = subject.play(task, _last(task, calls)).heard[1:]
+    text = "\n".join(answer.content for answer in heard if answer.role == "tool" and not answer.error)[:PRINTED]
+    return Play(_last(task, calls + _answer(subject, text)), text) if text else None
 
 
 def another(subject: Subject, task: Task) -> Play:
@@ -82,12 +88,26 @@ PLAYERS: dict[str, Callable[[Subject, Task], Play | None]] = {
     "call everything": everything,
     "echo the instruction": echo,
     "another task's reference": another,
+    "print everything": print_everything,
 }
 
 
 def _last(task: Task, calls: list[ToolCall]) -> Calls:
     """``calls`` in the last turn."""
     return [*([] for _ in task.turns[1:]), calls]
+
+
+def _answer(subject: Subject, words: str) -> list[ToolCall]:
+    """What ends every task, with ``words`` for every text that it takes."""
+    terminal = next(
+        (tool["function"] for tool in subject.tools if tool["function"]["name"] == subject.known.terminal), None
+    )
+    if terminal is None:
+        return []
+    properties = terminal["parameters"].get("properties", {})
+    return [
+        ToolCall(terminal["name"], {key: words for key, schema in properties.items() if schema.get("type") == "string"})
+    ]
 
 
 def _end(subject: Subject) -> list[ToolCall]:

@@ -79,14 +79,14 @@ def _rescored(environment: Environment, task: Task | None, one: Trajectory) -> R
         return left("its task is in none of the files")
     if one.stop_reason in UNPLAYED:
         return left(UNPLAYED[one.stop_reason])
-    with closing(environment.open()) as session:
-        try:
+    try:
+        with closing(environment.open()) as session:
             other = _play(session, task, one)
             score = session.score()
-        except Exception as error:
-            if blameless(error):
-                return left(f"the environment failed: {error}")
-            score, other = Score(0.0), f"it breaks the session: {type(error).__name__}"
+    except Exception as error:
+        if blameless(error, environment, task):
+            return left(f"the environment failed: {error}")
+        score, other = Score(0.0), f"it breaks the session: {type(error).__name__}"
     changed = score.reward != one.score
     kind = WORLD if other else CHECKER if changed else SAME
     why = other or (_otherwise(one.checks, score.checks) if changed else "")

@@ -1,34 +1,45 @@
 """How hard an environment is for a policy: what it solves always, never, and sometimes."""
 
 from collections import defaultdict
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from statistics import fmean
 
 from coevolve.audit.checks import Check
 from coevolve.audit.finding import Found, Measured
 from coevolve.audit.subject import Subject
-from coevolve.policies.policy import Policy
-from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
 from coevolve.stages.verify.pass_rates import pass_rates
 
 EASY = 0.95  # success from which on there is little left to learn
 CHECK = "statistical.difficulty"
+LIMITS = Limits(100, 32768, 1024, 600.0)
 
 
-def check(policy: Policy | Replicas, samples: int, limits: Limits, seed: int) -> Check:
-    """A check of the table, by ``samples`` episodes of ``policy`` at each task."""
-    return Check(
-        "warn",
-        "Is there something to learn for this policy, and can it be reached?",
-        partial(_difficulty, policy=policy, samples=samples, limits=limits, seed=seed),
-        "take easier tasks, or a warm start; or harder ones",
-    )
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A policy whose success is checked too: its model directory, and the number of its episodes at each task."""
+
+    folder: str
+    samples: int
+
+    def check(self) -> Check:
+        """A check of the table."""
+        return Check(
+            "warn",
+            "Is there something to learn for this policy, and can it be reached?",
+            partial(_difficulty, skill=self),
+            "take easier tasks, or a warm start; or harder ones",
+        )
 
 
-def _difficulty(subject: Subject, policy: Policy | Replicas, samples: int, limits: Limits, seed: int) -> Found:
+def _difficulty(subject: Subject, skill: Skill) -> Found:
+    from coevolve.policies.loading import open_model
+
+    policy, samples = open_model(Path(skill.folder), 1, "float32", 1.0, {}), skill.samples
     tasks = list(subject.tasks)
-    rates = pass_rates(policy, subject.environment, tasks, limits, samples, seed, lambda count: None)
+    rates = pass_rates(policy, subject.environment, tasks, LIMITS, samples, 0, lambda count: None)
     kinds: dict[str, list[float]] = defaultdict(list)
     for task in tasks:
         if task.task_id in rates:

@@ -1,19 +1,28 @@
-"""The environment that an audit looks at: some of its tasks, and episodes in it in which nothing can raise."""
+"""The environment that an audit looks at: some of its tasks, and episodes in it.
 
+Whatever an environment returns is checked and bounded here, so that no check meets more than it can hold.
+"""
+
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from coevolve.core.task import Observation, Task, ToolCall
+from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, blameless, quarantined
 from coevolve.knowledge import Knowledge, learn
 
 Calls = Sequence[Sequence[ToolCall]]  # of each turn
 MOST_CALLS = 64  # of a turn
+MOST_TASKS = 100_000  # of a split
+MOST_TOOLS = 10_000
+OBSERVATION = 1_000_000  # most characters of an observation
+DIGEST = 1_000  # most characters of a digest
 Answer = TypeVar("Answer")
 
 
@@ -24,13 +33,17 @@ def name(task: Task) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlayedEpisode:
-    """What was heard, ``reset`` included, and how it was scored. ``broken``: what a call raised, after which the score is 0."""
+    """What was heard, ``reset`` included, and how it was scored.
+
+    ``broken``: what a call raised, after which the score is 0. ``flaws``: answers of the wrong type or size.
+    """
 
     heard: list[Observation]
     reward: float
     checks: dict[str, bool]
     digest: str
     broken: str = ""
+    flaws: Sequence[str] = ()
 
     @property
     def said(self) -> list[str]:
@@ -39,15 +52,16 @@ class PlayedEpisode:
 
 @dataclass
 class Subject:
-    """``count`` tasks of each split are looked at, spread over it."""
+    """``count`` tasks of each split are looked at, spread over it. ``place`` is the environment's name, or MODULE:CLASS."""
 
     environment: Environment
     count: int
+    place: str
     seconds: dict[str, list[float]] = field(default_factory=dict)  # that each kind of request took
 
     @cached_property
     def splits(self) -> dict[str, Sequence[Task]]:
-        return {split: self.environment.tasks(split) for split in ("seed", *self.environment.panels)}
+        return {split: _tasks(self.environment, split) for split in ("seed", *self.environment.panels)}
 
     @cached_property
     def some(self) -> dict[str, list[Task]]:
@@ -66,35 +80,59 @@ class Subject:
             yield from tasks
 
     @cached_property
+    def tools(self) -> list[dict[str, Any]]:
+        tools = list(islice(self.environment.tools(), MOST_TOOLS + 1))
+        if len(tools) > MOST_TOOLS:
+            raise ValueError(f"tools() gives more than {MOST_TOOLS:,} tools")
+        return tools
+
+    @cached_property
     def known(self) -> Knowledge:
         """What the references of the training split teach of the tools."""
         return learn(self.environment, self.some["seed"])
 
     def play(self, task: Task, calls: Calls, says: str = "done") -> PlayedEpisode:
         """An episode of these ``calls``, turn by turn; after each turn's, ``says`` is said."""
-        with closing(self.environment.open()) as session:
-            heard = [self._timed("reset", session.reset, task)]
-            try:
-                for turn in calls[: len(task.turns)] or [[]]:
-                    if not self._turn(session, turn, heard):
-                        break
-                    heard.append(session.say(says))
-                    if heard[-1].done:
-                        break
-            except Exception as error:
-                if blameless(error):
-                    raise
-                return PlayedEpisode(heard, 0.0, {}, "", f"{type(error).__name__}: {error}")
-            score = self._timed("score", session.score)
-            return PlayedEpisode(heard, score.reward, dict(score.checks), session.digest())
+        heard: list[Observation] = []
+        flaws: list[str] = []
+        try:
+            with closing(self.environment.open()) as session:
+                self._hear("reset", heard, flaws, session.reset, task)
+                self._turns(session, task, calls, says, heard, flaws)
+                score = _sound(self._timed("score", session.score))
+                digest = _digest(session.digest(), flaws)
+                return PlayedEpisode(heard, score.reward, dict(score.checks), digest, flaws=flaws)
+        except Exception as error:
+            if not heard or blameless(error, self.environment, task):
+                raise
+            return PlayedEpisode(heard, 0.0, {}, "", f"{type(error).__name__}: {error}", flaws)
 
-    def _turn(self, session: Session, turn: Sequence[ToolCall], heard: list[Observation]) -> bool:
-        """Whether the episode goes on."""
-        for call in turn[:MOST_CALLS]:
-            heard.append(self._timed("step", session.step, call))
-            if heard[-1].done:
-                return False
-        return True
+    def _turns(
+        self, session: Session, task: Task, calls: Calls, says: str, heard: list[Observation], flaws: list[str]
+    ) -> None:
+        """Make the calls of each turn until the episode ends."""
+        turns = calls[: len(task.turns)] or [[]]
+        for turn in turns:
+            for call in turn[:MOST_CALLS]:
+                if self._hear("step", heard, flaws, session.step, call).done:
+                    return
+            if self._hear("say", heard, flaws, session.say, says).done:
+                return
+        if len(turns) >= len(task.turns):
+            flaws.append("say() does not end the episode after its last turn")
+
+    def _hear(
+        self, kind: str, heard: list[Observation], flaws: list[str], ask: Callable[..., Any], *arguments: object
+    ) -> Observation:
+        """The answer to a request, which ``heard`` gets in a bounded size."""
+        answer = self._timed(kind, ask, *arguments)
+        if not isinstance(answer, Observation) or not isinstance(answer.content, str):
+            raise TypeError(f"{kind}() gives no Observation with a text as its content")
+        if len(answer.content) > OBSERVATION:
+            flaws.append(f"{kind}() answers with more than {OBSERVATION:,} characters")
+            answer = replace(answer, content=answer.content[:OBSERVATION])
+        heard.append(answer)
+        return answer
 
     def reference(self, task: Task) -> PlayedEpisode:
         return self.play(task, self.environment.reference(task))
@@ -120,3 +158,41 @@ class Subject:
             return ask(*arguments)
         finally:
             self.seconds.setdefault(kind, []).append(time.perf_counter() - began)
+
+
+def _tasks(environment: Environment, split: str) -> list[Task]:
+    """The tasks of a split. An endless list, or an object that is no task, is an error."""
+    tasks = list(islice(environment.tasks(split), MOST_TASKS + 1))
+    if len(tasks) > MOST_TASKS:
+        raise ValueError(f"split {split} has more than {MOST_TASKS:,} tasks")
+    for number, task in enumerate(tasks):
+        if not _is_task(task):
+            raise TypeError(f"task {number} of split {split} is no Task of texts, a world and calls")
+    return tasks
+
+
+def _is_task(task: object) -> bool:
+    if not isinstance(task, Task) or not isinstance(task.task_id, str) or not isinstance(task.world, dict):
+        return False
+    if not all(isinstance(part, list) for part in (task.turns, task.tags, task.reference, *task.reference)):
+        return False
+    texts = all(isinstance(text, str) for text in (*task.turns, *task.tags))
+    calls = [call for turn in task.reference for call in turn]
+    return texts and all(isinstance(call, ToolCall) and isinstance(call.arguments, dict) for call in calls)
+
+
+def _sound(score: object) -> Score:
+    """``score``, if it is one. A reward that is no finite number is an error; one beyond 0 and 1 is for a check to find."""
+    if not isinstance(score, Score):
+        raise TypeError("score() gives no Score")
+    if not isinstance(score.reward, int | float) or not math.isfinite(score.reward):
+        raise ValueError(f"score() gives a reward of {str(score.reward)[:40]}")
+    return score
+
+
+def _digest(digest: object, flaws: list[str]) -> str:
+    if not isinstance(digest, str):
+        flaws.append(f"digest() gives an object of type {type(digest).__name__}, not a text")
+    elif len(digest) > DIGEST:
+        flaws.append(f"digest() gives more than {DIGEST:,} characters, not a hash")
+    return str(digest)[:DIGEST]

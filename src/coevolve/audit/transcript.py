@@ -11,16 +11,15 @@ import sys
 from coevolve.audit.subject import Subject, name
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
-from coevolve.environments.environment import Environment
-from coevolve.environments.registry import make, make_from, names
+from coevolve.environments.registry import opened
+from coevolve.environments.worker_main import end_with
 
 SEED = "PYTHONHASHSEED"
 
 
-def transcript(environment: Environment, count: int) -> dict[str, str]:
-    """Of ``count`` tasks of each split: all that is heard, the score and the last digest."""
+def transcript(subject: Subject) -> dict[str, str]:
+    """Of the tasks that are looked at: all that is heard, the score and the last digest."""
     found = {}
-    subject = Subject(environment, count)
     for task in subject.tasks:
         one = subject.reference(task)
         told = [[heard.role, heard.content, heard.error, heard.done] for heard in one.heard]
@@ -28,19 +27,17 @@ def transcript(environment: Environment, count: int) -> dict[str, str]:
     return found
 
 
-def elsewhere(environment: Environment, count: int) -> dict[str, str]:
+def elsewhere(place: str, count: int) -> dict[str, str]:
     """The same of another process, in which texts hash otherwise."""
-    kind = type(environment)
-    place = environment.name if environment.name in names() else f"{kind.__module__}:{kind.__qualname__}"
-    code = [sys.executable, "-m", "coevolve.audit.transcript", place, str(count)]
+    code = [sys.executable, "-m", "coevolve.audit.transcript", place, str(count), str(os.getpid())]
     other = "1" if os.environ.get(SEED) != "1" else "2"
     done = subprocess.run(code, capture_output=True, text=True, env={**os.environ, SEED: other}, check=False)
     if done.returncode:
-        raise CoevolveError(f"{environment.name} does not open in another process: {done.stderr.strip()[-300:]}")
+        raise CoevolveError(f"{place} does not open in another process: {done.stderr.strip()[-300:]}")
     found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 if __name__ == "__main__":
-    asked = sys.argv[1]
-    print(json.dumps(transcript(make_from(asked) if ":" in asked else make(asked), int(sys.argv[2]))))
+    end_with(int(sys.argv[3]))
+    print(json.dumps(transcript(Subject(opened(sys.argv[1]), int(sys.argv[2]), sys.argv[1]))))

@@ -14,8 +14,8 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.terminal import plain
 
 if TYPE_CHECKING:
-    from coevolve.audit.checks import Check
     from coevolve.audit.finding import Audit
+    from coevolve.audit.skill import Skill
 
 # Their packages live in ours, pinned by this file of `requirements`: their own dependencies would downgrade ours, and what
 # we use of them needs none.
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "doctor", help="run the contract tests on an environment, or on all that are installed"
     )
     doctor.add_argument("name", nargs="?")
-    doctor.add_argument("--tasks", type=int, default=5, metavar="N", help="tasks to try of each split (5)")
+    doctor.add_argument("--tasks", type=_count, default=5, metavar="N", help="tasks to try of each split (5)")
     audit = commands.add_parser(
         "audit",
         help="is it fit to be trained on? many checks, as audit.json and a page",
@@ -52,10 +52,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         epilog=AUDIT,
     )
     audit.add_argument("name")
-    audit.add_argument("--tasks", type=int, default=25, metavar="N", help="tasks to look at of each split (25)")
+    audit.add_argument("--tasks", type=_count, default=25, metavar="N", help="tasks to look at of each split (25)")
     audit.add_argument("--only", nargs="+", default=[], metavar="CHECK", help="run only these")
     audit.add_argument("--policy", metavar="FOLDER", help="a model directory: how hard is it for this policy?")
-    audit.add_argument("--samples", type=int, default=4, metavar="K", help="episodes of the policy at each task (4)")
+    audit.add_argument("--samples", type=_count, default=4, metavar="K", help="episodes of the policy at each task (4)")
+    audit.add_argument("--seconds", type=_count, default=600, metavar="S", help="limit of each check (600)")
     audit.add_argument(
         "--fail-on",
         choices=("fail", "warn", "advisory"),
@@ -67,7 +68,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     serve.add_argument("name")
     serve.add_argument("--host", default="127.0.0.1", help="the interface to listen on (127.0.0.1)")
     serve.add_argument("--port", type=int, default=8000, help="(8000)")
-    serve.add_argument("--sessions", type=int, default=64, metavar="N", help="sessions at once (64)")
+    serve.add_argument("--sessions", type=_count, default=64, metavar="N", help="sessions at once (64)")
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no whole number from 1 on")
+    return int(text)
+
+
+def _line(text: object) -> str:
+    """Text of an environment as one line that cannot drive a terminal."""
+    return plain(" ".join(str(text).split()))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -80,9 +92,12 @@ def _list(args: argparse.Namespace) -> int:
 
     for name in names():
         try:
-            print(f"{name:12s} {make(name).fingerprint}")
+            shown = make(name).fingerprint
         except CoevolveError as error:
-            print(f"{name:12s} {error}")
+            shown = str(error)
+        except Exception as error:  # one package of a third party must not hide the other environments
+            shown = f"does not open: {error!r}"
+        print(f"{name:12s} {_line(shown)}")
     return 0
 
 
@@ -116,18 +131,19 @@ def _show(args: argparse.Namespace) -> int:
     from coevolve.environments.registry import make
 
     environment = make(args.name)
-    print(f"{environment.name}, {environment.fingerprint}")
+    print(_line(f"{environment.name}, {environment.fingerprint}"))
     for split in ("seed", *environment.panels):
         tasks = environment.tasks(split)
         known_bad = len(quarantined(environment, tasks))
         ceiling = (
             f", {known_bad} in quarantine: at most {1 - known_bad / len(tasks):.3f} can succeed" if known_bad else ""
         )
-        print(f"  {split:12s} {len(tasks)} tasks{ceiling}")
+        print(f"  {_line(split):12s} {len(tasks)} tasks{ceiling}")
     for schema in environment.tools():
         function = schema["function"]
         arguments = ", ".join(function["parameters"].get("properties", {}))
-        print(f"  {function['name']}({arguments})  {json.dumps(function['description'])[1:-1][:90]}")
+        call = _line(f"{function['name']}({arguments})")
+        print(f"  {call}  {json.dumps(function['description'])[1:-1][:90]}")
     return 0
 
 
@@ -144,14 +160,15 @@ def _doctor(args: argparse.Namespace) -> int:
                 raise
             print(f"{name}: {error}")
             continue
-        print(f"{name}, {environment.fingerprint}")
+        print(_line(f"{name}, {environment.fingerprint}"))
         for check, run_check in CHECKS.items():
             began = time.perf_counter()
             try:
                 run_check(environment, args.tasks)
                 outcome = "ok"
             except Exception as error:  # whatever a third party's code raises is a finding
-                outcome = f"BROKEN  {error}" if isinstance(error, AssertionError) else f"BROKEN  {error!r}"
+                reason = error if isinstance(error, AssertionError) else repr(error)
+                outcome = f"BROKEN  {_line(reason)}"
                 broken += 1
             print(f"  {check.replace('_', ' '):32s} {time.perf_counter() - began:6.1f} s  {outcome}", flush=True)
     return 1 if broken else 0
@@ -159,22 +176,18 @@ def _doctor(args: argparse.Namespace) -> int:
 
 def _audit(args: argparse.Namespace) -> int:
     from coevolve.audit.audit import audit
-    from coevolve.audit.checks import CHECKS
     from coevolve.audit.files import write
     from coevolve.audit.finding import Finding
-    from coevolve.audit.subject import Subject
     from coevolve.core.scratch import scratch
-    from coevolve.environments.registry import make
 
-    environment = make(args.name)
-    print(f"{environment.name}, {environment.fingerprint}", flush=True)
-    checks = {**CHECKS, **_skill(args)}
+    def begin(name: str, fingerprint: str) -> None:
+        print(_line(f"{name}, {fingerprint}"), flush=True)
 
     def say(one: Finding) -> None:
         outcome = "ok" if one.status == "pass" else one.status if one.status == "skip" else f"{one.severity.upper()}"
         print(f"  {one.check:34s} {one.seconds:6.1f} s  {outcome}", flush=True)
         if one.bad:
-            lines = [plain(line) for line in one.evidence[:3]]
+            lines = [_line(line) for line in one.evidence[:3]]
             more = [f"… {one.number - 3} more"] if one.number > 3 else []
             print(
                 "".join(f"      {line}\n" for line in [*lines, *more, one.remedy, one.command] if line),
@@ -182,25 +195,20 @@ def _audit(args: argparse.Namespace) -> int:
                 flush=True,
             )
 
-    found = audit(Subject(environment, args.tasks), checks, args.only, say, args.policy)
-    folder = args.out or scratch() / "audits" / environment.name
+    found = audit(args.name, args.tasks, args.only, say, begin, _skill(args), args.seconds)
+    folder = args.out or scratch() / "audits" / args.name
     for file in _logged(found, write(found, folder)):
         print(file)
     print(", ".join(f"{count} {name}" for name, count in found.counts().items() if count))
     return 1 if found.past(args.fail_on) else 0
 
 
-def _skill(args: argparse.Namespace) -> "dict[str, Check]":
-    if args.policy is None:
-        return {}
-    if not Path(args.policy).is_dir():
-        raise CoevolveError(f"--policy {args.policy}: no such directory; expected a model directory")
-    from coevolve.audit.skill import CHECK, check
-    from coevolve.policies.loading import open_model
-    from coevolve.rollout import Limits
+def _skill(args: argparse.Namespace) -> "Skill | None":
+    from coevolve.audit.skill import Skill
 
-    policy = open_model(Path(args.policy), 1, "float32", 1.0, {})
-    return {CHECK: check(policy, args.samples, Limits(100, 32768, 1024, 600.0), 0)}
+    if args.policy is not None and not Path(args.policy).is_dir():
+        raise CoevolveError(f"--policy {args.policy}: no such directory; expected a model directory")
+    return None if args.policy is None else Skill(args.policy, args.samples)
 
 
 def _logged(found: "Audit", files: Sequence[Path]) -> Sequence[Path]:

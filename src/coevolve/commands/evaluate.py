@@ -3,6 +3,7 @@
 import argparse
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     from coevolve.environments.registry import make
     from coevolve.rollout import Limits
     from coevolve.stages.evaluate.config import Evaluate
-    from coevolve.stages.evaluate.evaluation import evaluate
+    from coevolve.stages.evaluate.evaluation import evaluate, left_out
 
     if args.samples < 1:
         raise CoevolveError(f"--samples {args.samples}: expected 1 or more")
@@ -103,11 +104,12 @@ def run(args: argparse.Namespace) -> int:
         confidence=0.95,
     )
     limits = Limits(args.max_turns, args.episode_tokens, args.reply_tokens, args.max_seconds)
+    failed: Counter[str] = Counter()
     began = time.monotonic()
     with _kept(args, environment, splits) as kept:
         policy, close = _policy(args, environment)
         try:
-            outcomes = evaluate(policy, environment, splits, limits, config, args.seed, kept)
+            outcomes = evaluate(policy, environment, splits, limits, config, args.seed, kept, failed)
         finally:
             dollars = close()
         if kept:
@@ -125,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"scenarios of which every task succeeds: {_scenarios(ours, groups):.3f}")
     print(costs(outcomes, seconds, dollars))
     if len(outcomes) < played:
-        print(f"{played - len(outcomes)} episodes are left out: the environment failed in them")
+        print(left_out(played - len(outcomes), played, failed))
     if late := sum(outcome.stop_reason == StopReason.TIMEOUT for outcome in outcomes):
         print(f"{late} episodes ended as {StopReason.TIMEOUT}: a call did not end within --max-seconds")
     if failures := getattr(policy, "failures", []):

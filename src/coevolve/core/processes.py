@@ -29,7 +29,13 @@ MOST = 8  # processes without being told: a step of training has no more pieces 
 
 
 class WorkerDied(RuntimeError):
-    """A process ended in the middle of a call, or before it."""
+    """A process ended in the middle of a call, or before it. ``how`` is its signal or exit code."""
+
+    how = ""
+
+
+class WorkerLate(WorkerDied):
+    """A call took longer than its process has, and the process was ended."""
 
 
 class WorkerLost(WorkerDied):
@@ -70,9 +76,11 @@ def _without_interrupts() -> Iterator[None]:
 class Worker:
     """A process that holds what ``make(*arguments)`` returns, and ends with this one; ``make`` is begun at once.
 
-    A call waits for its result. What it raises there is raised here: a CoevolveError or an OSError as it is, another error as
-    a RuntimeError with its traceback.
+    A call waits for its result, at most ``seconds`` if they are set. What it raises there is raised here: a CoevolveError or an
+    OSError as it is, another error as a RuntimeError with its traceback.
     """
+
+    seconds: float | None = None
 
     def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
         context = get_context("forkserver")
@@ -90,12 +98,16 @@ class Worker:
     def call(self, method: str, *arguments: Any) -> Any:
         try:
             self._pipe.send((method, arguments))
+            if self.seconds is not None and not self._pipe.poll(self.seconds):
+                self._process.kill()
+                raise WorkerLate(f"process {self.pid} did not end {method!r} within {self.seconds:g} s")
             result, error = self._pipe.recv()
         except (EOFError, OSError):
             self._process.join()
             code = self._process.exitcode or 0
-            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            raise WorkerDied(f"process {self.pid} ended in {method!r} ({how})") from None
+            died = WorkerDied(f"process {self.pid} ended in {method!r} ({_how(code)})")
+            died.how = _how(code)
+            raise died from None
         if error is not None:
             raise error
         return result
@@ -105,6 +117,10 @@ class Worker:
         self._process.kill()
         self._process.join()
         self._pipe.close()
+
+
+def _how(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 def _serve(pipe: "Connection[Any, Any]", pinned: bool, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

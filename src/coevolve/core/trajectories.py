@@ -1,7 +1,7 @@
 """Trajectories: the records of episodes, and their Parquet files."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +14,9 @@ from coevolve.core.task import SCHEMA_VERSION, CallOutcome
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+FAILURE = "failure"  # a column of files with episodes that the environment failed
 
 
 class StopReason(StrEnum):
@@ -33,6 +36,7 @@ class Trajectory:
     """The record of an episode. The K attempts at one task in one training step share the number ``group``.
 
     ``messages`` are OpenAI chat messages. ``tokens`` holds the number of generated tokens for each turn of the agent.
+    ``failure`` is the reason of an episode that ended as ``ENVIRONMENT_FAILED``.
     """
 
     trajectory_id: str
@@ -47,12 +51,19 @@ class Trajectory:
     stop_reason: StopReason
     tokens: list[int] = field(default_factory=list)
     checks: dict[str, bool] = field(default_factory=dict)
+    failure: str = ""
     schema_version: int = SCHEMA_VERSION
 
     @property
     def counts(self) -> bool:
         """Whether the episode says something about the agent."""
         return self.stop_reason is not StopReason.ENVIRONMENT_FAILED
+
+
+def by_reason(failures: Mapping[str, int]) -> str:
+    """The reasons why episodes do not count, with the number of episodes, the most frequent first."""
+    ordered = sorted(failures.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{reason or 'no reason is recorded'}: {count}" for reason, count in ordered)
 
 
 def trajectory_schema() -> "pa.Schema":
@@ -93,6 +104,7 @@ def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
     import pyarrow.parquet as pq
 
     rows = []
+    schema = trajectory_schema()
     for trajectory in trajectories:
         row = asdict(trajectory)
         row["stop_reason"] = str(trajectory.stop_reason)
@@ -102,8 +114,10 @@ def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
             call["arguments"] = json.dumps(call["arguments"])
             call["name"], call["observation"] = writable(call["name"]), writable(call["observation"])
         rows.append(row)
+    if any(row["failure"] for row in rows):
+        schema = schema.append(pa.field(FAILURE, pa.string()))
     with atomic(path) as temporary:
-        pq.write_table(pa.Table.from_pylist(rows, schema=trajectory_schema()), temporary, compression="zstd")
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), temporary, compression="zstd")
 
 
 def read_trajectories(path: Path) -> list[Trajectory]:
@@ -116,7 +130,7 @@ def read_trajectories(path: Path) -> list[Trajectory]:
     try:
         rows = pq.read_table(path).to_pylist()
         expected = set(trajectory_schema().names)
-        if rows and set(rows[0]) != expected:
+        if rows and set(rows[0]) - {FAILURE} != expected:
             raise CoevolveError(f"{path}: expected the columns {', '.join(sorted(expected))}")
         return [_trajectory(path, row) for row in rows]
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError) as error:

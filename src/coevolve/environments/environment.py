@@ -3,7 +3,9 @@
 import errno
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -17,15 +19,57 @@ MACHINE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.
 
 
 class EnvironmentFailed(RuntimeError):
-    """Raised by a session for what failed without the agent's doing, such as a server that is gone.
+    """Raised by a session for a failure that the agent may not have caused, such as a server that is gone.
 
-    The episode then counts nowhere. Whatever else a session raises follows from the agent's call, and scores 0.
+    After a call of the agent it is a claim, which ``blameless`` checks.
     """
 
 
-def blameless(error: Exception) -> bool:
-    """Whether what a session raised says nothing about the agent."""
-    return isinstance(error, EnvironmentFailed) or (isinstance(error, OSError) and error.errno in MACHINE)
+class SessionLost(EnvironmentFailed):
+    """Raised by a worker's session that another session's call ended. Only workers know this, so no environment raises it."""
+
+
+class NoRoom(EnvironmentFailed):
+    """Raised by ``reset`` where a server works, but all of its sessions are in use."""
+
+
+class FailureReason(StrEnum):
+    """The reason why an episode says nothing about the agent."""
+
+    START = "no session started"
+    GONE = "no other session started either"
+    LOST = "another session's call ended its process"
+    MACHINE = "the machine has no space or no files left"
+
+
+def blameless(error: BaseException, environment: "Environment", task: Task) -> FailureReason | None:
+    """Why ``error``, which a session of ``task`` raised after a call, says nothing about the agent; None if the call is to blame.
+
+    What follows from a call is the agent's. Otherwise an agent could take its failures out of the statistics by calls that
+    break its session. So a session's own word does not excuse the agent: the environment failed if no new session starts.
+    """
+    if isinstance(error, SessionLost):
+        return FailureReason.LOST
+    if isinstance(error, OSError) and error.errno in MACHINE:
+        return FailureReason.MACHINE
+    return FailureReason.GONE if isinstance(error, EnvironmentFailed) and not _starts(environment, task) else None
+
+
+def _starts(environment: "Environment", task: Task) -> bool:
+    """Whether a new session of ``task`` starts, or would start if there were room."""
+    session = None
+    try:
+        session = environment.open()
+        session.reset(task)
+        return True
+    except NoRoom:
+        return True  # a session that hangs in the agent's call may hold the room
+    except (Exception, SystemExit):
+        return False
+    finally:
+        if session is not None:
+            with suppress(Exception):
+                session.close()
 
 
 @dataclass(frozen=True)
@@ -54,7 +98,7 @@ class Session(ABC):
     def step(self, call: ToolCall) -> Observation:
         """Execute one call. The agent's mistakes come back as ``Observation.error``, never as exceptions.
 
-        An exception ends the episode: see ``EnvironmentFailed`` for whose fault it is.
+        An exception ends the episode: ``blameless`` says whose fault it is.
         """
 
     @abstractmethod

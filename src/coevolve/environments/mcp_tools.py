@@ -22,8 +22,10 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.untrusted import one_line
 from coevolve.environments.environment import Environment, EnvironmentFailed, Session, check_owner
 from coevolve.environments.methods import Question, World, asked, met
+from coevolve.environments.tool_list import PAGES, ToolList
 
 FOLDER = "."  # as which an episode's folder is shown: it has another name in every episode
 LONGEST = 100_000  # characters of an observation
@@ -199,13 +201,30 @@ class McpServer:
         return text.replace("{folder}", str(self.folder)).replace("{python}", sys.executable)
 
     def listed(self) -> list[dict[str, Any]]:
-        found, cursor = [], None
-        while True:
-            page = _portal(os.getpid()).call(partial(self._client.list_tools, cursor=cursor))
-            found += [_schema(tool) for tool in page.tools]
-            cursor = page.next_cursor
-            if cursor is None:
-                return sorted(found, key=lambda one: str(one["function"]["name"]))
+        """The tools that the server lists now. A list without an end, or one that cannot be read, is EnvironmentFailed."""
+        try:
+            tools: list[dict[str, Any]] = _portal(os.getpid()).call(self._pages)
+        except Exception as error:
+            late = f"the list has no end within {self._seconds:g} s" if isinstance(error, TimeoutError) else ""
+            reason = late or one_line(str(_first(error))) or type(error).__name__
+            raise EnvironmentFailed(f"{self._name}: the MCP server's tools cannot be read: {reason}") from None
+        return sorted(tools, key=lambda tool: str(tool["function"]["name"]))
+
+    async def _pages(self) -> list[dict[str, Any]]:
+        """The tools of all pages, which share one deadline."""
+        from anyio import fail_after
+
+        tools, cursor = ToolList(), None
+        with fail_after(self._seconds):
+            for _ in range(PAGES):
+                page = await self._client.list_tools(cursor=cursor)
+                for tool in page.tools:
+                    parameters = {"properties": {}, "required": [], **tool.input_schema}
+                    tools.add(tool.name, tool.description or tool.name, parameters)
+                cursor = page.next_cursor
+                if cursor is None:
+                    return tools.schemas
+        raise ValueError(f"the list has more than {PAGES} pages")
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, bool]:
         """What the tool answers, and whether it refuses. A server that ends or does not answer in time raises."""
@@ -230,14 +249,6 @@ class McpServer:
 def _first(error: BaseException) -> BaseException:
     """What lies in groups of exceptions."""
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
-
-
-def _schema(tool: Any) -> dict[str, Any]:
-    parameters = {"properties": {}, "required": [], **tool.input_schema}
-    return {
-        "type": "function",
-        "function": {"name": tool.name, "description": tool.description or tool.name, "parameters": parameters},
-    }
 
 
 def _wrong(tools: Sequence[dict[str, Any]], call: ToolCall) -> str:

@@ -24,16 +24,18 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.untrusted import base_url, loads, one_line
 from coevolve.environments import wire
-from coevolve.environments.environment import Environment, EnvironmentFailed, Session, check_owner
+from coevolve.environments.environment import Environment, EnvironmentFailed, NoRoom, Session, check_owner
+from coevolve.environments.tool_list import ToolList, function
 
 SPLITS = {"seed": ("seed", "train"), "validation": ("validation", "valid", "dev", "test"), "test": ("test",)}
 SEEDS = {"seed": 256, "validation": 64, "test": 64}  # for a server without tasks
 SESSIONS = 16  # at once, unless OPENENV_SESSIONS says more: a server refuses those above its own limit
 SECONDS = 45.0  # of one call of a session, whatever it asks of the server; less than a worker has for it
 FRAME, ANSWER, SENT = 2**24, 2**26, 2**16  # bytes of the server's message, of its answer over HTTP, and of ours
-SHOWN, TOOLS = 100_000, 2_000_000  # characters of an observation, and of all tools
+SHOWN = 100_000  # characters of an observation
 LARGEST = 1e9  # reward
 SAY = "say"
+FULL = "CAPACITY_REACHED"  # the protocol's code of a refusal
 
 
 class OpenEnvRefused(Exception):
@@ -109,8 +111,15 @@ class _Socket:
         self.begin()
         address = url().replace("http", "ws", 1) + "/ws"
         try:
+            # pings keep an idle connection open; a busy server may answer them late, since each call has its own deadline
             self._socket = connect(
-                address, open_timeout=SECONDS, close_timeout=1.0, max_size=FRAME, max_queue=2, compression=None
+                address,
+                open_timeout=SECONDS,
+                ping_timeout=None,
+                close_timeout=1.0,
+                max_size=FRAME,
+                max_queue=2,
+                compression=None,
             )
         except self._broken as error:
             raise EnvironmentFailed(f"no OpenEnv server answers at {url()} ({one_line(str(error))})") from None
@@ -141,7 +150,10 @@ class _Socket:
             told = _data(self._socket.recv(timeout=0))
         except TimeoutError:
             return
-        except OpenEnvRefused as error:  # such as too many sessions
+        except OpenEnvRefused as error:
+            if str(error).startswith(FULL):
+                self.close()
+                raise NoRoom(f"the server has no room for a session ({error})") from None
             raise ValueError(str(error)) from None
         raise ValueError(f"it spoke unasked: {json.dumps(told)[:80]}")
 
@@ -186,7 +198,8 @@ class OpenEnvSession(Session):
             heard = self._hear(self._socket.ask("reset", place))
             offered = _offered(self._socket)
         except OpenEnvRefused as error:
-            raise EnvironmentFailed(f"the server refuses to start {json.dumps(place)[:80]}: {error}") from None
+            kind = NoRoom if str(error).startswith(FULL) else EnvironmentFailed
+            raise kind(f"the server refuses to start {json.dumps(place)[:80]}: {error}") from None
         self._tools = {tool["function"]["name"]: tool for tool in offered}
         shown = [tool for name, tool in self._tools.items() if name != SAY]
         return Observation("user", task.turns[0] if "index" in task.world else heard or task.turns[0], tools=shown)
@@ -288,15 +301,14 @@ def _offered(socket: _Socket) -> list[dict[str, Any]]:
         listed = None
     if listed is None:
         return [_act()]
+    tools = ToolList()
     try:
-        tools = [_function(tool["name"], tool["description"], tool["input_schema"]) for tool in listed]
-    except (KeyError, TypeError, ValueError):
-        raise EnvironmentFailed(
-            "the server's tools cannot be read: expected name, description and input_schema"
-        ) from None
-    if len(json.dumps(tools)) > TOOLS:
-        raise EnvironmentFailed(f"the server's tools are longer than {TOOLS} characters")
-    return tools
+        for tool in listed:
+            tools.add(tool["name"], tool["description"], tool["input_schema"])
+    except (KeyError, TypeError, ValueError) as error:
+        reason = error if isinstance(error, ValueError) else "expected name, description and input_schema"
+        raise EnvironmentFailed(f"the server's tools cannot be read: {reason}") from None
+    return tools.schemas
 
 
 @cache
@@ -307,18 +319,9 @@ def _act() -> dict[str, Any]:
     try:
         properties = {key: value for key, value in schema.get("properties", {}).items() if key != "metadata"}
         words = schema.get("description") or "Act in the environment"
-        return _function("act", words, {**schema, "properties": properties})
+        return function("act", words, {**schema, "properties": properties})
     except (AttributeError, TypeError, ValueError):
         raise CoevolveError(f"{url()}: the server lists no tools, and /schema has no readable action") from None
-
-
-def _function(name: Any, description: Any, parameters: Any) -> dict[str, Any]:
-    """A ValueError if it is no schema of a function."""
-    if not (isinstance(name, str) and isinstance(description, str) and isinstance(parameters, dict)):
-        raise ValueError
-    if not 0 < len(name) <= 128 or not name.isprintable() or not isinstance(parameters.get("properties", {}), dict):
-        raise ValueError
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
 def _action(call: ToolCall, tool: dict[str, Any] | None) -> dict[str, Any]:

@@ -55,6 +55,11 @@ def make(name: str) -> Environment:
     raise CoevolveError(f"environment {name!r} is unknown; expected one of: {', '.join(names())}")
 
 
+def opened(place: str) -> Environment:
+    """The environment called ``place``, or the one that MODULE:CLASS makes."""
+    return make_from(place) if ":" in place else make(place)
+
+
 def make_from(place: str) -> Environment:
     """The environment that MODULE:CLASS (or a function without arguments) makes; anything else is a CoevolveError."""
     try:

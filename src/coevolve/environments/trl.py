@@ -8,6 +8,7 @@ the first message without a call and knows no later user turns, so that environm
 import inspect
 import keyword
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from coevolve.core.calls import misfit, writable
@@ -56,16 +57,18 @@ def environment_factory(environment: str | Environment, split: str = "seed") -> 
 
 def _init(world: Environment, tasks: dict[str, Task]) -> Callable[[Any], None]:
     def init(self: Any) -> None:
-        self._session = world.open()
+        self._world, self._session = world, world.open()
         self._broken = False
-        self._tasks = tasks
+        self._tasks, self._task = tasks, None
 
     return init
 
 
 def _reset(self: Any, task_id: str, **row: Any) -> None:
-    self._broken = False
-    self._session.reset(self._tasks[task_id])
+    if self._broken:
+        self._session = self._world.open()
+    self._broken, self._task = False, self._tasks[task_id]
+    self._session.reset(self._task)
 
 
 def _asked(self: Any, ask: Callable[..., Any], *what: Any) -> Any:
@@ -73,9 +76,11 @@ def _asked(self: Any, ask: Callable[..., Any], *what: Any) -> Any:
     try:
         return None if self._broken else ask(*what)
     except Exception as error:
-        if blameless(error):
-            raise
         self._broken = True
+        with suppress(Exception):
+            self._session.close()  # it may hold the place of the session that ``blameless`` opens
+        if blameless(error, self._world, self._task):
+            raise
         return None
 
 

@@ -16,7 +16,7 @@ from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
-from coevolve.environments.environment import Environment, EnvironmentFailed, Phrasebook, Session
+from coevolve.environments.environment import Environment, EnvironmentFailed, Phrasebook, Session, SessionLost
 from coevolve.environments.sources import sources
 from coevolve.environments.worker_process import MAIN, CallBroke, EnvironmentProcess, EnvironmentProcessLost, Pool
 
@@ -72,7 +72,7 @@ class WorkerEnvironment(Environment):
             return self.pool.any().ask(do, **fields)
         except EnvironmentProcessLost:  # by the call of a session, while this waited for its answer
             return self._ask(do, **fields)
-        except (EnvironmentFailed, CallBroke) as error:
+        except (EnvironmentFailed, CallBroke, OSError) as error:
             raise CoevolveError(f"{self.name}: {' '.join(str(error).split())}") from None
 
     def load_tasks(self, split: str) -> Sequence[Task]:
@@ -176,7 +176,7 @@ class WorkerSession(Session):
         try:
             self._enter()
         except Exception as error:
-            raise EnvironmentFailed(f"no session in place of one that was lost: {error}") from None
+            raise SessionLost(f"no session in place of one that was lost: {error}") from None
         asked, self._asked = self._asked, []
         for do, fields, gist in asked:
             with suppress(CallBroke, CoevolveError):
@@ -184,7 +184,7 @@ class WorkerSession(Session):
             if self._over:
                 raise CallBroke(self._over)
             if self._asked[-1][2] != gist:
-                raise EnvironmentFailed(f"after its worker was lost, {do} was not answered as it had been")
+                raise SessionLost(f"after its worker was lost, {do} was not answered as it had been")
 
     def reset(self, task: Task) -> Observation:
         if self._over:
@@ -220,7 +220,7 @@ class WorkerSession(Session):
         try:
             if not worker.dead:
                 worker.ask("close", session=self._number)
-        except (EnvironmentFailed, CallBroke):
+        except (EnvironmentFailed, CallBroke, OSError):
             pass
         finally:
             self._leave()
@@ -228,5 +228,5 @@ class WorkerSession(Session):
 
 def _gist(reply: bytes) -> bytes:
     """What must be the same when it is asked again; the words of a failure may name an address in memory."""
-    broke = reply.startswith((b'{"failed"', b'{"environment"'))
+    broke = reply.startswith((b'{"failed"', b'{"environment"', b'{"full"', b'{"machine"'))
     return reply.partition(b":")[0] if broke else hashlib.sha256(reply).digest()

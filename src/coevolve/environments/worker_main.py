@@ -21,7 +21,7 @@ from typing import Any, TextIO
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import ToolCall
 from coevolve.environments import wire
-from coevolve.environments.environment import Environment, Session, blameless
+from coevolve.environments.environment import MACHINE, Environment, EnvironmentFailed, NoRoom, Session
 from coevolve.environments.registry import make, make_from
 
 PR_SET_PDEATHSIG = 1
@@ -112,7 +112,7 @@ def _listen(requests: "queue.SimpleQueue[str]") -> None:
     os._exit(0)
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """Ask the kernel for SIGKILL when the parent dies: a call that holds the interpreter's lock hears no end of input."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -133,10 +133,18 @@ def _serve(place: str, replies: TextIO) -> None:
         except CoevolveError as error:
             reply = json.dumps({"refused": str(error)})
         except Exception as error:
-            fault = "environment" if blameless(error) else "failed"
-            reply = json.dumps({fault: f"{type(error).__name__}: {error}"})
+            reply = json.dumps(_failure(error))
         replies.write(reply + "\n")
         replies.flush()
+
+
+def _failure(error: Exception) -> dict[str, Any]:
+    """What the other end raises again."""
+    if isinstance(error, OSError) and error.errno in MACHINE:
+        return {"machine": [error.errno, str(error)]}
+    claim = "full" if isinstance(error, NoRoom) else "environment"
+    fault = claim if isinstance(error, EnvironmentFailed) else "failed"
+    return {fault: f"{type(error).__name__}: {error}"}
 
 
 def _limit(memory: int) -> None:
@@ -147,7 +155,7 @@ def _limit(memory: int) -> None:
 
 
 def main() -> None:
-    _end_with(int(sys.argv[1]))
+    end_with(int(sys.argv[1]))
     _limit(int(sys.argv[3]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")

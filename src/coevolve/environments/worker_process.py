@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from coevolve.core.deadline import Deadline
 from coevolve.core.errors import CoevolveError
-from coevolve.environments.environment import EnvironmentFailed
+from coevolve.environments.environment import EnvironmentFailed, NoRoom, SessionLost
 
 SOURCE = Path(__file__).parents[2]
 MAIN = "coevolve.environments.worker_main"  # the worker's side
@@ -45,7 +45,7 @@ class CallBroke(RuntimeError):
     """What was asked raised in the worker, ended it, or took too long."""
 
 
-class EnvironmentProcessLost(EnvironmentFailed):
+class EnvironmentProcessLost(SessionLost):
     """The worker had ended before it was asked."""
 
 
@@ -102,7 +102,7 @@ class EnvironmentProcess:
         return self.value(do, self.answer(do, **fields))
 
     def value(self, do: str, line: bytes) -> Any:
-        """What a reply holds. A refusal is a CoevolveError, what broke in the worker CallBroke or EnvironmentFailed."""
+        """What a reply holds. A refusal is a CoevolveError, what broke in the worker CallBroke, EnvironmentFailed or OSError."""
         try:
             reply: dict[str, Any] = json.loads(line)
         except (ValueError, RecursionError):
@@ -115,6 +115,11 @@ class EnvironmentProcess:
             raise CoevolveError(reply["refused"])
         if "environment" in reply:
             raise EnvironmentFailed(f"{self.place}: {do} failed: {reply['environment']}")
+        if "full" in reply:
+            raise NoRoom(f"{self.place}: {do} failed: {reply['full']}")
+        if "machine" in reply:
+            code, reason = reply["machine"]
+            raise OSError(code, f"{self.place}: {do} failed: {reason}")
         if "failed" in reply:
             raise CallBroke(f"{self.place}: {do} failed: {reply['failed']}")
         return reply["value"]

@@ -1,5 +1,6 @@
 """Evaluation: a policy plays every frozen panel."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,13 +15,15 @@ from coevolve.core.seeding import derive_seed
 from coevolve.core.stage_summary import StageSummary, timeouts
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
-from coevolve.core.trajectories import Trajectory
+from coevolve.core.trajectories import StopReason, Trajectory, by_reason
 from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import shares_of
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
-from coevolve.rollout import Episode, Limits, RolloutRequest, in_batches, rollout, scored
+from coevolve.rollout import Episode, Limits, RolloutRequest, in_batches, rollout
 from coevolve.stages.evaluate.config import Evaluate
+
+FAILED = f"{StopReason.ENVIRONMENT_FAILED}: "  # before the reason, in the files of finished batches
 
 
 def played(config: Evaluate, panels: Sequence[str], environment: str) -> list[str]:
@@ -41,15 +44,20 @@ def evaluate(
     config: Evaluate,
     seed: int,
     kept: Path | None = None,
+    failures: Counter[str] | None = None,
 ) -> list[Outcome]:
     """Play the first ``config.tasks`` of every panel, each ``config.samples`` times in a row.
 
-    Episodes that the environment broke are left out. The folder ``kept`` stores each finished batch, and batches that it
-    already holds are not played again.
+    Episodes that the environment broke are left out, and counted by reason in ``failures``. The folder ``kept`` stores
+    each finished batch, and batches that it already holds are not played again.
     """
     with TemporaryDirectory() as nowhere:
         play = partial(_panel, policy, environment, limits, config, seed, kept or Path(nowhere))
-        return [outcome for name, tasks in panels.items() for outcome in play(name, tasks[: config.tasks])]
+        outcomes = [outcome for name, tasks in panels.items() for outcome in play(name, tasks[: config.tasks])]
+    failed = [outcome.stop_reason for outcome in outcomes if outcome.stop_reason.startswith(FAILED)]
+    if failures is not None:
+        failures.update(reason.removeprefix(FAILED) for reason in failed)
+    return [outcome for outcome in outcomes if not outcome.stop_reason.startswith(FAILED)]
 
 
 def by_environment(
@@ -93,7 +101,7 @@ def _panel(
     left = [number for number, file in enumerate(files) if not file.exists()]
 
     def write(number: int, episodes: Sequence[Episode]) -> None:
-        trajectories = (episode.trajectory for episode in scored(episodes))
+        trajectories = [episode.trajectory for episode in episodes]
         outcomes = (_outcome(name, trajectory, categories[trajectory.task_id]) for trajectory in trajectories)
         write_jsonl(files[left[number]], outcomes)
 
@@ -111,22 +119,35 @@ def _outcome(panel: str, trajectory: Trajectory, category: str) -> Outcome:
         category=category,
         score=trajectory.score,
         success=is_success(trajectory.score),
-        stop_reason=str(trajectory.stop_reason),
+        stop_reason=str(trajectory.stop_reason) if trajectory.counts else FAILED + trajectory.failure,
         turns=len(trajectory.tokens),
         tokens=sum(trajectory.tokens),
         checks=trajectory.checks,
     )
 
 
-def summary(t: int, panels: Mapping[str, PanelMetrics], wanted: int, stop_reasons: Iterable[str] = ()) -> StageSummary:
+def summary(
+    t: int,
+    panels: Mapping[str, PanelMetrics],
+    wanted: int,
+    stop_reasons: Iterable[str] = (),
+    failures: Mapping[str, int] | None = None,
+) -> StageSummary:
     """The costs of evaluating policies/t; metrics.json has the results by panel.
 
-    Fewer episodes than ``wanted`` are a note, and so are timeouts among their ``stop_reasons``.
+    Fewer episodes than ``wanted`` are a note, with the number of ``failures`` by reason, and so are timeouts among their
+    ``stop_reasons``.
     """
     figures = {
         "evaluation episodes": sum(metrics.episodes for metrics in panels.values()),
         "evaluation tokens": round(sum(metrics.tokens * metrics.episodes for metrics in panels.values())),
     }
     lost = wanted - figures["evaluation episodes"]
-    notes = [f"{lost} of {wanted} evaluation episodes are left out: the environment failed in them"] if lost else []
+    notes = [left_out(lost, wanted, failures)] if lost else []
     return StageSummary("evaluate", t, figures, costs=list(figures), notes=[*notes, *timeouts(stop_reasons)])
+
+
+def left_out(lost: int, wanted: int, failures: Mapping[str, int] | None = None) -> str:
+    """The message for people that ``lost`` of ``wanted`` episodes do not count, with the number of ``failures`` by reason."""
+    reasons = f" ({by_reason(failures)})" if failures else ""
+    return f"{lost} of {wanted} evaluation episodes are left out: the environment failed in them{reasons}"

@@ -6,6 +6,7 @@ batches of episodes: after a kill the stage plays the rest.
 
 import shutil
 import time
+from collections import Counter
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -46,7 +47,8 @@ def main(params: Params, t: int) -> None:
             playing(Paths.policy(t), params.policy, config.temperature, workers) as policy,
         ):
             began = time.monotonic()
-            outcomes = evaluate(policy, environment, panels, limits, config, params.seed, finished)
+            failures: Counter[str] = Counter()
+            outcomes = evaluate(policy, environment, panels, limits, config, params.seed, finished, failures)
             seconds = time.monotonic() - began
         solved = sum(outcome.success for outcome in outcomes)
         stop_reasons = [outcome.stop_reason for outcome in outcomes]
@@ -57,7 +59,7 @@ def main(params: Params, t: int) -> None:
         wanted = sum(len(tasks[: config.tasks]) for tasks in panels.values()) * config.samples
         # panels per environment repeat episodes of the whole panels
         once = {name: result for name, result in results.items() if name in panels}
-        write_summary(replace(summary(t, once, wanted, stop_reasons), arithmetic=in_effect().name))
+        write_summary(replace(summary(t, once, wanted, stop_reasons, failures), arithmetic=in_effect().name))
         figures = {
             f"{panel}/{key}": getattr(result, key)
             for panel, result in results.items()

@@ -22,6 +22,7 @@ from coevolve.stages.watch.watchdogs import (
     measure,
     never_counted,
     summary,
+    unfinished,
 )
 
 
@@ -48,13 +49,11 @@ def main(params: Params, t: int) -> None:
     generator = params.explore.guidance == "generator"
     measured = indicators(values, params.watch, foreign(params.by_pairs, params.pairs.hard > 0, generator))
     write_json(Paths.watch(t), {indicator.name: indicator.as_dict() for indicator in measured})
-    notes = never_counted(visits, tasks)
+    notes = [*unfinished(trajectories), *never_counted(visits, tasks)]
     write_summary(summary(t, measured, notes))
-    for note in notes:
-        print(note)
     past = [indicator for indicator in measured if indicator.past]
-    for indicator in past:
-        print(f"{indicator.state}: {indicator}")
+    for line in [*(f"{indicator.state}: {indicator}" for indicator in past), *notes]:
+        print(line)
     print(f"{Paths.watch(t)}: {len(measured) - len(past)} of {len(measured)} indicators within their limits")
     if critical := next((indicator for indicator in past if indicator.state == "critical"), None):
         raise CoevolveError(

@@ -30,7 +30,7 @@ from coevolve.core.stage_summary import (
 )
 from coevolve.core.statistics import evenness
 from coevolve.core.task import CallOutcome, Task
-from coevolve.core.trajectories import StopReason
+from coevolve.core.trajectories import StopReason, Trajectory, by_reason
 from coevolve.stages.watch.config import Limit, Watch
 
 CHANCE = 0.05  # probability of a false alarm per task in ``regressions``
@@ -121,8 +121,24 @@ def indicators(
     ]
 
 
+def unfinished(trajectories: Sequence[Trajectory]) -> list[str]:
+    """A note on episodes that the environment failed, by reason, and a note on those that the agent's calls broke."""
+    total = len(trajectories)
+    failures = Counter(trajectory.failure for trajectory in trajectories if not trajectory.counts)
+    broken = sum(trajectory.stop_reason is StopReason.BROKEN for trajectory in trajectories)
+    notes = []
+    if failures:
+        reasons = by_reason(failures)
+        notes.append(
+            f"{failures.total()} of {total} episodes count nowhere, because the environment failed ({reasons})"
+        )
+    if broken:
+        notes.append(f"{broken} of {total} episodes score 0, because a call broke the session")
+    return notes
+
+
 def summary(t: int, measured: Sequence[Indicator], notes: Sequence[str] = ()) -> StageSummary:
-    """The stage's summary of iteration ``t``, with a note for each indicator past a limit and further ``notes``."""
+    """The stage's summary of iteration ``t``, with ``notes`` and a note for each indicator past a limit."""
     return StageSummary(
         "watch",
         t,

@@ -1,0 +1,79 @@
+"""Checks of an environment in this process. An audit runs it in a process of its own, which the environment may end or hang."""
+
+import json
+import time
+from dataclasses import asdict
+from typing import Any
+
+from coevolve.audit.checks import CHECKS, Check
+from coevolve.audit.finding import SHOWN, Finding, Found, Measured, Status
+from coevolve.audit.skill import CHECK, Skill
+from coevolve.audit.subject import Subject
+from coevolve.core.untrusted import one_line
+from coevolve.environments.registry import opened
+
+EVIDENCE = 300  # most characters of a piece of evidence
+
+
+def table(skill: Skill | None) -> dict[str, Check]:
+    """All checks by name."""
+    return {**CHECKS, CHECK: skill.check()} if skill else CHECKS
+
+
+class Auditor:
+    """Its answers are JSON, so that no object of the environment leaves the process."""
+
+    def __init__(self, place: str, count: int, skill: Skill | None) -> None:
+        self._subject = Subject(opened(place), count, place)
+        self._checks = table(skill)
+
+    def about(self) -> str:
+        """Name and fingerprint."""
+        environment = self._subject.environment
+        return json.dumps([one_line(str(text), EVIDENCE) for text in (environment.name, environment.fingerprint)])
+
+    def check(self, name: str) -> str:
+        """The finding of a check, with the numbers of tasks and of those looked at, where they are known by now."""
+        found = finding(self._subject, name, self._checks[name])
+        known = vars(self._subject)  # of cached properties
+        tasks = {one_line(split): len(tasks) for split, tasks in known.get("splits", {}).items()}
+        looked_at = {one_line(split): len(tasks) for split, tasks in known.get("some", {}).items()}
+        return json.dumps([asdict(found), tasks, looked_at])
+
+
+def finding(subject: Subject, name: str, check: Check) -> Finding:
+    """Run ``check``. Whatever the environment raises is a finding, also what would end a process."""
+    began = time.perf_counter()
+    status: Status
+    try:
+        found = check.run(subject)
+        status = "skip" if found.passed is None else "pass" if found.passed else "fail"
+    except BaseException as error:
+        found, status = Found(False, {}, [f"{type(error).__name__}: {error}"]), "error"
+    return Finding(
+        check=name,
+        severity=check.severity,
+        status=status,
+        question=check.question,
+        measured=_measured(found.measured),
+        evidence=[one_line(line, EVIDENCE) for line in found.evidence[:SHOWN]],
+        number=len(found.evidence),
+        remedy=check.remedy,
+        command=command(subject.place, subject.count, name),
+        seconds=round(time.perf_counter() - began, 2),
+    )
+
+
+def command(place: str, count: int, name: str) -> str:
+    """The command that repeats a check."""
+    return f"coevolve env audit {place} --tasks {count} --only {name}"
+
+
+def _measured(values: Measured) -> Measured:
+    """``values`` as JSON can hold them."""
+
+    def held(value: Any) -> int | float | str | None:
+        number = isinstance(value, int | float) and abs(value) < 1e15
+        return value if value is None or number else one_line(str(value))
+
+    return {one_line(key): held(value) for key, value in values.items()}
