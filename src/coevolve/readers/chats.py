@@ -64,11 +64,9 @@ def _calls(message: Mapping[str, Any], where: str) -> list[tuple[str | None, Too
     entries = message.get("tool_calls") or []
     if not isinstance(entries, list):
         raise CoevolveError(f"{where}: tool_calls: expected a list of calls")
-    calls = (
-        [_call(entry, where) for entry in entries]
-        if entries
-        else [(None, call) for call in parse_reply(message.get("content") or "")[0]]
-    )
+    calls = [_call(entry, where) for entry in entries]
+    if not entries:
+        calls += ((None, call) for call in parse_reply(message.get("content") or "")[0])
     if len(calls) > MAX_CALLS:
         raise CoevolveError(f"{where}: {len(calls)} calls in a message, expected at most {MAX_CALLS}")
     return calls
