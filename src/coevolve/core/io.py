@@ -27,19 +27,27 @@ Record = TypeVar("Record")
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary path beside ``path``. It is renamed to ``path`` if the block succeeds, and removed if not.
 
-    An OSError names ``path``; without this, the error of a full disk names no file.
+    An OSError names ``path``.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        yield temporary
-        os.replace(temporary, path)
-    except OSError as error:
-        error.filename, error.filename2 = str(path), None
-        raise
+        with naming(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            os.replace(temporary, path)
     finally:
         with suppress(OSError):  # the first error matters more
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an OSError in the block name ``path``; the error of a full disk names no file."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
 
 
 def write_text(path: Path, text: str) -> None:
