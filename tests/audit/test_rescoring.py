@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from coevolve.audit.rescoring import CHECKER, LEFT, SAME, WORLD, Rescored, counted, replies, rescore, with_scores
+from coevolve.audit.rescoring import (
+    CHECKER,
+    IMPOSSIBLE,
+    LEFT,
+    SAME,
+    UNKNOWN,
+    WORLD,
+    Rescored,
+    counted,
+    replies,
+    rescore,
+    with_scores,
+)
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
@@ -114,7 +126,8 @@ def test_a_checker_and_a_world_that_changed_are_told_apart() -> None:
     tasks = quiz.tasks("seed")
     trajectories = played(quiz, ReferencePolicy(quiz), tasks)
     found = again(Strict(), tasks, trajectories)
-    assert counted(found) == {SAME: 8, CHECKER: 4, WORLD: 0, LEFT: 0}
+    assert counted(found) == {SAME: 8, CHECKER: 4, WORLD: 0, LEFT: 0, UNKNOWN: 0, IMPOSSIBLE: 0}
+    assert sum(not one.holds for one in found) == 4
     changed = next(one for one in found if one.kind == CHECKER)
     assert (changed.before, changed.after, changed.why) == (1.0, 0.0, "right: True then, False now")
     scores = [one.score for one in with_scores(trajectories, found)]
@@ -130,12 +143,52 @@ def test_what_cannot_be_played_again_is_left_and_says_why() -> None:
     quiz = Quiz()
     tasks = quiz.tasks("seed")[:2]
     one, other = played(quiz, ReferencePolicy(quiz), tasks)
-    found = again(quiz, tasks[:1], [replace(one, stop_reason=StopReason.BROKEN), other])
-    assert [new.kind for new in found] == [LEFT, LEFT] and found[0].after is None
-    assert "in none of the files" in found[1].why and "broke" in found[0].why
-    assert with_scores([one, other], found) == [one, other]
+    broken, late = (replace(one, score=0.0, stop_reason=reason) for reason in (StopReason.BROKEN, StopReason.TIMEOUT))
+    found = again(quiz, tasks[:1], [broken, late, other])
+    assert [new.kind for new in found] == [LEFT, LEFT, UNKNOWN] and found[0].after is None
+    assert "broke" in found[0].why and "did not end" in found[1].why and "--tasks" in found[2].why
+    assert with_scores([broken, late, other], found) == [broken, late], "nobody knows the score of an unknown task"
+    assert [new.holds for new in found] == [True, True, False]
     moved = replace(one, messages=[{"role": "user", "content": "add 1 + 1"}, *one.messages[1:]])
     assert again(quiz, tasks, [moved])[0].why == "the task is opened with other words"
+
+
+DEEP: Any = {"value": []}
+for _ in range(100):
+    DEEP = {"value": DEEP}
+FORGERIES: dict[str, Any] = {
+    "it failed": lambda one: one,
+    "it broke": lambda one: replace(one, stop_reason=StopReason.BROKEN),
+    "the environment failed": lambda one: replace(one, stop_reason=StopReason.ENVIRONMENT_FAILED),
+    "a call did not end": lambda one: replace(one, stop_reason=StopReason.TIMEOUT),
+    "it has no end": lambda one: replace(one, stop_reason=StopReason.MAX_TURNS),
+    "its task is unknown": lambda one: replace(one, task_id="f" * 16),
+    "it has no messages": lambda one: replace(one, messages=[]),
+    "it has no calls": lambda one: replace(one, calls=[]),
+    "its call is too deep": lambda one: replace(one, calls=[replace(one.calls[0], arguments=DEEP)]),
+    "its call is too long": lambda one: replace(one, calls=[replace(one.calls[0], arguments={"value": "x" * 10**6})]),
+    "another answer": lambda one: replace(one, calls=[replace(one.calls[0], observation="right!")]),
+    "another opening": lambda one: replace(one, messages=[{"role": "user", "content": "hi"}, *one.messages[1:]]),
+    "its checks too": lambda one: replace(one, checks={"right": True}),
+    "a score of 7": lambda one: replace(one, score=7.0),
+    "a negative score": lambda one: replace(one, score=-1.0),
+    "an infinite score": lambda one: replace(one, score=float("inf")),
+    "no number": lambda one: replace(one, score=float("nan")),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_no_forged_score_holds(name: str) -> None:
+    """A failed episode of a quiz, whose record says that it succeeded."""
+    quiz = Quiz()
+    (task, *_) = quiz.tasks("seed")
+    (failed,) = played(quiz, ScriptPolicy([[render_call(ToolCall("answer", {"value": "wrong"}))]]), [task])
+    assert failed.score == 0.0 and failed.calls
+    forged = FORGERIES[name](replace(failed, score=1.0))
+    found = again(quiz, [task], [forged])
+    assert not found[0].holds
+    kept = [one.score for one in with_scores([forged], found)]
+    assert kept in ([], [0.0]) or found[0].kind == WORLD
 
 
 def test_the_command_reads_a_run_and_writes_todays_scores(tmp_path: Path) -> None:
@@ -152,7 +205,7 @@ def test_the_command_reads_a_run_and_writes_todays_scores(tmp_path: Path) -> Non
     arguments = ["rescore", "t.parquet", "--environment", "miniworld"]
     done = coevolve(*arguments, "--out", "new.parquet", "--changes", "changes.jsonl", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("t.parquet: 1 of 4 scores are others in miniworld-1")
+    assert done.stdout.startswith("t.parquet: 1 of 4 scores do not hold in miniworld-1")
     assert "0.25 then, 1.00 now" in done.stdout and "the checker says otherwise" in done.stdout
     assert [one.score for one in read_trajectories(tmp_path / "new.parquet")] == [1.0] * 4
     assert [json.loads(line)["kind"] for line in (tmp_path / "changes.jsonl").read_text().splitlines()][1:] == [

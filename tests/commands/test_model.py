@@ -16,6 +16,7 @@ from coevolve.policies.wheels import WHEELS, fetch
 from tests import ROOT
 from tests.policies.gguf_file import write
 from tests.policies.qwen import make_qwen3, template
+from tests.policies.test_gguf_header import SHORT
 
 TOOLS = [
     {
@@ -47,6 +48,14 @@ def model(*arguments: str) -> int:
     with pytest.raises(SystemExit) as left:
         main(["model", *arguments])
     return int(left.value.code or 0)
+
+
+def forge(file: Path, key: str, value: int = 2 * 10**9) -> None:
+    """Set an integer in the metadata of ``file``."""
+    content = bytearray(file.read_bytes())
+    place = content.index(key.encode()) + len(key) + 4
+    content[place : place + 4] = value.to_bytes(4, "little")
+    file.write_bytes(content)
 
 
 def test_a_gguf_file_becomes_a_model_that_acts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,6 +121,12 @@ def test_a_template_that_shows_tools_is_kept(tmp_path: Path) -> None:
             "is not ChatML",
         ),
         (lambda file: file.write_bytes(b"GGUF and no more"), "no GGUF file"),
+        (lambda file: file.write_bytes(SHORT), "its header announces more than"),
+        (lambda file: forge(write(file), "llama.block_count"), "llama.block_count is 2000000000"),
+        (lambda file: forge(write(file), "llama.embedding_length"), "its metadata describe a model of"),
+        (lambda file: forge(write(file), "llama.feed_forward_length"), "its metadata describe a model of"),
+        (lambda file: forge(write(file), "llama.vocab_size"), "its metadata describe a model of"),
+        (lambda file: forge(write(file), "llama.attention.head_count"), "no GGUF file"),
     ],
 )
 def test_what_cannot_be_made_is_one_line_and_leaves_nothing(

@@ -9,21 +9,30 @@ from typing import Any
 import psutil
 import pytest
 from dvc.utils.hydra import apply_overrides
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from coevolve.readers.queue import override, work, workers
+from coevolve.core.errors import CoevolveError
+from coevolve.readers.queue import KEY, keys, override, settable, work, workers
 from tests.waiting import until
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"])).filter(
     lambda text: "${" not in text
 )
-values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(0.001, 1000) | texts,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b_c"]), inner, max_size=2),
-    max_leaves=5,
+scalars = (
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 )
+plain_keys = st.from_regex(KEY, fullmatch=True).filter(settable)
+
+
+def nested(keys: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    return st.recursive(
+        scalars | texts,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=2),
+        max_leaves=5,
+    )
 
 
 def received(folder: Path, value: Any) -> Any:
@@ -34,9 +43,48 @@ def received(folder: Path, value: Any) -> Any:
     return YAML(typ="safe").load(file.read_text())["key"]
 
 
-@given(value=values)
+@given(value=nested(plain_keys))
 def test_any_value_arrives_as_it_is(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
     assert received(tmp_path_factory.mktemp("project"), value) == value
+
+
+ODD_KEYS = st.text(min_size=1, max_size=6) | st.sampled_from(
+    [
+        "a: 1, b",
+        "a: b",
+        "true",
+        "Null",
+        "5",
+        "1e5",
+        ".5",
+        "inf",
+        "nan",
+        "nan-x",
+        "null.x",
+        "a}",
+        "a,b",
+        "a\\",
+        "a b",
+        "${x}",
+        "-",
+    ]
+)
+
+
+@given(value=nested(plain_keys | ODD_KEYS))
+def test_hydra_reads_the_very_value_or_the_value_is_refused(value: Any) -> None:
+    try:
+        text = override(value)
+    except CoevolveError:
+        assert not all(map(settable, keys(value)))
+        return
+    assert OverridesParser.create().parse_override(f"key={text}").value() == value
+
+
+@pytest.mark.parametrize("key", ["a: 1, b", "a: b", "true", "NULL", "5", "inf", "nan", "a}", "a,b", "a b", "é", ""])
+def test_a_key_that_hydra_reads_as_another_is_refused(key: str) -> None:
+    with pytest.raises(CoevolveError, match="is no key that"):
+        override([{"x": {key: 1}}])
 
 
 @pytest.mark.parametrize("text", ["5", "null", "true", "x,y", "a=b", "[1]", "\\", 'a\\"', "\\\\", "#", "é", "~"])

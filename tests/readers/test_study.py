@@ -89,14 +89,23 @@ def test_the_ablation_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:
         ("a", "{~seed: 1}", "'~seed' is no key of params.yaml"),
         ("a", "{seed=1 seed: 1}", "is no key of params.yaml"),
         ("a", "{train..steps: 1}", "is no key of params.yaml"),
+        ("a", "{é: 1}", "'é' is no key of params.yaml"),
+        ("a", "{policy.template: {'a: 1, b': 2}}", "arms.a: policy.template: 'a: 1, b' is no key that DVC can set"),
+        ("a", "{policy.template: [{b: {'true': 2}}]}", "arms.a: policy.template: 'true' is no key that DVC can set"),
+        ("a", "{policy.template: {'': 2}}", "arms.a: policy.template: '' is no key that DVC can set"),
+        ("a", "{policy.template: {since: 2024-01-01}}", r"arms.a.policy.template.since: a timestamp of YAML"),
+        ("a", "{train.steps: .inf}", "arms.a.train.steps: a number is out of range"),
+        ("a", "&x {policy.template: *x}", "arms.a.policy.template: an alias of itself"),
+        ("a", "[1]", "study.arms.a: "),
     ],
 )
 def test_a_study_of_a_stranger_is_no_command(tmp_path: Path, arm: str, changes: str, said: str) -> None:
     (tmp_path / "study.yaml").write_text(
         f'question: q\nseeds: [0]\npanel: test\nagainst: []\narms: {{"{arm}": {changes}}}\n'
     )
-    with pytest.raises(CoevolveError, match=said):
+    with pytest.raises(CoevolveError, match=said) as caught:
         load(tmp_path / "study.yaml")
+    assert str(caught.value).startswith(f"{tmp_path}/study.yaml: ") and "\n" not in str(caught.value)
 
 
 def test_a_study_needs_the_panels_that_it_is_about(tmp_path: Path) -> None:

@@ -106,6 +106,49 @@ def test_runs_datasets_models_children_traces_and_the_champion(root: Path) -> No
     assert journals(root) == []
 
 
+STRANGE = [
+    "",
+    "../../x",
+    "/abs",
+    "a/../b",
+    "a' OR 1=1",
+    '"',
+    "a\0b",
+    "\ud800",
+    "\x1b]0;x\x07",
+    "a\nb",
+    "x" * 20_000,
+    "<img src=x>",
+]
+DEEP: list[Any] = []
+for _ in range(500):
+    DEEP = [DEEP]
+
+
+def test_no_text_of_a_stranger_keeps_back_what_follows(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each event reaches MLflow or is left out; none waits in the journal for a tracker that never takes it."""
+    data = root / "tasks.jsonl"
+    data.write_text("{}\n")
+    for key in ("audit/it's", "audit/x"):
+        with start(CONFIG, key) as run:
+            for text in STRANGE:
+                run.params({text: text})
+                run.metrics({text: 1.0, "m": float("nan")})
+                run.child(text)
+                told = {"role": text, "content": text}
+                run.trace({**TRAJECTORY, "task_id": text, "messages": [told, told], "checks": {text: True}})
+            run.trace({**TRAJECTORY, "checks": {"deep": DEEP}})
+            run.dataset(data, "x" * 1000)
+            run.metrics({"last": 1.0})
+        assert journals(root) == []
+    (found,) = runs(f"sqlite:///{root}/mlruns/mlflow.db", "audit/it_s")
+    assert found.info.status == "FINISHED" and found.data.metrics["last"] == 1.0
+    assert found.data.params["a/b"] == "a/../b" and len(found.data.params["x" * 250]) == 6000
+    shown = capsys.readouterr().out
+    assert "does not answer" not in shown and "mlflow takes no dataset (" in shown
+    assert "the trackers get no trace: it is nested deeper than 64 levels" in shown
+
+
 def gate(policy: Path, solved: int) -> dict[str, Any]:
     scores = {f"{n:016x}": float(n < solved) for n in range(64)}
     config = Evaluate(panels=None, tasks=64, samples=1, temperature=0.0, bootstrap=200, confidence=0.95)

@@ -9,25 +9,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from coevolve.core.calls import writable
+from coevolve.core.calls import misfit, writable
 from coevolve.core.task import Score, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.environment import Environment, Session, blameless
 
-SAME, CHECKER, WORLD, LEFT = "the same", "the checker says otherwise", "the world answers otherwise", "not played again"
+SAME, CHECKER, WORLD = "the same", "the checker says otherwise", "the world answers otherwise"
+LEFT, UNKNOWN, IMPOSSIBLE = "not played again", "its task is in none of the files", "no episode ends so"
+KINDS = (SAME, CHECKER, WORLD, LEFT, UNKNOWN, IMPOSSIBLE)
 
-# how an episode may have ended that is no play of its calls
-UNPLAYED = {
+# Ends of episodes that score 0, because the environment never scores them
+UNSCORED = {
     StopReason.BROKEN: "the call that broke it is not in its calls",
-    StopReason.TIMEOUT: "it ran out of time",
     StopReason.ENVIRONMENT_FAILED: "the environment failed in it",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """A trajectory's score then and now. ``kind`` is one of SAME, CHECKER, WORLD and LEFT, ``why`` what differs; ``after`` is None of
-    what was not played again.
+    """A trajectory's score then and now. ``kind`` is one of KINDS, and ``why`` says what differs.
+
+    ``after`` is None if the trajectory was not played again.
     """
 
     trajectory_id: str
@@ -37,6 +39,13 @@ class Rescored:
     after: float | None
     why: str = ""
     checks: Mapping[str, bool] | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the score is today's score, or the 0 of an episode that is not played again."""
+        if self.kind in (UNKNOWN, IMPOSSIBLE):
+            return False
+        return self.before == (0.0 if self.after is None else self.after)
 
 
 def rescore(
@@ -52,45 +61,60 @@ def rescore(
 
 
 def with_scores(trajectories: Sequence[Trajectory], found: Sequence[Rescored]) -> list[Trajectory]:
-    """``trajectories`` with today's scores, but those that the world answers otherwise: an agent that heard that might have gone on
-    differently."""
+    """``trajectories`` with today's scores, without those of UNKNOWN tasks.
+
+    Those that the WORLD answers otherwise keep their scores: an agent that heard that might have gone on differently.
+    """
     return [
         one if new.after is None or new.kind == WORLD else replace(one, score=new.after, checks=dict(new.checks or {}))
         for one, new in zip(trajectories, found, strict=True)
+        if new.kind != UNKNOWN
     ]
-
-
-def moved(found: Sequence[Rescored]) -> list[Rescored]:
-    """Those whose score is another, of the same episode."""
-    return [one for one in found if one.kind == CHECKER]
 
 
 def counted(found: Sequence[Rescored]) -> dict[str, int]:
     """How many of each kind."""
     counts = Counter(one.kind for one in found)
-    return {kind: counts[kind] for kind in (SAME, CHECKER, WORLD, LEFT)}
+    return {kind: counts[kind] for kind in KINDS}
 
 
 def _rescored(environment: Environment, task: Task | None, one: Trajectory) -> Rescored:
-    def left(why: str) -> Rescored:
-        return Rescored(one.trajectory_id, one.task_id, LEFT, one.score, None, why)
+    def unplayed(kind: str, after: float | None, why: str) -> Rescored:
+        return Rescored(one.trajectory_id, one.task_id, kind, one.score, after, why)
 
+    if reason := _impossible(one):
+        return unplayed(IMPOSSIBLE, 0.0, reason)
     if task is None:
-        return left("its task is in none of the files")
-    if one.stop_reason in UNPLAYED:
-        return left(UNPLAYED[one.stop_reason])
+        return unplayed(UNKNOWN, None, "name its file with --tasks")
+    if one.stop_reason in UNSCORED:
+        return unplayed(LEFT, None, UNSCORED[one.stop_reason])
+    if one.stop_reason is StopReason.TIMEOUT and one.score == 0:
+        return unplayed(LEFT, None, "a call did not end")
     try:
         with closing(environment.open()) as session:
             other = _play(session, task, one)
             score = session.score()
     except Exception as error:
         if blameless(error, environment, task):
-            return left(f"the environment failed: {error}")
+            return unplayed(LEFT, None, f"the environment failed: {error}")
         score, other = Score(0.0), f"it breaks the session: {type(error).__name__}"
     changed = score.reward != one.score
     kind = WORLD if other else CHECKER if changed else SAME
     why = other or (_otherwise(one.checks, score.checks) if changed else "")
     return Rescored(one.trajectory_id, one.task_id, kind, one.score, score.reward, why, score.checks)
+
+
+def _impossible(one: Trajectory) -> str:
+    """Why no rollout wrote this trajectory; empty if one may have."""
+    if not 0 <= one.score <= 1:
+        return f"a score of {one.score:g} is not in [0, 1]"
+    if one.stop_reason in UNSCORED and one.score:
+        return f"an episode that ends as {one.stop_reason} scores 0"
+    if not one.messages and (one.score or one.stop_reason is not StopReason.TIMEOUT):  # a slow start leaves none
+        return "it has no messages"
+    if misfits := [(call.name, reason) for call in one.calls if (reason := misfit(call.name, call.arguments))]:
+        return f"a call of {misfits[0][0][:80]}: {misfits[0][1]}"
+    return ""
 
 
 def _play(session: Session, task: Task, one: Trajectory) -> str:

@@ -68,7 +68,7 @@ def _side(text: str) -> "Side":
         if not 0 <= t <= last:
             raise CoevolveError(f"{text}: there is no policies/{t}; expected 0 to {last}")
         played = files.read_text(str(Paths.evaluation(t) / OUTCOMES))
-        params = read_yaml(files.read_text("params.yaml"))
+        params = read_yaml(files.read_text("params.yaml"), f"{text}: params.yaml")
     except CoevolveError:
         raise
     except FileNotFoundError as error:

@@ -35,11 +35,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tasks(args: argparse.Namespace) -> str:
-    from coevolve.core.io import read_tasks, write_jsonl
+    from coevolve.core.io import read_tasks, strict, write_jsonl
     from coevolve.core.task import task_id_of
 
     file = args.source / "tasks.jsonl" if args.source.is_dir() else args.source
-    tasks = read_tasks(file)
+    tasks = read_tasks(file, reader=strict)
     for number, one in enumerate(tasks, 1):
         if one.task_id != task_id_of(one.environment, one.world, one.turns, one.reference):
             raise CoevolveError(
@@ -50,13 +50,13 @@ def _tasks(args: argparse.Namespace) -> str:
 
 
 def _messages(args: argparse.Namespace) -> str:
-    from coevolve.core.io import read_jsonl_objects
+    from coevolve.core.io import read_jsonl_objects, strict
     from coevolve.core.trajectories import write_trajectories
     from coevolve.readers.chats import episode
 
     rows = [
         episode(value, f"{args.source}:{number}", row, args.score)
-        for row, (number, value) in enumerate(read_jsonl_objects(args.source, ["messages"]))
+        for row, (number, value) in enumerate(read_jsonl_objects(args.source, ["messages"], strict))
     ]
     if not rows:
         raise CoevolveError(f"{args.source}: no episodes")

@@ -161,7 +161,9 @@ def _result(files: Any, study: "Study", run: tuple[str, int], name: str, code: s
         summary = parse(Summary, json.loads(files.read_text(str(SUMMARY))), f"{name}: {SUMMARY}")
     except (CoevolveError, ValueError) as error:
         raise CoevolveError(f"{error}; if other code made it, run it again: `dvc exp remove {name}`") from None
-    if other := departure(read_yaml(files.read_text("params.yaml")), parameters(_params(), study.arms[arm])):
+    if other := departure(
+        read_yaml(files.read_text("params.yaml"), f"{name}: params.yaml"), parameters(_params(), study.arms[arm])
+    ):
         raise CoevolveError(f"{name} ran with {other}, as its arm is now; to run it again: `dvc exp remove {name}`")
     if unseen := unplayed(study, summary.panels):
         raise CoevolveError(f"{name} played {', '.join(summary.panels)}, not {', '.join(unseen)} of its study.yaml")
@@ -205,7 +207,7 @@ def _params(code: str | None = None) -> dict[str, Any]:
     if code is None:
         return load_yaml(Path("params.yaml"), "run from the repository's root")
     shown = subprocess.run(["git", "show", f"{code or 'unknown'}:params.yaml"], capture_output=True, text=True)
-    params: dict[str, Any] = read_yaml(shown.stdout) if shown.returncode == 0 else {}
+    params: dict[str, Any] = read_yaml(shown.stdout, f"{code}: params.yaml") if shown.returncode == 0 else {}
     return params
 
 

@@ -6,7 +6,7 @@ Writing is atomic: a temporary file, then a rename. Errors in reading name the f
 import json
 import math
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cache
@@ -27,19 +27,27 @@ Record = TypeVar("Record")
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary path beside ``path``. It is renamed to ``path`` if the block succeeds, and removed if not.
 
-    An OSError names ``path``; without this, the error of a full disk names no file.
+    An OSError names ``path``.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        yield temporary
-        os.replace(temporary, path)
-    except OSError as error:
-        error.filename, error.filename2 = str(path), None
-        raise
+        with naming(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            os.replace(temporary, path)
     finally:
         with suppress(OSError):  # the first error matters more
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an OSError in the block name ``path``; the error of a full disk names no file."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
 
 
 def write_text(path: Path, text: str) -> None:
@@ -158,14 +166,14 @@ def missing(path: Path) -> CoevolveError:
     return CoevolveError(f"{path}: no such file; run `dvc repro`, or name the file that you have")
 
 
-def read_jsonl_values(path: Path) -> Iterator[tuple[int, Any]]:
-    """The line numbers and JSON values of a file. Blank lines are skipped."""
+def read_jsonl_values(path: Path, reader: Callable[[str], Any] = decode) -> Iterator[tuple[int, Any]]:
+    """The line numbers and JSON values of a file, each line read by ``reader``. Blank lines are skipped."""
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     try:
-                        yield number, decode(line)
+                        yield number, reader(line)
                     except ValueError as error:
                         raise CoevolveError(f"{path}:{number}: expected a JSON object ({error})") from None
     except FileNotFoundError:
@@ -174,9 +182,11 @@ def read_jsonl_values(path: Path) -> Iterator[tuple[int, Any]]:
         raise CoevolveError(f"{path}: expected UTF-8 text ({error})") from None
 
 
-def read_jsonl_objects(path: Path, keys: Collection[str] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_jsonl_objects(
+    path: Path, keys: Collection[str] = (), reader: Callable[[str], Any] = decode
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """The line numbers and JSON objects of a file. Another value, or an object without ``keys``, is a CoevolveError."""
-    for number, value in read_jsonl_values(path):
+    for number, value in read_jsonl_values(path, reader):
         if not isinstance(value, dict):
             raise CoevolveError(
                 f"{path}:{number}: expected a JSON object, found {type(value).__name__}; write one a line"
@@ -202,15 +212,17 @@ def read_jsonl(path: Path, kind: type[Record]) -> list[Record]:
     return [parse(kind, value, f"{path}:{number}") for number, value in read_jsonl_objects(path)]
 
 
-def read_tasks(path: Path, environment: str | None = None, least: int = 0) -> list[Task]:
-    """At least ``least`` tasks of one environment (or mixture) with unique ids.
+def read_tasks(
+    path: Path, environment: str | None = None, least: int = 0, reader: Callable[[str], Any] = decode
+) -> list[Task]:
+    """At least ``least`` tasks of one environment (or mixture) with unique ids, each line read by ``reader``.
 
     Anything else is a CoevolveError that names the line.
     """
     tasks: list[Task] = []
     lines: dict[str, int] = {}
     expected = None if environment is None else shares(environment)
-    for number, value in read_jsonl_objects(path):
+    for number, value in read_jsonl_objects(path, reader=reader):
         task = parse(Task, value, f"{path}:{number}")
         if expected is not None and task.environment not in expected:
             raise CoevolveError(

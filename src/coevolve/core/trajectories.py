@@ -146,7 +146,21 @@ def _trajectory(path: Path, row: dict[str, Any]) -> Trajectory:
             "make the file again with `dvc repro`"
         )
     row["stop_reason"] = StopReason(row["stop_reason"])
-    row["messages"] = decode(row["messages"])
-    row["checks"] = decode(row["checks"])
-    row["calls"] = [CallOutcome(**{**call, "arguments": decode(call["arguments"])}) for call in row["calls"]]
+    row["messages"] = _json(row, "messages", list)
+    row["checks"] = _json(row, "checks", dict)
+    row["calls"] = [CallOutcome(**{**call, "arguments": _json(call, "arguments", dict)}) for call in row["calls"]]
+    for message in row["messages"]:
+        if not all(isinstance(message[key], str) for key in ("role", "content")):
+            raise ValueError("messages: expected role and content, texts")
+    calls = [(call.name, call.ok, call.observation, call.turn) for call in row["calls"]]
+    if any(None in values for values in (row.values(), *calls)):
+        raise ValueError("a value is null")
     return Trajectory(**row)
+
+
+def _json(row: Mapping[str, Any], key: str, kind: type) -> Any:
+    """The JSON of a column, which must hold a value of ``kind``."""
+    value = decode(row[key])
+    if not isinstance(value, kind):
+        raise ValueError(f"{key}: expected JSON of a {kind.__name__}")
+    return value

@@ -42,6 +42,11 @@ def one_line(text: str, limit: int = 200) -> str:
     return "".join(sign if sign.isprintable() else "?" for sign in line)[:limit]
 
 
+def markdown(text: str, limit: int = 100) -> str:
+    """``text`` for a Markdown page: one line that shows its characters, and starts no cell, link, code or HTML."""
+    return re.sub(r"[\\`|<>\[\]&]", r"\\\g<0>", one_line(text, limit))
+
+
 def without_secrets(text: str) -> str:
     """``text`` with users, passwords and queries removed from its URLs."""
     return re.sub(r"(\w+://)(\S+)", _shown, text)

@@ -2,17 +2,27 @@
 
 import difflib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
+from coevolve.core.calls import DEPTH
 from coevolve.core.errors import CoevolveError
+from coevolve.core.io import flaw
 from coevolve.core.section import Section
 from coevolve.core.untrusted import URL
+from coevolve.core.untrusted import one_line as shortened
+
+CHARACTERS = 250_000  # most characters of a file: reading is slow, and dvc.yaml has 9,000
+KEY = 60  # most characters of a key in an error
+VALUES = 10_000  # most values of a file, with its aliases written out
+PREFIX = "tag:yaml.org,2002:"
+KINDS = ("map", "seq", "str", "bool", "int", "float", "null")  # of values, as YAML names them
 
 SECRET = {
     "endpoint.key": "expected the name of an environment variable, such as OPENAI_API_KEY, never the key itself",
@@ -39,9 +49,73 @@ REMOVED = {
 Checked = TypeVar("Checked", bound=Section)
 
 
-def read_yaml(text: str) -> Any:
-    """YAML 1.2, as DVC reads and writes it: 1e-05 is a number."""
-    return YAML(typ="safe", pure=True).load(text)
+def read_yaml(text: str, where: str = "YAML") -> Any:
+    """YAML 1.2, as DVC reads and writes it: 1e-05 is a number.
+
+    It holds what JSON can hold: texts, numbers, true, false, null, lists, and mappings from texts. Anything else is a
+    CoevolveError that names ``where`` and the key.
+    """
+    if len(text) > CHARACTERS:
+        raise CoevolveError(f"{where}: {len(text)} characters, expected at most {CHARACTERS}")
+    yaml = YAML(typ="safe", pure=True)
+    yaml.max_depth = DEPTH
+    try:
+        node = yaml.compose(text)
+        if node is None:
+            return None
+        _Size(yaml).of(node, "")
+        return yaml.constructor.construct_document(node)
+    except YAMLError as error:
+        raise CoevolveError(f"{where}: expected YAML ({' '.join(str(error).split())[:300]})") from None
+    except ValueError as error:
+        raise CoevolveError(f"{where}: {error}") from None
+
+
+class _Size:
+    """The number of values in a document, with each alias (``*name``) written out, and a ValueError for an odd value.
+
+    An alias costs a few characters and stands for any number of values, so a short text may hold billions of them.
+    """
+
+    def __init__(self, yaml: YAML) -> None:
+        self._yaml = yaml
+        self._sizes: dict[int, int | None] = {}  # by node; None while its values are counted
+
+    def of(self, node: Node, key: str) -> int:
+        if (known := self._sizes.get(id(node), 0)) is None:
+            raise ValueError(f"{key}: an alias of itself; write its value out")
+        if known:
+            return known
+        self._sizes[id(node)] = None
+        size = 1 + sum(self.of(inner, name) for inner, name in self._inner(node, key))
+        if size > VALUES:
+            raise ValueError(f"{key or 'the file'}: {size} values, aliases written out; expected at most {VALUES}")
+        self._sizes[id(node)] = size
+        return size
+
+    def _inner(self, node: Node, key: str) -> Iterator[tuple[Node, str]]:
+        """The nodes in ``node`` with their keys."""
+        if (kind := str(node.tag).removeprefix(PREFIX)) not in KINDS:
+            raise ValueError(f"{key or 'the file'}: a {kind[:40]} of YAML is no value here; put a text in quotes")
+        if isinstance(node, MappingNode):
+            for name, inner in node.value:
+                yield inner, f"{key}.{self._name(name, key)}".removeprefix(".")
+        elif isinstance(node, SequenceNode):
+            yield from ((inner, f"{key}[{row}]") for row, inner in enumerate(node.value))
+        elif reason := self._flaw(node):
+            raise ValueError(f"{key or 'the file'}: {reason}")
+
+    def _name(self, node: Node, key: str) -> str:
+        if str(node.tag) not in (f"{PREFIX}str", f"{PREFIX}merge") or flaw(node.value):
+            line = node.start_mark.line + 1
+            raise ValueError(f"{key or 'the file'}: line {line}: expected a text as key; put it in quotes")
+        return shortened(node.value, KEY)
+
+    def _flaw(self, node: Node) -> str:
+        try:
+            return flaw(self._yaml.constructor.construct_object(node))
+        except ValueError:  # no number, or one of more digits than Python converts
+            return "expected a number of at most 64 bits"
 
 
 def write_yaml(values: Any) -> str:
@@ -52,7 +126,7 @@ def write_yaml(values: Any) -> str:
 
 
 def one_line(value: Any, word: Callable[[str], str]) -> str:
-    """``value`` in one line, as YAML and Hydra's grammar have it; ``word`` writes a text."""
+    """``value`` in one line, as YAML and Hydra's grammar have it; ``word`` writes a text that is no key."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {one_line(inner, word)}" for key, inner in value.items()) + "}"
     if isinstance(value, list | tuple):
@@ -63,11 +137,11 @@ def one_line(value: Any, word: Callable[[str], str]) -> str:
 def load_yaml(path: Path, missing: str) -> dict[str, Any]:
     """The sections of a YAML file; ``missing`` says what to do where there is none."""
     try:
-        raw = read_yaml(path.read_text(encoding="utf-8"))
+        raw = read_yaml(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError:
         raise CoevolveError(f"{path}: no such file; {missing}") from None
-    except (YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise CoevolveError(f"{path}: expected YAML ({' '.join(str(error).split())[:300]})") from None
+    except UnicodeDecodeError as error:
+        raise CoevolveError(f"{path}: expected UTF-8 text ({error})") from None
     if not isinstance(raw, dict):
         raise CoevolveError(f"{path}: expected sections with keys, found {type(raw).__name__}")
     return raw
@@ -106,11 +180,12 @@ def explain(error: ValidationError, model: type[BaseModel], section: str = "") -
         return f"{key}: {message}; change one of them"
     if key in SECRET:
         return f"{key}: {SECRET[key]}; change it"  # the value may be a key: it is not shown
-    return f"{key}: {message}, found {first['input']!r}; change it"
+    return f"{key}: {message}, found {shortened(repr(first['input']))}; change it"
 
 
 def unknown(key: str, keys: Collection[str]) -> str:
     """That ``key`` is none of the ``keys`` of its section, with the nearest of them."""
+    key = shortened(key)
     close = difflib.get_close_matches(key.rpartition(".")[2], keys, n=1)
     hint = f"did you mean {close[0]!r}?" if close else "remove it, or see docs/parameters.md"
     return f"unknown key {key}; {hint}"

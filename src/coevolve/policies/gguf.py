@@ -1,10 +1,12 @@
 """A GGUF file as a model directory of transformers."""
 
+from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
+from coevolve.policies.gguf_header import check
 
 TOKENS = "tokenizer.ggml.tokens"
 SPECIAL = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
@@ -15,15 +17,18 @@ def load(file: Path, dtype: str) -> tuple[Any, Any]:
     if find_spec("gguf") is None:
         raise CoevolveError("a GGUF file is read by the package gguf; `pip install -e '.[gguf]'`")
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
     logging.disable_progress_bar()
     where = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
     try:
+        weights = check(file)
+        config = AutoConfig.from_pretrained(**where)
+        _check_size(deepcopy(config), weights)
         special = _special(file)
         tokenizer = AutoTokenizer.from_pretrained(**where)
-        model = AutoModelForCausalLM.from_pretrained(**where, dtype=getattr(torch, dtype))
+        model = AutoModelForCausalLM.from_pretrained(**where, config=config, dtype=getattr(torch, dtype))
     except Exception as error:  # of a file that is none, damaged, or of another architecture, each in its own words
         if isinstance(error, MemoryError):
             raise
@@ -41,6 +46,18 @@ def load(file: Path, dtype: str) -> tuple[Any, Any]:
         for config in (model.config, model.generation_config):
             setattr(config, f"{name}_id", place)
     return model, tokenizer
+
+
+def _check_size(config: Any, weights: int) -> None:
+    """A ValueError if the model of ``config`` has far more weights than the file: the rest would be allocated, and random."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    described = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
+    if described > 2 * weights:
+        raise ValueError(f"its metadata describe a model of {described} weights, and it holds {weights}")
 
 
 def _special(file: Path) -> dict[str, str]:

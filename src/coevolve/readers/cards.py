@@ -1,13 +1,16 @@
 """Cards in Markdown, as the Hugging Face hub shows them: of a dataset of tasks, and of a policy."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.io import read_json
+from coevolve.audit.finding import Audit
+from coevolve.core.io import parse, read_json
 from coevolve.core.task import Task
+from coevolve.core.untrusted import markdown
 from coevolve.environments.environment import Environment
 from coevolve.readers.lineage import Node, of_policy
 from coevolve.stages.report.summary import Summary
@@ -20,20 +23,21 @@ def task_card(rows: Sequence[Task], environment: Environment, run: str, audit: P
     origins = Counter("seed" if one.provenance is None else f"iteration {one.provenance.iteration}" for one in rows)
     families = Counter(one.family or "none" for one in rows)
     size = next(name for limit, name in SIZES if len(rows) < limit)
-    known = environment.license if environment.license.replace("-", "").replace(".", "").isalnum() else "other"
+    known = environment.license if re.fullmatch(r"[A-Za-z0-9.-]{1,64}", environment.license) else "other"
+    name, fingerprint = markdown(environment.name), markdown(environment.fingerprint, 500)
     lines = [
         "---",
-        f"license: {known.lower()}",
+        f'license: "{known.lower()}"',  # in quotes, or YAML would read `no` and 1.0 as other values
         f"size_categories: ['{size}']",
         "tags: [agents, tool-use, coevolve]",
         "configs: [{config_name: default, data_files: tasks.jsonl}]",
         "---",
         "",
-        f"# {len(rows)} tasks in {environment.name}",
+        f"# {len(rows)} tasks in {name}",
         "",
-        f"For tool-using agents, in `{environment.fingerprint}`. `turns` are the user's messages, `reference` the calls that solve a task,",
+        f"For tool-using agents, in {fingerprint}. `turns` are the user's messages, `reference` the calls that solve a task,",
         "`world` what the environment starts it from; each reference was executed and judged there. `coevolve import tasks` reads them back.",
-        f"Licence of their source: {environment.license}. Run: {run}.",
+        f"Licence of their source: {markdown(environment.license)}. Run: {run}.",
         "",
         "| from | tasks |",
         "|---|---|",
@@ -41,7 +45,10 @@ def task_card(rows: Sequence[Task], environment: Environment, run: str, audit: P
         "",
         "| most frequent kinds | tasks |",
         "|---|---|",
-        *(f"| {name} | {count} |" for name, count in sorted(families.items(), key=lambda one: (-one[1], one[0]))[:10]),
+        *(
+            f"| {markdown(family)} | {count} |"
+            for family, count in sorted(families.items(), key=lambda pair: (-pair[1], pair[0]))[:10]
+        ),
         "",
         *_audited(audit, environment),
     ]
@@ -50,19 +57,19 @@ def task_card(rows: Sequence[Task], environment: Environment, run: str, audit: P
 
 def _audited(file: Path, environment: Environment) -> list[str]:
     if not file.exists():
-        return [
-            f"The environment was not audited on the machine that exported this: `coevolve env audit {environment.name}`."
-        ]
-    found = read_json(file)
-    wrong = [
-        one for one in found["findings"] if one["status"] in ("fail", "error") and one["severity"] in ("fail", "warn")
+        return [f"Nobody audited {markdown(environment.name)} on the machine of this export, by `coevolve env audit`."]
+    audit = parse(Audit, read_json(file), str(file))
+    past = [one for one in audit.findings if one.bad and one.severity in ("fail", "warn")]
+    if not past:
+        return ["An audit of the environment found nothing past `advisory`."]
+    return [
+        f"An audit of {markdown(audit.fingerprint, 500)} found:",
+        "",
+        *(
+            f"- {markdown(one.check)} ({one.severity}): {markdown(one.question)} {one.number} against it"
+            for one in past
+        ),
     ]
-    said = [f"- `{one['check']}` ({one['severity']}): {one['question']} {one['number']} against it" for one in wrong]
-    return (
-        [f"An audit of `{found['fingerprint']}` found:", "", *said]
-        if said
-        else ["An audit of the environment found nothing past `advisory`."]
-    )
 
 
 def policy_card(t: int, summary: Summary, changes: Mapping[str, Any]) -> str:
@@ -98,6 +105,6 @@ def policy_card(t: int, summary: Summary, changes: Mapping[str, Any]) -> str:
 
 
 def _walk(node: Node, depth: int = 0) -> Iterator[str]:
-    yield f"{'  ' * depth}- {node.text}"
+    yield f"{'  ' * depth}- {markdown(node.text, 500)}"
     for child in node.children:
         yield from _walk(child, depth + 1)

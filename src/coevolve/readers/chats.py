@@ -1,26 +1,30 @@
-"""Other people's episodes, as chat messages, read as trajectories."""
+"""Other people's episodes, as chat messages, read as trajectories. Their JSON has passed ``io.strict``."""
 
 import json
-from collections.abc import Mapping, Sequence
-from math import isfinite
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
+from coevolve.core.io import strict
 from coevolve.core.task import CallOutcome, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.policies.agent_prompt import parse_reply, render_call
 
 ROLES = ("system", "user", "assistant", "tool")
+MAX_CALLS = 1_000  # most calls of a message
+
+Message = dict[str, Any]
 
 
 def episode(value: Mapping[str, Any], where: str, number: int, score: float | None) -> Trajectory:
     """An episode from a JSON object with ``messages``; ``score`` if it has none. What is no episode is a CoevolveError."""
     messages = _messages(value["messages"], where)
-    calls = _calls(messages)
-    said = next((place for place, one in enumerate(messages) if one["role"] == "assistant"), len(messages))
-    begin = content_hash([[one["role"], one["content"]] for one in messages[:said]])
-    task_id = value.get("task_id", begin)
+    replies = (place for place, message in enumerate(messages) if message["role"] == "assistant")
+    opening = messages[: next(replies, len(messages))]
+    task_id = value.get("task_id", content_hash([[message["role"], message["content"]] for message in opening]))
     if not isinstance(task_id, str):
         raise CoevolveError(f"{where}: task_id: expected text")
     return Trajectory(
@@ -30,44 +34,58 @@ def episode(value: Mapping[str, Any], where: str, number: int, score: float | No
         step=_whole(value, "step", where),
         group=0,
         sample=number,
-        messages=[{"role": one["role"], "content": _text(one)} for one in messages],
-        calls=calls,
+        messages=[{"role": message["role"], "content": _text(message)} for message in messages],
+        calls=list(_outcomes(messages)),
         score=_score(value, where, score),
         stop_reason=StopReason.DONE,
     )
 
 
-def _messages(value: Any, where: str) -> list[dict[str, Any]]:
+def _messages(value: Any, where: str) -> list[Message]:
+    """The messages, each with its ``calls``: pairs of a call and the id that its answer names."""
     if not isinstance(value, list) or not value:
         raise CoevolveError(f"{where}: messages: expected a list of messages")
-    found = []
-    for place, one in enumerate(value):
-        if not isinstance(one, dict) or one.get("role") not in ROLES or not isinstance(one.get("content") or "", str):
+    messages = []
+    for place, message in enumerate(value):
+        if (
+            not isinstance(message, dict)
+            or message.get("role") not in ROLES
+            or not isinstance(message.get("content") or "", str)
+        ):
             raise CoevolveError(
                 f"{where}: message {place}: expected role (one of {', '.join(ROLES)}) and content, a text"
             )
-        found.append({**one, "content": one.get("content") or "", "calls": _made(one, f"{where}: message {place}")})
-    return found
+        calls = _calls(message, f"{where}: message {place}") if message["role"] == "assistant" else []
+        messages.append({**message, "content": message.get("content") or "", "calls": calls})
+    return messages
 
 
-def _made(message: Mapping[str, Any], where: str) -> list[tuple[str | None, ToolCall]]:
-    """The calls of a message, each with the id that its answer names."""
-    if message["role"] != "assistant":
-        return []
-    if not message.get("tool_calls"):
-        return [(None, call) for call in parse_reply(message.get("content") or "")[0]]
-    found = []
-    for one in message["tool_calls"]:
-        function = one.get("function", one) if isinstance(one, dict) else {}
-        arguments = function.get("arguments") or {}
-        try:
-            arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
-        except ValueError:
-            arguments = None
-        if not isinstance(function.get("name"), str) or not isinstance(arguments, dict):
-            raise CoevolveError(f"{where}: a tool call needs a name and arguments, an object or its JSON")
-        found.append((one.get("id"), ToolCall(function["name"], arguments)))
-    return found
+def _calls(message: Mapping[str, Any], where: str) -> list[tuple[str | None, ToolCall]]:
+    entries = message.get("tool_calls") or []
+    if not isinstance(entries, list):
+        raise CoevolveError(f"{where}: tool_calls: expected a list of calls")
+    calls = [_call(entry, where) for entry in entries]
+    if not entries:
+        calls += ((None, call) for call in parse_reply(message.get("content") or "")[0])
+    if len(calls) > MAX_CALLS:
+        raise CoevolveError(f"{where}: {len(calls)} calls in a message, expected at most {MAX_CALLS}")
+    return calls
+
+
+def _call(entry: Any, where: str) -> tuple[str | None, ToolCall]:
+    function = entry.get("function", entry) if isinstance(entry, dict) else None
+    name, arguments = (
+        (function.get("name"), function.get("arguments") or {}) if isinstance(function, dict) else (None, {})
+    )
+    try:
+        arguments = strict(arguments) if isinstance(arguments, str) else arguments
+    except ValueError as error:
+        raise CoevolveError(f"{where}: a tool call: arguments: expected JSON ({error})") from None
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        raise CoevolveError(f"{where}: a tool call needs a name and arguments, an object or its JSON")
+    if reason := misfit(name, arguments):
+        raise CoevolveError(f"{where}: a tool call: {reason}")
+    return _id(entry.get("id")), ToolCall(name, arguments)
 
 
 def _text(message: Mapping[str, Any]) -> str:
@@ -78,32 +96,49 @@ def _text(message: Mapping[str, Any]) -> str:
     return "\n".join(filter(None, [content, *(render_call(call) for _, call in message["calls"])]))
 
 
-def _calls(messages: Sequence[Mapping[str, Any]]) -> list[CallOutcome]:
-    found: list[CallOutcome] = []
+def _outcomes(messages: Sequence[Message]) -> Iterator[CallOutcome]:
+    """Each call with its answer: the next one that names its id, else the one in its place. Reads ``messages`` once."""
+    turns = 0
     for place, message in enumerate(messages):
-        answers = []
-        for after in messages[place + 1 :]:
-            if after["role"] != "tool":
-                break
-            answers.append(after)
-        turn = max(sum(one["role"] == "user" for one in messages[:place]) - 1, 0)
-        for row, (name, call) in enumerate(message["calls"]):
-            named = [one for one in answers if name is not None and one.get("tool_call_id") == name]
-            answer = next(iter(named or answers[row : row + 1]), None)
-            ok = answer is not None and not answer["content"].lower().startswith("error")
-            found.append(CallOutcome(call.name, call.arguments, ok, answer["content"] if answer else "", turn))
-    return found
+        turns += message["role"] == "user"
+        if not message["calls"]:
+            continue
+        answers = list(_answers(messages, place + 1))
+        named = defaultdict(list)
+        for answer in reversed(answers):
+            named[_id(answer.get("tool_call_id"))].append(answer["content"])
+        for row, (call_id, call) in enumerate(message["calls"]):
+            content = answers[row]["content"] if row < len(answers) else None
+            if call_id is not None and named[call_id]:
+                content = named[call_id].pop()
+            accepted = content is not None and not content[:5].lower().startswith("error")
+            yield CallOutcome(call.name, call.arguments, accepted, content or "", max(turns - 1, 0))
+
+
+def _answers(messages: Sequence[Message], start: int) -> Iterator[Message]:
+    """The tools' messages from ``start`` until a message of another role."""
+    for place in range(start, len(messages)):
+        if messages[place]["role"] != "tool":
+            return
+        yield messages[place]
+
+
+def _id(value: Any) -> str | None:
+    """The id of a call in a form that two of them can be compared in."""
+    return None if value is None else json.dumps(value, sort_keys=True)
 
 
 def _score(value: Mapping[str, Any], where: str, otherwise: float | None) -> float:
     score = value.get("score", value.get("reward", otherwise))
-    if not isinstance(score, int | float) or isinstance(score, bool) or not isfinite(score):
-        raise CoevolveError(f"{where}: score: expected a number as `score` or `reward`; or say one of all with --score")
+    if not isinstance(score, int | float) or isinstance(score, bool) or not 0 <= score <= 1:
+        raise CoevolveError(
+            f"{where}: score: expected a number from 0 to 1 as `score` or `reward`; or say one of all with --score"
+        )
     return float(score)
 
 
 def _whole(value: Mapping[str, Any], key: str, where: str) -> int:
-    found = value.get(key, 0)
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found < 2**31:
+    number = value.get(key, 0)
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**31:
         raise CoevolveError(f"{where}: {key}: expected a whole number from 0 on")
-    return found
+    return number

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ POLL = 2.0, 10.0  # seconds between looks at the queue: at first, and after a wh
 PATIENCE = 15.0  # seconds with too few workers before others are started: a worker may be slow to start
 STARTS = 3  # of workers, without an experiment that ends in between
 WAITING = ("Queued", "Running")
+KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+WORDS = ("true", "false", "null", "inf", "nan")
 STATES = (*WAITING, "Failed", "Success")
 
 
@@ -131,8 +133,25 @@ def workers(folder: Path) -> int:
 
 
 def override(value: Any) -> str:
-    """A value of params.yaml, as `dvc exp run -S` reads that very value: in Hydra's grammar, every text in quotes."""
+    """A value of params.yaml, as `dvc exp run -S` reads that very value: in Hydra's grammar, every text in quotes.
+
+    Hydra's grammar quotes no key of a mapping, so a key that is not ``settable`` is a CoevolveError.
+    """
+    if odd := [key for key in keys(value) if not settable(key)]:
+        raise CoevolveError(f"{odd[0]!r} is no key that `dvc exp run -S` can set; write it in params.yaml")
     return one_line(value, _quoted)
+
+
+def keys(value: Any) -> Iterator[str]:
+    """The keys of all mappings in a value of YAML."""
+    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
+        yield from keys(inner)
+    yield from value if isinstance(value, Mapping) else ()
+
+
+def settable(key: str) -> bool:
+    """Whether Hydra's grammar reads ``key`` as this text: letters, digits, _ - and ., and none of the words for other values."""
+    return bool(KEY.fullmatch(key)) and key.lower() not in WORDS
 
 
 def _quoted(text: str) -> str:

@@ -24,6 +24,7 @@ from coevolve.readers.claims import Claim, flaw, judge
 from coevolve.readers.claims import table as claim_table
 from coevolve.readers.effects import ArmRun, crossed, effects
 from coevolve.readers.effects import table as effect_table
+from coevolve.readers.queue import keys, settable
 from coevolve.stages.report.summary import Number, Summary
 
 ADDED = "tasks added"  # to the first dataset, until the last
@@ -74,7 +75,11 @@ class Result:
 
 def load(path: Path) -> Study:
     """The study that ``path`` describes; mistakes are one line that names the key."""
-    study = validated(Study, load_yaml(path, "name a folder with a study.yaml"), "study")
+    raw = load_yaml(path, "name a folder with a study.yaml")
+    try:
+        study = validated(Study, raw, "study")
+    except CoevolveError as error:
+        raise CoevolveError(f"{path}: {error}") from None
     unknown = [name for name in study.against if name not in study.arms]
     if unknown:
         raise CoevolveError(
@@ -89,10 +94,14 @@ def load(path: Path) -> Study:
         if isinstance(panels := changes.get(PLAYED), list) and (unseen := unplayed(study, panels)):
             raise CoevolveError(f"{path}: {place}: {PLAYED} leaves out {', '.join(unseen)}, which the study is about")
         for key, value in changes.items():
-            if not all(map(str.isidentifier, key.split("."))):
+            if not key.isascii() or not all(map(str.isidentifier, key.split("."))):
                 raise CoevolveError(f"{path}: {place}: {key!r} is no key of params.yaml, such as train.steps")
             if odd := next((text for text in _texts([key, value]) if "${" in text or not text.isprintable()), None):
                 raise CoevolveError(f"{path}: {place}: {odd!r} is no text of params.yaml: DVC would make another of it")
+            if names := [name for name in keys(value) if not settable(name)]:
+                raise CoevolveError(
+                    f"{path}: {place}: {key}: {names[0]!r} is no key that DVC can set; use letters, digits, - and _"
+                )
     return study.model_copy(update={"arms": {arm: {**study.common, **changes} for arm, changes in study.arms.items()}})
 
 

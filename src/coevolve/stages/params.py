@@ -14,6 +14,7 @@ from coevolve.core.section import LearnerConfig, Section, Whole, one_of
 from coevolve.core.workers import Compute
 from coevolve.core.yaml_files import explain, load_yaml, unknown, validated
 from coevolve.endpoint.config import EndpointSection
+from coevolve.environments.registry import names as environments
 from coevolve.policies.config import PolicySection
 from coevolve.stages.base.config import Base
 from coevolve.stages.evaluate.config import Evaluate
@@ -38,13 +39,14 @@ DERIVED = ("learner", "by_pairs", "candidates")  # properties of Params that sta
 
 
 def _mixed(given: object) -> object:
-    """A mixture as text, from the mapping that params.yaml may hold."""
+    """A mixture as text, from the mapping that params.yaml may hold. All names must be environments."""
     try:
-        text = mixture({str(name): float(share) for name, share in given.items()}) if isinstance(given, dict) else given
-        if isinstance(text, str):
-            shares(text)
+        text = mixture({name: float(share) for name, share in given.items()}) if isinstance(given, dict) else given
+        unknown_names = set(shares(text)) - set(environments()) if isinstance(text, str) else ()
     except (CoevolveError, TypeError, ValueError) as error:
         raise ValueError(f"{error}; or expected a name") from None
+    if unknown_names:
+        raise ValueError(f"{min(unknown_names)!r} is unknown; expected one of: {', '.join(environments())}")
     return text
 
 

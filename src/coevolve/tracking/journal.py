@@ -18,8 +18,9 @@ from typing import Any, Protocol
 from coevolve.core.dvc import experiment_name
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import file_hash, policy_hash
-from coevolve.core.io import write_json
+from coevolve.core.io import naming, write_json
 from coevolve.core.scratch import scratch
+from coevolve.core.untrusted import sound
 from coevolve.tracking.config import Tracking
 from coevolve.tracking.run_names import run_name
 
@@ -39,7 +40,10 @@ class Sink(Protocol):
     name: str
 
     def apply(self, event: Event, state: State) -> None:
-        """Bring ``event`` to the tracker. ``state`` is this sink's memory of the run, kept with the journal."""
+        """Bring ``event`` to the tracker. ``state`` is this sink's memory of the run, kept with the journal.
+
+        An event that the tracker would never take is left out: it would else keep back all events after it.
+        """
         ...
 
 
@@ -82,8 +86,12 @@ class Run:
         self.write("trace", trajectory=dict(trajectory))
 
     def write(self, kind: str, **fields: Any) -> None:
-        event = {"kind": kind, "time": int(time.time() * 1000), **fields}
-        with self._journal.open("a", encoding="utf-8") as file:
+        try:
+            event = {"kind": kind, "time": int(time.time() * 1000), **sound(fields)}
+        except ValueError as error:
+            print(f"the trackers get no {kind}: it is {error}")
+            return
+        with naming(self._journal), self._journal.open("a", encoding="utf-8") as file:
             file.write(json.dumps(event) + "\n")
         self.follow()
 

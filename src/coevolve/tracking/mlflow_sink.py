@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from coevolve.core.io import parse
 from coevolve.core.outcomes import OUTCOMES
+from coevolve.core.untrusted import markdown, one_line
 
 if TYPE_CHECKING:
     from coevolve.stages.report.champion import Incumbent
@@ -24,6 +25,8 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 
 CHAMPION = "champion"
+LONGEST_NAME, LONGEST_VALUE = 250, 6000  # MLflow's limits on names, and on values of params
+REFUSED = "INVALID_PARAMETER_VALUE"  # the code of an error that comes again at every try
 VIEW = "coevolve"  # name of the shared view that sets the columns
 COLUMNS = [
     "attributes.`Created`",
@@ -75,8 +78,14 @@ def view(experiment: str) -> tuple[str, str] | None:
 
 
 def _name(key: str) -> str:
-    """``key`` as MLflow allows names of params and metrics: what else is in it becomes a low line."""
-    return re.sub(r"[^/\w.\- :]", "_", key)
+    """``key`` as MLflow allows names of params and metrics: a path without dots, at most LONGEST_NAME characters long."""
+    parts = re.sub(r"[^/\w.\- :]", "_", key)[:LONGEST_NAME].split("/")
+    return "/".join(part for part in parts if part.strip(".")) or "_"
+
+
+def _key(key: str) -> str:
+    """``key`` without the quotes that would end a text in MLflow's filters."""
+    return re.sub(r"['\"`\\]", "_", key)[:LONGEST_NAME]
 
 
 class Mlflow:
@@ -89,6 +98,8 @@ class Mlflow:
         self._id: str | None = None
 
     def apply(self, event: Event, state: State) -> None:
+        from mlflow.exceptions import MlflowException
+
         handlers = {
             "start": self._start,
             "params": self._params,
@@ -101,7 +112,12 @@ class Mlflow:
             "trace": self._trace,
             "end": self._end,
         }
-        handlers[event["kind"]](event, state)
+        try:
+            handlers[event["kind"]](event, state)
+        except MlflowException as error:
+            if error.error_code != REFUSED or event["kind"] == "start":
+                raise
+            print(f"mlflow takes no {event['kind']} ({one_line(str(error))}); the run has it in its files")
 
     def _client(self) -> Any:
         """A client of the store, in which the experiment exists."""
@@ -131,7 +147,7 @@ class Mlflow:
             same = run.data.tags.get("coevolve.experiment") == event["tags"]["coevolve.experiment"]
             if same and run.info.status == "RUNNING":
                 client.set_terminated(run.info.run_id, "KILLED")
-        tags = {**event["tags"], "coevolve.key": event["key"]}
+        tags = {**event["tags"], "coevolve.key": _key(event["key"])}
         run = client.create_run(self._id, start_time=event["time"], tags=tags, run_name=event["name"])
         state["run"], state["experiment"] = run.info.run_id, event["tags"]["coevolve.experiment"]
 
@@ -139,7 +155,7 @@ class Mlflow:
         """Runs of a key, the latest first."""
         client = self._client()
         found: list[Any] = client.search_runs(
-            [self._id], f"tags.`coevolve.key` = '{key}'", order_by=["attributes.start_time DESC"]
+            [self._id], f"tags.`coevolve.key` = '{_key(key)}'", order_by=["attributes.start_time DESC"]
         )
         return found
 
@@ -147,7 +163,7 @@ class Mlflow:
         from mlflow.entities import Param
 
         self._client().log_batch(
-            state["run"], params=[Param(_name(key), value) for key, value in event["values"].items()]
+            state["run"], params=[Param(_name(key), value[:LONGEST_VALUE]) for key, value in event["values"].items()]
         )
 
     def _metrics(self, event: Event, state: State) -> None:
@@ -183,7 +199,8 @@ class Mlflow:
             name=f"{kind}-{event['iteration']}", source_run_id=state["run"], tags=tags, experiment_id=self._id
         )
         version = mlflow.register_model(f"models:/{model.model_id}", registered, tags=tags)
-        numbers = ", ".join(f"{name} {value:.2f}" for name, value in event["values"].items())
+        # MLflow shows a description as Markdown
+        numbers = ", ".join(f"{markdown(name)} {value:.2f}" for name, value in event["values"].items())
         client.update_model_version(
             registered, version.version, f"{event['path']} at iteration {event['iteration']}: {numbers}"
         )
@@ -231,7 +248,7 @@ class Mlflow:
         one = event["trajectory"]
         place = {key: str(one[key]) for key in ("trajectory_id", "task_id", "iteration", "step", "group")}
         whole = mlflow.start_span_no_context(
-            f"task {one['task_id']}",
+            f"task {one['task_id'][:LONGEST_NAME]}",
             "AGENT",
             inputs={"messages": one["messages"][:1]},
             attributes={"score": str(one["score"]), "stop_reason": str(one["stop_reason"])},

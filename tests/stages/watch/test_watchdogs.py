@@ -3,11 +3,15 @@
 import math
 import random
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import write_json
 from coevolve.core.records import Attempt, Gate, Verdict
 from coevolve.core.stage_summary import FAILURE_IDLE, FAILURE_SUCCESS
 from coevolve.core.statistics import evenness
@@ -21,6 +25,7 @@ from coevolve.stages.watch.watchdogs import (
     indicators,
     measure,
     never_counted,
+    read_indicators,
     regressions,
     stagnant,
     summary,
@@ -193,3 +198,25 @@ def test_a_run_shows_only_the_watchdogs_that_belong_to_it(run: tuple[bool, bool,
     assert len(names) == shown and names[:8] == list(MEANING)[:8]
     assert any(name.startswith("generator_") for name in names) == run[2]
     assert ("failure_idle" in names) == (run[0] and run[1])
+
+
+def test_indicators_are_read_as_they_were_written(tmp_path: Path) -> None:
+    measured = indicators(dict.fromkeys(MEANING, 0.25), CONFIG)
+    write_json(tmp_path / "watch.json", {one.name: one.as_dict() for one in measured})
+    assert read_indicators(tmp_path / "watch.json") == measured
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"luck": {"value": 0.5, "limit": 1.0, "critical": None}}, "unknown indicator 'luck'"),
+        ({"drift": {"limit": 1.0, "critical": None}}, "drift: value: Field required"),
+        ({"drift": {"value": "high", "limit": 1.0, "critical": None}}, "drift: value: "),
+        ({"drift": 5}, "drift: "),
+    ],
+)
+def test_a_strange_indicator_is_one_line(tmp_path: Path, content: Any, reason: str) -> None:
+    write_json(tmp_path / "watch.json", content)
+    with pytest.raises(CoevolveError, match=reason) as caught:
+        read_indicators(tmp_path / "watch.json")
+    assert str(caught.value).startswith(f"{tmp_path}/watch.json: ") and "\n" not in str(caught.value)

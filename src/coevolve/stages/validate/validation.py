@@ -20,6 +20,7 @@ from coevolve.core.io import flaw, parse, write_json, write_jsonl, write_text
 from coevolve.core.reviews import Review, in_their_words
 from coevolve.core.similarity import Index
 from coevolve.core.task import SCHEMA_VERSION, Task
+from coevolve.core.untrusted import markdown
 from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import shares_of
 from coevolve.stages.validate.config import Validate
@@ -233,10 +234,13 @@ def report(validation: Validation, name: str) -> str:
         )
     families = Counter(task.family for task in validation.tasks)
     lines += ["", "| largest families | tasks |", "|---|---|"]
-    lines += [f"| {family} | {count} |" for family, count in sorted(families.items(), key=lambda x: (-x[1], x[0]))[:10]]
+    lines += [
+        f"| {markdown(family)} | {count} |"
+        for family, count in sorted(families.items(), key=lambda x: (-x[1], x[0]))[:10]
+    ]
     if validation.quarantine:
         lines += ["", "| row in quarantine | broke | record |", "|---|---|---|"]
         for row in validation.quarantine[:20]:
-            text = json.dumps(row["record"])[:80].replace("|", "\\|")
+            text = json.dumps(row["record"])[:80].replace("|", "\\|").replace("`", "'")
             lines.append(f"| {row['row']} | {', '.join(row['expectations'])} | `{text}` |")
     return "\n".join(lines) + "\n"

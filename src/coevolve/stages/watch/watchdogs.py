@@ -16,8 +16,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import parse, read_json
 from coevolve.core.records import Attempt, Verdict
 from coevolve.core.stage_summary import (
     FAILURE_DISTINCT,
@@ -97,6 +100,17 @@ class Indicator:
         side = "below" if self.name in LOW_IS_BAD else "above"
         bound = self.critical if self.state == "critical" else self.limit
         return f"{self.name} {self.value:.2f} is {side} {bound:g}: {MEANING[self.name]}"
+
+
+def read_indicators(path: Path) -> list[Indicator]:
+    """The indicators in a watch.json. Anything else is a CoevolveError that names the indicator."""
+    indicators = []
+    for name, value in read_json(path).items():
+        if name not in MEANING:
+            raise CoevolveError(f"{path}: unknown indicator {name!r}; run the stage that writes it again")
+        record = {**value, "name": name} if isinstance(value, dict) else value
+        indicators.append(parse(Indicator, record, f"{path}: {name}"))
+    return indicators
 
 
 def foreign(by_pairs: bool, failure_agent: bool, generator: bool) -> set[str]:

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
-from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects, read_tasks
+from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.records import Candidate, Exploration, Pair, Signal, Verdict
 from coevolve.core.success import is_success
@@ -17,6 +17,7 @@ from coevolve.stages.pairs.closeness import parting
 from coevolve.stages.report.page.generated import explored, written
 from coevolve.stages.report.page.reviewed import asked
 from coevolve.stages.report.summary import Summary
+from coevolve.stages.watch.watchdogs import read_indicators
 
 SEED, GENERATOR, UNGUIDED = "seed tasks", "the generator", "no signal"
 TOOLS = 24  # most tools to list
@@ -47,10 +48,10 @@ def gather(summary: Summary, alpha: float) -> dict[str, Any]:
         "review": asked(summary.last),
         "quarantine": [row for t in ts for row in quarantine(t + 1)],
         "watch": [
-            {"t": t, "name": name, **indicator}
+            {"t": t, "name": indicator.name, **indicator.as_dict()}
             for t in ts
             if Paths.watch(t).exists()
-            for name, indicator in read_json(Paths.watch(t)).items()
+            for indicator in read_indicators(Paths.watch(t))
         ],
         "stages": figures(summary),
         "costs": costs(summary),
