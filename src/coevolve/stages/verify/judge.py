@@ -27,7 +27,13 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import parts
 from coevolve.environments.phrase_parser import spoken
 from coevolve.environments.registry import make
-from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, library_gates, read
+from coevolve.stages.verify.gates import (
+    ENVIRONMENT_GATES,
+    GATES,
+    environment_gates,
+    library_gates,
+    read,
+)
 from coevolve.stages.verify.library import Library, WorldChange, effect_of
 
 MAX_SECONDS = 20.0  # for all gates of a candidate
@@ -172,14 +178,17 @@ class Judge:
                 _extend(gates, environment_gates(world, candidate, self._words) if self._enabled else _unasked())
                 if self._enabled and _passed(gates):
                     effect = effect_of(world, candidate.task)
-        except CoevolveError as error:
-            gates.append(Gate(GATES[len(gates)], False, writable(str(error)[:300])))
-        except (Exception, RecursionError) as error:  # a candidate that breaks the environment is rejected
-            gates.append(Gate(GATES[len(gates)], False, writable(f"{type(error).__name__}: {error}"[:300])))
+        except Exception as error:  # a candidate that breaks the environment is rejected
+            gates.append(Gate(GATES[len(gates)], False, _reason(error)))
         if candidate is None:
             return Judgement(Verdict(content_hash(line), None, False, gates))
         verdict = Verdict(candidate.candidate_id, candidate.task.task_id, _passed(gates), gates)
         return Judgement(verdict, candidate.task, effect)
+
+
+def _reason(error: Exception) -> str:
+    text = str(error) if isinstance(error, CoevolveError) else f"{type(error).__name__}: {error}"
+    return writable(text[:300])
 
 
 def _unasked() -> Iterator[Gate]:
@@ -218,6 +227,11 @@ def read_lines(path: Path) -> list[str]:
         raise missing(path) from None
 
 
+def unchecked(verdicts: Iterable[Verdict]) -> Counter[str]:
+    """The number of accepted candidates that each gate could not check."""
+    return Counter(gate.name for verdict in verdicts for gate in verdict.unchecked)
+
+
 def summary(t: int, verdicts: Sequence[Verdict], samples: int, meter: Meter) -> StageSummary:
     """The stage's summary of iteration ``t``. ``samples`` episodes measured each pass rate; ``meter`` holds the costs."""
     accepted = [verdict for verdict in verdicts if verdict.accepted]
@@ -228,6 +242,7 @@ def summary(t: int, verdicts: Sequence[Verdict], samples: int, meter: Meter) -> 
         "pass rate": sum(rates) / len(rates) if rates else None,
         "pass rate episodes": sum(verdict.pass_rate is not None for verdict in verdicts) * samples,
         **{f"rejected by {gate}": count for gate, count in sorted(rejected.items())},
+        **{f"accepted, not checked by {gate}": count for gate, count in sorted(unchecked(verdicts).items())},
         **meter.costs(),
     }
     plots = {"mean pass rate of what was accepted": ["pass rate"]}
