@@ -24,19 +24,29 @@ Record = TypeVar("Record")
 
 
 @contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An OSError of the block names ``path``. The error of a full disk names no file."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        if error.filename2 is not None:
+            error.filename2 = None
+        raise
+
+
+@contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary path beside ``path``. It is renamed to ``path`` if the block succeeds, and removed if not.
 
-    An OSError names ``path``; without this, the error of a full disk names no file.
+    An OSError names ``path``.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        yield temporary
-        os.replace(temporary, path)
-    except OSError as error:
-        error.filename, error.filename2 = str(path), None
-        raise
+        with naming(path):
+            yield temporary
+            os.replace(temporary, path)
     finally:
         with suppress(OSError):  # the first error matters more
             temporary.unlink(missing_ok=True)

@@ -23,7 +23,7 @@ from coevolve.core.stage_summary import ACCEPTED, StageSummary
 from coevolve.core.task import Task
 from coevolve.core.workers import Engine, Workers
 from coevolve.endpoint.spending import Meter
-from coevolve.environments.environment import Environment
+from coevolve.environments.environment import Environment, blameless
 from coevolve.environments.mixture import parts
 from coevolve.environments.phrase_parser import spoken
 from coevolve.environments.registry import make
@@ -33,6 +33,7 @@ from coevolve.stages.verify.gates import (
     environment_gates,
     library_gates,
     read,
+    rewording_gates,
 )
 from coevolve.stages.verify.library import Library, WorldChange, effect_of
 
@@ -184,6 +185,31 @@ class Judge:
             return Judgement(Verdict(content_hash(line), None, False, gates))
         verdict = Verdict(candidate.candidate_id, candidate.task.task_id, _passed(gates), gates)
         return Judgement(verdict, candidate.task, effect)
+
+
+def refused_words(environment: Environment, library: Library, task: Task, words: str) -> Gate | None:
+    """The first gate that refuses the new words of a verified ``task``, which no gate has seen in these words."""
+    gates: list[Gate] = []
+    try:
+        effect = effect_of(environment.of(task), task)
+        _extend(gates, rewording_gates(environment, library, task, effect, words))
+    except Exception as error:
+        if blameless(error):
+            raise
+        gates.append(Gate("words_match", False, _reason(error)))
+    return next((gate for gate in gates if gate.passed is False), None)
+
+
+def in_panel(environment: Environment, library: Library, task: Task) -> bool:
+    """Whether a panel holds ``task`` in any spelling, as the gate `panel_overlap` says. A task that breaks counts too."""
+    if library.panel(task) is not None:
+        return True
+    try:
+        return library.panel(task, effect_of(environment.of(task), task), environment) is not None
+    except Exception as error:
+        if blameless(error):
+            raise
+        return True
 
 
 def _reason(error: Exception) -> str:
