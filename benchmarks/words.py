@@ -42,7 +42,7 @@ from coevolve.stages.verify.gates import WORDS
 from coevolve.stages.verify.judge import accepted, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_rates
-from coevolve.stages.verify.words import QUOTED, Played, against
+from coevolve.stages.verify.words import QUOTED, Played, words_match
 
 PARAMS = load(Path(__file__).parent.parent / "params.yaml")
 KINDS = ("value", "tool", "entity", "order", "left out", "added")
@@ -180,13 +180,17 @@ def _order_matters(world: Environment, one: Candidate) -> bool:
 
 
 def paraphrased(name: str) -> dict[str, list[Candidate]]:
-    """By kind: questions in the words of somebody who had seen the statements, and neither the rules nor the lexicon."""
+    """By kind: instructions in the words of somebody who had seen the calls, and neither the rules nor the lexicon."""
     rows = json.loads((Path(__file__).parent / "paraphrases.json").read_text(encoding="utf-8")).get(name, [])
     found: dict[str, list[Candidate]] = {}
     for one in rows:
-        last = ToolCall("submit" if one["sql"].startswith("SELECT") else "query", {"sql": one["sql"]})
-        task = Task.create(name, "test", [one["words"]], one["world"], [[ToolCall("tables"), last]], [one["family"]])
-        found.setdefault(one["kind"], []).append(Candidate(task.task_id, task, []))
+        calls = one.get("calls") or [
+            ["tables", {}],
+            ["submit" if one["sql"].startswith("SELECT") else "query", {"sql": one["sql"]}],
+        ]
+        reference = [[ToolCall(tool, arguments) for tool, arguments in calls]]
+        task = Task.create(name, "test", [one["words"]], one["world"], reference, [one["family"]])
+        found.setdefault(one["kind"], []).append(Candidate(task.task_id, task, one.get("asks", [])))
     return found
 
 
@@ -196,7 +200,7 @@ def judged(world: Environment, candidates: Sequence[Candidate], rules: str) -> l
     if rules == "none":
         return [True] * len(candidates)
     return [
-        not against(world, session, one, Played(*replay(session, one.task)), values=rules == "values")
+        words_match(world, session, one, Played(*replay(session, one.task)), rules == "values").passed is not False
         for one in candidates
     ]
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -77,7 +78,31 @@ def test_of_several_turns_one_is_reworded(monkeypatch: pytest.MonkeyPatch) -> No
     assert found[CANDIDATES[0].task.task_id] == ["2 lock it again"]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_decision_that_cannot_be_written_names_its_file_and_leaves_the_earlier_ones(
+    monkeypatch: pytest.MonkeyPatch, project: Path
+) -> None:
+    answer(monkeypatch, "a\n")
+    first = read_reviews()
+    (project / f"reviews/.ada.jsonl.{os.getpid()}.tmp").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space") as error:
+        answer(monkeypatch, "a\n")
+    assert error.value.filename == "reviews/ada.jsonl"
+    assert read_reviews() == first and len(first) == 1
+
+
+def test_new_words_hold_no_control_characters(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer(monkeypatch, "w lock \x1b[2J it\nw lock it\n")
+    assert "control or format character U+001B" in capsys.readouterr().out
+    assert [one.turns for one in read_reviews()] == [["lock it"]]
+
+
 def test_mistakes_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for count in ("-5", "0"):
+        with pytest.raises(CoevolveError, match=f"--count {count}: expected a whole number from 1 on"):
+            answer(monkeypatch, "", "--count", count)
     with pytest.raises(CoevolveError, match="data/3/verified: nothing was verified"):
         answer(monkeypatch, "", "--iteration", "3")
     with pytest.raises(CoevolveError, match="--json goes with --summary"):

@@ -37,6 +37,15 @@ def test_a_reviewers_last_word_counts_and_of_several_the_most_severe(
     assert {name: one.decision for name, one in found.items()} == {"a": "accept", "b": "reject", "c": "reword"}
 
 
+def test_nobody_decides_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line in another's name could lift a rejection, because a reviewer's latest decision wins."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "alice", Review("a", "reject", "alice", "odd"))
+    write(tmp_path, "mallory", Review("b", "accept", "mallory"), Review("a", "accept", "alice"))
+    with pytest.raises(CoevolveError, match=r"reviews/mallory.jsonl:2: reviewer 'alice': expected 'mallory'"):
+        read_reviews()
+
+
 def test_new_words_make_another_task_of_the_same_reference() -> None:
     said = {TASK.task_id: Review(TASK.task_id, "reword", "ada", turns=["please lock my wallet"])}
     [row, other, strange] = in_their_words([ROW, {**ROW, "task_id": "else"}, 7], said)

@@ -28,7 +28,7 @@ from coevolve.core.task import ToolCall
 from coevolve.environments.contract import STRANGE_NAMES
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.verify.words import Played, against
+from coevolve.stages.verify.words import Played, words_match
 
 LIMITS = Limits(200, 10**6, 2**20, 600.0)  # of an episode that is stored
 CANARIES = [name for name in PLAYERS if name != "nothing"]
@@ -241,13 +241,14 @@ def variety(subject: Subject) -> Found:
 
 def words(subject: Subject) -> Found:
     """Instructions ask for what references do, where the environment's own language can say so: see the gate `words_match`."""
-    bad = []
+    bad, checked = [], 0
     with closing(subject.environment.open()) as session:
         for task in subject.tasks:
             played = Played(*replay(session, task))
-            reason = against(subject.environment, session, Candidate(task.task_id, task, []), played, values=False)
-            bad += [f"{name(task)}: {reason}"] if reason else []
-    return Found(not bad, {"tasks": sum(map(len, subject.some.values()))}, bad)
+            gate = words_match(subject.environment, session, Candidate(task.task_id, task, []), played, values=False)
+            checked += gate.passed is not None
+            bad += [f"{name(task)}: {gate.reason}"] if gate.passed is False else []
+    return Found(not bad, {"tasks": sum(map(len, subject.some.values())), "checked": checked}, bad)
 
 
 def costs(subject: Subject) -> Found:

@@ -25,7 +25,8 @@ Tasks that an iteration made, drawn by chance, one after the other, with what th
   q             or Ctrl-D: enough for now
 
 Each answer is written at once to reviews/REVIEWER.jsonl. Commit it: stage `validate` reads the folder, so that `dvc repro` quarantines what
-anybody rejected and trains on new words; a second answer to a task replaces the first. The report page asks the same, and saves a
+anybody rejected and trains on new words; a second answer to a task replaces the first. New words pass the gates again: `validate`
+quarantines a task whose new words ask for something else, or repeat another task or a panel. The report page asks the same, and saves a
 file for the folder.
 
   coevolve review                        # 20 accepted tasks of the last iteration
@@ -53,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.json and not args.summary:
         raise CoevolveError("--json goes with --summary")
+    if args.count < 1:
+        raise CoevolveError(f"--count {args.count}: expected a whole number from 1 on")
     if args.summary:
         return _summary(args.json)
     reviewer = args.reviewer or getpass.getuser()
@@ -134,6 +137,7 @@ def _answers(console: "Console", waiting: Sequence[tuple["Verdict", "Candidate"]
 
 def _decision(line: str, candidate: "Candidate", reviewer: str) -> "Review":
     from coevolve.core.reviews import Review
+    from coevolve.stages.verify.gates import unreadable
 
     task, (word, _, rest) = candidate.task, line.partition(" ")
     rest = rest.strip()
@@ -148,6 +152,8 @@ def _decision(line: str, candidate: "Candidate", reviewer: str) -> "Review":
             raise CoevolveError(f"expected w, the number of one of {len(turns)} turns, and its new words")
         place = int(number) - 1 if len(turns) > 1 else 0
         turns[place] = text.strip() if len(turns) > 1 else rest
+        if complaint := unreadable(turns):
+            raise CoevolveError(f"{complaint}; type the new words without it")
         return Review(task.task_id, "reword", reviewer, turns=turns)
     raise CoevolveError("expected a, r WHY, w NEW WORDS, s or q; `coevolve review --help` says what they do")
 
@@ -168,18 +174,16 @@ def _show(console: "Console", place: str, verdict: "Verdict", candidate: "Candid
 
 
 def _append(review: "Review") -> None:
-    """One line more, on disk before the next task is shown."""
-    import os
+    """Write one line more before the next task is shown. A failed write leaves the file as it was."""
     from dataclasses import asdict
 
+    from coevolve.core.io import read_text, write_text
     from coevolve.core.reviews import file_of
 
     file = file_of(review.reviewer)
-    file.parent.mkdir(exist_ok=True)
-    with file.open("a", encoding="utf-8") as out:
-        out.write(json.dumps(asdict(review), ensure_ascii=True) + "\n")
-        out.flush()
-        os.fsync(out.fileno())
+    earlier = read_text(file) if file.exists() else ""
+    newline = "\n" if earlier and not earlier.endswith("\n") else ""
+    write_text(file, f"{earlier}{newline}{json.dumps(asdict(review), ensure_ascii=True)}\n")
 
 
 def _summary(as_json: bool) -> int:

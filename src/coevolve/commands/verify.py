@@ -6,9 +6,10 @@ from pathlib import Path
 
 HELP = """
 CANDIDATES is JSONL; a line is a candidate ({candidate_id, task, asks}) or a task alone, as in data/t/tasks.jsonl
-(then what its instruction asks for is unknown, and the gate `collateral` is left open).
+(then nobody claims what its instruction asks for, and the gate `collateral` does not check that).
 
 DIR/verdicts.jsonl gets a verdict for every line, each gate with its reason; DIR/accepted.jsonl the tasks that passed.
+A gate that could not check a task does not refuse it: the last lines count such tasks.
 A bad line is a rejection, never an error.
 """
 
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from coevolve.core.progress import bar
     from coevolve.core.workers import local
     from coevolve.environments.registry import make
-    from coevolve.stages.verify.judge import read_lines, verify
+    from coevolve.stages.verify.judge import read_lines, unchecked, verify
     from coevolve.stages.verify.library import Library
 
     make(args.environment)  # an unknown name is one clear error, not a rejection of everything
@@ -50,4 +51,6 @@ def run(args: argparse.Namespace) -> int:
     print(f"{args.out}: {sum(verdict.accepted for verdict, _ in judged)} of {len(judged)} accepted")
     for name, count in reasons.most_common():
         print(f"  {count:6d} rejected by {name}")
+    for name, count in unchecked(verdict for verdict, _ in judged).most_common():
+        print(f"  {count:6d} accepted, not checked by {name}")
     return 0

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coevolve.core.io import naming
+
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 
 if TYPE_CHECKING:
@@ -98,7 +100,8 @@ class Suites:
 
     def build_docs(self) -> None:
         if self._docs is not None:
-            self._context.build_data_docs()
+            with naming(self._docs):
+                self._context.build_data_docs()
 
 
 def _outcome(wanted: Sequence[Expectation], result: Any) -> ExpectationOutcome:

@@ -24,6 +24,18 @@ Record = TypeVar("Record")
 
 
 @contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An OSError of the block names ``path``. The error of a full disk names no file."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        if error.filename2 is not None:
+            error.filename2 = None
+        raise
+
+
+@contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary path beside ``path``. It is renamed to ``path`` if the block succeeds, and removed if not.
 
@@ -38,16 +50,6 @@ def atomic(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # the first error matters more
             temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Let an OSError in the block name ``path``; the error of a full disk names no file."""
-    try:
-        yield
-    except OSError as error:
-        error.filename, error.filename2 = str(path), None
-        raise
 
 
 def write_text(path: Path, text: str) -> None:

@@ -134,7 +134,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One check of a candidate. ``passed`` is None if the check was skipped."""
+    """One check of a candidate: passed, failed, or not checked.
+
+    ``passed`` is None if the gate could not check the candidate, with the ``reason``, or if an earlier gate failed,
+    without one.
+    """
 
     name: str
     passed: bool | None
@@ -156,3 +160,8 @@ class Verdict:
     def refusal(self) -> Gate | None:
         """The gate that the candidate failed; None if it failed none."""
         return next((gate for gate in self.gates if gate.passed is False), None)
+
+    @property
+    def unchecked(self) -> list[Gate]:
+        """The gates that could not check an accepted candidate."""
+        return [gate for gate in self.gates if gate.passed is None] if self.accepted else []

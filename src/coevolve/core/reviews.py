@@ -1,6 +1,6 @@
 """People's decisions on tasks: one file per reviewer in ``reviews``, one decision per line.
 
-A reviewer's latest decision on a task wins.
+The file's name is the reviewer: nobody decides for another. A reviewer's latest decision on a task wins.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import parse, read_jsonl
+from coevolve.core.io import parse, read_jsonl_objects
 from coevolve.core.paths import Paths
 from coevolve.core.records import Verdict
 from coevolve.core.stage_summary import ACCEPTED
@@ -44,7 +44,13 @@ def read_reviews() -> list[Review]:
     """Every reviewer's latest decision on each task, sorted by reviewer. Empty without the folder ``reviews``."""
     latest: dict[tuple[str, str], Review] = {}
     for file in sorted(Paths.reviews.glob("*.jsonl")):
-        for number, review in enumerate(read_jsonl(file, Review), 1):
+        for number, value in read_jsonl_objects(file):
+            review = parse(Review, value, f"{file}:{number}")
+            if review.reviewer != file.stem:
+                raise CoevolveError(
+                    f"{file}:{number}: reviewer {review.reviewer[:80]!r}: expected {file.stem!r}, the name of the file; "
+                    "move the line to the reviewer's own file"
+                )
             if review.decision == "reword" and not (review.turns and all(turn.strip() for turn in review.turns)):
                 raise CoevolveError(f"{file}:{number}: reword without words; expected `turns`, a text for each turn")
             latest[review.reviewer, review.task_id] = review

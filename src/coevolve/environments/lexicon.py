@@ -12,6 +12,7 @@ Senses = frozenset[str]
 Lexicon = Mapping[str, Sequence[Senses]]
 
 SILENT = ""  # the sense of a phrase that may as well say nothing
+UNHEARD = "\0"  # in a text: a word that a language lacks. No record holds this character.
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 NUMERALS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _TOKEN = re.compile(r"\d{4}-\d\d-\d\d|-?\d+(?:[.,]\d+)*|[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -36,6 +37,19 @@ class Heard:
 
     phrases: Sequence[tuple[str, Senses]]
     unknown: Collection[str]
+
+
+def tolerant(text: str) -> str:
+    """A pattern of ``text`` in which UNHEARD may stand for any word, and punctuation may be missing."""
+    return "".join(_tolerant(part) for part in re.findall(r"[\w'-]+|[\s.,;:?!]+|[^\w\s.,;:?!'-]+", text))
+
+
+def _tolerant(part: str) -> str:
+    if any(sign.isalnum() for sign in part):
+        return f"(?:{re.escape(part)}|{UNHEARD})"
+    if part.isspace() or not set(part) <= set(" .,;:?!"):
+        return re.escape(part)
+    return "[ .,;:?!]+" if " " in part else "[.,;:?!]?"
 
 
 def number(of: float) -> str:

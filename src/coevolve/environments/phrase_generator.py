@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from coevolve.chains import is_identifier, observed, source_of
 from coevolve.core.task import CallOutcome
 from coevolve.environments.environment import Phrasebook
+from coevolve.environments.lexicon import tolerant
 
 OPENERS = ("", "", "please", "could you", "now", "i need you to", "go and", "first")
 CLOSERS = ("", "", "please", "thanks", "for me", "if you can")
@@ -40,8 +41,8 @@ class _Voice(Protocol):
 
     def value(self, text: str) -> str: ...
 
-    def by_name(self, templates: list[str]) -> list[str]:
-        """Hears of templates that speak of a tool by its name, because the book has no phrase."""
+    def by_name(self, text: str) -> str:
+        """``text`` speaks of a tool by its name, because the book has no phrase."""
         ...
 
 
@@ -58,28 +59,33 @@ class _Speaker:
     def value(self, text: str) -> str:
         return text
 
-    def by_name(self, templates: list[str]) -> list[str]:
-        return templates
+    def by_name(self, text: str) -> str:
+        return text
 
 
 class PhraseListener:
-    """Its words are regular expressions. A value may have an article, which nobody counts."""
+    """Its words are regular expressions. A value may have an article, which nobody counts.
 
-    def __init__(self) -> None:
+    ``spare``: UNHEARD may stand for any word of a phrase. ``guess``: any words may speak of a tool without a phrase.
+    """
+
+    def __init__(self, spare: bool = False, guess: bool = False) -> None:
         self.phrased = True
+        self._spare = spare
+        self._guess = guess
 
     def one_of(self, alternatives: Sequence[str]) -> str:
         return f"(?:{'|'.join(dict.fromkeys(alternatives))})"
 
     def plain(self, text: str) -> str:
-        return re.escape(text)
+        return tolerant(text) if self._spare else re.escape(text)
 
     def value(self, text: str) -> str:
-        return ARTICLE + re.escape(text)
+        return ARTICLE + self.plain(text)
 
-    def by_name(self, templates: list[str]) -> list[str]:
+    def by_name(self, text: str) -> str:
         self.phrased = False
-        return templates
+        return f"(?:{text}|.+?)" if self._guess else text
 
 
 def instruct(
@@ -101,24 +107,28 @@ def instruct(
 
 
 def instructions(
-    chain: Sequence[CallOutcome], asks: Sequence[int], questions: Sequence[Question], book: Phrasebook
-) -> tuple[re.Pattern[str], bool]:
+    chain: Sequence[CallOutcome],
+    asks: Sequence[int],
+    questions: Sequence[Question],
+    book: Phrasebook,
+    listener: PhraseListener,
+) -> re.Pattern[str]:
     """A pattern of whatever ``instruct`` can say for the calls at ``asks`` and then, if there are any, one of ``questions``.
 
-    And whether ``book`` has phrases for all of it.
+    Afterwards ``listener`` knows whether ``book`` has phrases for all of it.
     """
-    listener = PhraseListener()
     asked: Sequence[Question | None] = questions or [None]
     endings = [_parts(chain, asks, question, book, listener) for question in asked]
     connective = listener.one_of([listener.plain(one) for one in CONNECTIVES])
-    pattern = framed(listener.one_of([connective.join(parts) for parts in endings]))
-    return re.compile(pattern, re.IGNORECASE), listener.phrased
+    pattern = framed(listener.one_of([connective.join(parts) for parts in endings]), listener)
+    return re.compile(pattern, re.IGNORECASE)
 
 
-def framed(goals: str) -> str:
+def framed(goals: str, listener: PhraseListener) -> str:
     """The pattern of an instruction, between an opener and a closer, whose goals match the pattern ``goals``."""
-    listener = PhraseListener()
-    opener, closer = (listener.one_of([one for one in words if one]) for words in (OPENERS, CLOSERS))
+    opener, closer = (
+        listener.one_of([listener.plain(phrase) for phrase in phrases if phrase]) for phrases in (OPENERS, CLOSERS)
+    )
     return f"(?:{opener} )?{goals}(?: {closer})?"
 
 
@@ -196,22 +206,24 @@ def _action(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice
     described = _described(chain, position, book, voice)
     name = chain[position].name
     templates = _templates(book.actions.get(name, ()), described)
-    templates = templates or voice.by_name(_plain_actions(name, list(described)))
-    return _chosen(templates, described, voice)
+    if templates:
+        return _chosen(templates, described, voice)
+    return voice.by_name(_chosen(_plain_actions(name, list(described)), described, voice))
 
 
 def _lookup(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice) -> str:
     described = _described(chain, position, book, voice)
     name = chain[position].name
     templates = _templates(book.lookups.get(name, ()), described)
-    if not templates:
-        thing, listed = spaced(name), _listed(list(described))
-        templates = voice.by_name(
-            [f"the one that {thing} gives for {listed}", f"what {thing} with {listed} returns"]
-            if described
-            else [f"the one that {thing} gives", f"what {thing} returns"]
-        )
-    return _chosen(templates, described, voice)
+    if templates:
+        return _chosen(templates, described, voice)
+    thing, listed = spaced(name), _listed(list(described))
+    named = (
+        [f"the one that {thing} gives for {listed}", f"what {thing} with {listed} returns"]
+        if described
+        else [f"the one that {thing} gives", f"what {thing} returns"]
+    )
+    return voice.by_name(_chosen(named, described, voice))
 
 
 def _question(chain: Sequence[CallOutcome], question: Question, book: Phrasebook, voice: _Voice) -> str:

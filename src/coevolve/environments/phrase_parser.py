@@ -27,8 +27,10 @@ def spoken(text: str, environment: Environment) -> bool:
     Doubtful text is not: a description that no lookup of the book gives, or a value of many words.
     """
     goal = _any_goal(environment)
-    inner = re.fullmatch(framed("(.+?)"), bare(text), re.IGNORECASE)
-    return inner is not None and all(goal.fullmatch(part) for part in _SPLIT.split(inner[1]))
+    inner = re.fullmatch(framed("(.+?)", PhraseListener()), bare(text), re.IGNORECASE)
+    if inner is None:
+        return False
+    return goal.fullmatch(inner[1]) is not None or all(goal.fullmatch(part) for part in _SPLIT.split(inner[1]))
 
 
 def phrases_in(text: str, book: Phrasebook) -> list[tuple[str, int, int]]:
@@ -63,4 +65,4 @@ def _any_goal(environment: Environment) -> re.Pattern[str]:
     verbs = voice.one_of([voice.plain(spaced(name)) for name in tools if name not in book.actions] or ["(?!)"])
     listed = voice.one_of([voice.plain(spaced(key)) for key in keys] or ["(?!)"])
     by_name = rf"(?:do |run )?{verbs}(?: with {listed} .+| using {listed} .+| \({listed} .+\))?"
-    return re.compile("|".join([*goals, by_name]), re.IGNORECASE)
+    return re.compile("|".join(dict.fromkeys([*goals, by_name])), re.IGNORECASE)

@@ -65,7 +65,10 @@ def of_task(task_id: str) -> Node:
     if verdict:
         passed = sum(gate.passed is True for gate in verdict.gates)
         rate = "unknown" if verdict.pass_rate is None else f"{verdict.pass_rate:.2f}"
-        top.add(f"verdict {verdict.candidate_id}: {passed} gates passed; pass rate of policies/{t + 1} then: {rate}")
+        skipped = "".join(f", {gate.name} not checked" for gate in verdict.unchecked)
+        top.add(
+            f"verdict {verdict.candidate_id}: {passed} gates passed{skipped}; pass rate of policies/{t + 1} then: {rate}"
+        )
     found = next(
         (one for one in read_jsonl(Paths.explorations(t), Exploration) if one.exploration_id == origin.exploration_id),
         None,

@@ -141,6 +141,7 @@ def view() -> dict[str, Any]:
         "journey": [{"t": 0, "rows": [{"kind": "boundary", "signals": 1, "explorations": 2, "candidates": 2, "accepted": 1}]}],
         "outcomes": [{"t": 0, "gate": None, "candidates": 1, "reasons": []},
                      {"t": 0, "gate": "needed", "candidates": 1, "reasons": ["passes without call 0 (pay)"]}],
+        "unchecked": [{"t": 0, "gate": "words_match", "candidates": 1, "reasons": ["no phrasebook <here>"]}],
         "generator": GENERATOR,
         "review": REVIEW,
         "quarantine": [],
@@ -179,7 +180,7 @@ class Text(HTMLParser):
 def test_it_is_whole_without_javascript_and_asks_for_nothing(page: Path) -> None:
     found = Text()
     found.feed(page.read_text(encoding="utf-8"))
-    for said in ("do <b>0</b> & more", "<script>alert(1)</script>", "why <i>not</i>", "passes without call 0 (pay)", "a note",
+    for said in ("do <b>0</b> & more", "<script>alert(1)</script>", "why <i>not</i>", "passes without call 0 (pay)", "no phrasebook <here>", "a note",
                  "pay({\"x\": 1})", "boundary", "0.700", "find+end (1)", "critical", "1,000 gradient steps",
                  "success <&> first", "0.25", "<spec>{}</spec>", "pay <b>", "on 2 of 3 tasks", "71 tokens a success", 'lock "<b>3</b>" it\'s mine'):  # fmt: skip
         assert said in found.text, said

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +21,7 @@ from coevolve.stages.validate.validation import Validation, report, validate, wr
 WORLD = make("miniworld")
 PANELS = {name: WORLD.tasks(name) for name in WORLD.panels}
 CONFIG = Validate(min_rows=16, max_turn_characters=400, max_calls=12, max_near_duplicates=0.2, max_family_share=0.6)
+GOOD_CALLS = [[ToolCall("add_event", {"title": "yoga", "day": "monday"}), ToolCall("complete_task")]]
 GOOD: list[dict[str, Any]] = [json.loads(json.dumps(asdict(task))) for task in WORLD.tasks("seed")[:40]]
 
 
@@ -27,18 +29,79 @@ def judged(rows: list[Any], docs: Path | None = None) -> Validation:
     return validate(rows, WORLD, PANELS, CONFIG, 0.9, docs)
 
 
+def row(task: Task) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(json.dumps(asdict(task)))
+    return value
+
+
+def reworded(number: int, *turns: str) -> Review:
+    return Review(GOOD[number]["task_id"], "reword", "ada", turns=list(turns))
+
+
+def reviewed(*reviews: Review, words: str = "language") -> Validation:
+    by_task = {review.task_id: review for review in reviews}
+    return validate(GOOD, WORLD, PANELS, CONFIG, 0.9, reviews=by_task, words=words)
+
+
 def test_what_people_reject_is_quarantined_and_what_they_reword_is_in_their_words() -> None:
-    words = ["please do as i say"]
-    reviews = {
-        GOOD[1]["task_id"]: Review(GOOD[1]["task_id"], "reject", "ada", "nobody says that"),
-        GOOD[2]["task_id"]: Review(GOOD[2]["task_id"], "reword", "ada", turns=words),
-        GOOD[3]["task_id"]: Review(GOOD[3]["task_id"], "accept", "ada"),
-    }
-    found = validate(GOOD, WORLD, PANELS, CONFIG, 0.9, reviews=reviews)
-    assert [(row["row"], row["expectations"]) for row in found.quarantine] == [(1, ["nobody rejects it"])]
+    words = f"{GOOD[2]['turns'][0]}, thank you!"
+    found = reviewed(
+        Review(GOOD[1]["task_id"], "reject", "ada", "nobody says that"),
+        reworded(2, words),
+        Review(GOOD[3]["task_id"], "accept", "ada"),
+    )
+    assert [(bad["row"], bad["expectations"]) for bad in found.quarantine] == [(1, ["nobody rejects it"])]
     assert len(found.tasks) == len(GOOD) - 1
-    assert found.tasks[1].turns == words and found.tasks[1].reference == WORLD.tasks("seed")[2].reference
+    assert found.tasks[1].turns == [words] and found.tasks[1].reference == WORLD.tasks("seed")[2].reference
     assert found.critical is None
+
+
+@pytest.mark.parametrize(
+    ("words", "gate"),
+    [
+        (PANELS["test"][0].turns[0], "words_match"),
+        ("banana violin umbrella zzz", "words_match"),
+        (f"do not {GOOD[2]['turns'][0]}", "words_match"),
+        (f"{GOOD[2]['turns'][0]}\x1b[2J", "readable"),
+        (GOOD[5]["turns"][0], "words_match"),
+    ],
+)
+def test_new_words_pass_the_gates_again(words: str, gate: str, tmp_path: Path) -> None:
+    found = validate(GOOD, WORLD, PANELS, CONFIG, 0.9, tmp_path, {GOOD[2]["task_id"]: reworded(2, words)})
+    (bad,) = found.quarantine
+    assert bad["row"] == 2 and "new words pass the gates" in bad["expectations"]
+    pages = "".join(page.read_text(encoding="utf-8") for page in tmp_path.rglob("*.html"))
+    assert gate in pages and "\x1b" not in pages
+
+
+def test_new_words_repeat_neither_a_panel_nor_another_task() -> None:
+    """Where no rule reads the words, they are compared with other texts all the same."""
+    panel, known, twice = PANELS["test"][0].turns[0], GOOD[5]["turns"][0], "see to what I asked you for"
+    changes = (reworded(2, panel), reworded(3, known), reworded(6, twice), reworded(7, f"{twice}!"))
+    found = reviewed(*changes, words="none")
+    assert [bad["row"] for bad in found.quarantine] == [2, 3, 7]
+    assert all("new words pass the gates" in bad["expectations"] for bad in found.quarantine)
+
+
+@pytest.mark.parametrize(
+    "disguise",
+    [
+        lambda task: row(task),
+        lambda task: row(Task.create("miniworld", "x", task.turns, {**task.world, "x": 1}, task.reference)),
+        lambda task: row(Task.create("miniworld", "x", ["see to this"], {**task.world, "x": 1}, task.reference)),
+        lambda task: row(Task.create("miniworld", "x", task.turns, {"seed": 5}, GOOD_CALLS)),
+        lambda task: {**row(Task.create("miniworld", "x", task.turns, {**task.world, "x": 1}, task.reference)), "task_id": GOOD[0]["task_id"]},
+    ],
+    ids=["as it is", "a key more", "other words and a key more", "its words alone", "a seed task's id"],
+)  # fmt: skip
+def test_a_panels_task_is_known_in_any_spelling(disguise: Callable[[Task], dict[str, Any]]) -> None:
+    rows = [disguise(task) for task in PANELS["test"][:64]]
+    if rows[0]["task_id"] == rows[1]["task_id"]:
+        rows = rows[:1]
+    found = judged([*GOOD[1:], *rows])
+    assert [bad["row"] for bad in found.quarantine] == list(range(39, 39 + len(rows)))
+    assert all("is in no panel" in bad["expectations"] for bad in found.quarantine)
+    assert found.tasks == [*WORLD.tasks("seed")[1:40]], "own training tasks stay, however like a panel's they are"
 
 
 def changed(**fields: Any) -> dict[str, Any]:
@@ -135,6 +198,15 @@ def test_any_json_value_is_quarantined_and_none_ends_it(rows: list[Any]) -> None
         assert len((Path(folder) / "quarantine.jsonl").read_bytes().splitlines()) == len(strange)
     assert [task.task_id for task in found.tasks] == [row["task_id"] for row in GOOD]
     assert [row["row"] for row in found.quarantine] == list(range(40, 40 + len(strange)))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_data_docs_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/index.html").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space") as error:
+        judged(GOOD, tmp_path / "docs")
+    assert error.value.filename == str(tmp_path / "docs")
 
 
 def test_data_docs_show_what_a_file_says_and_run_none_of_it(tmp_path: Path) -> None:

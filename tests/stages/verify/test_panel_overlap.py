@@ -10,7 +10,7 @@ import pytest
 from coevolve.core.records import Verdict
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.registry import make
-from coevolve.stages.verify.gates import ENVIRONMENT_GATES
+from coevolve.stages.verify.gates import ENVIRONMENT_GATES, unreadable
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
 
@@ -71,8 +71,11 @@ TRICKS: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("trick", TRICKS)
 def test_an_instruction_of_a_panel_is_one_however_it_is_written(trick: str) -> None:
-    (found,) = judged(worded(TRICKS[trick](LONG.turns[0])))
-    assert outcome(found) == "panel_overlap", TRICKS[trick](LONG.turns[0])
+    """Text with characters that nobody sees is refused before it is compared."""
+    task = worded(TRICKS[trick](LONG.turns[0]))
+    assert Library([], PANELS, 0.9).panel(task) == "test"
+    (found,) = judged(task)
+    assert outcome(found) == ("readable" if unreadable(task.turns) else "panel_overlap"), task.turns
 
 
 def test_a_short_instruction_is_part_of_many_and_counts_in_its_own_world_alone() -> None:

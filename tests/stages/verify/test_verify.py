@@ -15,11 +15,12 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.records import Candidate, Verdict
 from coevolve.core.task import Observation, Task, ToolCall
 from coevolve.core.workers import Local
+from coevolve.endpoint.spending import Meter
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.stages.verify.gates import GATES
-from coevolve.stages.verify.judge import Judge, Judgement, verify
+from coevolve.stages.verify.judge import Judge, Judgement, summary, unchecked, verify
 from coevolve.stages.verify.library import Library
 from tests.waiting import PATIENCE
 
@@ -60,9 +61,22 @@ def failed(one: Verdict) -> list[tuple[str, str]]:
 
 
 def test_a_good_candidate_passes_every_gate() -> None:
-    (found,) = verdict([line(GOOD)])
+    (found,) = verdict([line(candidate("put a yoga party into the calendar on monday", [ADD, DONE], [[0, 0]]))])
     assert found.accepted
     assert [(gate.name, gate.passed) for gate in found.gates] == [(name, True) for name in GATES]
+    assert found.unchecked == []
+
+
+def test_a_gate_that_cannot_check_a_candidate_says_so_and_is_counted() -> None:
+    """In words of its own, the good candidate is accepted, and nobody may read that its words were checked."""
+    found = verdict([line(GOOD), line(candidate("x y", [ToolCall("fly", {})], []))])
+    assert [one.accepted for one in found] == [True, False]
+    (gate,) = found[0].unchecked
+    assert gate.name == "words_match" and gate.passed is None and "language" in gate.reason
+    assert found[1].unchecked == []  # gates that it never reached are not the news
+    assert unchecked(found) == {"words_match": 1}
+    figures = summary(0, found, 0, Meter(None)).figures
+    assert figures["accepted, not checked by words_match"] == 1 and figures["rejected by executable"] == 1
 
 
 def _contact(seed: int) -> str:

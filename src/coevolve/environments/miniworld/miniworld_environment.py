@@ -4,14 +4,15 @@ Some thirty tools in seven seeded apps, task families with Zipf frequencies, ide
 reveals, look-alike tools, preconditions with informative errors, and a checker of goal, collateral and answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
 from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Task
-from coevolve.environments.environment import Environment
-from coevolve.environments.miniworld.apps import LOOKALIKES, MUTATING, TOOLS
+from coevolve.environments.environment import Environment, Phrasebook
+from coevolve.environments.miniworld.apps import LOOKALIKES, MUTATING, SHIFTED_ARGUMENTS, SHIFTED_TOOLS, TOOLS
 from coevolve.environments.miniworld.families import FAMILIES, HEAD, draw_families, generate_one
 from coevolve.environments.miniworld.phrases import PHRASES
 from coevolve.environments.miniworld.session import MiniworldSession, schemas
@@ -24,6 +25,22 @@ VERSION = "1"
 SIZES = {"seed": 256, "broad": 256, "validation": 256, "test": 256, "hard": 256, "shifted": 256}
 
 
+def _in_both_spellings(phrases: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """``phrases`` by tool or ``tool.field``, for the tools and arguments of both variants."""
+    both: dict[str, list[str]] = {}
+    for key, templates in phrases.items():
+        tool, dot, field = key.partition(".")
+        for name in dict.fromkeys((tool, SHIFTED_TOOLS.get(tool, tool))):
+            both[f"{name}{dot}{field}"] = list(dict.fromkeys([*templates, *map(_shifted, templates)]))
+    return both
+
+
+def _shifted(template: str) -> str:
+    for old, new in SHIFTED_ARGUMENTS.items():
+        template = template.replace(f"{{{old}}}", f"{{{new}}}")
+    return template
+
+
 class Miniworld(Environment):
     """The embedded default."""
 
@@ -32,7 +49,7 @@ class Miniworld(Environment):
     license = "Apache-2.0"
     panels = ("validation", "test", "hard", "shifted")
     more_splits = ("broad",)
-    phrasebook = PHRASES
+    phrasebook = Phrasebook(*(_in_both_spellings(getattr(PHRASES, part.name)) for part in fields(Phrasebook)))
 
     def load_tasks(self, split: str) -> Sequence[Task]:
         return _frozen(split)

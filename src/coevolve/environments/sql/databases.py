@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from coevolve.core.seeding import rng_for
+from coevolve.environments.lexicon import tolerant
 
 Row = tuple[object, ...]
 FIRST = (
@@ -324,6 +325,6 @@ def read(domain: str, words: str) -> list[tuple[Family, str]]:
 def _pattern(template: str) -> str:
     pieces = re.split(r"\{(\w+)\}", template)  # text and parameters in turn
     said = "".join(
-        rf"(?P<{piece}>[\w'-]+(?: [\w'-]+)?)" if place % 2 else re.escape(piece) for place, piece in enumerate(pieces)
+        rf"(?P<{piece}>[\w'-]+(?: [\w'-]+)?)" if place % 2 else tolerant(piece) for place, piece in enumerate(pieces)
     )
     return rf"(?:^|(?<=[.?!] )){said}(?= |$)"

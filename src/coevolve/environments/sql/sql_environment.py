@@ -63,7 +63,10 @@ class SQL(Environment):
         return SQLSession()
 
     def reading(self, task: Task) -> list[ToolCall] | None:
-        found = read(_world(task)[0], " ".join(task.turns))
+        """Also of questions to another domain: no statement of theirs runs here."""
+        text = " ".join(task.turns)
+        domains = dict.fromkeys((_world(task)[0], *DOMAINS))
+        found = next((questions for domain in domains if (questions := read(domain, text))), [])
         return [_asking(family, statement) for family, statement in found] or None
 
     def meaning(self, task: Task) -> Meaning | None:

@@ -26,7 +26,17 @@ def main(params: Params, t: int) -> None:
     folder, docs = Paths.validation(t + 1), Paths.data_docs(t + 1)
     shutil.rmtree(docs, ignore_errors=True)  # Data Docs would keep a page of every run
     reviews = decided(read_reviews())
-    validation = validate(rows, environment, panels, params.validate_, params.verify.near_duplicate, docs, reviews)
+    validation = validate(
+        rows,
+        environment,
+        panels,
+        params.validate_,
+        params.verify.near_duplicate,
+        docs,
+        reviews,
+        split=params.tasks.split,
+        words=params.verify.words,
+    )
     write(folder, validation, f"Dataset {t + 1} of {params.environment}")
     if (failed := validation.critical) is not None:
         raise CoevolveError(

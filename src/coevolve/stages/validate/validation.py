@@ -2,7 +2,7 @@
 
 Rows that break an expectation go to quarantine with its name. A failure of the whole file is critical and stops the
 pipeline. This module repeats the near-duplicate and panel checks of verification on purpose: it is the last check before
-training, whoever wrote the file.
+training, whoever wrote the file. New words of a reviewer pass verification's gates here, because no gate has seen them.
 """
 
 import json
@@ -19,11 +19,13 @@ from coevolve.core.expectations import Expectation, ExpectationOutcome, Suites, 
 from coevolve.core.io import flaw, parse, write_json, write_jsonl, write_text
 from coevolve.core.reviews import Review, in_their_words
 from coevolve.core.similarity import Index
-from coevolve.core.task import SCHEMA_VERSION, Task
+from coevolve.core.task import SCHEMA_VERSION, Task, task_id_of
 from coevolve.core.untrusted import markdown
 from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import shares_of
 from coevolve.stages.validate.config import Validate
+from coevolve.stages.verify.judge import in_panel, refused_words
+from coevolve.stages.verify.library import Library
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +41,7 @@ COLUMNS = (
     "unknown_tools",
     "in_panel",
     "rejected",
+    "refused_words",
     "near_duplicate",
     "family",
 )
@@ -82,6 +85,7 @@ def expectations(config: Validate, environment: Environment) -> tuple[list[Expec
         Expectation("knows every tool", *among("unknown_tools", 0)),
         Expectation("is in no panel", *among("in_panel", False)),
         Expectation("nobody rejects it", *among("rejected", False)),
+        Expectation("new words pass the gates", *among("refused_words", "")),
     ]
     file = [
         Expectation(
@@ -114,16 +118,26 @@ def validate(
     near_duplicate: float,
     docs: Path | None = None,
     reviews: Mapping[str, Review] = MappingProxyType({}),
+    *,
+    split: str = "seed",
+    words: str = "language",
 ) -> Validation:
     """Judge ``rows`` (JSON values) and write Data Docs to the folder ``docs``.
 
     ``near_duplicate`` is the similarity from which two instructions count as near-duplicates. ``reviews`` are people's
-    decisions by task: rejected tasks go to quarantine, reworded tasks are judged in their new words.
+    decisions by task: rejected tasks go to quarantine, reworded tasks are judged in their new words, by the rules
+    ``words`` of `words_match`. Tasks of the training split ``split`` are the environment's own.
     """
     by_row, by_file = expectations(config, environment)
-    rows = in_their_words(rows, reviews)
+    before, rows = rows, in_their_words(rows, reviews)
+    reworded = {number for number, (row, new) in enumerate(zip(before, rows, strict=True)) if new is not row}
     rejected = {name for name, review in reviews.items() if review.decision == "reject"}
-    frame = describe(rows, environment, panels, near_duplicate, rejected)
+    tasks_by_row = [_task(row, number) for number, row in enumerate(rows)]
+    known = [task for number, task in enumerate(tasks_by_row) if task is not None and number not in reworded]
+    library = Library(known, panels, near_duplicate)
+    own = {task.task_id for task in environment.tasks(split)}
+    frame = describe(rows, tasks_by_row, environment, library, own, near_duplicate, rejected)
+    frame["refused_words"] = _refused(tasks_by_row, reworded, environment, library, words)
     suites = Suites(docs)
     outcomes = suites.run("rows", frame, by_row)
     quarantine = quarantined(((outcome.expectation.name, _later_copies(outcome, frame)) for outcome in outcomes), rows)
@@ -147,30 +161,33 @@ def validate(
 
 def describe(
     rows: Sequence[Any],
+    tasks: Sequence[Task | None],
     environment: Environment,
-    panels: Mapping[str, Sequence[Task]],
+    library: Library,
+    own: Collection[str],
     near_duplicate: float,
     rejected: Collection[str],
 ) -> "pd.DataFrame":
-    """A row of plain facts for each row of the file, for the expectations. ``rejected`` holds ids that reviewers reject.
+    """A row of plain facts for each row of the file, for the expectations.
 
+    ``tasks`` are the rows as tasks, and ``library`` holds the panels. ``own`` holds the ids of the environment's own
+    training tasks, which are as like a panel as the environment makes them. ``rejected`` holds ids that reviewers reject.
     Text from the file is escaped, because Data Docs insert values into their HTML unescaped.
     """
     import pandas as pd
 
     tool_names = {schema["function"]["name"] for schema in environment.tools()}
-    in_panels = {task.task_id for tasks in panels.values() for task in tasks}
+    environments = shares_of(environment)
     index = Index(near_duplicate)
     described = []
-    for number, value in enumerate(rows):
+    for number, (value, task) in enumerate(zip(rows, tasks, strict=True)):
         record = value if isinstance(value, dict) and not flaw(value) else {}
-        try:
-            task: Task | None = parse(Task, record, f"row {number}")
-        except CoevolveError:
-            task = None
         name, version = record.get("task_id"), record.get("schema_version", SCHEMA_VERSION)
         calls = task.calls if task else []
         text = "\n".join(task.turns) if task else ""
+        known = isinstance(name, str) and library.has_panel_id(name)
+        if not known and task is not None and task.environment in environments and not _is_own(task, own):
+            known = in_panel(environment, library, task)
         described.append(
             {
                 "follows_schema": task is not None,
@@ -180,8 +197,9 @@ def describe(
                 "characters": max((len(turn) for turn in task.turns), default=0) if task else 0,
                 "calls": len(calls),
                 "unknown_tools": sum(call.name not in tool_names for call in calls),
-                "in_panel": isinstance(name, str) and name in in_panels,
+                "in_panel": known,
                 "rejected": isinstance(name, str) and name in rejected,
+                "refused_words": "",
                 "near_duplicate": float(bool(text) and index.nearest(text) is not None),
                 "family": task.family if task else "",
             }
@@ -189,6 +207,36 @@ def describe(
         if text:
             index.add(str(number), text)
     return _balance(pd.DataFrame(described, columns=list(COLUMNS)))
+
+
+def _is_own(task: Task, own: Collection[str]) -> bool:
+    """Whether the content of ``task``, whatever its id says, is that of a task in ``own``."""
+    return task_id_of(task.environment, task.world, task.turns, task.reference) in own
+
+
+def _task(row: Any, number: int) -> Task | None:
+    """The task in ``row``; None if it follows no schema, or if no file could hold it."""
+    try:
+        return parse(Task, row, f"row {number}") if isinstance(row, dict) and not flaw(row) else None
+    except CoevolveError:
+        return None
+
+
+def _refused(
+    tasks: Sequence[Task | None], reworded: Collection[int], environment: Environment, library: Library, words: str
+) -> list[str]:
+    """For each row, why a gate refuses its new words; empty if none does, or if the words are not new."""
+    reasons = [""] * len(tasks)
+    for number in sorted(reworded):
+        task = tasks[number]
+        if task is None:
+            continue
+        gate = refused_words(environment, library, task, words)
+        if gate is None:
+            library.add(task, "reworded")
+        else:
+            reasons[number] = escape(f"{gate.name}: {gate.reason}")
+    return reasons
 
 
 def _balance(frame: "pd.DataFrame") -> "pd.DataFrame":

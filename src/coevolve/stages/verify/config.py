@@ -23,7 +23,7 @@ class Verify(Section):
     enabled: bool = True
     """Whether the environment judges candidates; false accepts all that are readable and new, as an ablation."""
     words: Literal["none", "language", "values"] = "language"
-    """Check of an instruction against its reference: language, by the environment's phrases; values, values must be named; none."""
+    """Check of an instruction against its reference: language, by the environment's phrases; values, for environments without a phrasebook too; none."""
     near_duplicate: Share = 0.9
     """Similarity from which two instructions are near-duplicates."""
     solver_attempts: Whole = 0

@@ -5,6 +5,7 @@ of them, and compare its words with them. The existing tasks decide the last thr
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from typing import Any
 
@@ -17,9 +18,10 @@ from coevolve.core.mixtures import shares
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall, task_id_of
+from coevolve.core.terminal import plain
 from coevolve.environments.environment import Environment, Session
 from coevolve.stages.verify.library import Library, WorldChange
-from coevolve.stages.verify.words import Played, against
+from coevolve.stages.verify.words import Played, speaks_of, words_match
 
 GATES = (
     "readable",
@@ -39,6 +41,7 @@ ENVIRONMENT_GATES = GATES[1:9]
 WORDS = ("none", "language", "values")  # rules of the gate words_match; see coevolve.stages.verify.words
 MAX_LINE = 1_000_000  # most characters of a candidate
 MAX_CALLS = 64  # most calls of a reference
+JOINERS = frozenset("\u200c\u200d")  # format characters that some scripts and emoji need
 VARIANTS = 4  # most wrong variants to try until one fails
 
 
@@ -65,13 +68,21 @@ def read(environment: str, line: str) -> Candidate:
         raise CoevolveError(f"belongs to environment {task.environment!r}, expected {environment!r}")
     if task.task_id != task_id_of(task.environment, task.world, task.turns, task.reference):
         raise CoevolveError("task_id is not the hash of the content")
-    if not task.turns or not all(turn.strip() for turn in task.turns):
-        raise CoevolveError("an instruction is empty")
+    if complaint := unreadable(task.turns):
+        raise CoevolveError(complaint)
     if len(task.turns) != len(task.reference):
         raise CoevolveError(f"{len(task.turns)} turns, but a reference of {len(task.reference)}")
     if not 0 < len(task.calls) <= MAX_CALLS:
         raise CoevolveError(f"the reference has {len(task.calls)} calls, expected 1 to {MAX_CALLS}")
     return candidate
+
+
+def unreadable(turns: Sequence[str]) -> str:
+    """Why nobody could read an instruction; empty if everybody can."""
+    if not turns or not all(turn.strip() for turn in turns):
+        return "an instruction is empty"
+    sign = next((sign for sign in sorted(set("".join(turns)) - JOINERS) if plain(sign) != sign), None)
+    return f"an instruction holds the control or format character U+{ord(sign):04X}" if sign else ""
 
 
 def environment_gates(environment: Environment, candidate: Candidate, words: str = "language") -> Iterator[Gate]:
@@ -92,13 +103,12 @@ def environment_gates(environment: Environment, candidate: Candidate, words: str
         yield _nothing_fails(session, task)
         yield _wrong_variant_fails(session, task, environment, changed)
         yield _needed(session, task, changed)
-        yield _collateral(session, candidate, changed)
+        played = Played(chain, changed, ended)
+        yield _collateral(environment, session, candidate, played, words)
         if words == "none":
             yield Gate("words_match", None, "verify.words is none")
         else:
-            played = Played(chain, changed, ended)
-            reason = against(environment, session, candidate, played, values=words == "values")
-            yield Gate("words_match", not reason, reason)
+            yield words_match(environment, session, candidate, played, values=words == "values")
     finally:
         session.close()
 
@@ -187,20 +197,45 @@ def _needed(session: Session, task: Task, changed: Sequence[bool]) -> Gate:
     return Gate("needed", True)
 
 
-def _collateral(session: Session, candidate: Candidate, changed: Sequence[bool]) -> Gate:
-    """Whether the instruction asks for every change, or the change enables one it asks for. Unknown without ``asks``."""
-    task = candidate.task
+def _collateral(environment: Environment, session: Session, candidate: Candidate, played: Played, words: str) -> Gate:
+    """Whether the instruction asks for every change, or the change only enables another. Unknown without ``asks``.
+
+    A claim in ``asks`` alone proves nothing. The words must speak of the change too, if the environment has phrases for
+    it; if not, or if ``words`` forbids to look, the gate does not check it.
+    """
+    task, chain = candidate.task, played.chain
     if not candidate.asks:
         return Gate("collateral", None, "the candidate does not say which calls its instruction asks for")
     asked = {tuple(position) for position in candidate.asks}
+    text = "\n".join(task.turns)
+    unproved = ""
     for row, (position, call) in enumerate(zip(task.positions, task.calls, strict=True)):
-        ends = row == len(changed) - 1 and not call.arguments
-        if not changed[row] or position in asked or ends:
+        answers = played.ended and row == len(chain) - 1
+        if not played.changed[row] or (answers and (position in asked or not call.arguments)):
             continue
-        chain, _, _ = replay(session, task, watch=False)
-        if len(task.turns) > 1 or not precondition(session, task, chain, row):
-            return Gate("collateral", False, f"call {row} ({call.name}) changes the state and is not asked for")
-    return Gate("collateral", True)
+        mentioned = None if words == "none" else speaks_of(environment, chain, row, text)
+        if position in asked and mentioned is not False:
+            if mentioned is None:
+                unproved = f"only the candidate says that its instruction asks for {call.name}"
+        elif len(task.turns) > 1 or not precondition(session, task, chain, row):
+            lacks = "no word of the instruction speaks of it" if position in asked else "is not asked for"
+            return Gate("collateral", False, f"call {row} ({call.name}) changes the state and {lacks}")
+    return Gate("collateral", None if unproved else True, unproved)
+
+
+def rewording_gates(
+    environment: Environment, library: Library, task: Task, effect: WorldChange | None, words: str
+) -> Iterator[Gate]:
+    """Run the gates that new words of a verified task can fail. ``environment`` may be a mixture."""
+    complaint = unreadable(task.turns)
+    yield Gate("readable", not complaint, complaint)
+    if words != "none":
+        own = environment.of(task)
+        with closing(own.open()) as session:
+            yield words_match(
+                own, session, Candidate(task.task_id, task, []), Played(*replay(session, task)), words == "values"
+            )
+    yield from (gate for gate in library_gates(library, task, effect, environment) if gate.name != "duplicate")
 
 
 def library_gates(

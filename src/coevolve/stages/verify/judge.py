@@ -25,11 +25,18 @@ from coevolve.core.stage_summary import ACCEPTED, StageSummary
 from coevolve.core.task import Task
 from coevolve.core.workers import Engine, Workers
 from coevolve.endpoint.spending import Meter
-from coevolve.environments.environment import Environment
+from coevolve.environments.environment import Environment, blameless
 from coevolve.environments.mixture import parts
 from coevolve.environments.phrase_parser import spoken
 from coevolve.environments.registry import make
-from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, library_gates, read
+from coevolve.stages.verify.gates import (
+    ENVIRONMENT_GATES,
+    GATES,
+    environment_gates,
+    library_gates,
+    read,
+    rewording_gates,
+)
 from coevolve.stages.verify.library import Library, WorldChange, effect_of
 
 MAX_SECONDS = 20.0  # of the processor, for all gates of a candidate
@@ -175,14 +182,42 @@ class Judge:
                 _extend(gates, environment_gates(world, candidate, self._words) if self._enabled else _unasked())
                 if self._enabled and _passed(gates):
                     effect = effect_of(world, candidate.task)
-        except CoevolveError as error:
-            gates.append(Gate(GATES[len(gates)], False, writable(str(error)[:300])))
-        except (Exception, RecursionError) as error:  # a candidate that breaks the environment is rejected
-            gates.append(Gate(GATES[len(gates)], False, writable(f"{type(error).__name__}: {error}"[:300])))
+        except Exception as error:  # a candidate that breaks the environment is rejected
+            gates.append(Gate(GATES[len(gates)], False, _reason(error)))
         if candidate is None:
             return Judgement(Verdict(content_hash(line), None, False, gates))
         verdict = Verdict(candidate.candidate_id, candidate.task.task_id, _passed(gates), gates)
         return Judgement(verdict, candidate.task, effect)
+
+
+def refused_words(environment: Environment, library: Library, task: Task, words: str) -> Gate | None:
+    """The first gate that refuses the new words of a verified ``task``, which no gate has seen in these words."""
+    gates: list[Gate] = []
+    try:
+        effect = effect_of(environment.of(task), task)
+        _extend(gates, rewording_gates(environment, library, task, effect, words))
+    except Exception as error:
+        if blameless(error, environment.of(task), task):
+            raise
+        gates.append(Gate("words_match", False, _reason(error)))
+    return next((gate for gate in gates if gate.passed is False), None)
+
+
+def in_panel(environment: Environment, library: Library, task: Task) -> bool:
+    """Whether a panel holds ``task`` in any spelling, as the gate `panel_overlap` says. A task that breaks counts too."""
+    if library.panel(task) is not None:
+        return True
+    try:
+        return library.panel(task, effect_of(environment.of(task), task), environment) is not None
+    except Exception as error:
+        if blameless(error, environment.of(task), task):
+            raise
+        return True
+
+
+def _reason(error: Exception) -> str:
+    text = str(error) if isinstance(error, CoevolveError) else f"{type(error).__name__}: {error}"
+    return writable(text[:300])
 
 
 def _unasked() -> Iterator[Gate]:
@@ -232,6 +267,11 @@ def read_lines(path: Path) -> list[str]:
         raise missing(path) from None
 
 
+def unchecked(verdicts: Iterable[Verdict]) -> Counter[str]:
+    """The number of accepted candidates that each gate could not check."""
+    return Counter(gate.name for verdict in verdicts for gate in verdict.unchecked)
+
+
 def summary(t: int, verdicts: Sequence[Verdict], samples: int, meter: Meter) -> StageSummary:
     """The stage's summary of iteration ``t``. ``samples`` episodes measured each pass rate; ``meter`` holds the costs."""
     accepted = [verdict for verdict in verdicts if verdict.accepted]
@@ -242,6 +282,7 @@ def summary(t: int, verdicts: Sequence[Verdict], samples: int, meter: Meter) -> 
         "pass rate": sum(rates) / len(rates) if rates else None,
         "pass rate episodes": sum(verdict.pass_rate is not None for verdict in verdicts) * samples,
         **{f"rejected by {gate}": count for gate, count in sorted(rejected.items())},
+        **{f"accepted, not checked by {gate}": count for gate, count in sorted(unchecked(verdicts).items())},
         **meter.costs(),
     }
     plots = {"mean pass rate of what was accepted": ["pass rate"]}

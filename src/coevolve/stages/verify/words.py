@@ -1,35 +1,54 @@
 """Check without a model whether an instruction asks for the same as its reference does.
 
-If an instruction and its reference disagree but both are possible, the other gates cannot see it. This gate has three
-rules, from sure to doubtful. If no rule applies, the instruction passes:
+If an instruction and its reference disagree but both are possible, the other gates cannot see it. The gate has three
+outcomes. It is not checked if none of these rules decides:
 
-- The environment parses the words (``Environment.reading``), and the parsed calls fail the checker.
-- The words are in the language of the environment's phrasebook, but the phrasebook never describes the reference so.
-- For any words (only with ``values``): the words omit a value that only the user could give, name a value that no call
-  uses, or contain a phrase of the phrasebook for a tool that the reference does not call.
+- The environment parses the words (``Environment.reading``): the parsed calls must pass the checker.
+- The words are in the language of the environment's phrasebook: the phrasebook must describe the reference so.
+- The environment's lexicon (``Environment.meaning``) knows all words: each must have a place in the reference, and the
+  reference must be said.
+- Without an unknown word or a negation, or with another word in its place, the words would be in the environment's
+  language: they fail. So do words that forbid, and words that speak of nothing that the reference does.
+- For any words (only with ``values``, or if the phrasebook has all words): they fail if they omit a value that only the
+  user could give, name a value that no call uses, or contain a phrase for a tool that the reference does not call.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import chain as joined
+from itertools import combinations
 from typing import Any
 
 from coevolve.chains import leaves, observed, precondition, source_of
-from coevolve.core.confusables import seen
-from coevolve.core.records import Candidate
+from coevolve.core.records import Candidate, Gate
 from coevolve.core.seeding import rng_for
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
-from coevolve.environments.environment import Environment, Session
-from coevolve.environments.lexicon import NUMERALS, unfitting
-from coevolve.environments.phrase_generator import Question, instruct, instructions
+from coevolve.environments.environment import Environment, Phrasebook, Session
+from coevolve.environments.lexicon import NUMERALS, SILENT, UNHEARD, Meaning, hear, unfitting
+from coevolve.environments.phrase_generator import SLOT, PhraseListener, Question, instruct, instructions, spaced
 from coevolve.environments.phrase_parser import bare, phrases_in, spoken
+from coevolve.stages.verify.foreign_words import (
+    FUNCTION_WORDS,
+    alike,
+    forbids,
+    normal,
+    shortened,
+    unknown_words,
+    variants,
+    vocabulary,
+    words_of,
+)
 
+NAME = "words_match"
 QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"")
 NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:[.,]\d+)*")
 LONG = 8  # most words of a value that an instruction must name literally
 SHOWN = 160  # most characters of an instruction in a reason
+FOREIGN, COMMON = 0.4, 0.2  # a text is no sentence with more than these unknown, and less than these function words
+OPTIONAL = 3  # most calls that the words may leave out in any combination
 
 Words = tuple[str, ...]
 
@@ -43,35 +62,186 @@ class Played:
     ended: bool
 
 
-def against(environment: Environment, session: Session, candidate: Candidate, played: Played, values: bool) -> str:
-    """The mismatch between the words of ``candidate`` and its replayed reference; empty if there is none."""
-    task, chain = candidate.task, played.chain
+def words_match(environment: Environment, session: Session, candidate: Candidate, played: Played, values: bool) -> Gate:
+    """Whether the words of ``candidate`` ask for its replayed reference. ``passed`` is None if no rule decides."""
+    instruction = _Instruction(environment, session, candidate, played)
+    for complaint in _complaints(instruction, values):
+        if complaint is not None:
+            return Gate(NAME, not complaint, complaint)
+    return Gate(NAME, None, instruction.unchecked())
+
+
+def speaks_of(environment: Environment, chain: Sequence[CallOutcome], row: int, text: str) -> bool | None:
+    """Whether ``text`` has a word of the call at ``row``: of its phrases, or of its values.
+
+    A tool without phrases has its name alone. A text without that name may speak of it in other words: None.
+    """
+    name = chain[row].name
+    templates = environment.phrasebook.actions.get(name)
+    if not templates:
+        return _within(words_of(spaced(name)), words_of(text)) or None
+    return _about(text, [*(SLOT.sub(" ", template) for template in templates), *_values(chain, row)])
+
+
+def _complaints(instruction: "_Instruction", values: bool) -> Iterator[str | None]:
+    """The verdict of each rule: a complaint, "" if the words match, or None if the rule does not decide."""
+    task, environment = instruction.task, instruction.environment
     reading = environment.reading(task)
     if reading is not None:
-        return _played(session, task, reading)
-    meaning = environment.meaning(task)
-    if meaning is not None and (complaint := unfitting("\n".join(task.turns), meaning, values)) is not None:
-        return complaint
-    asks, questions = _asked(session, candidate, played)
-    if len(task.turns) == 1 and (asks or questions):
-        book = environment.phrasebook
-        pattern, phrased = instructions(chain, asks, questions, book)
-        if pattern.fullmatch(bare(task.turns[0])):
-            return ""
-        if (phrased or not book.actions) and spoken(task.turns[0], environment):
-            rng = rng_for("what a reference does, in words", task.task_id)
-            does = instruct(chain, asks, questions[0] if questions else None, book, rng)
-            return f"says {_cut(task.turns[0])}; what its reference does is said as {_cut(does)}"
-    if not values:
-        return ""
-    text = "\n".join(task.turns)
-    offered = {schema["function"]["name"] for schema in session.reset(task).tools or ()}
-    asked = [call for row, call in enumerate(chain) if row in asks or not played.changed[row]]
-    return (
-        next(_unnamed(text, chain, asked), "")
-        or next(_unused(text, environment, chain), "")
-        or next(_undone(text, environment, chain, offered), "")
-    )
+        yield _played(instruction.session, task, reading)
+    if instruction.described(instruction.text):
+        yield ""
+    if instruction.has_language and (prohibition := forbids(instruction.text)):
+        yield f"says {prohibition!r} of what its reference does"
+    yield instruction.other_sentence()
+    yield instruction.foreign()
+    if instruction.meaning is not None:
+        yield unfitting(instruction.text, instruction.meaning, values)
+    yield instruction.silent()
+    if values or (environment.phrasebook.actions and not instruction.unknown):
+        complaint = next(_doubts(instruction, values), "")
+        yield complaint if complaint or values else None
+
+
+class _Instruction:
+    """A candidate's words, beside its replayed reference."""
+
+    def __init__(self, environment: Environment, session: Session, candidate: Candidate, played: Played) -> None:
+        self.environment = environment
+        self.session = session
+        self.task = candidate.task
+        self.chain = played.chain
+        self.changed = played.changed
+        self.text = "\n".join(self.task.turns)
+        self.meaning: Meaning | None = environment.meaning(self.task)
+        self.asks, self.questions = _asked(session, candidate, played)
+
+    @property
+    def has_language(self) -> bool:
+        """Whether it is known which words the environment understands."""
+        return self.meaning is not None or bool(self.environment.phrasebook.actions)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the phrase generator could describe the reference."""
+        return len(self.task.turns) == 1 and bool(self.asks)
+
+    @cached_property
+    def unknown(self) -> list[str]:
+        """The words that the environment's language lacks."""
+        if self.meaning is not None:
+            return list(hear(self.text, self.meaning.lexicon).unknown)
+        context = " ".join(str(value) for row in range(len(self.chain)) for value in _values(self.chain, row))
+        return unknown_words(self.text, vocabulary(self.environment) | set(words_of(context)))
+
+    def pattern(self, listener: PhraseListener) -> re.Pattern[str]:
+        """A pattern of every sentence that describes the reference."""
+        book = self.environment.phrasebook
+        patterns = [instructions(self.chain, asks, self.questions, book, listener).pattern for asks in self.asks]
+        return re.compile("|".join(patterns), re.IGNORECASE)
+
+    @cached_property
+    def _described(self) -> re.Pattern[str]:
+        return self.pattern(PhraseListener())
+
+    @cached_property
+    def _nearly(self) -> re.Pattern[str]:
+        return self.pattern(PhraseListener(spare=True))
+
+    def _forms(self, text: str) -> list[str]:
+        """``text`` and, for a phrasebook, what it is without courtesies and commas."""
+        return [bare(text), *([normal(bare(text))] if self.environment.phrasebook.actions else [])]
+
+    def described(self, text: str) -> bool:
+        """Whether the phrase generator could have said ``text`` of the reference."""
+        return self.comparable and any(self._described.fullmatch(form) for form in self._forms(text))
+
+    def other_sentence(self) -> str | None:
+        """The complaint about a sentence of the language that does not describe the reference."""
+        if not self.comparable or not any(spoken(form, self.environment) for form in self._forms(self.text)):
+            return None
+        listener = PhraseListener(guess=bool(self.environment.phrasebook.actions))
+        guess = self.pattern(listener)
+        if not listener.phrased and any(guess.fullmatch(form) for form in self._forms(self.text)):
+            return None
+        rng = rng_for("what a reference does, in words", self.task.task_id)
+        question = self.questions[0] if self.questions else None
+        does = instruct(self.chain, self.asks[0], question, self.environment.phrasebook, rng)
+        return f"says {_cut(self.text)}; what its reference does is said as {_cut(does)}"
+
+    def foreign(self) -> str | None:
+        """The complaint about a foreign word in a sentence that is otherwise in the language."""
+        unknown = self.unknown if self.has_language else []
+        for text, word in variants(self.text, unknown):
+            if self._in_language(text, contradicted=not unknown):
+                return f"says {_cut(word)}, which is foreign to its language there"
+        for text, word in shortened(self.text):
+            if self._means_something(word) and (self._asks_for_reference(text) or self.described(text)):
+                return f"says {_cut(word)}, which its reference does not do"
+        book = self.environment.phrasebook
+        own = words_of(" ".join(map(str, _phrases(book, self.chain)))) if self.comparable and book.actions else ()
+        for form in self._forms(self.text) if own else ():
+            for text, word in shortened(form, UNHEARD):
+                if self._means_something(word) and not alike([word.lower()], own) and self._nearly.fullmatch(text):
+                    return f"says {_cut(word)}, where its language says something else of its reference"
+        return None
+
+    def _means_something(self, word: str) -> bool:
+        senses = self.meaning.lexicon.get(word.lower(), ()) if self.meaning is not None else ()
+        return word.lower() not in FUNCTION_WORDS and not any(SILENT in one for one in senses)
+
+    def _asks_for_reference(self, text: str) -> bool:
+        """Whether the environment reads the reference from ``text``."""
+        reading = self.environment.reading(replace(self.task, turns=[text]))
+        return reading is not None and not _played(self.session, self.task, reading)
+
+    def _in_language(self, text: str, contradicted: bool) -> bool:
+        """Whether ``text`` is a sentence of the language. With ``contradicted``, one that reads must ask for the reference."""
+        reading = self.environment.reading(replace(self.task, turns=[text]))
+        if reading is not None:
+            return not contradicted or not _played(self.session, self.task, reading)
+        book = bool(self.environment.phrasebook.actions)
+        return self.comparable and any(
+            self._nearly.fullmatch(form) is not None or (book and spoken(form, self.environment))
+            for form in self._forms(text)
+        )
+
+    def silent(self) -> str | None:
+        """The complaint about words that speak of nothing that the reference does, or not of a question that it answers."""
+        words = words_of(self.text)
+        common = sum(word in FUNCTION_WORDS for word in words)
+        if self.has_language and len(self.unknown) > FOREIGN * len(words) and common < COMMON * len(words):
+            return f"is no sentence: its language lacks {len(self.unknown)} of {len(words)} words"
+        if self.meaning is not None:
+            said = frozenset().union(*(senses for _, senses in hear(self.text, self.meaning.lexicon).phrases))
+            unsaid = [senses for senses in self.meaning.must if not senses & said]
+            if len(unsaid) > len(self.unknown):
+                return f"does not say {' or '.join(sorted(unsaid[0]))!r}, nor more than its unknown words could say"
+        for row in {row for rows in self.asks[:1] for row in rows if self.changed[row]}:
+            if speaks_of(self.environment, self.chain, row, self.text) is False:
+                return f"says nothing of {self.chain[row].name}, which its reference calls"
+        if self.questions and not any(self._about_question(question) for question in self.questions):
+            return f"does not ask for {self.questions[0].field!r}, which its reference answers"
+        return None
+
+    def _about_question(self, question: Question) -> bool:
+        """Whether the words have a word of ``question``. Always true without phrases for it."""
+        call = self.chain[question.position]
+        templates = self.environment.phrasebook.questions.get(f"{call.name}.{question.field}")
+        if not templates:
+            return True
+        phrases = [question.field, *(SLOT.sub(" ", template) for template in templates)]
+        return _about(self.text, [*phrases, *_values(self.chain, question.position)])
+
+    def unchecked(self) -> str:
+        """Why no rule decides."""
+        if not self.has_language:
+            return f"{self.environment.name} has no phrasebook; `verify.words: values` compares names and numbers"
+        if self.unknown:
+            return f"has words that its language lacks: {_cut(', '.join(self.unknown))}"
+        if len(self.task.turns) > 1:
+            return f"{len(self.task.turns)} turns, and its language describes one"
+        return "is no sentence of its language, which has all of its words"
 
 
 def _cut(text: str) -> str:
@@ -92,35 +262,82 @@ def _played(session: Session, task: Task, reading: Sequence[ToolCall]) -> str:
     return f"its words ask for {_cut(calls)}, which fails"
 
 
-def _asked(session: Session, candidate: Candidate, played: Played) -> tuple[list[int], list[Question]]:
-    """Positions of the calls that the instruction asks for, and the questions that the last call may answer.
+def _asked(session: Session, candidate: Candidate, played: Played) -> tuple[list[list[int]], list[Question]]:
+    """The calls that the instruction may ask for, in each possible choice, and the questions that the last call may answer.
 
-    They come from the candidate's ``asks``. A candidate without ``asks`` asks for the calls that change the state and
-    only enable no later call. If no call ends its episode, it may also ask for lookups, so nothing is known.
+    An instruction must ask for the calls that change the state and do not only enable a later call. It may also ask for
+    those that do. ``asks`` can only add duties: a change that it claims must be said. If no call ends the episode, a
+    lookup may be what the user wants: then nothing is known without ``asks``, and its lookups must be said too.
     """
-    task, chain = candidate.task, played.chain
+    task, chain, changed = candidate.task, played.chain, played.changed
     last = len(chain) - 1
-    positions = task.positions
-    asked = {positions.index((turn, row)) for turn, row in candidate.asks if (turn, row) in positions}
+    positions = {position: row for row, position in enumerate(task.positions[: len(chain)])}
+    claimed = {positions[position] for asked in candidate.asks if (position := tuple(asked)) in positions}
+    if not played.ended and not claimed:
+        return [], []
     answered = [
         Question(position, key)
         for position, call in enumerate(chain[:-1])
         for key, value in observed(call.observation)
         if played.ended and key and str(value) in map(str, chain[-1].arguments.values())
     ]
-    if candidate.asks:
-        return sorted(asked - {last} if answered else asked), answered if last in asked else []
-    if not played.ended:
-        return [], []
-    ending = {last} if answered or not chain[last].arguments else set()
-    changing = [row for row in range(len(chain)) if played.changed[row] and row not in ending]
-    asks = [row for row in changing if len(task.turns) > 1 or not precondition(session, task, chain, row)]
-    return asks or ([] if ending else [last]), answered
+    ending = {last} if played.ended and (answered or not chain[last].arguments) else set()
+    rows = [row for row in range(len(chain)) if changed[row] and row not in ending]
+    optional = [
+        row for row in rows if row not in claimed and len(task.turns) == 1 and precondition(session, task, chain, row)
+    ]
+    must = {row for row in rows if row not in optional} | (set() if played.ended else claimed)
+    if not must and not ending:
+        must = {last}
+    sizes = range(len(optional) + 1) if len(optional) <= OPTIONAL else (0, len(optional))
+    choices = joined.from_iterable(combinations(optional, size) for size in sizes)
+    asks = [sorted({*must, *choice}) for choice in choices]
+    return [rows for rows in asks if rows or answered], answered
+
+
+def _about(text: str, phrases: Sequence[object]) -> bool:
+    """Whether ``text`` and ``phrases`` share a word that means something, or a number."""
+    words = set(words_of(" ".join(map(str, phrases)))) - FUNCTION_WORDS
+    mine = [str(NUMERALS.index(word)) if word in NUMERALS else word for word in words_of(text)]
+    return alike([word for word in mine if word not in FUNCTION_WORDS], words)
+
+
+def _phrases(book: Phrasebook, chain: Sequence[CallOutcome]) -> Iterator[object]:
+    """The phrases of ``book`` for the calls of ``chain``, and all values of those calls."""
+    for row, call in enumerate(chain):
+        for part in (book.actions, book.lookups, book.fields, book.questions):
+            for key, templates in part.items():
+                if key.partition(".")[0] == call.name:
+                    yield from (SLOT.sub(" ", template) for template in templates)
+        yield from _values(chain, row)
+
+
+def _values(chain: Sequence[CallOutcome], row: int) -> list[object]:
+    """The values of a call, and the values of the lookups that revealed them, with what those found."""
+    values: list[object] = []
+    for key, value in leaves(chain[row].arguments):
+        values.append(value)
+        source = source_of(key, value, chain, row, single=False)
+        if source is not None:
+            values += [found for _, found in observed(chain[source].observation)] + _values(chain, source)
+    return values
+
+
+def _doubts(instruction: _Instruction, phrases: bool) -> Iterator[str]:
+    """The complaints of the rules for anybody's words, with those about ``phrases``."""
+    text, environment, chain = instruction.text, instruction.environment, instruction.chain
+    offered = {schema["function"]["name"] for schema in instruction.session.reset(instruction.task).tools or ()}
+    rows = instruction.asks[0] if instruction.asks else []
+    asked = [call for row, call in enumerate(chain) if row in rows or not instruction.changed[row]]
+    yield from _unnamed(text, chain, asked)
+    yield from _unused(text, environment, chain)
+    if phrases:
+        yield from _undone(text, environment, chain, offered)
 
 
 def _unnamed(text: str, chain: Sequence[CallOutcome], asked: Sequence[CallOutcome]) -> Iterator[str]:
     """Values that no call revealed and the words do not name."""
-    words = _words(text)
+    words = words_of(text)
     numbers = _numbers(text) | {float(NUMERALS.index(word)) for word in words if word in NUMERALS}
     for row, call in enumerate(chain):
         if call not in asked:
@@ -137,11 +354,11 @@ def _unused(text: str, environment: Environment, chain: Sequence[CallOutcome]) -
     given = [value for call in chain for _, value in leaves(call.arguments)]
     results = [value for call in chain for _, value in observed(call.observation)]
     context = " ".join(map(str, [*given, *results]))
-    words, numbers = _words(context), _numbers(context)
+    words, numbers = words_of(context), _numbers(context)
     names = [single or other for single, other in QUOTED.findall(text)]
-    names += [name for name in _entities(environment) if _within(_words(name), _words(text))]
+    names += [name for name in _entities(environment) if _within(words_of(name), words_of(text))]
     for name in names:
-        if not _within(_words(name), words):
+        if not _within(words_of(name), words):
             yield f"names {_cut(name)}, which no call uses"
     for number in sorted(_numbers(text) - numbers):
         yield f"names {number:g}, which no call uses"
@@ -155,10 +372,6 @@ def _undone(text: str, environment: Environment, chain: Sequence[CallOutcome], o
     for tool, start, end in phrases:
         if tool not in used and not any(start < other_end and end > other for other, other_end in done):
             yield f"asks {_cut(text[start:end])}, and {tool} is not called"
-
-
-def _words(text: str) -> Words:
-    return tuple(re.findall(r"\w+", seen(text)))
 
 
 def _numbers(text: str) -> set[float]:
@@ -176,26 +389,26 @@ def _named(value: Any, words: Words, numbers: set[float]) -> bool:
         return True
     if isinstance(value, int | float):
         return float(value) in numbers
-    value_words = _words(value)
+    value_words = words_of(value)
     if _within(value_words, words):
         return True
     parts = [single or other for single, other in QUOTED.findall(value)]
     counts = _numbers(QUOTED.sub(" ", value))
     if not parts and not counts:
         return len(value_words) > LONG
-    return all(_within(_words(part), words) for part in parts) and counts <= numbers
+    return all(_within(words_of(part), words) for part in parts) and counts <= numbers
 
 
 @lru_cache(maxsize=8)
 def _entities(environment: Environment) -> Sequence[str]:
     """Strings in the arguments of known references, without words that describe tools and phrases."""
     book = environment.phrasebook
-    common = set(_words(str([*environment.tools(), book.actions, book.lookups, book.fields, book.questions])))
+    common = set(words_of(str([*environment.tools(), book.actions, book.lookups, book.fields, book.questions])))
     values = {
         value
         for task in environment.tasks("seed")
         for call in task.calls
         for _, value in leaves(call.arguments)
-        if isinstance(value, str) and 0 < len(_words(value)) <= LONG
+        if isinstance(value, str) and 0 < len(words_of(value)) <= LONG
     }
-    return sorted(value for value in values if not set(_words(value)) <= common)
+    return sorted(value for value in values if not set(words_of(value)) <= common)

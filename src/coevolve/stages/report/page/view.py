@@ -44,6 +44,7 @@ def gather(summary: Summary, alpha: float) -> dict[str, Any]:
         "added": [added(datasets, t) for t in ts],
         "journey": [journey(t, signals[t], kinds, order) for t in ts],
         "outcomes": [row for t in ts for row in outcomes(t)],
+        "unchecked": [row for t in ts for row in unchecked(t)],
         "generator": written(summary.last, alpha),
         "review": asked(summary.last),
         "quarantine": [row for t in ts for row in quarantine(t + 1)],
@@ -151,6 +152,17 @@ def outcomes(t: int) -> list[dict[str, Any]]:
     rows += [(name, len(reasons), list(dict.fromkeys(reasons))[:REASONS]) for name, reasons in rejected]
     return [
         {"t": t, "gate": gate, "candidates": count, "reasons": reasons} for gate, count, reasons in rows if verdicts
+    ]
+
+
+def unchecked(t: int) -> list[dict[str, Any]]:
+    """The numbers of accepted candidates of iteration ``t`` that each gate could not check, with some reasons."""
+    gates = [gate for verdict in _read(Paths.verified(t) / "verdicts.jsonl", Verdict) for gate in verdict.unchecked]
+    counts = Counter(gate.name for gate in gates)
+    reasons = {name: list(dict.fromkeys(gate.reason for gate in gates if gate.name == name)) for name in counts}
+    return [
+        {"t": t, "gate": name, "candidates": count, "reasons": reasons[name][:REASONS]}
+        for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
 
 

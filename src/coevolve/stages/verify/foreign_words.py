@@ -1,0 +1,238 @@
+"""What in an instruction is foreign to an environment's language: unknown words, negations and prohibitions.
+
+A language says what it knows in whole sentences. A foreign word in such a sentence is noise or a negation, never a
+synonym that a gate could understand.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
+from itertools import product
+
+from coevolve.chains import leaves
+from coevolve.core.confusables import seen
+from coevolve.environments.environment import Environment
+from coevolve.environments.lexicon import NUMERALS, UNHEARD
+from coevolve.environments.phrase_generator import CLOSERS, CONNECTIVES, OPENERS, SLOT, spaced
+
+MOST = 3  # most foreign words of an instruction that is otherwise in a language
+LONGEST = 1000  # most characters of an instruction that is in a language
+WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+FUNCTION_WORDS = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "my",
+        "our",
+        "your",
+        "his",
+        "her",
+        "their",
+        "its",
+        "this",
+        "that",
+        "these",
+        "those",
+        "to",
+        "for",
+        "of",
+        "on",
+        "in",
+        "into",
+        "at",
+        "by",
+        "with",
+        "from",
+        "about",
+        "up",
+        "out",
+        "off",
+        "away",
+        "back",
+        "and",
+        "or",
+        "then",
+        "also",
+        "please",
+        "me",
+        "it",
+        "i",
+        "you",
+        "we",
+        "he",
+        "she",
+        "they",
+        "them",
+        "is",
+        "are",
+        "be",
+        "was",
+        "were",
+        "do",
+        "does",
+        "did",
+        "can",
+        "could",
+        "would",
+        "will",
+        "who",
+        "what",
+        "when",
+        "where",
+        "which",
+        "how",
+        "if",
+        "as",
+        "so",
+        "now",
+        "go",
+        "first",
+        "need",
+        "thanks",
+        "kindly",
+        "just",
+        "hi",
+        "hello",
+        "hey",
+        "ok",
+        "okay",
+        "thank",
+    ]
+)
+_NOT = r"do not|don['’]?t|must not|mustn['’]?t|should not|shouldn['’]?t"
+NEGATION = re.compile(
+    rf"\b(?:{_NOT}|does not|doesn['’]?t|did not|didn['’]?t|will not|won['’]?t|cannot|can not|can['’]t|by no means|under no circumstances"
+    r"|but not|not|never|no|none|nothing|nobody|neither|nor|without|except(?: for)?|excluding|unless|instead of|rather than|other than"
+    r"|apart from|refrain from|avoid)\b",
+    re.IGNORECASE,
+)
+_COURTESY = r"please|kindly|thanks|thank you|thx|ok|okay|just|now"
+_BEGIN = re.compile(
+    rf"(?:{_COURTESY}|hi|hello|hey|so|first|could you|can you|would you|will you|i need you to|i want you to|i['’]d like you to"
+    rf"|i would like you to|go and|go ahead and|make sure to|remember to|(?:{_NOT}) forget to)\b[\s,!.]*",
+    re.IGNORECASE,
+)
+_END = re.compile(rf"\b(?:{_COURTESY}|for me|if you can|right away|right now|asap|many thanks|cheers)$", re.IGNORECASE)
+_COURTESIES = 4  # most at either end
+_FORBIDS = (
+    re.compile(
+        rf"(?:{_NOT}|refrain from|under no circumstances)\b(?!\s+(?:forget|hesitate|worry|mind)\b)", re.IGNORECASE
+    ),
+    re.compile(rf"\b(?:{_NOT}|unless|except(?: for)?|instead of|rather than)[\s.!?]*$", re.IGNORECASE),
+)
+
+
+def forbids(text: str) -> str:
+    """The prohibition that an instruction begins with, or the bare negation that it ends with; empty without either."""
+    begin, end = _FORBIDS
+    match = begin.match(courteous(text)) or end.search(text)
+    return match[0].strip(" .!?") if match else ""
+
+
+def courteous(text: str) -> str:
+    """``text`` without the courtesies that it begins and ends with."""
+    bare = text.strip()
+    for _ in range(_COURTESIES):
+        begin = _BEGIN.match(bare)
+        bare = bare[begin.end() :] if begin else bare
+        end = _END.search(bare.rstrip(" ,!."))
+        bare = bare[: end.start()].rstrip(" ,!.") if end else bare
+    return bare or text
+
+
+def normal(text: str) -> str:
+    """``text`` as a phrasebook writes it: without courtesies, and commas stand only in connectives."""
+    spaced_out = re.sub(r"\s*([,;])(?=\s|$)\s*", r" \1 ", courteous(text))
+    kept = re.sub(r" (?:,(?! then )|;(?! after that ))", "", spaced_out)
+    return " ".join(kept.split())
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"\w+", seen(text)))
+
+
+@lru_cache(maxsize=8)
+def vocabulary(environment: Environment) -> frozenset[str]:
+    """The words of the environment's phrases and tools, and of values in its training tasks' references."""
+    book = environment.phrasebook
+    phrases = [
+        template
+        for part in (book.actions, book.lookups, book.fields, book.questions)
+        for templates in part.values()
+        for template in templates
+    ]
+    functions = [schema["function"] for schema in environment.tools()]
+    names = [name for tool in functions for name in (tool["name"], *tool["parameters"].get("properties", {}))]
+    values = [
+        str(value) for task in environment.tasks("seed") for call in task.calls for _, value in leaves(call.arguments)
+    ]
+    known = [SLOT.sub(" ", phrase) for phrase in phrases] + [spaced(name) for name in names] + values
+    return frozenset(words_of(" ".join([*known, *OPENERS, *CLOSERS, *CONNECTIVES, *NUMERALS]))) | FUNCTION_WORDS
+
+
+def unknown_words(text: str, known: Collection[str]) -> list[str]:
+    """The words of ``text`` that are not ``known``, as they stand there. A number is known, and so are a plural and a possessive."""
+    return [
+        word[0]
+        for word in WORD.finditer(text)
+        if not all(
+            part in known or part.removesuffix("s") in known or part.isdecimal() or part == "s"
+            for part in words_of(word[0])
+        )
+    ]
+
+
+def variants(text: str, unknown: Collection[str]) -> Iterator[tuple[str, str]]:
+    """``text`` without some of its foreign words, or with UNHEARD in place of an unknown one; and the first such word.
+
+    Nothing if there are more than MOST, or if no language has a sentence as long.
+    """
+    if len(text) > LONGEST:
+        return
+    spans = [(match.start(), match.end(), False) for match in NEGATION.finditer(text)]
+    parts = {part for word in unknown for part in words_of(word)}
+    spans += [
+        (match.start(), match.end(), True)
+        for match in WORD.finditer(text)
+        if not parts.isdisjoint(words_of(match[0])) and not any(start <= match.start() < end for start, end, _ in spans)
+    ]
+    if len(spans) > MOST:
+        return
+    for chosen in product(*(_edits(text, *span) for span in sorted(spans))):
+        edits = [edit for edit in chosen if edit is not None]
+        if sum(new == UNHEARD for _, _, new in edits) > 1:
+            continue
+        edited = text
+        for start, end, new in reversed(edits):
+            edited = edited[:start] + new + edited[end:]
+        if edits:
+            yield _tidy(edited), text[edits[0][0] : edits[0][1]].strip(" ,;:")
+
+
+def _edits(text: str, start: int, end: int, is_word: bool) -> list[tuple[int, int, str] | None]:
+    """What can become of the characters from ``start`` to ``end``: they stay, go, go with a comma, or are UNHEARD."""
+    comma = len(text[:start].rstrip(" ,;:"))
+    dropped = dict.fromkeys([(start, end, ""), (comma, end, "")])
+    return [None, *dropped, *([(start, end, UNHEARD)] if is_word else [])]
+
+
+def shortened(text: str, new: str = "") -> Iterator[tuple[str, str]]:
+    """``text`` with ``new`` instead of one of its words, and that word. Nothing if no language has a sentence as long."""
+    for match in WORD.finditer(text) if len(text) <= LONGEST else ():
+        yield _tidy(text[: match.start()] + new + text[match.end() :]), match[0]
+
+
+def _tidy(text: str) -> str:
+    """``text`` without the spaces and commas that a missing word leaves."""
+    closed = re.sub(r"\s+(?=[.,;:?!])", "", " ".join(text.split()))
+    return re.sub(r"[,;:]+(?=[.?!,;:])", "", closed).strip(" ,;:")
+
+
+def alike(one: Sequence[str], other: Collection[str]) -> bool:
+    """Whether a word of ``one``, in some form, is among ``other``: forms of a word begin alike."""
+    return any(word in other or any(_same(word, form) for form in other) for word in one)
+
+
+def _same(word: str, form: str) -> bool:
+    return min(len(word), len(form)) >= 4 and word[:4] == form[:4]

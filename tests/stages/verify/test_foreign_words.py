@@ -1,0 +1,162 @@
+"""Corrupted instructions are refused, whatever a candidate claims, and sound ones are not.
+
+The classes are those of `benchmarks/corrupted_words.py`, which measures them on more tasks.
+"""
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coevolve.core.records import Candidate, Verdict
+from coevolve.core.seeding import rng_for
+from coevolve.core.task import Task, ToolCall
+from coevolve.environments.registry import make
+from coevolve.knowledge import learn
+from coevolve.stages.explore.explorer import explore
+from coevolve.stages.explore.requests import requests
+from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.params import load
+from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
+from coevolve.stages.synthesize.synthesizer import synthesize
+from coevolve.stages.verify.foreign_words import courteous, forbids, normal
+from coevolve.stages.verify.judge import Judge
+from tests import ROOT
+
+Corruption = Callable[[str, random.Random], str]
+RANDOM = ("zzz", "banana", "qwvx", "violin", "umbrella")
+ENVIRONMENTS = ("miniworld", "sql")
+JUDGES = {name: Judge(name) for name in ENVIRONMENTS}
+HIDDEN = {
+    "miniworld": ToolCall("add_contact", {"name": "Zoe", "city": "Oslo"}),
+    "shop": ToolCall("query", {"sql": "UPDATE products SET stock = stock + 7 WHERE name = 'rake'"}),
+    "library": ToolCall("query", {"sql": "UPDATE books SET copies = copies + 7 WHERE id = 1"}),
+}
+SAID: dict[str, Corruption] = {
+    "as before": lambda words, rng: words,
+    "word appended": lambda words, rng: f"{words} {rng.choice(RANDOM)}",
+    "word inside": lambda words, rng: _inside(words, rng.choice(RANDOM), rng),
+    "word replaced": lambda words, rng: _inside(words, rng.choice(RANDOM), rng, gone=1),
+    "only random words": lambda words, rng: " ".join(rng.choice(RANDOM) for _ in words.split()),
+    "do not, before": lambda words, rng: f"{rng.choice(('do not', 'Don’t', 'please do not', 'never'))} {words}",
+    "do not, after": lambda words, rng: f"{words}{rng.choice((', do not', ' do not', ', never'))}",
+    "negation inside": lambda words, rng: _inside(words, rng.choice(("not", "never", "do not", "unless")), rng),
+    "control character": lambda words, rng: _inside(words, rng.choice("\x07\x1b\u202e\u200b"), rng),
+}
+
+
+def _inside(words: str, new: str, rng: random.Random, gone: int = 0) -> str:
+    parts = words.split()
+    at = rng.randrange(1, len(parts))
+    return " ".join([*parts[:at], new, *parts[at + gone :]])
+
+
+def said(candidate: Candidate, words: str, calls: Sequence[ToolCall] | None = None) -> Candidate:
+    old = candidate.task
+    world = old.world if calls is None or "domain" not in old.world else {**old.world, "writable": True}
+    reference = old.reference if calls is None else [list(calls)]
+    task = Task.create(old.environment, old.split, [words], world, reference, old.tags, old.provenance)
+    return replace(candidate, candidate_id=task.task_id, task=task)
+
+
+def everything(candidate: Candidate) -> Candidate:
+    return replace(candidate, asks=[list(position) for position in candidate.task.positions])
+
+
+def verdict(candidate: Candidate) -> Verdict:
+    return JUDGES[candidate.task.environment].judge(json.dumps(asdict(candidate))).verdict
+
+
+@pytest.fixture(scope="module", params=ENVIRONMENTS)
+def sound(request: pytest.FixtureRequest) -> list[Candidate]:
+    """Own tasks, and in miniworld what the scripted explorer and synthesizer make, as far as every gate accepts it."""
+    world = make(request.param)
+    tasks = world.tasks("seed")[:40]
+    own = [Candidate(task.task_id, task, []) for task in tasks]
+    config = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 40})
+    wanted = requests(world, tasks, [], [], config, 0, 0) if request.param == "miniworld" else []
+    found = explore(ScriptedExplorer(world, learn(world, tasks, []), config), wanted, lambda count: None)
+    made = synthesize(ScriptedSynthesizer(world, tasks, 0), found, 40, lambda count: None)
+    return [candidate for candidate in [*own, *made] if verdict(candidate).accepted]
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_corrupted_words_are_refused_and_sound_ones_are_not(sound: list[Candidate], kind: str) -> None:
+    assert len(sound) >= 40
+    accepted = []
+    for candidate in sound:
+        words = SAID[kind](candidate.task.turns[0], rng_for("corrupt", kind, candidate.task.task_id))
+        if verdict(said(candidate, words)).accepted:
+            accepted.append(words)
+    if kind == "as before":
+        assert len(accepted) == len(sound)
+    else:
+        assert len(accepted) <= 0.05 * len(sound), accepted
+
+
+@pytest.mark.parametrize("claims", ["as they were", "a lookup", "everything"])
+def test_no_claim_lets_the_words_of_another_task_pass(sound: list[Candidate], claims: str) -> None:
+    passed = []
+    for candidate, other in zip(sound, [*sound[7:], *sound[:7]], strict=True):
+        if [call.arguments for call in candidate.task.calls] == [call.arguments for call in other.task.calls]:
+            continue
+        swapped = said(candidate, other.task.turns[0])
+        claimed = {
+            "as they were": swapped,
+            "a lookup": replace(swapped, asks=[*swapped.asks, [0, 0]]),
+            "everything": everything(swapped),
+        }[claims]
+        passed += [swapped.task.turns[0]] if verdict(claimed).accepted else []
+    assert len(passed) <= 0.05 * len(sound), passed
+
+
+def test_a_change_that_the_words_never_mention_fails_whatever_is_claimed(sound: list[Candidate]) -> None:
+    for candidate in sound:
+        hidden = HIDDEN[candidate.task.world.get("domain", "miniworld")]
+        *calls, last = candidate.task.reference[0]
+        calls += [hidden, last] if last.name in ("complete_task", "submit") else [last, hidden]
+        made = said(candidate, candidate.task.turns[0], calls)
+        assert not verdict(made).accepted and not verdict(everything(made)).accepted, (made.task.turns, calls)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_a_claim_only_adds_duties(data: st.DataObject) -> None:
+    """Whatever fails without claims fails with any."""
+    tasks = list(make("miniworld").tasks("hard")[:30])
+    task, other = data.draw(st.sampled_from(tasks)), data.draw(st.sampled_from(tasks))
+    bare = said(Candidate(task.task_id, task, []), data.draw(st.sampled_from([*other.turns, *task.turns])))
+    asks = data.draw(st.lists(st.sampled_from([list(position) for position in [*task.positions, (0, 99), (7, 0)]])))
+    if not verdict(bare).accepted:
+        assert not verdict(replace(bare, asks=asks)).accepted
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("do not archive the mail", "do not"),
+        ("please don't archive it", "don't"),
+        ("archive the mail, do not.", "do not"),
+        ("don't forget to archive the mail", ""),
+        ("I don't need the mail: archive it", ""),
+        ("say no to the party", ""),
+    ],
+)
+def test_a_prohibition_begins_or_ends_an_instruction(text: str, shown: str) -> None:
+    assert forbids(text) == shown
+
+
+def test_courtesies_and_commas_mean_nothing() -> None:
+    assert courteous("Hi, could you please archive it, thanks!") == "archive it"
+    assert normal("Archive it, then pay Ana, please") == "Archive it , then pay Ana"
+    assert normal("pay Ana, who lives in Rome, 1,000") == "pay Ana who lives in Rome 1,000"
+
+
+@pytest.mark.parametrize("words", ["please " * 20_000, ", " * 50_000, "not " * 30_000, "zzz " * 30_000, "a" * 100_000])
+def test_long_words_are_judged_soon(sound: list[Candidate], words: str) -> None:
+    found = verdict(said(sound[0], words))
+    assert not any("longer than" in gate.reason for gate in found.gates)
