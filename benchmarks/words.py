@@ -41,8 +41,9 @@ from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.gates import WORDS
 from coevolve.stages.verify.judge import accepted, verify
 from coevolve.stages.verify.library import Library
+from coevolve.stages.verify.named_values import QUOTED
 from coevolve.stages.verify.pass_rates import pass_rates
-from coevolve.stages.verify.words import QUOTED, Played, words_match
+from coevolve.stages.verify.words import Played, words_match
 
 PARAMS = load(Path(__file__).parent.parent / "params.yaml")
 KINDS = ("value", "tool", "entity", "order", "left out", "added")

@@ -33,3 +33,15 @@ def seen(text: str) -> str:
     whole = unicodedata.normalize("NFKD", text).translate(_TABLE).casefold()
     shown = (character for character in whole if unicodedata.category(character) != "Cf")
     return unicodedata.normalize("NFKC", "".join(shown).translate(_TABLE))
+
+
+def latin(text: str) -> str:
+    """``text`` with Latin letters for single letters that look like them. Case, spaces and punctuation stay."""
+    return text if text.isascii() else "".join(map(_latin, text))
+
+
+def _latin(character: str) -> str:
+    letter = seen(character)
+    if len(letter) != 1 or not letter.isascii() or not letter.isalpha():
+        return character
+    return letter.upper() if character.isupper() else letter

@@ -44,6 +44,8 @@ SAID: dict[str, Corruption] = {
     "only random words": lambda words, rng: " ".join(rng.choice(RANDOM) for _ in words.split()),
     "do not, before": lambda words, rng: f"{rng.choice(('do not', 'Don’t', 'please do not', 'never'))} {words}",
     "do not, after": lambda words, rng: f"{words}{rng.choice((', do not', ' do not', ', never'))}",
+    "many words after": lambda words, rng: f"{words} {' '.join(rng.choices(RANDOM, k=6))}",
+    "disguised negation": lambda words, rng: f"d\u043e n\u043et {words}",
     "negation inside": lambda words, rng: _inside(words, rng.choice(("not", "never", "do not", "unless")), rng),
     "control character": lambda words, rng: _inside(words, rng.choice("\x07\x1b\u202e\u200b"), rng),
 }

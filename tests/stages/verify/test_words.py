@@ -26,6 +26,7 @@ from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.words import Played, words_match
 from tests import ROOT
 
+WORLD = make("miniworld")
 DONE = ToolCall("complete_task", {})
 
 
@@ -187,6 +188,35 @@ def test_values_are_looked_for_inside_statements() -> None:
     assert not reason(sql("who is from Kiel?", KIEL), values=True)
     assert "'Graz'" in reason(sql("who is from Graz?", KIEL), values=True)
     assert "which its words do not say" in reason(sql("whoever hails from there", KIEL), values=True)
+
+
+@pytest.mark.parametrize("text", ["add party on monday", "add party on monday and cancel the yoga"])
+@pytest.mark.parametrize("asks", [[], [[0, 0]], [[0, 0], [0, 1]]])
+def test_an_answer_that_no_lookup_found_is_not_asked_for(text: str, asks: list[list[int]]) -> None:
+    calls = [ToolCall("add_event", {"title": "party", "day": "monday"}), ToolCall("complete_task", {"answer": "zzz"})]
+    assert reason(spoken(text, calls, asks))
+
+
+def test_a_call_may_be_claimed_only_if_it_is_said() -> None:
+    """Unlocking may be said or not, but who claims that it is asked for must say it."""
+    locked = next(
+        seed
+        for seed in range(100)
+        if not replay(WORLD.open(), spoken("x", [ToolCall("top_up", {"amount": 7})], [], seed).task)[0][0].ok
+    )
+    calls = [ToolCall("unlock", {"app": "wallet"}), ToolCall("top_up", {"amount": 7}), DONE]
+    both, short = "unlock wallet then add 7 to the wallet", "add 7 to the wallet"
+    for text in (both, short):
+        assert outcome(spoken(text, calls, [], locked)).passed is True
+    assert outcome(spoken(both, calls, [[0, 0], [0, 1]], locked)).passed is True
+    assert outcome(spoken(short, calls, [[0, 0], [0, 1]], locked)).passed is False
+
+
+def test_the_shifted_variant_is_spoken_of_in_the_same_phrases() -> None:
+    calls = [ToolCall("create_event", {"title": "party", "weekday": "monday"}), DONE]
+    for text, passed in (("plan party for monday", True), ("plan party for sunday", False)):
+        task = Task.create("miniworld", "x", [text], {"seed": 5, "variant": "shifted"}, [calls])
+        assert outcome(Candidate("x", task, [])).passed is passed
 
 
 def test_the_gate_can_be_left_out() -> None:

@@ -5,7 +5,7 @@ synonym that a gate could understand.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 
@@ -15,91 +15,18 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.lexicon import NUMERALS, UNHEARD
 from coevolve.environments.phrase_generator import CLOSERS, CONNECTIVES, OPENERS, SLOT, spaced
 
+Edit = tuple[int, int, str]  # from and to which character, and what stands there instead
+
 MOST = 3  # most foreign words of an instruction that is otherwise in a language
+SHOWN = 160  # most characters of an instruction in a reason
 LONGEST = 1000  # most characters of an instruction that is in a language
 WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
-FUNCTION_WORDS = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "my",
-        "our",
-        "your",
-        "his",
-        "her",
-        "their",
-        "its",
-        "this",
-        "that",
-        "these",
-        "those",
-        "to",
-        "for",
-        "of",
-        "on",
-        "in",
-        "into",
-        "at",
-        "by",
-        "with",
-        "from",
-        "about",
-        "up",
-        "out",
-        "off",
-        "away",
-        "back",
-        "and",
-        "or",
-        "then",
-        "also",
-        "please",
-        "me",
-        "it",
-        "i",
-        "you",
-        "we",
-        "he",
-        "she",
-        "they",
-        "them",
-        "is",
-        "are",
-        "be",
-        "was",
-        "were",
-        "do",
-        "does",
-        "did",
-        "can",
-        "could",
-        "would",
-        "will",
-        "who",
-        "what",
-        "when",
-        "where",
-        "which",
-        "how",
-        "if",
-        "as",
-        "so",
-        "now",
-        "go",
-        "first",
-        "need",
-        "thanks",
-        "kindly",
-        "just",
-        "hi",
-        "hello",
-        "hey",
-        "ok",
-        "okay",
-        "thank",
-    ]
-)
+_FUNCTION_WORDS = """
+a an the my our your his her their its this that these those to for of on in into at by with from about up out off away back and or then
+also please me it i you we he she they them is are be was were do does did can could would will who what when where which how if as so
+now go first need thanks thank kindly just hi hello hey ok okay
+"""
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 _NOT = r"do not|don['’]?t|must not|mustn['’]?t|should not|shouldn['’]?t"
 NEGATION = re.compile(
     rf"\b(?:{_NOT}|does not|doesn['’]?t|did not|didn['’]?t|will not|won['’]?t|cannot|can not|can['’]t|by no means|under no circumstances"
@@ -148,6 +75,11 @@ def normal(text: str) -> str:
     return " ".join(kept.split())
 
 
+def cut(text: str) -> str:
+    """``text`` as a reason quotes it."""
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
+
+
 def words_of(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\w+", seen(text)))
 
@@ -186,20 +118,16 @@ def unknown_words(text: str, known: Collection[str]) -> list[str]:
 def variants(text: str, unknown: Collection[str]) -> Iterator[tuple[str, str]]:
     """``text`` without some of its foreign words, or with UNHEARD in place of an unknown one; and the first such word.
 
-    Nothing if there are more than MOST, or if no language has a sentence as long.
+    If there are more than MOST, all are left out, or all but negations. Nothing if no language has a sentence as long.
     """
     if len(text) > LONGEST:
         return
-    spans = [(match.start(), match.end(), False) for match in NEGATION.finditer(text)]
-    parts = {part for word in unknown for part in words_of(word)}
-    spans += [
-        (match.start(), match.end(), True)
-        for match in WORD.finditer(text)
-        if not parts.isdisjoint(words_of(match[0])) and not any(start <= match.start() < end for start, end, _ in spans)
-    ]
-    if len(spans) > MOST:
-        return
-    for chosen in product(*(_edits(text, *span) for span in sorted(spans))):
+    spans = sorted(_foreign(text, unknown))
+    if len(spans) <= MOST:
+        choices: Iterable[Sequence[Edit | None]] = product(*(_edits(text, *span) for span in spans))
+    else:
+        choices = [[(start, end, "") if word or every else None for start, end, word in spans] for every in (0, 1)]
+    for chosen in choices:
         edits = [edit for edit in chosen if edit is not None]
         if sum(new == UNHEARD for _, _, new in edits) > 1:
             continue
@@ -210,11 +138,23 @@ def variants(text: str, unknown: Collection[str]) -> Iterator[tuple[str, str]]:
             yield _tidy(edited), text[edits[0][0] : edits[0][1]].strip(" ,;:")
 
 
-def _edits(text: str, start: int, end: int, is_word: bool) -> list[tuple[int, int, str] | None]:
+def _foreign(text: str, unknown: Collection[str]) -> Iterator[tuple[int, int, bool]]:
+    """Where a negation or an ``unknown`` word begins and ends, and whether it is a word."""
+    ends = 0
+    parts = {part for word in unknown for part in words_of(word)}
+    negations = [(match.start(), match.end()) for match in NEGATION.finditer(text)]
+    yield from ((start, end, False) for start, end in negations)
+    for match in WORD.finditer(text):
+        while negations and negations[0][0] <= match.start():
+            ends = negations.pop(0)[1]
+        if match.start() >= ends and not parts.isdisjoint(words_of(match[0])):
+            yield match.start(), match.end(), True
+
+
+def _edits(text: str, start: int, end: int, is_word: bool) -> list[Edit | None]:
     """What can become of the characters from ``start`` to ``end``: they stay, go, go with a comma, or are UNHEARD."""
     comma = len(text[:start].rstrip(" ,;:"))
-    dropped = dict.fromkeys([(start, end, ""), (comma, end, "")])
-    return [None, *dropped, *([(start, end, UNHEARD)] if is_word else [])]
+    return [None, (start, end, ""), (comma, end, ""), *([(start, end, UNHEARD)] if is_word else [])]
 
 
 def shortened(text: str, new: str = "") -> Iterator[tuple[str, str]]:

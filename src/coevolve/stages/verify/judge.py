@@ -282,7 +282,7 @@ def summary(t: int, verdicts: Sequence[Verdict], samples: int, meter: Meter) -> 
         "pass rate": sum(rates) / len(rates) if rates else None,
         "pass rate episodes": sum(verdict.pass_rate is not None for verdict in verdicts) * samples,
         **{f"rejected by {gate}": count for gate, count in sorted(rejected.items())},
-        **{f"accepted, not checked by {gate}": count for gate, count in sorted(unchecked(verdicts).items())},
+        **{f"not checked by {gate}": count for gate, count in sorted(unchecked(verdicts).items())},
         **meter.costs(),
     }
     plots = {"mean pass rate of what was accepted": ["pass rate"]}

@@ -16,12 +16,12 @@ outcomes. It is not checked if none of these rules decides:
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain as joined
 from itertools import combinations
-from typing import Any
 
 from coevolve.chains import leaves, observed, precondition, source_of
+from coevolve.core.confusables import latin
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.seeding import rng_for
 from coevolve.core.success import is_success
@@ -29,10 +29,11 @@ from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Environment, Phrasebook, Session
 from coevolve.environments.lexicon import NUMERALS, SILENT, UNHEARD, Meaning, hear, unfitting
 from coevolve.environments.phrase_generator import SLOT, PhraseListener, Question, instruct, instructions, spaced
-from coevolve.environments.phrase_parser import bare, phrases_in, spoken
+from coevolve.environments.phrase_parser import bare, spoken
 from coevolve.stages.verify.foreign_words import (
     FUNCTION_WORDS,
     alike,
+    cut,
     forbids,
     normal,
     shortened,
@@ -41,16 +42,11 @@ from coevolve.stages.verify.foreign_words import (
     vocabulary,
     words_of,
 )
+from coevolve.stages.verify.named_values import undone, unnamed, unused, within
 
 NAME = "words_match"
-QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"")
-NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:[.,]\d+)*")
-LONG = 8  # most words of a value that an instruction must name literally
-SHOWN = 160  # most characters of an instruction in a reason
 FOREIGN, COMMON = 0.4, 0.2  # a text is no sentence with more than these unknown, and less than these function words
 OPTIONAL = 3  # most calls that the words may leave out in any combination
-
-Words = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +75,7 @@ def speaks_of(environment: Environment, chain: Sequence[CallOutcome], row: int, 
     name = chain[row].name
     templates = environment.phrasebook.actions.get(name)
     if not templates:
-        return _within(words_of(spaced(name)), words_of(text)) or None
+        return within(words_of(spaced(name)), words_of(text)) or None
     return _about(text, [*(SLOT.sub(" ", template) for template in templates), *_values(chain, row)])
 
 
@@ -91,7 +87,7 @@ def _complaints(instruction: "_Instruction", values: bool) -> Iterator[str | Non
         yield _played(instruction.session, task, reading)
     if instruction.described(instruction.text):
         yield ""
-    if instruction.has_language and (prohibition := forbids(instruction.text)):
+    if instruction.has_language and (prohibition := forbids(latin(instruction.text))):
         yield f"says {prohibition!r} of what its reference does"
     yield instruction.other_sentence()
     yield instruction.foreign()
@@ -115,6 +111,7 @@ class _Instruction:
         self.text = "\n".join(self.task.turns)
         self.meaning: Meaning | None = environment.meaning(self.task)
         self.asks, self.questions = _asked(session, candidate, played)
+        self.answers_unasked = played.ended and bool(self.asks) and len(played.chain) - 1 in self.asks[0]
 
     @property
     def has_language(self) -> bool:
@@ -160,30 +157,31 @@ class _Instruction:
         """The complaint about a sentence of the language that does not describe the reference."""
         if not self.comparable or not any(spoken(form, self.environment) for form in self._forms(self.text)):
             return None
-        listener = PhraseListener(guess=bool(self.environment.phrasebook.actions))
+        listener = PhraseListener(guess=bool(self.environment.phrasebook.actions) and not self.answers_unasked)
         guess = self.pattern(listener)
         if not listener.phrased and any(guess.fullmatch(form) for form in self._forms(self.text)):
             return None
         rng = rng_for("what a reference does, in words", self.task.task_id)
         question = self.questions[0] if self.questions else None
         does = instruct(self.chain, self.asks[0], question, self.environment.phrasebook, rng)
-        return f"says {_cut(self.text)}; what its reference does is said as {_cut(does)}"
+        return f"says {cut(self.text)}; what its reference does is said as {cut(does)}"
 
     def foreign(self) -> str | None:
         """The complaint about a foreign word in a sentence that is otherwise in the language."""
         unknown = self.unknown if self.has_language else []
-        for text, word in variants(self.text, unknown):
+        spellings = dict.fromkeys((self.text, latin(self.text)))
+        for text, word in joined.from_iterable(variants(spelling, unknown) for spelling in spellings):
             if self._in_language(text, contradicted=not unknown):
-                return f"says {_cut(word)}, which is foreign to its language there"
+                return f"says {cut(word)}, which is foreign to its language there"
         for text, word in shortened(self.text):
             if self._means_something(word) and (self._asks_for_reference(text) or self.described(text)):
-                return f"says {_cut(word)}, which its reference does not do"
+                return f"says {cut(word)}, which its reference does not do"
         book = self.environment.phrasebook
         own = words_of(" ".join(map(str, _phrases(book, self.chain)))) if self.comparable and book.actions else ()
         for form in self._forms(self.text) if own else ():
             for text, word in shortened(form, UNHEARD):
                 if self._means_something(word) and not alike([word.lower()], own) and self._nearly.fullmatch(text):
-                    return f"says {_cut(word)}, where its language says something else of its reference"
+                    return f"says {cut(word)}, where its language says something else of its reference"
         return None
 
     def _means_something(self, word: str) -> bool:
@@ -238,14 +236,10 @@ class _Instruction:
         if not self.has_language:
             return f"{self.environment.name} has no phrasebook; `verify.words: values` compares names and numbers"
         if self.unknown:
-            return f"has words that its language lacks: {_cut(', '.join(self.unknown))}"
+            return f"has words that its language lacks: {cut(', '.join(self.unknown))}"
         if len(self.task.turns) > 1:
             return f"{len(self.task.turns)} turns, and its language describes one"
         return "is no sentence of its language, which has all of its words"
-
-
-def _cut(text: str) -> str:
-    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
 
 
 def _played(session: Session, task: Task, reading: Sequence[ToolCall]) -> str:
@@ -259,7 +253,7 @@ def _played(session: Session, task: Task, reading: Sequence[ToolCall]) -> str:
     if not any(done[:-1]) and is_success(session.score().reward):
         return ""
     calls = ", ".join(f"{call.name}({', '.join(map(str, call.arguments.values()))})" for call in reading)
-    return f"its words ask for {_cut(calls)}, which fails"
+    return f"its words ask for {cut(calls)}, which fails"
 
 
 def _asked(session: Session, candidate: Candidate, played: Played) -> tuple[list[list[int]], list[Question]]:
@@ -329,86 +323,7 @@ def _doubts(instruction: _Instruction, phrases: bool) -> Iterator[str]:
     offered = {schema["function"]["name"] for schema in instruction.session.reset(instruction.task).tools or ()}
     rows = instruction.asks[0] if instruction.asks else []
     asked = [call for row, call in enumerate(chain) if row in rows or not instruction.changed[row]]
-    yield from _unnamed(text, chain, asked)
-    yield from _unused(text, environment, chain)
+    yield from unnamed(text, chain, asked)
+    yield from unused(text, environment, chain)
     if phrases:
-        yield from _undone(text, environment, chain, offered)
-
-
-def _unnamed(text: str, chain: Sequence[CallOutcome], asked: Sequence[CallOutcome]) -> Iterator[str]:
-    """Values that no call revealed and the words do not name."""
-    words = words_of(text)
-    numbers = _numbers(text) | {float(NUMERALS.index(word)) for word in words if word in NUMERALS}
-    for row, call in enumerate(chain):
-        if call not in asked:
-            continue
-        shown = {str(value) for earlier in chain[:row] for _, value in observed(earlier.observation)}
-        for key, value in leaves(call.arguments):
-            revealed = source_of(key, value, chain, row, single=False) is not None or str(value) in shown
-            if not revealed and not _named(value, words, numbers):
-                yield f"{call.name}.{key} is {_cut(str(value))}, which its words do not say"
-
-
-def _unused(text: str, environment: Environment, chain: Sequence[CallOutcome]) -> Iterator[str]:
-    """Numbers, quotations and known values in the words that no call takes or finds."""
-    given = [value for call in chain for _, value in leaves(call.arguments)]
-    results = [value for call in chain for _, value in observed(call.observation)]
-    context = " ".join(map(str, [*given, *results]))
-    words, numbers = words_of(context), _numbers(context)
-    names = [single or other for single, other in QUOTED.findall(text)]
-    names += [name for name in _entities(environment) if _within(words_of(name), words_of(text))]
-    for name in names:
-        if not _within(words_of(name), words):
-            yield f"names {_cut(name)}, which no call uses"
-    for number in sorted(_numbers(text) - numbers):
-        yield f"names {number:g}, which no call uses"
-
-
-def _undone(text: str, environment: Environment, chain: Sequence[CallOutcome], offered: set[str]) -> Iterator[str]:
-    """Phrases that ask for an offered tool that the reference does not call."""
-    used = {call.name for call in chain}
-    phrases = [phrase for phrase in phrases_in(text, environment.phrasebook) if phrase[0] in offered]
-    done = [(start, end) for tool, start, end in phrases if tool in used]
-    for tool, start, end in phrases:
-        if tool not in used and not any(start < other_end and end > other for other, other_end in done):
-            yield f"asks {_cut(text[start:end])}, and {tool} is not called"
-
-
-def _numbers(text: str) -> set[float]:
-    return {float(number.replace(",", "")) for number in NUMBER.findall(text) if number.count(".") < 2}
-
-
-def _within(part: Words, whole: Words) -> bool:
-    size = len(part)
-    return any(whole[start : start + size] == part for start in range(len(whole) - size + 1))
-
-
-def _named(value: Any, words: Words, numbers: set[float]) -> bool:
-    """Whether the words name ``value``, or the quotations and numbers of a long value such as a statement."""
-    if value is None or isinstance(value, bool):
-        return True
-    if isinstance(value, int | float):
-        return float(value) in numbers
-    value_words = words_of(value)
-    if _within(value_words, words):
-        return True
-    parts = [single or other for single, other in QUOTED.findall(value)]
-    counts = _numbers(QUOTED.sub(" ", value))
-    if not parts and not counts:
-        return len(value_words) > LONG
-    return all(_within(words_of(part), words) for part in parts) and counts <= numbers
-
-
-@lru_cache(maxsize=8)
-def _entities(environment: Environment) -> Sequence[str]:
-    """Strings in the arguments of known references, without words that describe tools and phrases."""
-    book = environment.phrasebook
-    common = set(words_of(str([*environment.tools(), book.actions, book.lookups, book.fields, book.questions])))
-    values = {
-        value
-        for task in environment.tasks("seed")
-        for call in task.calls
-        for _, value in leaves(call.arguments)
-        if isinstance(value, str) and 0 < len(words_of(value)) <= LONG
-    }
-    return sorted(value for value in values if not set(words_of(value)) <= common)
+        yield from undone(text, environment, chain, offered)

@@ -1,0 +1,98 @@
+"""Rules for anybody's words: what an instruction names, against the values and tools of its reference."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from coevolve.chains import leaves, observed, source_of
+from coevolve.core.task import CallOutcome
+from coevolve.environments.environment import Environment
+from coevolve.environments.lexicon import NUMERALS
+from coevolve.environments.phrase_parser import phrases_in
+from coevolve.stages.verify.foreign_words import cut, words_of
+
+QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"")
+NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:[.,]\d+)*")
+LONG = 8  # most words of a value that an instruction must name literally
+
+Words = tuple[str, ...]
+
+
+def unnamed(text: str, chain: Sequence[CallOutcome], asked: Sequence[CallOutcome]) -> Iterator[str]:
+    """Values that no call revealed and the words do not name."""
+    words = words_of(text)
+    numbers = _numbers(text) | {float(NUMERALS.index(word)) for word in words if word in NUMERALS}
+    for row, call in enumerate(chain):
+        if call not in asked:
+            continue
+        shown = {str(value) for earlier in chain[:row] for _, value in observed(earlier.observation)}
+        for key, value in leaves(call.arguments):
+            revealed = source_of(key, value, chain, row, single=False) is not None or str(value) in shown
+            if not revealed and not _named(value, words, numbers):
+                yield f"{call.name}.{key} is {cut(str(value))}, which its words do not say"
+
+
+def unused(text: str, environment: Environment, chain: Sequence[CallOutcome]) -> Iterator[str]:
+    """Numbers, quotations and known values in the words that no call takes or finds."""
+    given = [value for call in chain for _, value in leaves(call.arguments)]
+    results = [value for call in chain for _, value in observed(call.observation)]
+    context = " ".join(map(str, [*given, *results]))
+    words, numbers = words_of(context), _numbers(context)
+    names = [single or other for single, other in QUOTED.findall(text)]
+    names += [name for name in _entities(environment) if within(words_of(name), words_of(text))]
+    for name in names:
+        if not within(words_of(name), words):
+            yield f"names {cut(name)}, which no call uses"
+    for number in sorted(_numbers(text) - numbers):
+        yield f"names {number:g}, which no call uses"
+
+
+def undone(text: str, environment: Environment, chain: Sequence[CallOutcome], offered: set[str]) -> Iterator[str]:
+    """Phrases that ask for an offered tool that the reference does not call."""
+    used = {call.name for call in chain}
+    phrases = [phrase for phrase in phrases_in(text, environment.phrasebook) if phrase[0] in offered]
+    done = [(start, end) for tool, start, end in phrases if tool in used]
+    for tool, start, end in phrases:
+        if tool not in used and not any(start < other_end and end > other for other, other_end in done):
+            yield f"asks {cut(text[start:end])}, and {tool} is not called"
+
+
+def _numbers(text: str) -> set[float]:
+    return {float(number.replace(",", "")) for number in NUMBER.findall(text) if number.count(".") < 2}
+
+
+def within(part: Words, whole: Words) -> bool:
+    size = len(part)
+    return any(whole[start : start + size] == part for start in range(len(whole) - size + 1))
+
+
+def _named(value: Any, words: Words, numbers: set[float]) -> bool:
+    """Whether the words name ``value``, or the quotations and numbers of a long value such as a statement."""
+    if value is None or isinstance(value, bool):
+        return True
+    if isinstance(value, int | float):
+        return float(value) in numbers
+    value_words = words_of(value)
+    if within(value_words, words):
+        return True
+    parts = [single or other for single, other in QUOTED.findall(value)]
+    counts = _numbers(QUOTED.sub(" ", value))
+    if not parts and not counts:
+        return len(value_words) > LONG
+    return all(within(words_of(part), words) for part in parts) and counts <= numbers
+
+
+@lru_cache(maxsize=8)
+def _entities(environment: Environment) -> Sequence[str]:
+    """Strings in the arguments of known references, without words that describe tools and phrases."""
+    book = environment.phrasebook
+    common = set(words_of(str([*environment.tools(), book.actions, book.lookups, book.fields, book.questions])))
+    values = {
+        value
+        for task in environment.tasks("seed")
+        for call in task.calls
+        for _, value in leaves(call.arguments)
+        if isinstance(value, str) and 0 < len(words_of(value)) <= LONG
+    }
+    return sorted(value for value in values if not set(words_of(value)) <= common)
