@@ -12,6 +12,7 @@ from coevolve.core.arithmetic import pin
 from coevolve.core.guard import guard
 
 COMMANDS = {
+    "init": "make a project of your own, in which `dvc repro` runs the loop",
     "evaluate": "play a policy on an environment's panels and print a table by category",
     "compare": "policies side by side: of this run, of DVC experiments, of the registry",
     "lineage": "where a task comes from, or which data made a policy",
@@ -30,6 +31,7 @@ COMMANDS = {
     "import": "tasks that were exported, and other people's episodes",
     "ui": "open MLflow on what ran, with its columns set",
     "summary": "print the table of the last run",
+    "stage": "run one stage of the loop, as dvc.yaml does",
 }
 
 

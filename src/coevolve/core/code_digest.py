@@ -32,6 +32,7 @@ CARRIERS = frozenset(
         "core/launch",
         "core/paths",
         "core/pipeline",
+        "core/plugins",
         "core/processes",
         "core/progress",
         "core/scratch",
