@@ -23,7 +23,20 @@ FULL = (
 
 # the packages that the extra `train` brings; commands that need none of them work without it
 TRAIN = frozenset(
-    "accelerate altair datasets dvc fsspec great_expectations mlflow peft torch transformers trl vl_convert".split()
+    [
+        "accelerate",
+        "altair",
+        "datasets",
+        "dvc",
+        "fsspec",
+        "great_expectations",
+        "mlflow",
+        "peft",
+        "torch",
+        "transformers",
+        "trl",
+        "vl_convert",
+    ]
 )
 
 OUT_OF_MEMORY = (
