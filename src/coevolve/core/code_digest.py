@@ -33,6 +33,7 @@ CARRIERS = frozenset(
         "core/paths",
         "core/pipeline",
         "core/plugins",
+        "core/position",
         "core/processes",
         "core/progress",
         "core/scratch",

@@ -15,6 +15,7 @@ from coevolve.core import launch
 from coevolve.core.arithmetic import pin
 from coevolve.core.errors import CoevolveError
 from coevolve.core.guard import guard
+from coevolve.core.position import position
 from coevolve.core.stage_seconds import note_seconds
 from coevolve.stages.code.digest import check, stage_of
 from coevolve.stages.params import Params, load
@@ -58,6 +59,7 @@ def _run(main: Callable[..., int | None], *t: int) -> int | None:
         return main(params, *t)
     if stage != "code":
         check(stage, params)
+        print(position(params, stage, *t), flush=True)
     began = time.monotonic()
     code = main(params, *t)
     note_seconds("/".join(map(str, (stage, *t))), time.monotonic() - began)
