@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
-from coevolve.environments.sources import GROUP
 
 HELP = """
 Writes params.yaml (the keys that you decide), dvc.yaml (the loop, which you need not edit), .gitignore, a README, and DVC's and git's
@@ -70,6 +69,7 @@ def _tools() -> None:
 def _environment(given: str | None, project: Path) -> str:
     """The name of the environment, whose file is copied into ``project`` if ``given`` is FILE.py:CLASS."""
     from coevolve.environments.registry import make, make_from
+    from coevolve.environments.template import declare
 
     if given is None:
         return "miniworld"
@@ -86,26 +86,8 @@ def _environment(given: str | None, project: Path) -> str:
     sys.path.insert(0, str(file.resolve().parent))
     name = make_from(f"{file.stem}:{maker}").name
     shutil.copy2(file, project / file.name)
-    (project / "pyproject.toml").write_text(DECLARATION.format(name=name, module=file.stem, maker=maker, group=GROUP))
+    declare(name, file.stem, maker, project)
     return name
-
-
-DECLARATION = """\
-# coevolve reads the entry point below from this file, so the environment needs no installation.
-[build-system]
-requires = ["setuptools"]
-build-backend = "setuptools.build_meta"
-
-[project]
-name = "{name}"
-version = "0.1"
-
-[project.entry-points."{group}"]
-{name} = "{module}:{maker}"
-
-[tool.setuptools]
-py-modules = ["{module}"]
-"""
 
 
 def _model(given: str | None) -> str | None:
