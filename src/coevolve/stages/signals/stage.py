@@ -32,7 +32,7 @@ def main(params: Params, t: int) -> None:
         fired = Counter(signal.kind for signal in read_jsonl(Paths.signals(t), Signal))
         counts = {kind: fired[kind] for kind in KINDS if kind in params.signals.kinds}
         attempts = [visit.attempt for visit in table.visits()]
-        check_start(t, len(signals), attempts)
+        check_start(t, fired.total(), attempts)
         write_jsonl(Paths.attempts(t + 1), attempts)
         mean = learnability(recorded({}, attempts))
         plots = {"mean of 4p(1 − p) over the tasks that were tried": [LEARNABILITY]}
