@@ -3,12 +3,15 @@
 The oracle is the same world without the tasks that it breaks on: whatever is counted must come out the same.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coevolve.core.records import Signal
+from coevolve.core.io import write_jsonl
+from coevolve.core.learnability import recorded
+from coevolve.core.records import Attempt, Signal
 from coevolve.core.task import Observation, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory, read_trajectories, write_trajectories
 from coevolve.environments.environment import EnvironmentFailed
@@ -120,6 +123,28 @@ def test_it_sets_off_no_signal(broken: list[Trajectory], whole: list[Trajectory]
             return list(extract(table, 0, config))
 
     assert signals("broken.parquet", broken) == signals("survivors.parquet", survivors)
+
+
+def test_a_failed_visit_is_remembered_over_iterations_and_sets_off_nothing(
+    broken: list[Trajectory], tmp_path: Path
+) -> None:
+    def learned(name: str, rows: list[Trajectory], history: list[Attempt]) -> list[Attempt]:
+        write_trajectories(tmp_path / f"{name}.parquet", rows)
+        write_jsonl(tmp_path / f"{name}.jsonl", history)
+        with open_table(tmp_path / f"{name}.parquet", tmp_path / f"{name}.jsonl") as table:
+            list(extract(table, 0, CONFIG.signals))
+            assert all(visit.attempt.size for visit in table.visits())
+            return table.attempts()
+
+    first = learned("first", broken, [])
+    assert sorted(first, key=str) == sorted(attempts(broken), key=str)
+    failed = {attempt.task_id for attempt in first if not attempt.size}
+    assert failed and failed <= BROKEN
+    again = learned("second", [replace(one, iteration=1) for one in broken], first)
+    assert [attempt for attempt in again if attempt.iteration == 0] == first
+    records = recorded({}, again)
+    assert set(records) == {task.task_id for task in TASKS}
+    assert {name for name, record in records.items() if not record.attempts} == failed
 
 
 def test_it_is_in_no_evaluation_and_no_pass_rate() -> None:

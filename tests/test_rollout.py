@@ -3,6 +3,7 @@
 import errno
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from coevolve.core.calls import CHARACTERS, DEPTH
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
-from coevolve.core.task import Observation, ToolCall
+from coevolve.core.task import Observation, Task, ToolCall
 from coevolve.core.trajectories import StopReason, read_trajectories, write_trajectories
 from coevolve.environments.environment import EnvironmentFailed
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
@@ -178,16 +179,59 @@ def test_what_is_heard_can_be_written_to_a_file(tmp_path: Path) -> None:
     assert trajectories[0].calls[0].observation == r"half \ud800 of a character"
 
 
-def test_an_environment_that_hangs_times_out() -> None:
-    class Hangs(MiniworldSession):
-        def step(self, call: ToolCall) -> Observation:
-            time.sleep(1.5)
-            return super().step(call)
+def hanging(method: str, names: set[str]) -> type[MiniworldSession]:
+    """A session of which ``method`` never ends at the tasks ``names``."""
 
-    limits = Limits(16, 512, 64, 0.3)
-    (episode,) = rollout(ReferencePolicy(WORLD), Around(Hangs), [RolloutRequest(TASKS[0], 0)], limits)
-    assert episode.trajectory.stop_reason is StopReason.TIMEOUT
-    assert episode.trajectory.score == 0.0
+    class Hangs(MiniworldSession):
+        def reset(self, task: Task) -> Observation:
+            self._hangs = task.task_id in names
+            return self._wait("reset") or super().reset(task)
+
+        def step(self, call: ToolCall) -> Observation:
+            return self._wait("step") or super().step(call)
+
+        def _wait(self, name: str) -> None:
+            if self._hangs and name == method:
+                threading.Event().wait()
+
+    return Hangs
+
+
+@pytest.mark.parametrize(("method", "reason"), [("step", StopReason.TIMEOUT), ("reset", StopReason.ENVIRONMENT_FAILED)])
+def test_a_call_that_never_ends_costs_its_own_episode_alone(
+    method: str, reason: StopReason, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stuck = {task.task_id for task in TASKS[:3]}
+    requests = [RolloutRequest(task, 0) for task in TASKS]
+    limits = replace(LIMITS, max_seconds=1.0)
+    world = Around(hanging(method, stuck))
+    episodes = [one.trajectory for one in rollout(ReferencePolicy(WORLD), world, requests, limits, workers=2)]
+    assert [one.stop_reason for one in episodes] == [reason] * 3 + [StopReason.DONE] * 9
+    assert [one.score for one in episodes] == [0.0] * 3 + [1.0] * 9
+    note = f"{reason.replace('_', ' ')}: no answer within 1 s"
+    assert [one.messages[-1]["content"] == note for one in episodes] == [True] * 3 + [False] * 9
+    assert capsys.readouterr().err.splitlines() == [f"task {task.task_id}: {note}" for task in TASKS[:3]]
+
+
+def test_time_that_no_call_takes_ends_no_episode() -> None:
+    """The policy takes longer than a call may, and calls wait for each other for longer than each may take."""
+    turn = threading.Lock()
+
+    class Slow(ReferencePolicy):
+        def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+            time.sleep(0.8)
+            return super().act(conversations)
+
+    class Queues(MiniworldSession):
+        def step(self, call: ToolCall) -> Observation:
+            with turn:
+                time.sleep(0.15)
+                return super().step(call)
+
+    task = min(TASKS, key=lambda task: len(task.calls))
+    limits, requests = replace(LIMITS, max_seconds=0.5), [RolloutRequest(task, seed) for seed in range(6)]
+    episodes = rollout(Slow(WORLD), Around(Queues), requests, limits)
+    assert {one.trajectory.stop_reason for one in episodes} == {StopReason.DONE}
 
 
 def test_environments_step_concurrently() -> None:

@@ -1,8 +1,10 @@
 """Waiting for what another process does: however busy the machine is, only what hangs takes as long as ``PATIENCE``."""
 
+import os
+import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 PATIENCE = 900.0  # seconds
 
@@ -13,6 +15,16 @@ def until(reached: Callable[[], object], what: str) -> None:
     while not reached():
         assert time.monotonic() < deadline, what
         time.sleep(0.05)
+
+
+def stall(processes: Sequence[int], seconds: float) -> None:
+    """Stop the processes for so long, as a machine that sleeps does. The first goes on before the others."""
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    time.sleep(seconds)
+    for process in processes:
+        os.kill(process, signal.SIGCONT)
+        time.sleep(0.2)
 
 
 def free_port() -> int:

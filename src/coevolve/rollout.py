@@ -5,17 +5,18 @@ environments step concurrently. Only the requests decide the batches, so no bit 
 processes. Every episode ends with an explicit reason.
 """
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as LateError
+from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 from coevolve.core.calls import misfit, writable
-from coevolve.core.concurrency import in_order
+from coevolve.core.concurrency import Threads, in_order
+from coevolve.core.deadline import Deadline
 from coevolve.core.hashing import content_hash
 from coevolve.core.processes import WorkerLost
 from coevolve.core.task import CallOutcome, Score, Task
@@ -33,9 +34,10 @@ ERROR_CHARACTERS = 1000  # characters of an error message that an episode keeps
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one episode: the agent's replies, tokens (with prompt and observations), tokens of one reply, seconds.
+    """Limits of one episode: the agent's replies, tokens (with prompt and observations), tokens of one reply.
 
-    ``batch`` is the number of episodes that advance together. It bounds the memory of their cache.
+    ``batch`` is the number of episodes that advance together. It bounds the memory of their cache. ``max_seconds`` guards
+    against calls that never end: see ``_concurrently``.
     """
 
     max_turns: int
@@ -85,8 +87,9 @@ def rollout(
     limits how many episodes run at once. ``rollout`` calls ``progress`` with the number of episodes that have just
     ended, and ``done`` with the number and the episodes of each finished batch of ``in_batches``.
 
-    A failure that the agent's call causes ends its episode as ``BROKEN``, which scores 0. Any other failure ends it as
-    ``ENVIRONMENT_FAILED``. Such episodes say nothing about the agent: ``scored`` leaves them out of statistics.
+    A failure that the agent's call causes ends its episode as ``BROKEN``, which scores 0. So does a call that never ends, as
+    ``TIMEOUT``. Any other failure ends it as ``ENVIRONMENT_FAILED``. Such episodes say nothing about the agent: ``scored``
+    leaves them out of statistics.
     """
     batches = in_batches(requests, environment, limits)
     lock = threading.Lock()
@@ -96,13 +99,13 @@ def rollout(
             with lock:
                 progress(count)
 
-    pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="environment")
+    threads = Threads(workers, "environment")
 
     def play(policy: Policy, numbered: tuple[int, Sequence[RolloutRequest]]) -> list[Episode]:
         number, batch = numbered
         running = [_Running(request, environment, limits) for request in batch]
         try:
-            _play_batch(policy, running, pool, ended)
+            _play_batch(policy, running, threads, ended)
         except WorkerLost:  # another replica plays the batch from the start
             ended(-sum(episode.stop is not None for episode in running))
             for episode in running:
@@ -120,7 +123,7 @@ def rollout(
         else:
             played = [play(policy, numbered) for numbered in enumerate(batches)]
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        threads.close()
     return [episode for batch in played for episode in batch]
 
 
@@ -166,10 +169,8 @@ def _shared(
         raise
 
 
-def _play_batch(
-    policy: Policy, running: Sequence["_Running"], pool: ThreadPoolExecutor, ended: Callable[[int], None]
-) -> None:
-    _concurrently(pool, [(episode, episode.start) for episode in running])
+def _play_batch(policy: Policy, running: Sequence["_Running"], threads: Threads, ended: Callable[[int], None]) -> None:
+    _concurrently(threads, [(episode, episode.start) for episode in running])
     alive = [episode for episode in running if episode.stop is None]
     ended(len(running) - len(alive))
     for number, episode in enumerate(alive):
@@ -178,20 +179,32 @@ def _play_batch(
     while alive:
         replies = policy.act([episode.conversation for episode in alive])
         pairs = zip(alive, replies, strict=True)
-        _concurrently(pool, [(episode, partial(episode.take, reply)) for episode, reply in pairs])
+        _concurrently(threads, [(episode, partial(episode.take, reply)) for episode, reply in pairs])
         left = [episode for episode in alive if episode.stop is None]
         ended(len(alive) - len(left))
         alive = left
 
 
-def _concurrently(pool: ThreadPoolExecutor, jobs: Sequence[tuple["_Running", Callable[[], None]]]) -> None:
-    """Run the jobs. A job that outlasts its episode's wall time is abandoned, and the episode ends as a timeout."""
-    futures = [(episode, pool.submit(job)) for episode, job in jobs]
-    for episode, future in futures:
-        try:
-            future.result(timeout=max(episode.seconds_left(), 0.001))
-        except LateError:
-            episode.abandon()
+def _concurrently(threads: Threads, jobs: Sequence[tuple["_Running", Callable[[], None]]]) -> None:
+    """Run the jobs. Give up those that run when none has ended for ``max_seconds`` of running time.
+
+    A job that waits, for a thread or for another job, is not given up before the job that it waits for.
+    """
+    waiting = {threads.submit(job): episode for episode, job in jobs}
+    deadline = Deadline(jobs[0][0].limits.max_seconds if jobs else 0.0)
+    while waiting:
+        tick = deadline.tick()
+        ended = wait(waiting, tick).done
+        stuck = [] if ended or tick else [future for future in waiting if future.running()]
+        for future in ended:
+            future.result()
+        for future in stuck:
+            waiting[future].abandon()
+        threads.replace(len(stuck))
+        if ended or not tick:
+            deadline.restart()
+        over = {*ended, *stuck}
+        waiting = {future: episode for future, episode in waiting.items() if future not in over}
 
 
 @dataclass(slots=True)
@@ -219,18 +232,15 @@ class _Running:
             0, [], [], task, self.request.seed, self.limits.episode_tokens, self.limits.reply_tokens
         )
 
-    def seconds_left(self) -> float:
-        return self.began + self.limits.max_seconds - time.monotonic()
-
     def start(self) -> None:
         try:
             self.session = self.environment.open()
             turn = self.session.reset(self.request.task)
         except Exception as error:
             self._broken(error, StopReason.ENVIRONMENT_FAILED)  # the agent has made no call yet
-            return
-        self.conversation.tools = turn.tools or []
-        self._hear(turn.role, turn.content)
+        else:
+            self.conversation.tools = turn.tools or []
+            self._hear(turn.role, turn.content)
         if self._abandoned:
             self.close()
 
@@ -254,16 +264,19 @@ class _Running:
                 self._end(StopReason.DONE)
             if self.stop is None and len(self.replies) >= self.limits.max_turns:
                 self._end(StopReason.MAX_TURNS)
-            if self.stop is None and self.seconds_left() <= 0:
-                self._end(StopReason.TIMEOUT)
         except Exception as error:
             self._broken(error, StopReason.ENVIRONMENT_FAILED if blameless(error) else StopReason.BROKEN)
         if self._abandoned:
             self.close()
 
     def abandon(self) -> None:
+        """End the episode although its call has not: by the agent's fault, unless it has made no call yet."""
+        reason = StopReason.TIMEOUT if self.replies else StopReason.ENVIRONMENT_FAILED
+        message = f"{reason.replace('_', ' ')}: no answer within {self.limits.max_seconds:g} s"
+        self._hear("tool", message)
         self._abandoned = True
-        self.stop, self.ended = StopReason.TIMEOUT, time.monotonic()
+        self.stop, self.ended = reason, time.monotonic()
+        print(f"task {self.request.task.task_id}: {message}", file=sys.stderr)
 
     def _execute(self, reply: Reply) -> bool:
         """Pass ``reply`` to the environment. True if the environment ends the episode."""
@@ -289,7 +302,8 @@ class _Running:
 
     def _hear(self, role: str, content: str) -> str:
         content = writable(content)
-        self.conversation.messages.append({"role": role, "content": content})
+        if not self._abandoned:
+            self.conversation.messages.append({"role": role, "content": content})
         return content
 
     def _end(self, reason: StopReason) -> None:

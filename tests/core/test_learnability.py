@@ -54,6 +54,15 @@ def test_the_bound_on_what_was_never_solved(attempts: int, bound: float) -> None
     assert (1 - ceiling(attempts)) ** attempts == pytest.approx(0.05 if attempts else 1.0)
 
 
+def test_a_visit_in_which_the_environment_failed_changes_no_statistic() -> None:
+    attempts = [Attempt("a", 0, 0, 0.5, 8, 4), Attempt("b", 0, 1, 1.0, 8, 8)]
+    failed = [Attempt("a", 0, 2, 0.0, 0), Attempt("c", 0, 2, 0.0, 0)]
+    found = recorded({}, [*attempts, *failed])
+    assert found == {**recorded({}, attempts), "c": Record()}
+    assert learnability(found) == learnability(recorded({}, attempts))
+    assert learnability(recorded({}, failed)) is None
+
+
 def test_what_was_attempted_before_counts_less() -> None:
     attempts = [Attempt("a", 0, 3, 0.5, 8, 4), Attempt("a", 1, 0, 1.0, 8, 8), Attempt("b", 1, 0, 0.0, 6, 0)]
     found = recorded({}, attempts)

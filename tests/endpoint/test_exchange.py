@@ -1,6 +1,9 @@
 """No server holds us longer than a reply may take, or sends us more than a reply may hold."""
 
 import gzip
+import os
+import subprocess
+import sys
 import threading
 import time
 import tracemalloc
@@ -13,9 +16,10 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.endpoint.client import Exhausted, Failed
+from tests import ROOT
 from tests.endpoint.raw import raw, reply
 from tests.endpoint.test_client import GOOD, ask, endpoint
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE, stall, until
 
 WHOLE = reply(GOOD.encode())
 HEAD, _, BODY = WHOLE.partition(b"\r\n\r\n")
@@ -46,6 +50,30 @@ def test_the_timeout_is_of_the_whole_reply(tmp_path: Path, start: bytes, rest: b
         with pytest.raises((Failed, CoevolveError), match=r"no whole reply within 0\.5 s"):
             one.chat(ask())
         one.close()
+
+
+def test_a_machine_that_stalls_loses_no_reply(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from tests.endpoint.test_client import ask, endpoint\n"
+        "made = endpoint(sys.argv[1], Path(sys.argv[2]), timeout=5.0, retries=0)\n"
+        "print(made.chat(ask()).content)\n"
+    )
+    asked, awake = threading.Event(), threading.Event()
+
+    def late() -> Iterator[bytes]:
+        asked.set()
+        assert awake.wait(PATIENCE)
+        time.sleep(0.5)
+        yield WHOLE
+
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    with raw(late) as url:
+        command = [sys.executable, "-c", program, url, str(tmp_path)]
+        client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        until(asked.is_set, "no request comes")
+        stall([client.pid], 6.0)
+        awake.set()
+        assert client.communicate(timeout=PATIENCE)[0] == "yes\n"
 
 
 def plain() -> Iterator[bytes]:

@@ -17,6 +17,8 @@ class NaughtySession(MiniworldSession):
         if call.name == "crash":
             print("last words")
             os._exit(3)
+        if call.name == "nap":
+            time.sleep(1.0)
         if call.name == "hang":
             time.sleep(1e6)
         if call.name == "hang_holding_the_lock":

@@ -29,7 +29,7 @@ from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 from tests import ROOT
 from tests.core.test_calls import nested
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE, stall, until
 
 LIMITS = Limits(16, 10**6, 64, PATIENCE)
 NAUGHTY = "tests.environments.naughty:Naughty"
@@ -317,9 +317,32 @@ def test_episodes_that_time_out_give_their_sessions_back(world: WorkerEnvironmen
             hurry(world)
             return replies
 
-    (episode,) = rollout(Stuck(world), world, [RolloutRequest(world.tasks("seed")[0], 0)], Limits(16, 10**6, 64, 0.3))
+    (episode,) = rollout(Stuck(world), world, [RolloutRequest(world.tasks("seed")[0], 0)], Limits(16, 10**6, 64, 0.6))
     assert episode.trajectory.stop_reason is StopReason.TIMEOUT
     until(lambda: not any(one.sessions for one in world.pool.workers if not one.dead), "a session was not given back")
+
+
+def test_a_machine_that_stalls_breaks_no_session() -> None:
+    code = textwrap.dedent(
+        f"""
+        import os, sys
+        from coevolve.environments.worker import WorkerEnvironment
+        from coevolve.core.task import ToolCall
+        world = WorkerEnvironment("miniworld", {NAUGHTY!r}, sys.executable, 1, 4, 5.0)
+        session = world.open()
+        session.reset(world.tasks("seed")[0])
+        print(os.getpid(), world.pool.workers[0].pid, flush=True)
+        print(session.step(ToolCall("nap")).content)
+        """
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment) as parent:
+        assert parent.stdout
+        processes = [int(number) for number in parent.stdout.readline().split()]
+        time.sleep(0.3)
+        stall(processes, 6.0)
+        assert parent.stdout.read() == "no such tool\n"  # the answer, after the nap
+    assert parent.returncode == 0
 
 
 @pytest.mark.parametrize("tool", ["", "hang", "hang_holding_the_lock"])

@@ -18,7 +18,9 @@ from tests.pipeline.conftest import Project, clone
 
 MODEL = ROOT / "models/smollm2"
 SMALL = {
+    "environment": "sql",  # a prompt of 60 tokens; miniworld's tools have 400
     "base__model": str(MODEL),
+    "warm__split": "seed",
     "warm__steps": 12,
     "warm__unreliable_steps": 0,
     "warm__batch": 1,

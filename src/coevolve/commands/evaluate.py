@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-turns", type=int, default=100, help="replies in an episode (100)")
     parser.add_argument("--episode-tokens", type=int, default=32768, help="tokens in an episode (32768)")
     parser.add_argument("--reply-tokens", type=int, default=1024, help="tokens in a reply (1024)")
-    parser.add_argument("--max-seconds", type=float, default=600.0, help="wall time of an episode (600)")
+    parser.add_argument("--max-seconds", type=float, default=900.0, help="guard against calls that never end (900)")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the weights (float32)")
     served = parser.add_argument_group("a served model (--policy endpoint)")
     served.add_argument("--url", default="http://127.0.0.1:8000/v1", help="(http://127.0.0.1:8000/v1)")
@@ -79,6 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from coevolve.core.io import write_jsonl
+    from coevolve.core.trajectories import StopReason
     from coevolve.environments.environment import quarantined
     from coevolve.environments.registry import make
     from coevolve.rollout import Limits
@@ -125,6 +126,8 @@ def run(args: argparse.Namespace) -> int:
     print(costs(outcomes, seconds, dollars))
     if len(outcomes) < played:
         print(f"{played - len(outcomes)} episodes are left out: the environment failed in them")
+    if late := sum(outcome.stop_reason == StopReason.TIMEOUT for outcome in outcomes):
+        print(f"{late} episodes ended as {StopReason.TIMEOUT}: a call did not end within --max-seconds")
     if failures := getattr(policy, "failures", []):
         print(
             f"{len(failures)} replies never came, and count as failures of the policy; the first: {plain(str(failures[0]))}"

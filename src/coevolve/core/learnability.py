@@ -42,7 +42,12 @@ class Record:
             raise ValueError(f"{self.successes} successes in {self.attempts} attempts")
 
     def after(self, visit: Attempt) -> "Record":
-        """This record with a later visit of the same task. The weight of earlier visits shrinks by the factor ``KEPT``."""
+        """This record with a later visit of the same task. The weight of earlier visits shrinks by the factor ``KEPT``.
+
+        A visit in which the environment failed changes nothing.
+        """
+        if not visit.size:
+            return self
         return Record(self.successes * KEPT + visit.successes, self.attempts * KEPT + visit.size)
 
     @property
@@ -60,7 +65,7 @@ Records = Mapping[str, Record]  # by task
 
 
 def recorded(records: Records, attempts: Iterable[Attempt]) -> dict[str, Record]:
-    """``records`` with further ``attempts`` added in order."""
+    """``records`` with further ``attempts`` added in order. A task without an episode that counts has an empty one."""
     updated = dict(records)
     for attempt in attempts:
         updated[attempt.task_id] = updated.get(attempt.task_id, Record()).after(attempt)
@@ -68,6 +73,6 @@ def recorded(records: Records, attempts: Iterable[Attempt]) -> dict[str, Record]
 
 
 def learnability(records: Records) -> float | None:
-    """The mean of ``variance`` over ``records``: 1 if every task is solved half the time. None without records."""
-    worth = [variance(record.chance) for record in records.values()]
+    """The mean of ``variance`` over ``records``: 1 if every task is solved half the time. None without attempts."""
+    worth = [variance(record.chance) for record in records.values() if record.attempts]
     return math.fsum(worth) / len(worth) if worth else None

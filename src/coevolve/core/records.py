@@ -8,7 +8,10 @@ from coevolve.core.task import SCHEMA_VERSION, CallOutcome, Task
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One visit of a task in one training step; ``score`` is the mean of its group."""
+    """One visit of a task in one training step; ``score`` is the mean of its group.
+
+    ``size`` is the number of episodes that count. It is 0 if the environment failed in all of them.
+    """
 
     task_id: str
     iteration: int

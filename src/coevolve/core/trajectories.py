@@ -22,7 +22,7 @@ class StopReason(StrEnum):
     DONE = "done"  # the environment ended it
     MAX_TURNS = "max_turns"  # the limit on the agent's turns
     MAX_TOKENS = "max_tokens"  # the limit on tokens of the episode or of one reply, or the model's context
-    TIMEOUT = "timeout"  # the limit on wall time
+    TIMEOUT = "timeout"  # a call of the agent that did not end: scores 0
     INVALID = "invalid"  # too many unreadable replies in a row
     BROKEN = "broken"  # a call of the agent broke its session: scores 0, like any failure of the agent
     ENVIRONMENT_FAILED = "environment_failed"  # a failure that the agent did not cause: not scored

@@ -1,17 +1,21 @@
 """One HTTP request and its whole reply, bounded in seconds and in bytes, whatever the server does.
 
 httpx limits the seconds of a single read, so that a server which sends a byte now and then is never late. Here an event loop of
-its own carries the requests, and one deadline ends name lookup, handshake, header and body together. Threads wait for it.
+its own carries the requests, and one deadline ends name lookup, handshake, header and body together. It counts running time
+(see ``core.deadline``). Threads wait for it.
 """
 
 import asyncio
 import threading
 import zlib
+from collections.abc import Coroutine
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
+from coevolve.core.deadline import Deadline
 from coevolve.core.errors import CoevolveError
 
 LONGEST = 8 * 2**20  # bytes of a reply, decompressed
@@ -47,7 +51,7 @@ class Exchange:
         self._closed = False
         try:
             self._client = httpx.AsyncClient(
-                timeout=httpx.Timeout(seconds, connect=min(seconds, CONNECT)),
+                timeout=httpx.Timeout(None, connect=min(seconds, CONNECT)),
                 # other encodings are decoded in one piece, however long it gets
                 headers={**headers, "Accept-Encoding": "gzip"},
                 limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
@@ -77,9 +81,13 @@ class Exchange:
     async def _exchange(self, method: str, url: str, content: bytes | None) -> Response:
         headers = {"Content-Type": "application/json"} if content is not None else {}
         asked = self._client.stream(method, url, content=content, headers=headers)
-        try:
-            async with asyncio.timeout(self._seconds), asked as response:
+
+        async def reply() -> Response:
+            async with asked as response:
                 return Response(response.status_code, await _body(response), response.headers.get("retry-after"))
+
+        try:
+            return await _within(self._seconds, reply())
         except (TimeoutError, httpx.TimeoutException):
             raise Lost(f"no whole reply within {self._seconds:g} s") from None
         except asyncio.CancelledError:
@@ -103,6 +111,19 @@ class Exchange:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
         await self._client.aclose()
+
+
+async def _within(seconds: float, action: Coroutine[Any, Any, Response]) -> Response:
+    """The result of ``action``; a TimeoutError after ``seconds`` of running time."""
+    task, deadline = asyncio.create_task(action), Deadline(seconds)
+    try:
+        while tick := deadline.tick():
+            if (await asyncio.wait([task], timeout=tick))[0]:
+                return task.result()
+        raise TimeoutError
+    finally:
+        task.cancel()
+        await asyncio.wait([task])  # it closes its connection
 
 
 async def _body(response: httpx.Response) -> bytes:

@@ -10,12 +10,12 @@ import select
 import subprocess
 import tempfile
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
+from coevolve.core.deadline import Deadline
 from coevolve.core.errors import CoevolveError
 from coevolve.environments.environment import EnvironmentFailed
 
@@ -67,9 +67,9 @@ def inherited() -> dict[str, str]:
 
 
 class EnvironmentProcess:
-    """One process. ``seconds`` limits the wall time of a call within a session, ``prepare_seconds`` that of any other: to
-    start, to make tasks or to look for a reference may take long. Both are there for what hangs. ``memory`` limits its
-    address space in bytes (0: no limit)."""
+    """One process. ``seconds`` limits the running time (see ``core.deadline``) of a call within a session, ``prepare_seconds``
+    that of any other: to start, to make tasks or to look for a reference may take long. Both are there for calls that hang.
+    ``memory`` limits its address space in bytes (0: no limit)."""
 
     def __init__(self, place: str, python: str, seconds: float, prepare_seconds: float, memory: int = 0) -> None:
         self.place = place
@@ -140,20 +140,19 @@ class EnvironmentProcess:
     def _exchange(self, do: str, line: bytes, seconds: float) -> bytes:
         assert self._process.stdin is not None and self._process.stdout is not None
         out, back = self._process.stdin.fileno(), self._process.stdout.fileno()
-        deadline = time.monotonic() + seconds
+        deadline = Deadline(seconds)
         poll = select.poll()
         poll.register(back, select.POLLIN | select.POLLHUP)
         poll.register(out, select.POLLOUT)
         while b"\n" not in self._rest:
-            left = deadline - time.monotonic()
-            ready = dict(poll.poll(1000 * left)) if left > 0 else {}
-            if not ready:
+            if not (tick := deadline.tick()):
                 raise CallBroke(f"{do} took longer than {seconds:g} s")
+            ready = dict(poll.poll(1000 * tick))
             if back in ready:
                 if not (chunk := os.read(back, 1 << 20)):
                     raise CallBroke(f"the worker ended in {do} (exit code {self._process.wait()}){self._said()}")
                 self._rest += chunk
-            elif line:
+            elif out in ready:
                 # no more than a pipe takes at once, or a worker that does not read would block us
                 line = line[os.write(out, line[: select.PIPE_BUF]) :]
                 if not line:

@@ -16,8 +16,8 @@ class PolicySection(Section):
     """Tokens in one episode, prompt and observations included."""
     reply_tokens: Count = 64
     """Tokens in one reply."""
-    max_seconds: Positive = 120.0
-    """Wall time of one episode, in seconds."""
+    max_seconds: Positive = 900.0
+    """A guard: if no call of a batch ends for so many seconds, those under way are given up. Time while stopped does not count."""
     backend: Literal["transformers", "vllm"] = "transformers"
     """Library that generates outside training."""
     dtype: Literal["float32", "bfloat16"] = "float32"

@@ -14,12 +14,12 @@ from coevolve.policies.pretrained import resolve
 from coevolve.policies.replicas import Replicas
 
 
-def prepare_players(engine: str = "local", *modules: str) -> None:
-    """Begin to import what plays a model, and ``modules``, where the processes of `compute.engine` come from: if that is this
-    machine, it takes longer than most stages' own start.
+def prepare_players(engine: str = "local") -> None:
+    """Begin to import what plays a model, where the processes of `compute.engine` come from: if that is this machine, it takes
+    longer than most stages' own start.
     """
     if engine == "local" and available() > 1:
-        prepare("coevolve.policies.transformers_policy", *modules)
+        prepare("coevolve.policies.transformers_policy")
 
 
 def open_policy(

@@ -16,8 +16,8 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.processes import VARIABLE, available
 from coevolve.core.yaml_files import one_line
 
-POLL = 10.0  # seconds between looks at the queue
-PATIENCE = 3  # looks in a row at too few workers, before others are started: a worker may be slow to start
+POLL = 2.0, 10.0  # seconds between looks at the queue: at first, and after a while
+PATIENCE = 15.0  # seconds with too few workers before others are started: a worker may be slow to start
 STARTS = 3  # of workers, without an experiment that ends in between
 WAITING = ("Queued", "Running")
 STATES = (*WAITING, "Failed", "Success")
@@ -51,7 +51,8 @@ def work(
     if waiting := [row.id for row in _look()[0] if row.status == "Queued" and row.name in later]:
         _dvc("queue", "remove", *waiting)
     past = _start(left, jobs)
-    starts = short = 0
+    starts, began = 0, time.monotonic()
+    short_since: float | None = None
     tried: set[str] = set()  # once more
     try:
         while True:
@@ -70,14 +71,15 @@ def work(
             found = [status.get(name) for name in going]
             lost = any(one not in WAITING for one in found)
             needed = jobs if "Queued" in found else 1
-            short = short + 1 if lost or alive < needed else 0
+            now = time.monotonic()
+            short_since = (short_since or now) if lost or alive < needed else None
             starts = 0 if ended else starts
-            if short == PATIENCE:
+            if short_since and now - short_since >= PATIENCE:
                 if starts == STARTS:
                     raise CoevolveError(f"DVC's workers end before {', '.join(going)}; see `dvc queue status`")
                 past |= _start(going, jobs)
-                starts, short = starts + 1, 0
-            time.sleep(POLL)
+                starts, short_since = starts + 1, None
+            time.sleep(min(POLL[0] + (now - began) / 20, POLL[1]))
     except KeyboardInterrupt:
         _dvc("queue", "stop", "--kill")
         raise

@@ -84,7 +84,9 @@ def test_what_failed_without_the_agents_doing_is_left_out_and_said() -> None:
     assert found["test"].tasks == 16 and found["test"].success == 1.0
     (note,) = summary(0, found, 20).notes
     assert "4 of 20 evaluation episodes are left out" in note
-    assert summary(0, found, 16).notes == []
+    assert summary(0, found, 16, ["done"] * 16).notes == []
+    (note,) = summary(0, found, 16, ["done"] * 14 + ["timeout"] * 2).notes
+    assert note == "2 episodes ended as timeout: a call did not end within policy.max_seconds"
 
 
 def test_intervals_are_as_wide_as_theory_says() -> None:

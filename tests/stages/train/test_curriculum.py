@@ -1,5 +1,6 @@
 """Which tasks a step draws: by any curriculum."""
 
+import random
 from collections import Counter
 from itertools import product
 
@@ -76,6 +77,40 @@ def test_learnable_prefers_what_is_solved_half_the_time_and_leaves_nothing_out()
     never, half, always = (sum(visits[name] for name in part) for part in (NAMES[:8], NAMES[8:15], NAMES[15:]))
     # weights 0.1 + 0.36 for all of 0 or 8, and 1.1 for 4 of 8; without replacement the difference shrinks a little
     assert 1.8 < half / 7 / (never / 8) < 2.5 and 0.8 < never / always < 1.25
+
+
+@given(st.integers(0, 60), st.integers(0, 3), st.sampled_from([0.0, 0.02, 0.5, 1.0]), st.integers(2, 12))
+def test_tasks_that_the_environment_fails_take_their_share_of_slots_and_no_more(
+    failing: int, seed: int, chance: float, count: int
+) -> None:
+    """Whatever their share is, and however well the agent solves the others."""
+    tasks = [made(None, number) for number in range(60)]
+    unsound = {task.task_id for task in tasks[:failing]}
+    rng, steps = random.Random(seed), 900 // count
+    records: dict[str, Record] = {}
+    visits: Counter[str] = Counter()
+    for number in range(steps):
+        drawn = names(Step.of(seed, 0, number, count), records, tasks, curriculum="learnable")[:count]
+        visits.update(drawn)
+        solved = {name: sum(rng.random() < chance for _ in range(8)) for name in drawn}
+        attempts = [
+            Attempt(name, 0, number, 0.0, 0) if name in unsound else Attempt(name, 0, number, 0.0, 8, solved[name])
+            for name in drawn
+        ]
+        records = recorded(records, attempts)
+    slots, share = steps * count, failing / 60
+    wasted = sum(visits[name] for name in unsound)
+    deviation = 4 * (slots * share * (1 - share)) ** 0.5  # of a binomial distribution
+    assert wasted <= slots * share + deviation + count
+    assert set(visits) == {task.task_id for task in tasks}
+    assert not any(records[name].attempts for name in unsound)
+
+
+def test_a_task_that_failed_once_comes_no_sooner_than_others() -> None:
+    """Until now such tasks came first in every step, since they have no attempts."""
+    records = {name: Record(4, 8) for name in NAMES[4:]} | {name: Record() for name in NAMES[:4]}
+    first = Counter(names(Step.of(0, 0, number, 1), records, curriculum="learnable")[0] for number in range(460))
+    assert 40 < sum(first[name] for name in NAMES[:4]) < 120  # a share of 4/23 is 80
 
 
 def test_what_was_never_solved_in_eight_episodes_is_hopeless() -> None:

@@ -68,7 +68,8 @@ def test_attempts_are_by_task_and_step_without_what_the_environment_broke() -> N
         *(episode("a", 0, 2, score) for score in (0.25, None)),  # a further group of the same task
         *(episode("a", 1, 0, score) for score in (0.5, 0.5)),
     ]
-    assert attempts(played) == [Attempt("a", 1, 0, 1.25 / 3, 3, 1), Attempt("a", 1, 1, 0.5, 2, 2)]
+    failed = Attempt("b", 1, 0, 0.0, 0)
+    assert attempts(played) == [Attempt("a", 1, 0, 1.25 / 3, 3, 1), failed, Attempt("a", 1, 1, 0.5, 2, 2)]
 
 
 def test_a_policy_that_never_acts_is_told_before_hours_are_spent() -> None:

@@ -1,7 +1,10 @@
 """GRPO on the committed tiny policy: what TRL is given, what it leaves, and a run that was killed."""
 
 import itertools
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +16,9 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects
 from coevolve.core.records import Attempt
 from coevolve.core.success import is_success
+from coevolve.core.task import Observation, Task
 from coevolve.core.trajectories import StopReason, read_trajectories
+from coevolve.environments.environment import EnvironmentFailed
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.transformers_policy import load
@@ -25,6 +30,7 @@ from coevolve.stages.train.learner import Log
 from tests import ROOT
 from tests.policies.qwen import make_qwen3
 from tests.stages.train.small import ACTING, CONFIG, WORLD, changed, job, outputs, settings
+from tests.waiting import stall
 
 LIMITS = Limits.of(ACTING)
 
@@ -96,6 +102,45 @@ def test_interrupted_and_started_again_it_ends_in_the_same_bytes(whole: Path, tm
     assert outputs(tmp_path) == outputs(whole)
 
 
+STALLED = """
+import os, sys, time
+from pathlib import Path
+from coevolve.core.arithmetic import pin
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.stages.train import grpo
+from tests.stages.train import small
+
+class Slow(MiniworldSession):
+    calls = 0
+    def step(self, call):
+        Slow.calls += 1
+        if Slow.calls == 20:
+            print(os.getpid(), flush=True)
+            time.sleep(0.5)
+        return super().step(call)
+
+class Around(Miniworld):
+    def open(self):
+        return Slow()
+
+pin()
+small.ACTING = small.ACTING.model_copy(update={"max_seconds": 5.0})
+grpo.learn(small.settings(), Around(), small.job(Path(sys.argv[1])))
+"""
+
+
+def test_a_machine_that_stalls_in_a_call_changes_no_byte(whole: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-c", STALLED, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout
+        stall([int(process.stdout.readline())], 6.0)
+        process.stdout.read()
+    assert process.returncode == 0
+    assert outputs(tmp_path) == outputs(whole)
+
+
 def test_a_resumed_run_draws_by_what_was_attempted_before_the_kill(tmp_path: Path) -> None:
     def learn(folder: Path, log: Log | None = None, attempts: Sequence[Attempt] = ()) -> dict[str, bytes]:
         few = replace(job(folder), tasks=WORLD.tasks("seed")[:6], attempts=attempts)  # all are seen by the second step
@@ -112,6 +157,41 @@ def test_a_resumed_run_draws_by_what_was_attempted_before_the_kill(tmp_path: Pat
     assert learn(tmp_path / "again") == whole
     mastered = [Attempt(task.task_id, 0, 0, 1.0, 64, 64) for task in WORLD.tasks("seed")[:3]]
     assert learn(tmp_path / "known", attempts=mastered) != whole, "earlier iterations count as well"
+
+
+class Down(Miniworld):
+    """Fails at most of its tasks."""
+
+    def open(self) -> MiniworldSession:
+        class Session(MiniworldSession):
+            def reset(self, task: Task) -> Observation:
+                if task in WORLD.tasks("seed")[:10]:
+                    raise EnvironmentFailed("out of order")
+                return super().reset(task)
+
+        return Session()
+
+
+def test_failed_visits_are_known_after_a_kill_and_to_every_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def learn(folder: Path, log: Log | None = None) -> list[str]:
+        grpo.learn(settings(changed(curriculum="learnable")), Down(), job(folder), log)
+        played = read_trajectories(folder / "trajectories.parquet")
+        return [one.task_id for one in played if one.sample == 0]
+
+    def interrupt(step: int, figures: dict[str, float]) -> None:
+        if step == 1:
+            raise KeyboardInterrupt
+
+    whole = learn(tmp_path / "whole")
+    assert len(set(whole[:16])) == 16, "every task is visited before any is visited again"
+    with pytest.raises(KeyboardInterrupt):
+        learn(tmp_path / "again", interrupt)
+    assert learn(tmp_path / "again") == whole
+    monkeypatch.setenv("COEVOLVE_PROCESSES", "2")
+    assert learn(tmp_path / "two") == whole
+    assert outputs(tmp_path / "whole") == outputs(tmp_path / "again") == outputs(tmp_path / "two")
 
 
 def test_a_share_of_the_base_is_kept_in_the_weights(whole: Path, tmp_path: Path) -> None:

@@ -14,7 +14,17 @@ from coevolve.core.statistics import evenness
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.trajectories import StopReason
 from coevolve.stages.params import load
-from coevolve.stages.watch.watchdogs import MEANING, drift, foreign, indicators, measure, regressions, stagnant
+from coevolve.stages.watch.watchdogs import (
+    MEANING,
+    drift,
+    foreign,
+    indicators,
+    measure,
+    never_counted,
+    regressions,
+    stagnant,
+    summary,
+)
 from tests import ROOT
 
 CONFIG = load(ROOT / "params.yaml").watch
@@ -151,6 +161,20 @@ def test_limits_say_and_critical_ones_stop() -> None:
     assert (
         indicators(values | {"duplicate_trajectories": 1.0}, CONFIG)[1].state == "limit"
     )  # critical: null never stops
+
+
+def test_tasks_that_never_yield_an_episode_that_counts_are_named() -> None:
+    def visits(number: int, *sizes: int) -> list[Attempt]:
+        return [Attempt(task(number).task_id, 0, step, 0.0, size) for step, size in enumerate(sizes)]
+
+    tasks = [task(number) for number in range(10)]
+    once = [*visits(0, 0), *visits(1, 0, 8, 0), *visits(2, 8)]
+    assert never_counted(once, tasks) == []
+    (note,) = never_counted([*once, *visits(3, 0, 0), *visits(99, 0, 0)], tasks)
+    assert note.endswith(f"of 1 tasks, in 2 visits or more: {tasks[3].task_id}")
+    (note,) = never_counted([one for number in range(9) for one in visits(number, 0, 0, 0)], tasks)
+    assert "of 9 tasks" in note and note.endswith(" and 4 more") and tasks[4].task_id in note
+    assert note in summary(0, [], [note]).notes
 
 
 @pytest.mark.parametrize(

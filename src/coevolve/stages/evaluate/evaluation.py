@@ -1,6 +1,6 @@
 """Evaluation: a policy plays every frozen panel."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.core.outcomes import Outcome, PanelMetrics
 from coevolve.core.progress import bar
 from coevolve.core.seeding import derive_seed
-from coevolve.core.stage_summary import StageSummary
+from coevolve.core.stage_summary import StageSummary, timeouts
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory
@@ -118,12 +118,15 @@ def _outcome(panel: str, trajectory: Trajectory, category: str) -> Outcome:
     )
 
 
-def summary(t: int, panels: Mapping[str, PanelMetrics], wanted: int) -> StageSummary:
-    """The costs of evaluating policies/t; metrics.json has the results by panel. Fewer episodes than ``wanted`` are a note."""
+def summary(t: int, panels: Mapping[str, PanelMetrics], wanted: int, stop_reasons: Iterable[str] = ()) -> StageSummary:
+    """The costs of evaluating policies/t; metrics.json has the results by panel.
+
+    Fewer episodes than ``wanted`` are a note, and so are timeouts among their ``stop_reasons``.
+    """
     figures = {
         "evaluation episodes": sum(metrics.episodes for metrics in panels.values()),
         "evaluation tokens": round(sum(metrics.tokens * metrics.episodes for metrics in panels.values())),
     }
     lost = wanted - figures["evaluation episodes"]
     notes = [f"{lost} of {wanted} evaluation episodes are left out: the environment failed in them"] if lost else []
-    return StageSummary("evaluate", t, figures, costs=list(figures), notes=notes)
+    return StageSummary("evaluate", t, figures, costs=list(figures), notes=[*notes, *timeouts(stop_reasons)])

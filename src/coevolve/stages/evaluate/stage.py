@@ -49,6 +49,7 @@ def main(params: Params, t: int) -> None:
             outcomes = evaluate(policy, environment, panels, limits, config, params.seed, finished)
             seconds = time.monotonic() - began
         solved = sum(outcome.success for outcome in outcomes)
+        stop_reasons = [outcome.stop_reason for outcome in outcomes]
         outcomes += by_environment(outcomes, environment, panels)
         results = metrics(outcomes, config, params.seed)
         write_jsonl(folder / OUTCOMES, outcomes)
@@ -56,7 +57,7 @@ def main(params: Params, t: int) -> None:
         wanted = sum(len(tasks[: config.tasks]) for tasks in panels.values()) * config.samples
         # panels per environment repeat episodes of the whole panels
         once = {name: result for name, result in results.items() if name in panels}
-        write_summary(replace(summary(t, once, wanted), arithmetic=in_effect().name))
+        write_summary(replace(summary(t, once, wanted, stop_reasons), arithmetic=in_effect().name))
         figures = {
             f"{panel}/{key}": getattr(result, key)
             for panel, result in results.items()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from coevolve.core.stage_summary import FAILURE_DISTINCT, FAILURE_IDLE, FAILURE_SUCCESS, StageSummary
+from coevolve.core.stage_summary import FAILURE_DISTINCT, FAILURE_IDLE, FAILURE_SUCCESS, StageSummary, timeouts
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import Trajectory
 from coevolve.stages.pairs.choose import by_task, distinct
@@ -48,6 +48,7 @@ def summary(t: int, result: "Made | None", arithmetic: str) -> StageSummary:
         figures |= _failure_agent(evolved, result.hard)
         plots = {"how close failures come": [CLOSE, THEIRS, HARD], "failures that do nothing": [IDLE, FAILURE_IDLE]}
         notes = [f"the failure agent did not learn: {evolved.reason}"] if evolved.reason else []
+        notes += timeouts(episode.stop_reason for episode in (*evolved.before, *evolved.after))
         costs = [EPISODES, TOKENS]
     return StageSummary("pairs", t, figures, ["pairs"], costs, plots, notes, arithmetic)
 

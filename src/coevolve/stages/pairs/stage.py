@@ -10,7 +10,7 @@ import shutil
 from functools import partial
 
 from coevolve.core.arithmetic import in_effect
-from coevolve.core.attempts import read_attempts
+from coevolve.core.attempts import read_visits
 from coevolve.core.io import read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
@@ -36,7 +36,7 @@ def main(params: Params, t: int) -> None:
     prepare_players()
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
-    before = read_attempts(Paths.attempts(t))
+    before = read_visits(Paths.attempts(t))
     shared = Shared(params.train, params.policy, params.launch)
     with claim(scratch() / "pairs" / scratch_key("pairs", t, params)) as folder:
         plan = Rehearsal(params.seed, t, tasks, before, folder)

@@ -5,7 +5,7 @@ A row is an episode, in JSONL or Parquet (by the files' ending):
 - ``task_id`` text, ``step`` integer, ``score`` finite number: required
 - ``iteration`` integer (0 if absent), ``trajectory_id`` text (no examples if absent)
 - ``calls`` list of ``{name, ok}`` (no rare patterns if absent; a call without ``ok`` counts as valid)
-- ``stop_reason``: episodes with ``environment_failed`` (a failure that the agent did not cause) are left out
+- ``stop_reason``: episodes with ``environment_failed`` (a failure that the agent did not cause) count as visits alone
 - ``schema_version``: 1 if present
 
 Other columns are ignored. History is a JSONL file of attempts: ``task_id``, ``iteration``, ``step``, ``score``, and
@@ -105,7 +105,9 @@ def _stored(text: str, connection: "duckdb.DuckDBPyConnection") -> list[str]:
 
 
 def load_episodes(connection: "duckdb.DuckDBPyConnection", files: Files) -> None:
-    """Make the table ``episodes``, with the names of valid calls and without episodes that the environment broke."""
+    """Make the table ``loaded``, with the names of valid calls, and its view ``episodes`` without those that the environment
+    ``failed``.
+    """
     if files.parquet:
         source, columns = PARQUET, set(_parquet_columns(connection, files))
     else:
@@ -114,13 +116,14 @@ def load_episodes(connection: "duckdb.DuckDBPyConnection", files: Files) -> None
     query = f"""
         SELECT
             task_id::VARCHAR AS task_id, coalesce(iteration, 0)::BIGINT AS iteration, step::BIGINT AS step,
-            score::DOUBLE AS score, trajectory_id::VARCHAR AS trajectory_id,
+            coalesce(stop_reason = '{StopReason.ENVIRONMENT_FAILED}', FALSE) AS failed,
+            CASE WHEN failed THEN 0.0 ELSE score::DOUBLE END AS score, trajectory_id::VARCHAR AS trajectory_id,
             list_transform(list_filter(coalesce(calls, []), lambda c: coalesce(c.ok, TRUE)), lambda c: c.name) AS names,
             schema_version::BIGINT AS schema_version
         FROM (SELECT {", ".join(selected)} FROM {source})
-        WHERE stop_reason IS NULL OR stop_reason <> '{StopReason.ENVIRONMENT_FAILED}'
     """
-    _create(connection, "episodes", query, files, COLUMNS, REQUIRED)
+    _create(connection, "loaded", query, files, COLUMNS, REQUIRED)
+    connection.execute("CREATE VIEW episodes AS SELECT * FROM loaded WHERE NOT failed")
 
 
 def load_history(connection: "duckdb.DuckDBPyConnection", path: Path | None) -> None:

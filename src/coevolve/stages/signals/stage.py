@@ -31,7 +31,7 @@ def main(params: Params, t: int) -> None:
         write_jsonl(Paths.signals(t), signals)
         fired = Counter(signal.kind for signal in read_jsonl(Paths.signals(t), Signal))
         counts = {kind: fired[kind] for kind in KINDS if kind in params.signals.kinds}
-        attempts = [visit.attempt for visit in table.visits()]
+        attempts = table.attempts()
         check_start(t, fired.total(), attempts)
         write_jsonl(Paths.attempts(t + 1), attempts)
         mean = learnability(recorded({}, attempts))

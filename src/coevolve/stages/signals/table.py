@@ -58,7 +58,15 @@ class Table:
         return int(row[0]) if row else 0
 
     def visits(self) -> Iterator[Visit]:
-        """Every attempt of history and file, by task, iteration and step. Reads the tasks in parts, in constant memory."""
+        """The visits of history and file that hold episodes that count, by task, iteration and step."""
+        return (visit for visit in self._all() if visit.attempt.size)
+
+    def attempts(self) -> list[Attempt]:
+        """The attempts of history and file, those in which the environment failed included."""
+        return [visit.attempt for visit in self._all()]
+
+    def _all(self) -> Iterator[Visit]:
+        """Reads the tasks in parts, in constant memory."""
         for first, last in self._parts():
             yield from self._visits(first, last)
 
@@ -68,7 +76,7 @@ class Table:
             f"""
             SELECT min(task_id), max(task_id) FROM (
                 SELECT task_id, (sum(count(*)) OVER (ORDER BY task_id) - 1) // {PART} AS part
-                FROM (SELECT task_id FROM episodes UNION ALL SELECT task_id FROM history) GROUP BY task_id
+                FROM (SELECT task_id FROM loaded UNION ALL SELECT task_id FROM history) GROUP BY task_id
             ) GROUP BY part ORDER BY part
             """
         )
@@ -78,9 +86,11 @@ class Table:
         """The visits of the tasks from ``first`` to ``last``."""
         rows = self._rows(
             f"""
-            SELECT task_id, iteration, step, list(score), min(trajectory_id, {SHOWN}) FILTER (score < {SUCCESS_THRESHOLD}),
-                min(trajectory_id, {SHOWN}) FILTER (score >= {SUCCESS_THRESHOLD}), NULL AS size, NULL AS successes
-            FROM episodes WHERE task_id BETWEEN $first AND $last GROUP BY ALL
+            SELECT task_id, iteration, step, coalesce(list(score) FILTER (NOT failed), []),
+                min(trajectory_id, {SHOWN}) FILTER (NOT failed AND score < {SUCCESS_THRESHOLD}),
+                min(trajectory_id, {SHOWN}) FILTER (NOT failed AND score >= {SUCCESS_THRESHOLD}),
+                NULL AS size, NULL AS successes
+            FROM loaded WHERE task_id BETWEEN $first AND $last GROUP BY ALL
             UNION ALL SELECT task_id, iteration, step, [score], NULL, NULL, size, successes
             FROM history WHERE task_id BETWEEN $first AND $last
             ORDER BY task_id, iteration, step, size NULLS LAST

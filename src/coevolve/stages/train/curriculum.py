@@ -80,17 +80,23 @@ def even(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> 
 
 
 def learnable(tasks: Sequence[Task], records: Records, config: Train, step: Step) -> list[Task]:
-    """Untried tasks first, then draws without replacement: P(task) ∝ ``FLOOR`` + shape of the chance to solve it.
+    """Tasks that were never visited first, then draws without replacement: P(task) ∝ ``FLOOR`` + shape of the chance to
+    solve it.
+
+    If the environment failed in every episode of a task, its chance is unknown. The task then has the mean weight of the
+    others, so that such tasks take their share of the steps and no more.
 
     The order follows exponential keys (Efraimidis and Spirakis, Weighted random sampling with a reservoir, 2006).
     """
     shape = SHAPES[config.shape]
     rng = rng_for("curriculum learnable", step.seed, step.iteration, step.number)
+    known = {task.task_id: records[task.task_id] for task in tasks if task.task_id in records}
+    weights = {name: FLOOR + shape(record.chance) for name, record in known.items() if record.attempts}
+    mean = math.fsum(weights.values()) / len(weights) if weights else 1.0
 
     def key(task: Task) -> tuple[bool, float]:
         wait = -math.log(1.0 - rng.random())
-        record = records.get(task.task_id)
-        return (False, wait) if record is None else (True, wait / (FLOOR + shape(record.chance)))
+        return (True, wait / weights.get(task.task_id, mean)) if task.task_id in known else (False, wait)
 
     return sorted(tasks, key=key)
 

@@ -62,12 +62,15 @@ def teaches(group: Group) -> bool:
 
 
 def attempts(trajectories: Iterable[Trajectory]) -> list[Attempt]:
-    """The attempts at each task in each step, without the episodes that the environment failed."""
+    """The attempts at each task in each step, without the episodes that the environment failed.
+
+    An attempt without any other episode has size 0.
+    """
     scores: dict[tuple[str, int, int], list[float]] = {}
     for trajectory in trajectories:
+        counted = scores.setdefault((trajectory.task_id, trajectory.iteration, trajectory.step), [])
         if trajectory.counts:
-            visit = (trajectory.task_id, trajectory.iteration, trajectory.step)
-            scores.setdefault(visit, []).append(trajectory.score)
+            counted.append(trajectory.score)
     return [attempt_of(*visit, values) for visit, values in scores.items()]
 
 

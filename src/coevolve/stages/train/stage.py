@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from coevolve.core import launch
 from coevolve.core.arithmetic import in_effect
-from coevolve.core.attempts import read_attempts
+from coevolve.core.attempts import read_visits
 from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.records import Pair
 from coevolve.core.scratch import claim, scratch
-from coevolve.core.stage_summary import write_summary
+from coevolve.core.stage_summary import timeouts, write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
@@ -33,7 +33,7 @@ def main(params: Params, t: int) -> int:
     environment = open_environment(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     settings = Settings(params.train, params.policy, params.launch, params.learner)
-    attempts = read_attempts(Paths.attempts(t))
+    attempts = read_visits(Paths.attempts(t))
     files = {name: Paths.pairs(t) / f"{name}.parquet" for name in ("rehearsals", "references", "hard")}
     episodes = {name: read_trajectories(file) for name, file in files.items()}
     key = scratch_key("train", t, params)
@@ -75,5 +75,6 @@ def _learn(settings: Settings, environment: Environment, job: Job, tracking: Tra
     if launch.is_main():
         steps = [row for _, row in read_jsonl_objects(job.metrics)]
         stage_summary = summary(job.iteration, steps, settings.train.group_size)
-        write_summary(replace(stage_summary, arithmetic=in_effect().name))
+        notes = timeouts(trajectory.stop_reason for trajectory in read_trajectories(job.trajectories))
+        write_summary(replace(stage_summary, arithmetic=in_effect().name, notes=notes))
     return 0

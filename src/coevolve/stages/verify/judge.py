@@ -7,6 +7,7 @@ error here or end the process.
 """
 
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coevolve.core.calls import writable
+from coevolve.core.deadline import TICK, Deadline
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.io import missing
@@ -30,7 +32,8 @@ from coevolve.environments.registry import make
 from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, library_gates, read
 from coevolve.stages.verify.library import Library, WorldChange, effect_of
 
-MAX_SECONDS = 20.0  # for all gates of a candidate
+MAX_SECONDS = 20.0  # of the processor, for all gates of a candidate
+MAX_WAITING = 900.0  # of running time: a guard against calls that never end and compute nothing
 CHUNK = 16  # candidates per call of a worker
 TRIES = 2  # dead processes before a candidate is to blame: another process may have exhausted the memory
 
@@ -188,22 +191,33 @@ def _unasked() -> Iterator[Gate]:
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raise a CoevolveError in a block that takes longer. Outside the main thread there is no limit."""
+    """Raise a CoevolveError in a block that computes for longer, or does not end. Outside the main thread there is no limit.
 
-    def late(number: int, frame: object) -> None:
-        raise CoevolveError(f"took longer than {seconds:g} s")
+    Calls in other processes have limits of their own.
+    """
+    deadline = Deadline(MAX_WAITING)
 
-    try:
-        before = signal.signal(signal.SIGALRM, late)
-    except ValueError:  # not in the main thread
+    def computed(number: int, frame: object) -> None:
+        raise CoevolveError(f"took longer than {seconds:g} s of the processor")
+
+    def waited(number: int, frame: object) -> None:
+        if not deadline.tick():
+            deadline.restart()
+            raise CoevolveError(f"did not end within {MAX_WAITING:g} s")
+
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, computed), signal.signal(signal.SIGALRM, waited)
+    signal.setitimer(signal.ITIMER_PROF, seconds, seconds)  # again: an environment may swallow the first error
+    signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGPROF, before[0])
+        signal.signal(signal.SIGALRM, before[1])
 
 
 def read_lines(path: Path) -> list[str]:

@@ -19,7 +19,7 @@ from coevolve.core.workers import Engine, engine
 from coevolve.endpoint.spending import metered
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import fingerprint_of, open_environment
-from coevolve.policies.loading import playing, prepare_players
+from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.generate.calibration import with_generator
 from coevolve.stages.generate.spec_outcomes import set_apart, settled
@@ -32,7 +32,6 @@ from coevolve.stages.verify.solver import Solver
 
 
 def main(params: Params, t: int) -> None:
-    prepare_players(params.compute.engine, verify.__module__)
     config = params.verify
     environment = open_environment(params.environment)
     known_tasks = read_tasks(Paths.tasks(t), params.environment)

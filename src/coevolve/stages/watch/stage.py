@@ -5,7 +5,7 @@ The pipeline stops here if an indicator passes a critical limit of section `watc
 
 from itertools import groupby
 
-from coevolve.core.attempts import read_attempts
+from coevolve.core.attempts import read_visits
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects, read_tasks, write_json
 from coevolve.core.paths import Paths
@@ -14,20 +14,29 @@ from coevolve.core.stage_summary import write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.params import Params
-from coevolve.stages.watch.watchdogs import STEP_KEYS, WATCHED_STAGES, foreign, indicators, measure, summary
+from coevolve.stages.watch.watchdogs import (
+    STEP_KEYS,
+    WATCHED_STAGES,
+    foreign,
+    indicators,
+    measure,
+    never_counted,
+    summary,
+)
 
 
 def main(params: Params, t: int) -> None:
     trajectories = read_trajectories(Paths.trajectories(t))
+    tasks, visits = read_tasks(Paths.tasks(t)), read_visits(Paths.attempts(t + 1))
     groups = groupby(trajectories, key=lambda trajectory: (trajectory.step, trajectory.group))
     values = measure(
         ([trajectory.calls for trajectory in group] for _, group in groups),
         [trajectory.stop_reason for trajectory in trajectories],
         len(open_environment(params.environment).tools()),
         [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl", STEP_KEYS)],
-        read_attempts(Paths.attempts(t + 1)),
+        [visit for visit in visits if visit.size],
         t,
-        read_tasks(Paths.tasks(t)),
+        tasks,
         read_tasks(Paths.verified(t) / "accepted.jsonl"),
         read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict),
         {
@@ -39,7 +48,10 @@ def main(params: Params, t: int) -> None:
     generator = params.explore.guidance == "generator"
     measured = indicators(values, params.watch, foreign(params.by_pairs, params.pairs.hard > 0, generator))
     write_json(Paths.watch(t), {indicator.name: indicator.as_dict() for indicator in measured})
-    write_summary(summary(t, measured))
+    notes = never_counted(visits, tasks)
+    write_summary(summary(t, measured, notes))
+    for note in notes:
+        print(note)
     past = [indicator for indicator in measured if indicator.past]
     for indicator in past:
         print(f"{indicator.state}: {indicator}")

@@ -35,6 +35,8 @@ from coevolve.stages.watch.config import Limit, Watch
 
 CHANCE = 0.05  # probability of a false alarm per task in ``regressions``
 FEW = 8  # fewest tasks for a meaningful share
+VISITS = 2  # visits without an episode that counts, after which a task is named
+NAMED = 5  # most tasks that a note names
 REPEATS = ("duplicate", "near_duplicate")  # the gates that refuse known tasks
 
 MEANING = {
@@ -119,13 +121,13 @@ def indicators(
     ]
 
 
-def summary(t: int, measured: Sequence[Indicator]) -> StageSummary:
-    """The stage's summary of iteration ``t``, with a note for each indicator past a limit."""
+def summary(t: int, measured: Sequence[Indicator], notes: Sequence[str] = ()) -> StageSummary:
+    """The stage's summary of iteration ``t``, with a note for each indicator past a limit and further ``notes``."""
     return StageSummary(
         "watch",
         t,
         {indicator.name: indicator.value for indicator in measured},
-        notes=[str(indicator) for indicator in measured if indicator.past],
+        notes=[*(str(indicator) for indicator in measured if indicator.past), *notes],
     )
 
 
@@ -232,6 +234,17 @@ def stagnant(attempts: Sequence[Attempt], t: int, synthesized: Collection[str]) 
             eligible += 1
             improved += last.successes * first.size > first.successes * last.size
     return 1.0 - improved / eligible if eligible >= FEW else None
+
+
+def never_counted(visits: Sequence[Attempt], tasks: Sequence[Task]) -> list[str]:
+    """A note that names the ``tasks`` with ``VISITS`` visits or more and no episode that counts, if there are any."""
+    counts = Counter(visit.task_id for visit in visits)
+    counted = {visit.task_id for visit in visits if visit.size}
+    names = [task.task_id for task in tasks if counts[task.task_id] >= VISITS and task.task_id not in counted]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    shown = ", ".join(names[:NAMED]) + more
+    note = f"the environment failed in every episode of {len(names)} tasks, in {VISITS} visits or more: {shown}"
+    return [note] if names else []
 
 
 def _visits(attempts: Sequence[Attempt], t: int) -> Iterator[list[Attempt]]:

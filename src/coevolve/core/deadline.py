@@ -1,0 +1,28 @@
+"""Deadlines in running time: a machine that stalls is never taken for a call that does not end."""
+
+import time
+from collections.abc import Callable
+
+TICK = 0.1  # seconds: the longest wait, and the most that one wait counts
+
+
+class Deadline:
+    """``seconds`` of running time from now on.
+
+    Whoever waits does so in ticks, and a tick counts at most ``TICK``. Time in which this process did not run, because it was
+    stopped or its machine slept, does not count.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._clock = seconds, clock
+        self.restart()
+
+    def restart(self) -> None:
+        self._left, self._last = self._seconds, self._clock()
+
+    def tick(self) -> float:
+        """The seconds until the next tick; 0 if the deadline has passed."""
+        now = self._clock()
+        self._left -= min(now - self._last, TICK)
+        self._last = now
+        return max(min(self._left, TICK), 0.0)

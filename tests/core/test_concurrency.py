@@ -1,0 +1,27 @@
+import subprocess
+import sys
+import threading
+
+from coevolve.core.concurrency import Threads
+from tests.waiting import PATIENCE, until
+
+
+def test_a_thread_whose_job_never_ends_is_replaced() -> None:
+    threads, done = Threads(2, "test"), []
+    stuck = [threads.submit(lambda: threading.Event().wait() and None) for _ in range(2)]
+    later = [threads.submit(lambda number=number: done.append(number)) for number in range(5)]  # type: ignore[misc]
+    until(lambda: all(future.running() for future in stuck), "the jobs do not begin")
+    assert not any(future.running() or future.done() for future in later)
+    threads.replace(1)
+    until(lambda: len(done) == 5, "nothing runs in place of what is stuck")
+    threads.close()
+
+
+def test_a_job_that_never_ends_does_not_keep_the_process() -> None:
+    program = (
+        "import threading\n"
+        "from coevolve.core.concurrency import Threads\n"
+        "future = Threads(1, 'test').submit(lambda: threading.Event().wait())\n"
+        "while not future.running(): pass\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, check=False).returncode == 0

@@ -1,0 +1,34 @@
+"""Running time: what a stall of the process counts, and what it does not."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coevolve.core.deadline import TICK, Deadline
+
+GAPS = st.lists(st.floats(0.0, 1e6), max_size=60)
+
+
+@given(st.floats(0.01, 100.0), GAPS)
+def test_a_gap_counts_at_most_a_tick_and_no_more_is_left_to_wait(seconds: float, gaps: list[float]) -> None:
+    now = [0.0]
+    deadline = Deadline(seconds, lambda: now[0])
+    counted = 0.0
+    for gap in gaps:
+        before, now[0] = now[0], now[0] + gap
+        counted += min(now[0] - before, TICK)
+        tick = deadline.tick()
+        assert 0.0 <= tick <= TICK
+        assert math.isclose(tick, max(min(seconds - counted, TICK), 0.0), abs_tol=1e-9)
+    deadline.restart()
+    assert deadline.tick() == min(seconds, TICK)
+
+
+def test_whoever_waits_in_ticks_waits_for_all_the_seconds_and_not_longer() -> None:
+    now = [0.0]
+    deadline, waits = Deadline(3.0, lambda: now[0]), 0
+    while tick := deadline.tick():
+        now[0] += 500.0 if waits == 7 else tick  # the process was stopped once
+        waits += 1
+    assert waits in (30, 31)
