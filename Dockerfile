@@ -16,8 +16,12 @@ RUN python3.12 -m venv /venv
 ENV PATH=/venv/bin:$PATH
 WORKDIR /build
 COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY params.yaml dvc.yaml .gitignore .dvcignore ./
+COPY .dvc/config .dvc/config
+COPY reviews/README.md reviews/README.md
+COPY policies/base policies/base
 COPY src src
-RUN pip install -c constraints.txt '.[gpu,wandb]' 'psycopg[binary]>=3.2' bitsandbytes \
+RUN pip install -c constraints.txt '.[train,gpu,wandb]' 'psycopg[binary]>=3.2' bitsandbytes \
     && pip install --no-deps -r src/coevolve/environments/requirements/bfcl.txt \
     && pip uninstall -y coevolve
 

@@ -54,7 +54,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt $(BFCL)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
 	-$(PIP) uv
 	$(if $(TORCH_INDEX),$(call GET,--no-deps --index-url '$(TORCH_INDEX)' torch))
-	$(call GET,-e .)
+	$(call GET,-e '.[train]')
 	$(call GET,--no-deps -r $(BFCL))
 	touch $@
 

@@ -204,7 +204,7 @@ def test_a_file_name_occurs_once_and_the_top_is_small() -> None:
     package = SOURCE / "coevolve"
     files = [file for file in package.rglob("*.py") if file.parent.name != "commands" and file.name not in SHARED]
     assert [name for name, count in Counter(file.name for file in files).items() if count > 1] == []
-    assert len([entry for entry in package.iterdir() if not entry.name.startswith("__pycache__")]) <= TOP
+    assert len([entry for entry in package.iterdir() if entry.name not in ("__pycache__", "py.typed")]) <= TOP
 
 
 def test_a_public_class_name_occurs_once() -> None:

@@ -25,6 +25,13 @@ def test_a_task_is_walked_back_to_the_step_that_showed_the_weakness(project: Pro
     assert "it was not synthesized" in project.run("coevolve", "lineage", seed.task_id).stdout
 
 
+def test_without_a_name_it_lists_what_can_be_walked_back(project: Project) -> None:
+    *tasks, last = project.run("coevolve", "lineage").stdout.splitlines()
+    assert last.startswith(f"the last {len(tasks)} tasks") and tasks
+    task_id, _, words = tasks[0].partition("  ")
+    assert words and task_id in project.run("coevolve", "lineage", task_id).stdout
+
+
 def test_a_policy_is_walked_back_to_its_data(project: Project) -> None:
     said = project.run("coevolve", "lineage", "policies/1").stdout
     assert (

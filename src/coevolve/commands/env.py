@@ -38,6 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     commands.add_parser("list", help="names, and which are installed")
     install = commands.add_parser("install", help="install what an environment needs, pinned")
     install.add_argument("name")
+    new = commands.add_parser("new", help="write a new environment: one module that works, to be changed into yours")
+    new.add_argument("name")
+    new.add_argument("--out", type=Path, metavar="FOLDER", help="a new or empty folder (NAME)")
     show = commands.add_parser("show", help="splits, fingerprint and tools of an environment")
     show.add_argument("name")
     doctor = commands.add_parser(
@@ -83,7 +86,15 @@ def _line(text: object) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    actions = {"list": _list, "install": _install, "show": _show, "doctor": _doctor, "audit": _audit, "serve": _serve}
+    actions = {
+        "new": _new,
+        "list": _list,
+        "install": _install,
+        "show": _show,
+        "doctor": _doctor,
+        "audit": _audit,
+        "serve": _serve,
+    }
     return actions[args.action](args)
 
 
@@ -124,6 +135,16 @@ def _install(args: argparse.Namespace) -> int:
         return subprocess.run([sys.executable, "-c", code, args.name], check=False).returncode
     make(args.name)  # an unknown name: the error lists the known
     return 1
+
+
+def _new(args: argparse.Namespace) -> int:
+    from coevolve.environments.template import write
+
+    folder = args.out or Path(args.name)
+    for file in write(args.name, folder):
+        print(file)
+    print(f"next: `cd {folder}`, then `coevolve env doctor {args.name}`; its module says more")
+    return 0
 
 
 def _show(args: argparse.Namespace) -> int:

@@ -3,7 +3,10 @@
 import argparse
 from typing import Any
 
+LISTED = 20  # tasks to show when none is named
+
 HELP = """
+  coevolve lineage               # the newest tasks of the loop, with their ids and words
   coevolve lineage TASK_ID       # task -> verdict -> exploration -> signal -> failed trajectories -> training step -> policy
   coevolve lineage policies/3    # policy -> its datasets, what was added to them and why -> the policies before it
   coevolve lineage pairs/PAIR_ID # pair -> both episodes, who played each, and the call in which they part
@@ -14,10 +17,12 @@ The beginning of an id is enough. The files of this workspace are read; `dvc che
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("name", metavar="TASK_ID|policies/T|pairs/PAIR_ID")
+    parser.add_argument("name", nargs="?", metavar="TASK_ID|policies/T|pairs/PAIR_ID")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.name is None:
+        return _list()
     from rich.console import Console
     from rich.markup import escape
     from rich.tree import Tree
@@ -38,4 +43,25 @@ def run(args: argparse.Namespace) -> int:
     tree = Tree(escape(plain(top.text)))
     grow(tree, top)
     Console(width=1000, highlight=False).print(tree)  # the terminal wraps
+    return 0
+
+
+def _list() -> int:
+    """Print the tasks that the loop added last."""
+    from coevolve.core.errors import CoevolveError
+    from coevolve.core.io import read_tasks
+    from coevolve.core.paths import Paths
+    from coevolve.core.terminal import plain
+
+    datasets = sorted(
+        int(path.name)
+        for path in Paths.data(0).parent.glob("*")
+        if (path / "tasks.jsonl").exists() and path.name.isdigit()
+    )
+    if not datasets:
+        raise CoevolveError("data: no datasets here; run `dvc repro`, or `dvc checkout`")
+    added = [task for task in read_tasks(Paths.tasks(datasets[-1])) if task.provenance is not None][-LISTED:]
+    for task in added:
+        print(plain(f"{task.task_id}  {' / '.join(task.turns)[:100]}"))
+    print(f"the last {len(added)} tasks that the loop added; `coevolve lineage TASK_ID` shows where a task comes from")
     return 0

@@ -82,7 +82,15 @@ def _episode(console: "Console", environment: "Environment", task: Task, session
         except CoevolveError as error:
             console.print(str(error), style=STYLES["error"], markup=False)
             continue
-        turn = session.step(call) if call else session.say(line)
+        try:
+            turn = session.step(call) if call else session.say(line)
+        except Exception as error:  # whatever an environment raises ends the agent's episode, and so it ends ours
+            console.print(
+                plain(f"the call broke the session: {type(error).__name__}: {error}"),
+                style=STYLES["error"],
+                markup=False,
+            )
+            return Score(0.0)
         tools = turn.tools if turn.tools is not None else tools
         _show(console, turn)
         if turn.done:

@@ -61,6 +61,16 @@ def _text(name: str) -> str:
 
 def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:
     """Set the profile's values in ``path``, whose comments stay; (key, old, new) of what changed."""
+    from coevolve.core.yaml_files import read_yaml
+
+    return change(path, {".".join(key): value for key, value in _leaves(read_yaml(_text(name)))}, f"profile {name}")
+
+
+def change(path: Path, values: Mapping[str, Any], source: str) -> list[tuple[str, Any, Any]]:
+    """Set ``values`` (`section.key` → value) in ``path``, whose comments stay; (key, old, new) of what changed.
+
+    ``source`` names where the values come from in errors.
+    """
     from ruamel.yaml import YAML
 
     from coevolve.core.io import write_text
@@ -78,17 +88,16 @@ def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:
     editor.representer.add_representer(  # 0.00002, not 2e-05, which YAML 1.1 reads as text
         float, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:float", f"{Decimal(repr(value)):f}")
     )
-    raw, profile = editor.load(path.read_text(encoding="utf-8")), read_yaml(_text(name))
-    defaults = parse({"iterations": raw["iterations"], "method": profile["method"]}, f"profile {name}")
+    raw = editor.load(path.read_text(encoding="utf-8"))
+    defaults = parse({"iterations": raw["iterations"], "method": values.get("method", before.method)}, source)
     changes = []
-    for key, new in _leaves(profile):
-        dotted = ".".join(key)
-        if (old := value(before, dotted)) != new:
-            changes.append((dotted, old, new))
-        _put(raw, key, new, value(defaults, dotted))
+    for key, new in values.items():
+        if (old := value(before, key)) != new:
+            changes.append((key, old, new))
+        _put(raw, tuple(key.split(".")), new, value(defaults, key))
     text = StringIO()
     editor.dump(raw, text)
-    parse(read_yaml(text.getvalue()), f"profile {name}")
+    parse(read_yaml(text.getvalue()), source)
     write_text(path, text.getvalue())
     return changes
 

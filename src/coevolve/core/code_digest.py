@@ -32,6 +32,8 @@ CARRIERS = frozenset(
         "core/launch",
         "core/paths",
         "core/pipeline",
+        "core/plugins",
+        "core/position",
         "core/processes",
         "core/progress",
         "core/scratch",

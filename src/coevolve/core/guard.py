@@ -21,6 +21,24 @@ FULL = (
     "unexpected pos ",
 )
 
+# the packages that the extra `train` brings; commands that need none of them work without it
+TRAIN = frozenset(
+    [
+        "accelerate",
+        "altair",
+        "datasets",
+        "dvc",
+        "fsspec",
+        "great_expectations",
+        "mlflow",
+        "peft",
+        "torch",
+        "transformers",
+        "trl",
+        "vl_convert",
+    ]
+)
+
 OUT_OF_MEMORY = (
     "out of memory; in params.yaml lower train.micro_batch, policy.episode_tokens or train.vllm.memory, set "
     "train.gradient_checkpointing, train.lora.enabled or policy.dtype: bfloat16, or shard by launch.sharding"
@@ -65,6 +83,8 @@ def _unheard() -> bool:
 
 def _lack(error: Exception) -> str:
     """What this machine lacks, and what to do, if that is what ``error`` says; else nothing."""
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in TRAIN:
+        return f"this needs the package {error.name}; run `pip install 'coevolve[train]'`, which brings all that a run needs"
     reason = plain((str(error) or type(error).__name__).splitlines()[0][:200])
     if _out_of_memory(error):
         return f"{OUT_OF_MEMORY} ({reason})"

@@ -1,10 +1,11 @@
-"""Environments by name. Third parties add theirs with the entry point group ``coevolve.environments``."""
+"""Environments by name. Other packages, and the project itself, add theirs with the entry point group ``coevolve.environments``."""
 
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from inspect import isabstract
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.mixtures import shares
+from coevolve.core.plugins import plugins
 from coevolve.environments.environment import Environment
 from coevolve.environments.sources import GROUP
 
@@ -25,7 +26,7 @@ def names() -> list[str]:
     """All names that ``make`` knows."""
     from coevolve.environments.hosted import HOSTED
 
-    return sorted({*BUILT_IN, *HOSTED, *(point.name for point in entry_points(group=GROUP))})
+    return sorted({*BUILT_IN, *HOSTED, *plugins(GROUP)})
 
 
 def make(name: str) -> Environment:
@@ -45,7 +46,7 @@ def make(name: str) -> Environment:
 
     if name in HOSTED:
         return make_hosted(name)
-    for point in entry_points(group=GROUP, name=name):
+    if point := plugins(GROUP).get(name):
         made = make_from(point.value)
         if made.name != name:
             raise CoevolveError(

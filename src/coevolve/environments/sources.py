@@ -3,12 +3,12 @@
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from coevolve.core.code_digest import PACKAGE, SOURCE, closure, code_hash
 from coevolve.core.errors import CoevolveError
 from coevolve.core.mixtures import shares
+from coevolve.core.plugins import plugins
 
 GROUP = "coevolve.environments"  # the entry point group by which other packages add environments
 
@@ -33,10 +33,10 @@ def environment_code(name: str) -> dict[str, str]:
 
 
 def added_code(group: str, names: Collection[str]) -> dict[str, str]:
-    """Path → hash of the packages that bring ``names`` by entry points of ``group``."""
+    """Path → hash of the packages that add ``names`` to the entry point ``group``."""
     found: dict[str, str] = {}
-    for point in entry_points(group=group):
-        if point.name in names:
+    for name, point in plugins(group).items():
+        if name in names:
             import_module(point.module)
             found |= sources([point.module])
     return found

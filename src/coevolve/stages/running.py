@@ -1,14 +1,21 @@
-"""What every script in pipelines/ does: read the arguments and params.yaml, check the stage's digest, and run the stage."""
+"""Run a stage: read params.yaml, check the stage's digest, call the stage's function, and note the seconds that it took.
+
+`coevolve stage NAME T` and the scripts in pipelines/ both come here.
+"""
 
 import argparse
+import inspect
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import NoReturn
 
 from coevolve.core import launch
 from coevolve.core.arithmetic import pin
+from coevolve.core.errors import CoevolveError
 from coevolve.core.guard import guard
+from coevolve.core.position import position
 from coevolve.core.stage_seconds import note_seconds
 from coevolve.stages.code.digest import check, stage_of
 from coevolve.stages.params import Params, load
@@ -28,6 +35,17 @@ def run_iteration(main: Callable[[Params, int], int | None]) -> NoReturn:
     guard(lambda: _run(main, t))
 
 
+def run_stage(name: str, t: int | None) -> int | None:
+    """Run the stage called ``name``, in iteration ``t`` if it belongs to one."""
+    main = import_module(f"coevolve.stages.{name}.stage").main
+    needs_iteration = len(inspect.signature(main).parameters) == 2
+    if needs_iteration and t is None:
+        raise CoevolveError(f"stage {name} needs an iteration, for example `coevolve stage {name} 0`")
+    if not needs_iteration and t is not None:
+        raise CoevolveError(f"stage {name} belongs to no iteration; run `coevolve stage {name}`")
+    return _run(main) if t is None else _run(main, t)
+
+
 def _parser(main: Callable[..., object]) -> argparse.ArgumentParser:
     text = sys.modules[main.__module__].__doc__
     return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -41,6 +59,7 @@ def _run(main: Callable[..., int | None], *t: int) -> int | None:
         return main(params, *t)
     if stage != "code":
         check(stage, params)
+        print(position(params, stage, *t), flush=True)
     began = time.monotonic()
     code = main(params, *t)
     note_seconds("/".join(map(str, (stage, *t))), time.monotonic() - began)

@@ -1,6 +1,7 @@
 """Stage `base`: the agent to start from.
 
-Writes policies/base: the embedded tiny policy, trained from scratch, or a pinned pointer to the model that `base.model` names.
+Writes policies/base: the embedded tiny policy, or a pinned pointer to the model that `base.model` names. A project takes the
+tiny policy from the installed package; the repository, or a changed section `base`, trains it from scratch.
 The tiny policy stays in scratch/base, for the next run with the same section: DVC's run cache keeps no output that is in git.
 """
 
@@ -9,8 +10,10 @@ from functools import partial
 
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
+from coevolve.core.resources import resource
 from coevolve.core.scratch import once, scratch
 from coevolve.policies.pretrained import point
+from coevolve.stages.base.config import Base
 from coevolve.stages.base.recipe import make
 from coevolve.stages.params import Params
 
@@ -18,6 +21,10 @@ from coevolve.stages.params import Params
 def main(params: Params) -> None:
     if params.base.model != "tiny":
         point(params.base.model, params.base.revision, Paths.base)
+        return
+    embedded = resource("policies/base")
+    if params.base == Base() and embedded.is_dir() and embedded.resolve() != Paths.base.resolve():
+        shutil.copytree(embedded, Paths.base, dirs_exist_ok=True)
         return
     policy = once(scratch() / "base" / scratch_key("base", None, params), partial(make, params.base))
     shutil.copytree(policy, Paths.base, dirs_exist_ok=True)

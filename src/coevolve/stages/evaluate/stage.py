@@ -78,3 +78,5 @@ def main(params: Params, t: int) -> None:
         run.artifact(folder / OUTCOMES)
         run.model(t, Paths.policy(t), {**{panel: result.success for panel, result in results.items()}, **extra})
         shutil.rmtree(finished, ignore_errors=True)
+    shown = ", ".join(f"{panel} {result.success:.2f}" for panel, result in once.items())
+    print(f"{Paths.policy(t)} solves: {shown}")

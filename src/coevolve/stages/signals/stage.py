@@ -5,12 +5,14 @@ Writes data/t/signals.jsonl, and data/next/attempts.jsonl with the attempts of i
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.learnability import learnability, recorded
 from coevolve.core.mixtures import shares
 from coevolve.core.paths import Paths
-from coevolve.core.records import Signal
+from coevolve.core.records import Attempt, Signal
 from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.stages.params import Params
 from coevolve.stages.signals.extract import extract
@@ -30,7 +32,19 @@ def main(params: Params, t: int) -> None:
         fired = Counter(signal.kind for signal in read_jsonl(Paths.signals(t), Signal))
         counts = {kind: fired[kind] for kind in KINDS if kind in params.signals.kinds}
         attempts = table.attempts()
+        check_start(t, fired.total(), attempts)
         write_jsonl(Paths.attempts(t + 1), attempts)
         mean = learnability(recorded({}, attempts))
         plots = {"mean of 4p(1 − p) over the tasks that were tried": [LEARNABILITY]}
         write_summary(StageSummary("signals", t, {**counts, LEARNABILITY: mean}, columns=list(counts), plots=plots))
+
+
+def check_start(t: int, signals: int, attempts: Sequence[Attempt]) -> None:
+    """Raise a CoevolveError if the first iteration gives the loop nothing to go on: no success and no signal."""
+    tried = [attempt for attempt in attempts if attempt.size]  # others are visits in which the environment failed
+    if t == 0 and not signals and tried and not any(attempt.successes for attempt in tried):
+        raise CoevolveError(
+            f"the agent solved none of {len({attempt.task_id for attempt in tried})} tasks and no signal fired, so more training "
+            "has nothing to go on: start from a more able model (base.model), teach it the tools first (warm.steps: 60), take "
+            "easier tasks, or explore around unsolved tasks (add unsolved to signals.kinds)"
+        )

@@ -5,6 +5,7 @@ files data/0/attempts.jsonl and data/0/generations.jsonl, and failures/0, the un
 """
 
 from coevolve.core.io import write_json, write_jsonl
+from coevolve.core.mixtures import shares
 from coevolve.core.paths import Paths
 from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
 from coevolve.environments.fingerprint import identity
@@ -24,6 +25,11 @@ def main(params: Params) -> None:
     adapted.start(Paths.failure(0), on=Paths.policy(0))
     write_summary(StageSummary("tasks", 0, {TASKS: len(first.seed)}, columns=[TASKS]))
     print(f"{Paths.tasks(0)}: {len(first.seed)} tasks")
+    if params.base.model == "tiny" and (others := sorted(set(shares(params.environment)) - {"miniworld"})):
+        print(
+            f"note: the embedded policy knows miniworld's words alone and will solve next to nothing in {', '.join(others)}; "
+            "set base.model to a pretrained model (`coevolve profile apply smollm2-135m` is one for a laptop)"
+        )
     for panel, tasks in first.panels.items():
         write_jsonl(Paths.panel(panel), tasks)
         print(f"{Paths.panel(panel)}: {len(tasks)} tasks")

@@ -6,10 +6,10 @@ nothing import the module for its class, so a module that needs torch imports it
 """
 
 from importlib import import_module
-from importlib.metadata import entry_points
 from types import ModuleType
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.plugins import plugins
 from coevolve.core.processes import available, prepare
 from coevolve.core.section import LearnerConfig
 from coevolve.stages.train.learner import Learner
@@ -24,7 +24,7 @@ LEARNERS = {
 
 def names() -> list[str]:
     """All learners: built-in learners first, then those of other packages."""
-    return [*LEARNERS, *sorted({point.name for point in entry_points(group=GROUP)} - set(LEARNERS))]
+    return [*LEARNERS, *sorted(set(plugins(GROUP)) - set(LEARNERS))]
 
 
 def config_of(name: str) -> type[LearnerConfig]:
@@ -56,6 +56,6 @@ def _module(name: str) -> ModuleType:
 def _module_name(name: str) -> str:
     if name in LEARNERS:
         return LEARNERS[name]
-    for point in entry_points(group=GROUP, name=name):
+    if point := plugins(GROUP).get(name):
         return point.value
     raise CoevolveError(f"learner {name!r} is unknown; expected one of: {', '.join(names())}")

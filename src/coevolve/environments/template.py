@@ -1,0 +1,95 @@
+"""Write a new environment's files: a module that works, and the declaration by which coevolve finds it."""
+
+from pathlib import Path
+
+from coevolve.core.errors import CoevolveError
+from coevolve.environments.sources import GROUP
+
+DECLARATION = """\
+# coevolve reads the entry point below from this file when it runs in this folder. Elsewhere, `pip install` the folder.
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "{name}"
+version = "0.1"
+
+[project.entry-points."{group}"]
+{name} = "{module}:{maker}"
+
+[tool.setuptools]
+py-modules = ["{module}"]
+"""
+
+MODULE = '''\
+"""The environment `{name}`: a warehouse, as an example. Replace the simulator and the questions with yours.
+
+  coevolve env doctor {name}   # the contract tests
+  coevolve env show {name}     # tools and splits, as the agent gets them
+  coevolve play {name}         # act yourself
+  coevolve env audit {name}    # is it fit to train on?
+"""
+
+from collections.abc import Iterator
+from itertools import product
+
+from coevolve.core.task import ToolCall
+from coevolve.environments.methods import MethodEnvironment, Question
+
+ITEMS = ("lamp", "desk", "chair", "shelf", "clock", "vase", "rug", "mirror")
+SPLITS = ("seed", "validation", "test")  # seed is for training, the others are the frozen panels
+
+
+class Warehouse:
+    """The simulator. Public methods are the tools, attributes are the state, docstrings describe the tools to the agent."""
+
+    def __init__(self, stock: dict[str, int]) -> None:
+        self.stock = dict(stock)
+
+    def count(self, item: str) -> int:
+        """Say how many pieces of an item are there."""
+        if item not in self.stock:
+            raise ValueError(f"there is no item {{item}}")  # the agent reads this message
+        return self.stock[item]
+
+    def move(self, item: str, pieces: int) -> int:
+        """Take pieces of an item out of the warehouse; says how many remain."""
+        if not 0 < pieces <= self.count(item):
+            raise ValueError(f"there are {{self.count(item)}} pieces of {{item}}")
+        self.stock[item] -= pieces
+        return self.stock[item]
+
+
+class {maker}(MethodEnvironment):
+    name, simulator = "{name}", Warehouse
+    # phrasebook = Phrasebook(actions={{"move": ["take {{pieces}} pieces of {{item}} out"]}})   # how new tasks are worded
+
+    def questions(self, split: str) -> Iterator[Question]:
+        """Yield (instruction, the simulator's arguments, the calls that solve it), once for each task of the split."""
+        number = SPLITS.index(split)
+        stock = {{item: 8 + place for place, item in enumerate(ITEMS)}}
+        for item, pieces in list(product(ITEMS, range(2, 8)))[number::3]:  # no task is in two splits
+            yield f"take {{pieces}} pieces of {{item}} out", {{"stock": stock}}, [ToolCall("move", {{"item": item, "pieces": pieces}})]
+        for item in ITEMS[number::3]:
+            yield f"how many pieces of {{item}} are there", {{"stock": stock}}, [ToolCall("count", {{"item": item}})]
+'''
+
+
+def declare(name: str, module: str, maker: str, folder: Path) -> None:
+    """Write the pyproject.toml that names the environment ``module:maker``."""
+    text = DECLARATION.format(name=name, module=module, maker=maker, group=GROUP)
+    (folder / "pyproject.toml").write_text(text, encoding="utf-8")
+
+
+def write(name: str, folder: Path) -> list[Path]:
+    """Write the environment ``name`` into ``folder``, which must be new or empty; returns the files."""
+    if not name.isidentifier() or name != name.lower():
+        raise CoevolveError(f"{name!r} is no environment's name; use small letters, digits and underscores")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise CoevolveError(f"{folder} is not empty; name a new folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    maker = "".join(part.capitalize() for part in name.split("_"))
+    (folder / f"{name}.py").write_text(MODULE.format(name=name, maker=maker), encoding="utf-8")
+    declare(name, name, maker, folder)
+    return sorted(folder.iterdir())

@@ -1,0 +1,119 @@
+"""`coevolve init`: a project that is whole or not there, and errors of one line."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from coevolve.cli import parser
+from coevolve.commands import init
+from coevolve.core.errors import CoevolveError
+from coevolve.core.yaml_files import load_yaml, read_yaml
+from coevolve.stages.params import load
+from tests import ROOT
+
+
+def make(folder: Path, *options: str) -> Path:
+    assert init.run(parser(["init"]).parse_args(["init", str(folder), *options])) == 0
+    return folder
+
+
+def test_a_project_has_what_the_loop_needs_and_nothing_of_ours(tmp_path: Path) -> None:
+    project = make(tmp_path / "mine", "--profile", "smoke")
+    names = {path.name for path in project.iterdir()}
+    assert names == {
+        ".dvc", ".dvcignore", ".git", ".gitignore", "README.md", "dvc.yaml", "params.yaml", "reviews"
+    }  # fmt: skip
+    params = load(project / "params.yaml")
+    assert params.environment == "miniworld" and params.train.steps < load(ROOT / "params.yaml").train.steps
+    assert "no_scm" not in (project / ".dvc/config").read_text()
+    assert not [path for path in tmp_path.iterdir() if path != project], "nothing half-made is left"
+
+
+def test_the_two_pipelines_are_one() -> None:
+    """But for the command of a stage, and for what stage `code` depends on."""
+    text = (ROOT / "dvc.yaml").read_text()
+    ours, theirs = read_yaml(text), read_yaml(init.pipeline(text))
+    assert theirs["stages"].pop("code") == {
+        "desc": ours["stages"].pop("code")["desc"],
+        "cmd": "coevolve stage code",
+        "always_changed": True,
+        "outs": ["data/code"],
+    }
+    for stage in ours["stages"].values():
+        body = stage.get("do", stage)
+        body["cmd"] = body["cmd"].replace("PYTHONPATH=src python pipelines/", "coevolve stage ").replace(".py", "")
+    assert theirs == ours
+
+
+OWN = """\
+from coevolve.core.task import ToolCall
+from coevolve.environments.methods import MethodEnvironment
+
+
+class Lamp:
+    def __init__(self, lit: bool) -> None:
+        self.lit = lit
+
+    def switch(self) -> str:
+        "Switch the lamp."
+        self.lit = not self.lit
+        return "done"
+
+
+class MyEnvironment(MethodEnvironment):
+    name, simulator = "lamp", Lamp
+
+    def questions(self, split):
+        yield f"light it ({split})", {"lit": False}, [ToolCall("switch", {})]
+"""
+
+
+def test_an_environment_of_ones_own_needs_no_installation(tmp_path: Path) -> None:
+    (tmp_path / "my_lamp.py").write_text(OWN)
+    project = make(tmp_path / "mine", "--environment", f"{tmp_path / 'my_lamp.py'}:MyEnvironment")
+    assert load_yaml(project / "params.yaml", "")["environment"] == "lamp"
+    shown = subprocess.run(["coevolve", "env", "show", "lamp"], cwd=project, capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith("lamp,") and "switch()" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--environment", "no_such"], "environment 'no_such' is unknown"),
+        (["--environment", "nowhere.py:Mine"], "there is no file nowhere.py"),
+        (["--environment", "{folder}/broken.py:Mine"], "cannot be imported: no module of mine"),
+        (["--environment", "{folder}/broken.py"], "expected FILE.py:CLASS"),
+        (["--environment", "{folder}/two-words.py:Mine"], "is no module's name"),
+        (["--method", "none"], "method: expected one of"),
+        (["--profile", "none"], "no profile 'none'"),
+        (["--model", "./nowhere"], "there is no directory"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_nothing_is_made(options: list[str], words: str, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("raise ImportError('no module of mine')")
+    (tmp_path / "two-words.py").write_text(OWN)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(CoevolveError) as caught:
+        make(tmp_path / "mine", *(option.format(folder=tmp_path) for option in options))
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+    assert sorted(path for path in tmp_path.iterdir() if path.name != "__pycache__") == before
+
+
+def test_a_folder_that_is_not_empty_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(CoevolveError, match="is not empty"):
+        make(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_without_git_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CoevolveError, match="git is not installed"):
+        make(tmp_path / "mine")
+
+
+def test_inside_a_repository_the_project_becomes_part_of_it(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    project = make(tmp_path / "mine")
+    assert (project / ".dvc").is_dir() and not (project / ".git").exists()
