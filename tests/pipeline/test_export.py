@@ -58,8 +58,9 @@ def test_what_people_decide_is_in_the_next_dataset(project: Project, monkeypatch
     accepted = (project.folder / "data/0/verified/accepted.jsonl").read_text().splitlines()
     first, second = (json.loads(line) for line in accepted[:2])
     file = project.folder / "reviews/ada.jsonl"
+    words = [f"please {' '.join(second['turns'])} if you can"]  # what it asks for stays the same, or a gate refuses it
     reject = {"task_id": first["task_id"], "decision": "reject", "reviewer": "ada", "reason": "odd"}
-    reword = {"task_id": second["task_id"], "decision": "reword", "reviewer": "ada", "turns": ["please do what i ask"]}
+    reword = {"task_id": second["task_id"], "decision": "reword", "reviewer": "ada", "turns": words}
     file.write_text("".join(json.dumps(one) + "\n" for one in (reject, reword)))
     try:
         monkeypatch.chdir(project.folder)
@@ -68,7 +69,7 @@ def test_what_people_decide_is_in_the_next_dataset(project: Project, monkeypatch
         rows = [json.loads(line) for line in (project.folder / "data/1/tasks.jsonl").read_text().splitlines()]
         ids = {row["task_id"] for row in rows}
         assert first["task_id"] not in ids and second["task_id"] not in ids
-        [new] = [row for row in rows if row["turns"] == ["please do what i ask"]]
+        [new] = [row for row in rows if row["turns"] == words]
         assert new["reference"] == second["reference"]
         figures = json.loads((project.folder / "data/1/summary/validate.json").read_text())["figures"]
         assert figures["reviewed"] == 2 and figures["people agree with the gates"] == 0.0

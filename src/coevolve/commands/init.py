@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import chdir
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -115,9 +116,9 @@ def _write(project: Path, environment: str, args: argparse.Namespace) -> None:
     if args.profile:
         apply(args.profile, params)
     chosen = {"environment": environment, "method": args.method, "base.model": _model(args.model)}
-    change(
-        params, {key: value for key, value in chosen.items() if value is not None}, "--environment, --method, --model"
-    )
+    given = {key: value for key, value in chosen.items() if value is not None}
+    with chdir(project):  # where pyproject.toml declares the environment
+        change(Path(params.name), given, "--environment, --method, --model")
     write_text(project / "README.md", README.format(environment=environment))
 
 
