@@ -101,7 +101,7 @@ MISTAKES = [
     ("explore", append("data/0/tasks.jsonl", spelled(environment="bfcl")), "data/0/tasks.jsonl:21: task"),
     ("explore", append("data/0/tasks.jsonl", spelled(schema_version=9)), "data/0/tasks.jsonl:21: schema_version 9"),
     ("explore", append("data/0/tasks.jsonl", '{"task_id": '), "data/0/tasks.jsonl:21: expected a JSON object"),
-    ("explore", append("data/0/signals.jsonl", "{}"), "data/0/signals.jsonl:2: signal_id"),
+    ("explore", append("data/0/signals.jsonl", "{}"), "data/0/signals.jsonl:1: signal_id"),
     ("train", lambda folder: None, "data/0/pairs/rehearsals.parquet: no such file"),
     ("train", paired, "policies/0: no such file or folder; run `dvc repro`"),
     ("train", unfit, "policies/0: expected a transformers model directory"),

@@ -127,7 +127,17 @@ def test_another_success_threshold_is_seen_by_all_that_count_successes(project: 
     with changed(project, "src/coevolve/core/success.py", "SUCCESS_THRESHOLD = 0.5", "SUCCESS_THRESHOLD = 0.9"):
         found = stale(project)
     # validate judges new words by the gates of verify
-    assert found >= {"train", "signals", "explore", "verify", "watch", "validate", "evaluate_base", "evaluate", "report"}
+    assert found >= {
+        "train",
+        "signals",
+        "explore",
+        "verify",
+        "watch",
+        "validate",
+        "evaluate_base",
+        "evaluate",
+        "report",
+    }
     assert "tasks" not in found
 
 

@@ -134,16 +134,11 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_jsonl(path: Path, records: Iterable[Any]) -> None:
-    """Write one record (a dataclass) or JSON object per line, keys in their order of definition.
-
-    Without records the file is one blank line, which readers skip: DVC warns about empty files.
-    """
+    """Write one record (a dataclass) or JSON object per line, keys in their order of definition."""
     with atomic(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         for record in records:
             value = record if isinstance(record, dict) else asdict(record)
             file.write(json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
-        if file.tell() == 0:
-            file.write("\n")
 
 
 @cache

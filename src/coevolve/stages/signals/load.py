@@ -128,7 +128,7 @@ def load_episodes(connection: "duckdb.DuckDBPyConnection", files: Files) -> None
 
 def load_history(connection: "duckdb.DuckDBPyConnection", path: Path | None) -> None:
     """Make the table ``history``; empty without a file."""
-    if path is None or path.stat().st_size <= 1:  # without records a file is one blank line
+    if path is None or path.stat().st_size == 0:
         types = ", ".join(f"{name} {kind}" for name, kind in HISTORY.items())
         connection.execute(f"CREATE TABLE history ({types})")
         return
