@@ -10,7 +10,7 @@ other gate passes as before. A corrupted task passes if no gate that looks at it
 import argparse
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from words import PARAMS, _other_value, paraphrased
 from coevolve.core.arithmetic import pin
 from coevolve.core.records import Candidate, Verdict
 from coevolve.core.seeding import rng_for
-from coevolve.core.task import Task, ToolCall
+from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.knowledge import Knowledge, learn
@@ -202,8 +202,6 @@ def corrupted(world: Environment, tasks: Sequence[Candidate]) -> dict[str, list[
 
 def other_value(candidate: Candidate, known: Knowledge, rng: random.Random) -> str | None:
     """The words with one value of the reference replaced by another that would fit."""
-    from coevolve.core.task import CallOutcome
-
     calls = [CallOutcome(call.name, call.arguments, True) for call in candidate.task.calls]
     return next((new for call in calls if (new := _other_value(candidate.task.turns[0], call, known, rng))), None)
 
@@ -213,7 +211,7 @@ def verdicts(world: Environment, candidates: Sequence[Candidate]) -> list[Verdic
     return [judge.judge(line(candidate)).verdict for candidate in candidates]
 
 
-def row(title: str, judged: Sequence[Verdict], show: Callable[[Verdict], object] | None = None) -> str:
+def row(title: str, judged: Sequence[Verdict]) -> str:
     passed = [verdict for verdict in judged if verdict.accepted]
     unchecked = sum(any(gate.name == "words_match" for gate in verdict.unchecked) for verdict in passed)
     return f"| {title} | {len(judged)} | {len(passed) - unchecked} | {unchecked} | {len(passed) / len(judged):.1%} |"

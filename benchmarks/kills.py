@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,7 +36,7 @@ def stages(folder: Path) -> list[str]:
 
 
 def end(process: "subprocess.Popen[str]") -> None:
-    """Kill the process and all that came from it; take away the locks that DVC leaves."""
+    """Kill the process and all that came from it."""
     family = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]
     for member in family:
         try:
@@ -46,8 +47,9 @@ def end(process: "subprocess.Popen[str]") -> None:
 
 
 def unlock(folder: Path) -> None:
+    """Take away the locks that a killed DVC leaves."""
     for lock in (folder / ".dvc/tmp").glob("*lock*"):
-        lock.unlink() if lock.is_file() else None
+        shutil.rmtree(lock) if lock.is_dir() else lock.unlink()
 
 
 def run(folder: Path, environment: dict[str, str], moments: dict[str, float]) -> str | None:

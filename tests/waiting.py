@@ -5,6 +5,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 PATIENCE = 900.0  # seconds
 
@@ -37,3 +38,12 @@ def answers(port: int) -> bool:
     """Whether something listens there."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,7 @@ folders. It overwrites nothing: DIR must be new or empty.
   coevolve init DIR --environment my_env.py:MyEnvironment --model HuggingFaceTB/SmolLM2-135M-Instruct
   coevolve init DIR --environment sql --method genenv
 """
-FILES = {"reviews/README.md": "reviews/README.md", ".gitignore": ".gitignore", ".dvcignore": ".dvcignore"}
+FILES = ("reviews/README.md", ".gitignore", ".dvcignore")  # the same in a project as in the repository
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,9 +42,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from coevolve.environments.template import check_new
+
     folder: Path = args.folder
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise CoevolveError(f"{folder} is not empty; name a new folder")
+    check_new(folder)
     _tools()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".coevolve-", dir=folder.parent) as parent:
@@ -53,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         _write(project, environment, args)
         _version(project, folder)
         os.replace(project, folder)  # nothing half-made remains after an error or Ctrl-C
-    print(_next(folder, environment, args))
+    print(_next(folder, environment))
     return 0
 
 
@@ -108,8 +110,8 @@ def _write(project: Path, environment: str, args: argparse.Namespace) -> None:
     from coevolve.core.io import write_text
     from coevolve.core.resources import resource
 
-    for name, source in FILES.items():
-        write_text(project / name, resource(source).read_text(encoding="utf-8"))
+    for name in FILES:
+        write_text(project / name, resource(name).read_text(encoding="utf-8"))
     write_text(project / "dvc.yaml", pipeline(resource("dvc.yaml").read_text(encoding="utf-8")))
     params = project / "params.yaml"
     write_text(params, resource("params.yaml").read_text(encoding="utf-8"))
@@ -127,10 +129,7 @@ def pipeline(text: str) -> str:
 
     Stage `code` then has no file to depend on. It runs each time and takes seconds. A stage reruns only if its digest changes.
     """
-    import re
-
-    head, stages = text.split("\nstages:\n")
-    assert head
+    _, stages = text.split("\nstages:\n")
     stages = stages.replace("PYTHONPATH=src python -m coevolve.stages.code", "coevolve stage code")
     stages = re.sub(r"PYTHONPATH=src python pipelines/(\w+)\.py", r"coevolve stage \1", stages)
     stages = re.sub(
@@ -186,7 +185,7 @@ def _call(command: Sequence[str], folder: Path, check: bool = True) -> subproces
     return done
 
 
-def _next(folder: Path, environment: str, args: argparse.Namespace) -> str:
+def _next(folder: Path, environment: str) -> str:
     lines = [f"{folder} is ready. Next:", ""]
     commands = {
         f"cd {folder}": "",

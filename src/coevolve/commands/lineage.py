@@ -48,19 +48,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _list() -> int:
     """Print the tasks that the loop added last."""
-    from coevolve.core.errors import CoevolveError
     from coevolve.core.io import read_tasks
     from coevolve.core.paths import Paths
     from coevolve.core.terminal import plain
+    from coevolve.readers.lineage import iterations
 
-    datasets = sorted(
-        int(path.name)
-        for path in Paths.data(0).parent.glob("*")
-        if (path / "tasks.jsonl").exists() and path.name.isdigit()
-    )
-    if not datasets:
-        raise CoevolveError("data: no datasets here; run `dvc repro`, or `dvc checkout`")
-    added = [task for task in read_tasks(Paths.tasks(datasets[-1])) if task.provenance is not None][-LISTED:]
+    tasks = read_tasks(Paths.tasks(iterations()[-1]))
+    added = [task for task in tasks if task.provenance is not None][-LISTED:]
     for task in added:
         print(plain(f"{task.task_id}  {' / '.join(task.turns)[:100]}"))
     print(f"the last {len(added)} tasks that the loop added; `coevolve lineage TASK_ID` shows where a task comes from")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,7 +46,7 @@ class PipelineStep:
 
 def steps(iterations: Sequence[Iteration]) -> Iterator[PipelineStep]:
     """All steps of the loop, in the order of dvc.yaml."""
-    stages = load_yaml(PIPELINE, "run from the folder that holds it").get("stages")
+    stages = _stages(Path.cwd(), PIPELINE.stat().st_mtime_ns if PIPELINE.exists() else 0)
     if not isinstance(stages, dict):
         raise CoevolveError(f"{PIPELINE}: expected a section `stages`; restore it with git")
     for name, stage in stages.items():
@@ -54,6 +55,12 @@ def steps(iterations: Sequence[Iteration]) -> Iterator[PipelineStep]:
                 yield _step(stage.get("do", stage), iteration, iterations[-1])
         except (AttributeError, KeyError, StopIteration, TypeError):
             raise CoevolveError(f"{PIPELINE}: stage {name}: expected cmd, deps and outs; restore it with git") from None
+
+
+@cache
+def _stages(folder: Path, changed: int) -> Any:
+    """The section `stages` of the dvc.yaml in ``folder``, last changed at ``changed``. A stage asks for it several times."""
+    return load_yaml(PIPELINE, "run from the folder that holds it").get("stages")
 
 
 def _step(stage: dict[str, Any], iteration: Iteration, last: Iteration) -> PipelineStep:

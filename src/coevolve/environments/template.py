@@ -82,12 +82,17 @@ def declare(name: str, module: str, maker: str, folder: Path) -> None:
     (folder / "pyproject.toml").write_text(text, encoding="utf-8")
 
 
+def check_new(folder: Path) -> None:
+    """Raise a CoevolveError unless ``folder`` is new or empty."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise CoevolveError(f"{folder} is not empty; name a new folder")
+
+
 def write(name: str, folder: Path) -> list[Path]:
     """Write the environment ``name`` into ``folder``, which must be new or empty; returns the files."""
     if not name.isidentifier() or name != name.lower():
         raise CoevolveError(f"{name!r} is no environment's name; use small letters, digits and underscores")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise CoevolveError(f"{folder} is not empty; name a new folder")
+    check_new(folder)
     folder.mkdir(parents=True, exist_ok=True)
     maker = "".join(part.capitalize() for part in name.split("_"))
     (folder / f"{name}.py").write_text(MODULE.format(name=name, maker=maker), encoding="utf-8")
