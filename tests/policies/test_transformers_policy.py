@@ -1,5 +1,8 @@
 """One KV cache through ragged, shrinking batches gives what a plain forward pass over each episode gives."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +28,22 @@ def played(temperature: float, count: int = 24, batch: int = 256, limits: Limits
     tasks = [*WORLD.tasks("validation")[: count // 2], *WORLD.tasks("hard")[: count // 2]]
     requests = [RolloutRequest(task, seed) for seed, task in enumerate(tasks)]
     return rollout(policy, WORLD, requests, replace(limits, batch=batch))
+
+
+def test_whether_the_hub_is_in_reach_changes_no_byte_of_a_policy(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from coevolve.policies.transformers_policy import load\n"
+        "for part in load(Path(sys.argv[1])): part.save_pretrained(sys.argv[2])"
+    )
+    saved = []
+    for offline in ("0", "1"):  # read when transformers is imported
+        folder = tmp_path / offline
+        environment = {**os.environ, "HF_HUB_OFFLINE": offline}
+        subprocess.run(
+            [sys.executable, "-c", code, str(ROOT / "policies/base"), str(folder)], env=environment, check=True
+        )
+        saved.append({file.name: file.read_bytes() for file in folder.iterdir()})
+    assert saved[0] == saved[1]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

@@ -65,7 +65,7 @@ def _make(args: argparse.Namespace, folder: Path) -> None:
     else:
         source = _directory(args.source, args.revision)
         shutil.copytree(source, folder, ignore=shutil.ignore_patterns("chat_template.jinja"))
-        tokenizer = AutoTokenizer.from_pretrained(str(source))
+        tokenizer = AutoTokenizer.from_pretrained(str(source), local_files_only=True)  # see transformers_policy.load
     tokenizer.chat_template = with_tools(tokenizer, args.source, args.signatures)
     tokenizer.clean_up_tokenization_spaces = False  # or decoding would strip spaces that a model wrote
     tokenizer.save_pretrained(folder)

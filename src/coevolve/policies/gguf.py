@@ -27,7 +27,7 @@ def load(file: Path, dtype: str) -> tuple[Any, Any]:
         config = AutoConfig.from_pretrained(**where)
         _check_size(deepcopy(config), weights)
         special = _special(file)
-        tokenizer = AutoTokenizer.from_pretrained(**where)
+        tokenizer = AutoTokenizer.from_pretrained(**where, local_files_only=True)  # see transformers_policy.load
         model = AutoModelForCausalLM.from_pretrained(**where, config=config, dtype=getattr(torch, dtype))
     except Exception as error:  # of a file that is none, damaged, or of another architecture, each in its own words
         if isinstance(error, MemoryError):

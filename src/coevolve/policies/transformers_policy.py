@@ -42,7 +42,8 @@ def load(
     source = resolve(Path(path))
     more = {"quantization_config": _four_bits()} if quantize == "4bit" else {}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(source))
+        # a policy is saved with this value; by default it is that of HF_HUB_OFFLINE
+        tokenizer = AutoTokenizer.from_pretrained(str(source), local_files_only=True)
         model = AutoModelForCausalLM.from_pretrained(str(source), dtype=getattr(torch, dtype), **more)
     except Exception as error:  # damaged files have many words, and a tokenizer's is a bare Exception
         if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
