@@ -19,7 +19,7 @@ Writes params.yaml (the keys that you decide), dvc.yaml (the loop, which you nee
 folders. It overwrites nothing: DIR must be new or empty.
 
   coevolve init DIR                                      # the example: miniworld and the embedded tiny policy
-  coevolve init DIR --profile smoke                      # the same in two minutes
+  coevolve init DIR --profile smoke                      # the same in three minutes
   coevolve init DIR --environment my_env.py:MyEnvironment --model HuggingFaceTB/SmolLM2-135M-Instruct
   coevolve init DIR --environment sql --method genenv
 """
