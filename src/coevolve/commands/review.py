@@ -172,11 +172,12 @@ def _append(review: "Review") -> None:
     import os
     from dataclasses import asdict
 
+    from coevolve.core.io import naming
     from coevolve.core.reviews import file_of
 
     file = file_of(review.reviewer)
     file.parent.mkdir(exist_ok=True)
-    with file.open("a", encoding="utf-8") as out:
+    with naming(file), file.open("a", encoding="utf-8") as out:
         out.write(json.dumps(asdict(review), ensure_ascii=True) + "\n")
         out.flush()
         os.fsync(out.fileno())
