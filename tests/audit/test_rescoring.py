@@ -173,6 +173,9 @@ FORGERIES: dict[str, Any] = {
     "a score of 7": lambda one: replace(one, score=7.0),
     "a negative score": lambda one: replace(one, score=-1.0),
     "an infinite score": lambda one: replace(one, score=float("inf")),
+    "a score of 7, in another world": lambda one: replace(
+        one, score=7.0, messages=[{"role": "user", "content": "hi"}, *one.messages[1:]]
+    ),
     "no number": lambda one: replace(one, score=float("nan")),
 }
 
@@ -188,7 +191,7 @@ def test_no_forged_score_holds(name: str) -> None:
     found = again(quiz, [task], [forged])
     assert not found[0].holds
     kept = [one.score for one in with_scores([forged], found)]
-    assert kept in ([], [0.0]) or found[0].kind == WORLD
+    assert kept in ([], [0.0]) or (found[0].kind == WORLD and kept == [1.0])
 
 
 def test_the_command_reads_a_run_and_writes_todays_scores(tmp_path: Path) -> None:

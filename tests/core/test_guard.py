@@ -18,12 +18,13 @@ import pytest
         ("raise OSError(28, 'No space left on device', '/x')", "error: /x cannot be written: the disk is full"),
         (
             "raise RuntimeError('PytorchStreamWriter failed writing file data/0')",
-            "error: a file cannot be written: the disk",
+            "error: a file in /",
         ),
         (
             "raise RuntimeError('[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0')",
-            "error: a file cannot",
+            "error: a file in /",
         ),
+        ("import shutil; raise shutil.Error([('a', 'b', 'No space left: a -> b')])", "error: a file in /"),
         ("raise BrokenPipeError", "error: BrokenPipeError; mend it"),
         ("raise KeyboardInterrupt", "interrupted; run the same command again to go on"),
     ],
@@ -33,6 +34,18 @@ def test_one_line(code: str, said: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == (130 if "Keyboard" in code else 1)
     assert done.stderr.startswith(said) and done.stderr.count("\n") == 1
+
+
+def test_an_open_bar_ends_before_the_error() -> None:
+    program = (
+        "from coevolve.core.errors import CoevolveError\n"
+        "from coevolve.core.guard import guard\n"
+        "from coevolve.core.progress import bar\n"
+        "def main():\n    main.bar = bar(2, 'train 0', 'steps')\n    raise CoevolveError('so')\n"
+        "guard(main)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == "error: so"
 
 
 WRITES = {

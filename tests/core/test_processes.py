@@ -12,6 +12,7 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.processes import VARIABLE, Worker, WorkerDied, WorkerLate, available
 from coevolve.core.workers import Local, Workers
+from tests.waiting import PATIENCE
 
 
 class Helper:
@@ -111,3 +112,20 @@ if __name__ == "__main__":
         time.sleep(0.02)
     os.killpg(started.pid, signal.SIGINT)
     assert started.communicate() == ("stopped\n", "")
+
+
+def test_no_process_that_still_imports_outlives_a_failure(tmp_path: Path) -> None:
+    """It would hold our output open, and who reads that would wait for it."""
+    (tmp_path / "slow.py").write_text("import time; time.sleep(10**6)")
+    program = (
+        "from coevolve.core.errors import CoevolveError\n"
+        "from coevolve.core.guard import guard\n"
+        "from coevolve.core.processes import prepare\n"
+        "def main():\n    prepare('slow')\n    raise CoevolveError('so')\n"
+        "if __name__ == '__main__':\n    guard(main)\n"
+    )
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert (done.returncode, done.stderr) == (1, "error: so\n")

@@ -83,6 +83,13 @@ def main() -> None:
     goes_on()
     assert _posted(64 * 2**20) is None
     goes_on()
+    for path in ("reset", "miniworld/tasks"):
+        for split in ('"nosuch\\u001b]0;x\\u0007"', '"\\ud800"', "5", "NaN", "{}", '"' + "x" * 10**5 + '"'):
+            status, body = _asked(path, f'{{"split": {split}}}')
+            assert status >= 400 and len(body) < 10**6, (path, split, status, body[:300])
+            goes_on()
+    status, body = _asked("reset", '{"split": "nosuch"}')
+    assert status == 400 and "miniworld has no split 'nosuch'" in body, body
     place = urlsplit(URL)
     silent = [socket.create_connection((place.hostname, place.port)) for _ in range(64)]
     for part in silent[:32]:
@@ -99,6 +106,16 @@ def _full(one: ClientConnection) -> bool:
         return say(one, "reset", seed=2)["type"] == "error"
     except WebSocketException:
         return True
+
+
+def _asked(path: str, body: str) -> tuple[int, str]:
+    """The status and the answer of a request."""
+    request = urllib.request.Request(f"{URL}/{path}", body.encode(), {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
 
 
 def _posted(size: int) -> Any:

@@ -31,9 +31,10 @@ SESSIONS = 4
 
 
 @contextmanager
-def running(command: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A server, once it answers; the environment variable says where it is."""
-    server = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def running(command: list[str], port: int, log: Path = Path(os.devnull)) -> Iterator[subprocess.Popen[bytes]]:
+    """A server, once it answers; the environment variable says where it is. ``log`` gets what it prints."""
+    with log.open("w") as out:
+        server = subprocess.Popen(command, start_new_session=True, stdout=out, stderr=out)
     before = os.environ.get("OPENENV_URL")
     os.environ["OPENENV_URL"] = f"http://127.0.0.1:{port}"
     try:
@@ -161,11 +162,12 @@ def test_a_server_that_is_silent_has_its_seconds(liar: WorkerEnvironment) -> Non
 
 
 @needs
-def test_a_client_that_floods_ours_is_refused_and_others_go_on() -> None:
+def test_a_client_that_floods_ours_is_refused_and_others_go_on(tmp_path: Path) -> None:
     port = free_port()
     code = "from coevolve.cli import main; main()"
     command = [sys.executable, "-c", code, "env", "serve", "miniworld", "--port", str(port)]
-    with running([*command, "--sessions", str(SESSIONS)], port) as server:
+    log = tmp_path / "log"
+    with running([*command, "--sessions", str(SESSIONS)], port, log) as server:
         status = Path(f"/proc/{server.pid}/status")
         attack = [str(python("openenv")), str(HERE / "flood.py"), os.environ["OPENENV_URL"], str(SESSIONS)]
         done = subprocess.run(attack, capture_output=True, text=True, timeout=PATIENCE)
@@ -174,6 +176,8 @@ def test_a_client_that_floods_ours_is_refused_and_others_go_on() -> None:
         if status.exists():
             (most,) = [int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")]
             assert most < 300_000, "kB of memory at most"
+    text = log.read_text()
+    assert "Traceback" not in text and "\x1b" not in text
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """Every kind of file that a stage reads, damaged in every way: one line that names it, and nothing half-written."""
 
+import os
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +22,7 @@ from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from tests import ROOT
 from tests.pipeline.test_bad_input import digested, ended
+from tests.waiting import PATIENCE
 
 WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:20]
@@ -168,3 +172,40 @@ def test_a_damaged_file_is_one_line(
     assert "Traceback" not in err
     left = {str(one) for one in folder.rglob("*")} - before
     assert not any(".tmp" in one for one in left), left
+
+
+WRITES = {
+    "explore": "data/0/requests/explore/spend.json",
+    "synthesize": "data/0/requests/synthesize/spend.json",
+    "verify": "data/0/requests/verify/spend.json",
+    "validate": "data/1/data_docs",
+    "watch": "data/0/watch.json",
+}
+NO_ROOM = (
+    "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1)); sys.argv = sys.argv[1:]; "
+    "runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+
+
+@pytest.mark.parametrize("stage", WRITES)
+def test_a_full_disk_is_one_line_that_names_a_file(whole: Path, tmp_path: Path, stage: str) -> None:
+    """The stage ends, and no process of it keeps its output open."""
+    folder = tmp_path / "run"
+    shutil.copytree(whole, folder)
+    for name in ("pairs", "generate"):
+        write_json(folder / Paths.summary(0, name), asdict(StageSummary(name, 0, {})))
+    done = subprocess.run(
+        [sys.executable, "-c", NO_ROOM, str(ROOT / f"pipelines/{stage}.py"), "0"],
+        cwd=folder,
+        env={**os.environ, "DVC_ROOT": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert done.returncode == 1 and "Traceback" not in done.stderr + done.stdout, done.stderr
+    assert len(errors) == 1 and errors[0].endswith("make room, and run the same command again"), done.stderr
+    named = errors[0].removeprefix("error: ").split(" cannot be written")[0]
+    assert named.removeprefix(f"{folder}/") == WRITES[stage]
+    left = {file.name for file in (folder / "data").rglob("*")} - {file.name for file in (whole / "data").rglob("*")}
+    assert not any(".tmp" in name for name in left), left

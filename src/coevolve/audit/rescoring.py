@@ -98,6 +98,8 @@ def _rescored(environment: Environment, task: Task | None, one: Trajectory) -> R
         if blameless(error, environment, task):
             return unplayed(LEFT, None, f"the environment failed: {error}")
         score, other = Score(0.0), f"it breaks the session: {type(error).__name__}"
+    if other and not 0 <= one.score <= 1:  # such a score is not kept, whatever the world answered then
+        return unplayed(IMPOSSIBLE, 0.0, f"a score of {one.score:g} is not in [0, 1]")
     changed = score.reward != one.score
     kind = WORLD if other else CHECKER if changed else SAME
     why = other or (_otherwise(one.checks, score.checks) if changed else "")
@@ -106,8 +108,6 @@ def _rescored(environment: Environment, task: Task | None, one: Trajectory) -> R
 
 def _impossible(one: Trajectory) -> str:
     """Why no rollout wrote this trajectory; empty if one may have."""
-    if not 0 <= one.score <= 1:
-        return f"a score of {one.score:g} is not in [0, 1]"
     if one.stop_reason in UNSCORED and one.score:
         return f"an episode that ends as {one.stop_reason} scores 0"
     if not one.messages and (one.score or one.stop_reason is not StopReason.TIMEOUT):  # a slow start leaves none
@@ -144,10 +144,10 @@ def replies(one: Trajectory) -> Iterator[tuple[str, int]]:
         if message["role"] != "assistant":
             continue
         heard = []
-        for later in one.messages[place + 1 :]:
-            if later["role"] != "tool":
+        for later in range(place + 1, len(one.messages)):
+            if one.messages[later]["role"] != "tool":
                 break
-            heard.append(later["content"])
+            heard.append(one.messages[later]["content"])
         count = 0
         while count < len(heard) and made < len(one.calls) and one.calls[made].observation == heard[count]:
             count, made = count + 1, made + 1

@@ -119,6 +119,7 @@ def _tasks(out: Path, wanted: int | None, params: "Params") -> str:
 def _policy(out: Path, wanted: int | None, params: "Params") -> str:
     from coevolve.core.io import parse, read_json, write_text
     from coevolve.core.paths import Paths
+    from coevolve.core.scratch import once
     from coevolve.readers.cards import policy_card
     from coevolve.stages.params import plain
     from coevolve.stages.report.summary import SUMMARY, Summary
@@ -130,6 +131,10 @@ def _policy(out: Path, wanted: int | None, params: "Params") -> str:
     if not 0 <= t <= summary.last:
         raise CoevolveError(f"--iteration {t}: there is no policies/{t}; expected 0 to {summary.last}")
     card = policy_card(t, summary, plain(params))
-    shutil.copytree(Paths.policy(t), out)
-    write_text(out / "README.md", card)
+
+    def copy(folder: Path) -> None:
+        shutil.copytree(Paths.policy(t), folder)
+        write_text(folder / "README.md", card)
+
+    once(out, copy)
     return f"policies/{t} and README.md"

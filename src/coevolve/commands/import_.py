@@ -11,9 +11,10 @@ HELP = """
 
 Tasks are checked: each id is the hash of its content. `coevolve verify --candidates tasks.jsonl` lets an environment judge them.
 
-A line of chats.jsonl is an episode: `messages` as OpenAI has them (calls in `tool_calls`, or as text in <tool_call>), and `score` or `reward`;
-without one, --score says it of all. `task_id`, `step` and `iteration` are taken where they are there; without a task_id, episodes that begin with
-the same messages are attempts at one task. A call counts as accepted where an answer follows that does not begin with "error". Then:
+A line of chats.jsonl is an episode: `messages` as OpenAI has them (calls in `tool_calls`, or as text in <tool_call>), and `score` or
+`reward`, a number from 0 to 1. --score sets the score of episodes that have none. `task_id`, `step` and `iteration` are read if a line has
+them. Episodes without a task_id that begin with the same messages are attempts at one task. A call counts as accepted if its answer
+does not begin with "error". Then:
 
   coevolve signals trajectories.parquet --out signals.jsonl        # where is that agent weak?
 """

@@ -1,12 +1,16 @@
 """Great Expectations over rows in memory, with an outcome for each expectation."""
 
+import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.io import naming
+from coevolve.core.untrusted import one_line
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 
@@ -99,9 +103,35 @@ class Suites:
         return [_outcome(wanted, outcome) for outcome in result.results]
 
     def build_docs(self) -> None:
-        if self._docs is not None:
-            with naming(self._docs):
-                self._context.build_data_docs()
+        """Write the pages. A file that cannot be written is an OSError; a page that cannot be rendered is left out."""
+        if self._docs is None:
+            return
+        with naming(self._docs), _caught() as errors:
+            self._context.build_data_docs()
+            if unwritten := next((error for error in errors if isinstance(error, OSError)), None):
+                raise unwritten
+        if errors:
+            reason = one_line(f"{type(errors[0]).__name__}: {errors[0]}")
+            print(f"{self._docs}: {len(errors)} parts of Data Docs are left out ({reason})", file=sys.stderr)
+
+
+@contextmanager
+def _caught() -> Iterator[list[BaseException]]:
+    """The exceptions that Great Expectations catches in the block. It logs each with its traceback, which nobody needs."""
+    errors: list[BaseException] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if (error := sys.exc_info()[1]) is not None:
+                errors.append(error)
+
+    logger = logging.getLogger("great_expectations")
+    handlers, propagate = logger.handlers, logger.propagate
+    logger.handlers, logger.propagate = [Handler(logging.ERROR)], False
+    try:
+        yield errors
+    finally:
+        logger.handlers, logger.propagate = handlers, propagate
 
 
 def _outcome(wanted: Sequence[Expectation], result: Any) -> ExpectationOutcome:

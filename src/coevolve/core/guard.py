@@ -3,8 +3,10 @@
 import errno
 import os
 import select
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -38,6 +40,7 @@ TRAIN = frozenset(
         "vl_convert",
     ]
 )
+ROOM = 2**20  # bytes: less is a full disk
 
 OUT_OF_MEMORY = (
     "out of memory; in params.yaml lower train.micro_batch, policy.episode_tokens or train.vllm.memory, set "
@@ -56,19 +59,27 @@ def guard(action: Callable[[], int | None]) -> NoReturn:
         code = action() or 0
         sys.stdout.flush()
     except CoevolveError as error:
-        print(f"error: {error}", file=sys.stderr)
+        _say(f"error: {error}")
         code = 1
     except Exception as error:
         if isinstance(error, BrokenPipeError) and _unheard():
             sys.exit(128 + signal.SIGPIPE)
         if not (lack := _lack(error)):
             raise
-        print(f"error: {lack}", file=sys.stderr)
+        _say(f"error: {plain(lack)}")
         code = 1
     except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
+        _say("interrupted; run the same command again to go on")
         code = 130
     sys.exit(code)
+
+
+def _say(line: str) -> None:
+    if "tqdm" in sys.modules:
+        from coevolve.core.progress import close_bars
+
+        close_bars()
+    print(line, file=sys.stderr)
 
 
 def _unheard() -> bool:
@@ -85,17 +96,27 @@ def _lack(error: Exception) -> str:
     """What this machine lacks, and what to do, if that is what ``error`` says; else nothing."""
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in TRAIN:
         return f"this needs the package {error.name}; run `pip install 'coevolve[train]'`, which brings all that a run needs"
-    reason = plain((str(error) or type(error).__name__).splitlines()[0][:200])
+    if isinstance(error, shutil.Error):  # of a folder's copy: it holds source, target and reason of each file
+        said = error.args[0][0][2]
+    else:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    reason = plain((said or type(error).__name__).splitlines()[0][:200])
     if _out_of_memory(error):
         return f"{OUT_OF_MEMORY} ({reason})"
     code = error.errno if isinstance(error, OSError) else None
     if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or any(words in str(error) for words in FULL):
-        file = error.filename if isinstance(error, OSError) and error.filename else "a file"
+        file = error.filename if isinstance(error, OSError) and error.filename else f"a file in {_full_folder()}"
         return f"{file} cannot be written: the disk is full ({reason}); make room, and run the same command again"
     if isinstance(error, OSError):
         what = f"{error.filename}: {error.strerror}" if error.filename else reason
         return f"{what}; mend it or its permissions, and run the same command again"
     return ""
+
+
+def _full_folder() -> str:
+    """Where there is no room, for the errors of libraries that name no file: here, or where temporary files go."""
+    here, temporary = os.path.abspath(os.curdir), tempfile.gettempdir()
+    return temporary if shutil.disk_usage(here).free > ROOM > shutil.disk_usage(temporary).free else here
 
 
 def _out_of_memory(error: Exception) -> bool:

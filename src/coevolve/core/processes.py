@@ -9,7 +9,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import (
     current_process,
     forkserver,
@@ -19,6 +19,7 @@ from multiprocessing import (
     set_forkserver_preload,
 )
 from multiprocessing.connection import Connection
+from multiprocessing.util import Finalize
 from typing import Any
 
 from coevolve.core import arithmetic, launch
@@ -60,6 +61,15 @@ def prepare(*modules: str) -> None:
     set_forkserver_preload(["__main__", *modules])
     with _without_interrupts():
         forkserver.ensure_running()
+    Finalize(None, _end_forkserver, exitpriority=-1)  # after multiprocessing has ended the workers
+
+
+def _end_forkserver() -> None:
+    """End the process of ``prepare``. It may import for long after this one, and hold its output open to who reads that."""
+    server: Any = forkserver
+    with suppress(ProcessLookupError):
+        if pid := server._forkserver._forkserver_pid:
+            os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager

@@ -18,3 +18,9 @@ def bar(total: int, name: str, unit: str, initial: int = 0) -> "tqdm[Any]":
         ascii=quiet,
         disable=total == 0,
     )
+
+
+def close_bars() -> None:
+    """Close the bars that an exception left open, so that what is printed next has a line of its own."""
+    for open_bar in list(getattr(tqdm, "_instances", ())):
+        open_bar.close()

@@ -24,6 +24,8 @@ from coevolve.core.workers import Compute, Fingerprint
 
 USAGE = "RAY_USAGE_STATS_ENABLED"  # Ray reports usage unless told not to
 SECONDS = 10.0  # to wait for a cluster
+SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # an empty frame of settings: with it each side of HTTP/2 begins (RFC 9113, 3.4)
+HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS
 HERE = "here"  # the address of a cluster of this machine alone, which ends with us
 
 
@@ -108,10 +110,20 @@ class RayCluster:
 
 
 def _answers(address: str) -> None:
+    """An OSError unless a gRPC server answers there, as a cluster's head does. Ray itself would ask any other server for ever."""
     host, _, port = address.rpartition(":")
     if not (host and port.isdigit()):
         raise ValueError("expected auto, here or HOST:PORT")
-    socket.create_connection((host, int(port)), timeout=SECONDS).close()
+    with socket.create_connection((host, int(port)), timeout=SECONDS) as connection:
+        if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+            return
+        connection.sendall(HELLO)
+        try:
+            answer = connection.recv(len(SETTINGS))
+        except TimeoutError:
+            raise OSError(f"it is silent for {SECONDS:g} s") from None
+        if answer[3:4] != SETTINGS[3:4]:  # the type of the first frame
+            raise OSError("what answers is no gRPC server")
 
 
 class Folder:

@@ -9,7 +9,9 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from queue import SimpleQueue
 from threading import Lock
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
+
+from pydantic import Field
 
 from coevolve.core.concurrency import in_order
 from coevolve.core.errors import CoevolveError
@@ -25,7 +27,7 @@ class Compute(Section):
 
     engine: Literal["local", "ray"] = "local"
     """Whose processes do the work: local, this machine's; ray, those of a Ray cluster (extra `ray`)."""
-    address: str = "auto"
+    address: Annotated[str, Field(pattern=r"^(auto|here|[A-Za-z0-9._\-\[\]:]{1,255}:[0-9]{1,5})\z")] = "auto"
     """Address of the cluster: auto, the one that this machine is in; here, a new one on this machine; or HOST:PORT."""
     cpus: Count = 1
     """The cluster's CPUs per process."""

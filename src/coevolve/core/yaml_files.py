@@ -27,6 +27,7 @@ KINDS = ("map", "seq", "str", "bool", "int", "float", "null")  # of values, as Y
 SECRET = {
     "endpoint.key": "expected the name of an environment variable, such as OPENAI_API_KEY, never the key itself",
     "endpoint.url": URL,
+    "compute.address": "expected auto, here or HOST:PORT, without a user",
 }
 
 # What to do with keys, and with values of keys, that have been removed

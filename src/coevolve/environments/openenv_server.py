@@ -21,9 +21,12 @@ from openenv.core.env_server.mcp_types import (
     ToolErrorType,
 )
 from openenv.core.env_server.types import Action, ConcurrencyConfig, EnvironmentMetadata, Observation, State
+from starlette.responses import JSONResponse
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation as Answer
 from coevolve.core.task import ToolCall
+from coevolve.core.untrusted import one_line
 from coevolve.environments import wire
 from coevolve.environments.openenv import SAY
 from coevolve.environments.worker import WorkerEnvironment
@@ -149,8 +152,16 @@ class Served(Environment):  # type: ignore[misc]
         return {"id": task.task_id, "instruction": task.turns[0], "coevolve": wire.of_task(task)}
 
 
+async def refused(request: Any, error: Exception) -> JSONResponse:
+    """The answer to a client's mistake."""
+    return JSONResponse({"detail": one_line(str(error))}, 400)
+
+
 class Bounded:
-    """A client's body is of MESSAGE bytes at most: frameworks read it whole before they look at it."""
+    """A client's body is of MESSAGE bytes at most: frameworks read it whole before they look at it.
+
+    What fails is one line of the log: frameworks answer with 500 and log a traceback for each request of a client.
+    """
 
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         self._app = app
@@ -169,7 +180,12 @@ class Bounded:
             left -= len(message.get("body") or b"") if message["type"] == "http.request" else 0
             return message if left >= 0 else {"type": "http.disconnect"}
 
-        await self._app(scope, bounded, send)
+        try:
+            await self._app(scope, bounded, send)
+        except Exception as error:
+            if "path" not in scope:  # the server's own start or end
+                raise
+            print(one_line(f"{scope['path'][:100]}: {type(error).__name__}: {error}"), file=sys.stderr)
 
 
 def main() -> None:
@@ -184,6 +200,8 @@ def main() -> None:
         concurrency_config=ConcurrencyConfig(max_concurrent_envs=int(sessions), session_timeout=IDLE),
         env_name=name,
     )
+    for mistake in (CoevolveError, ValueError):
+        app.add_exception_handler(mistake, refused)
     try:
         uvicorn.run(
             Bounded(app),

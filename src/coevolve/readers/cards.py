@@ -81,7 +81,7 @@ def policy_card(t: int, summary: Summary, changes: Mapping[str, Any]) -> str:
         "pipeline_tag: text-generation",
         "---",
         "",
-        f"# Policy {t} of a coevolve run on {summary.environment}",
+        f"# Policy {t} of a coevolve run on {markdown(summary.environment)}",
         "",
         f"Made from `{changes['base']['model']}`, whose licence holds for it too.",
         f"Run {summary.run}, seed {summary.seed}, computed by {summary.arithmetic}.",
@@ -89,7 +89,7 @@ def policy_card(t: int, summary: Summary, changes: Mapping[str, Any]) -> str:
         f"| panel | success | {summary.confidence:.0%} interval | tasks |",
         "|---|---|---|---|",
         *(
-            f"| {name} | {one.success:.3f} | {one.low:.3f} to {one.high:.3f} | {one.tasks} |"
+            f"| {markdown(name)} | {one.success:.3f} | {one.low:.3f} to {one.high:.3f} | {one.tasks} |"
             for name, one in panels.items()
         ),
         "",

@@ -234,3 +234,14 @@ def test_the_weakest_are_of_different_tasks() -> None:
     many = [one("a", "x", 0.0), one("b", "x", 0.1), one("c", "y", 0.4), one("d", "z", 1.0)]
     assert [found.trajectory_id for found in weakest(many, 3)] == ["a", "c", "d"]
     assert [found.trajectory_id for found in weakest(many, 4)] == ["a", "c", "d", "b"]
+
+
+def test_a_stage_or_an_indicator_that_nobody_knows_is_one_line(run: Path, params: Params) -> None:
+    summary = summed(params)
+    write_json(Paths.watch(1), {"luck": {"value": 0.5, "limit": 1.0, "critical": None, "state": "ok"}})
+    with pytest.raises(CoevolveError, match=r"data/1/watch\.json: unknown indicator 'luck'"):
+        gather(summary, 0.5)
+    file = Paths.summary(1, "train")
+    write_json(file, {**read_json(file), "stage": "it's"})
+    with pytest.raises(CoevolveError, match=r"data/1/summary/train\.json: stage is \"it's\", expected 'train'"):
+        summed(params)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.io import parse, read_json
 from coevolve.core.pipeline import Iteration, steps
 from coevolve.core.stage_summary import StageSummary
@@ -18,5 +19,12 @@ def summaries(iterations: Sequence[Iteration]) -> list[StageSummary]:
     """The existing summaries: stage by stage, each by iteration."""
     files = outputs(iterations)
     order = {path.stem: number for number, path in enumerate(files)}  # position of a stage's last step in the graph
-    stage_summaries = [parse(StageSummary, read_json(path), str(path)) for path in files if path.exists()]
-    return sorted(stage_summaries, key=lambda summary: (order[summary.stage], summary.iteration))
+    found = [_read(path) for path in files if path.exists()]
+    return sorted(found, key=lambda summary: (order[summary.stage], summary.iteration))
+
+
+def _read(path: Path) -> StageSummary:
+    summary = parse(StageSummary, read_json(path), str(path))
+    if summary.stage != path.stem:
+        raise CoevolveError(f"{path}: stage is {summary.stage!r}, expected {path.stem!r}; run the stage again")
+    return summary
