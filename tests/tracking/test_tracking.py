@@ -129,7 +129,7 @@ def test_a_policy_that_is_evaluated_again_keeps_its_version(root: Path) -> None:
     assert only.tags["coevolve.validation"] == "0.4688" and "validation 0.47" in only.description
     assert only.tags["coevolve.promotion"] == "the first"
     worse = challenge(root, 2, 20).tags["coevolve.promotion"]  # than the second evaluation: the first measured nothing
-    assert worse.startswith("version 1 keeps it from version 2") and "of 30 solved tasks lost" in worse
+    assert worse.startswith("version 1 stays, as version 2") and "of 30 solved tasks lost" in worse
     assert challenge(root, 1, 30).tags["coevolve.promotion"] == "the first"
 
 
@@ -141,7 +141,7 @@ def test_of_versions_with_the_same_hash_in_an_older_store_the_latest_counts(root
     evaluated(root, 1, 40)
     assert version(root, 1).tags["coevolve.validation"] == "0.7812"
     assert version(root, 2).tags["coevolve.validation"] == "0.625"
-    assert challenge(root, 3, 20).tags["coevolve.promotion"].startswith("version 1 keeps it from version 3")
+    assert challenge(root, 3, 20).tags["coevolve.promotion"].startswith("version 1 stays, as version 3")
 
 
 def gate(policy: Path, solved: int) -> dict[str, Any]:
@@ -192,10 +192,10 @@ def holder(root: Path) -> str:
 def test_the_alias_moves_by_the_gate_and_the_reason_is_on_the_version(root: Path) -> None:
     assert challenge(root, 1, 30).tags["coevolve.promotion"] == "the first"
     better = challenge(root, 2, 50).tags["coevolve.promotion"]
-    assert better.startswith("version 2 takes it from version 1: gain +0.312")
+    assert better.startswith("version 2 replaces version 1: gain +0.312")
     assert holder(root) == "2"
     worse = challenge(root, 3, 20).tags["coevolve.promotion"]
-    assert worse.startswith("version 2 keeps it from version 3, whose gain is not surely positive")
+    assert worse.startswith("version 2 stays, as version 3 has no certain gain")
     assert holder(root) == "2"
 
 
@@ -222,7 +222,7 @@ def test_a_registry_that_does_not_answer_is_not_one_without_a_champion(
     assert holder(root) == "1"
     with start(CONFIG, "train/9"):  # the journal that was left is finished first
         pass
-    assert version(root, 2).tags["coevolve.promotion"].startswith("version 1 keeps it from version 2")
+    assert version(root, 2).tags["coevolve.promotion"].startswith("version 1 stays, as version 2")
     assert holder(root) == "1" and journals(root) == []
 
 

@@ -87,7 +87,7 @@ def test_the_table_has_a_row_for_every_policy(params: Params, run: Path) -> None
     assert found[0] == ["0", "3", "1", "3", "9", "7", "0.47", "±0.08"]
     assert found[2][:6] == ["2", "6", "1", "5", "9", "7"]
     assert found[3][:6] == ["3", "9", "-", "-", "-", "-"]
-    assert "Champion on validation: policies/1. policies/1 keeps it from policies/3" in text
+    assert "Champion on validation: policies/1. policies/1 stays, as policies/3" in text
     assert "Iteration 1: replies dropped: 2." in text
     assert "Budget: 60 gradient steps, 30 endpoint replies, 4,110 endpoint prompt tokens, " in text
     assert "0.21 endpoint dollars, 512 evaluation episodes, 20,480 evaluation tokens" in text
