@@ -16,6 +16,7 @@ from coevolve.core.paths import Paths
 from coevolve.core.records import Candidate, Gate, Verdict
 from coevolve.core.reviews import read_reviews
 from coevolve.core.task import Task, ToolCall
+from coevolve.stages.verify.select import GATE
 
 
 def candidate(number: int, turns: int = 1) -> Candidate:
@@ -69,6 +70,17 @@ def test_what_was_refused_can_be_looked_at(monkeypatch: pytest.MonkeyPatch, caps
     run(parser(["review"]).parse_args(["review", "--summary", "--json"]))
     said = json.loads(capsys.readouterr().out)
     assert said == {"reviewed": 1, "agreed": 0, "gates": {"needed": {"accept": 1, "reword": 0, "reject": 0}}}
+
+
+def test_a_task_that_was_not_selected_is_described_in_plain_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = CANDIDATES[0].task
+    gate = Gate(GATE, False, "pass rate 0.00: others are worth more than 0.56")
+    write_jsonl(Paths.verified(0) / "verdicts.jsonl", [Verdict("c0", task.task_id, False, [gate], 0.0)])
+    answer(monkeypatch, "q\n", "--rejected")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "solved in 0% of its episodes, passed every gate; more learnable tasks were kept" in shown
 
 
 def test_of_several_turns_one_is_reworded(monkeypatch: pytest.MonkeyPatch) -> None:

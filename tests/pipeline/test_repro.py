@@ -68,7 +68,7 @@ def test_the_loop_closes(project: Project) -> None:
 def test_the_table_is_printed(project: Project) -> None:
     done = project.run("coevolve", "summary")
     assert "validation" in done.stdout
-    assert "make ui" in done.stdout
+    assert "coevolve ui" in done.stdout
 
 
 def test_the_page_is_there_and_experiments_lead_to_mlflow(project: Project) -> None:
@@ -77,6 +77,9 @@ def test_the_page_is_there_and_experiments_lead_to_mlflow(project: Project) -> N
     summary = json.loads((project.folder / "report/summary.json").read_text())
     shown = project.dvc("exp", "show", "--json", "--no-pager").stdout
     assert summary["run"] in shown  # a column of `dvc exp show`, and a tag of the run
+    header = project.dvc("exp", "show", "--csv", "--no-pager", "--drop", ".*/.*").stdout.splitlines()[0].split(",")
+    dotted = [name for name in header if "." in name]
+    assert dotted[0].startswith("success."), "success comes before parameters and files"
     code = (
         "from mlflow import MlflowClient; c = MlflowClient('sqlite:///mlruns/mlflow.db'); "
         "print([r.data.tags['git.commit'] for r in c.search_runs(['1'], \"tags.`coevolve.run` = '%s'\")])"

@@ -64,14 +64,14 @@ def journals(root: Path) -> list[Path]:
     return list((root / "scratch/tracking").glob("*"))
 
 
-def test_runs_datasets_models_children_traces_and_the_champion(root: Path) -> None:
+def test_runs_datasets_models_children_and_the_champion(root: Path) -> None:
     uri = f"sqlite:///{root}/mlruns/mlflow.db"
     data, policy = root / "tasks.jsonl", root / "policies/1"
     data.write_text("{}\n")
     policy.mkdir(parents=True)
     (policy / "model.safetensors").write_bytes(b"weights")
     with start(CONFIG, "train/0") as run:
-        run.params({"seed": 0})
+        run.params({"seed": 0, **{f"train.key {n}": n for n in range(150)}})  # more than MLflow takes at once
         run.metrics({"what, <agents'> fail/1": 1.0})  # a figure's name is text for people
         run.dataset(data, "training")
         for step in range(3):
@@ -85,24 +85,21 @@ def test_runs_datasets_models_children_traces_and_the_champion(root: Path) -> No
         run.child("train/0")
         run.artifact(data)
         run.challenge(gate(policy, 4))
-        run.trace(TRAJECTORY)
     (train,) = runs(uri, "train/0")
     (pipeline,) = runs(uri, "pipeline")
     assert train.info.status == "FINISHED"
-    assert train.data.params == {"seed": "0"}
+    assert train.data.params == {"seed": "0", **{f"train.key_{n}": str(n) for n in range(150)}}
     history = client(uri).get_metric_history(train.info.run_id, "success")
     assert [(point.step, point.value) for point in history] == [(0, 0.0), (1, 0.5), (2, 1.0)]
     assert [one.dataset.name for one in train.inputs.dataset_inputs] == [str(data)]
     assert train.data.tags["mlflow.parentRunId"] == pipeline.info.run_id
     version = client(uri).get_model_version_by_alias(POLICY, CHAMPION)
     assert version.tags["dvc.path"] == str(policy)
-    assert train.data.metrics["what_ _agents__ fail/1"] == 1.0
+    assert train.data.metrics["what_agents_fail/1"] == 1.0
     other = client(uri).get_model_version(FAILURE, "1")
     assert other.tags["coevolve.closeness"] == "0.25"
     assert other.tags["dvc.path"] == str(policy) and "closeness 0.25" in other.description
     assert [one.path for one in client(uri).list_artifacts(pipeline.info.run_id)] == ["tasks.jsonl"]
-    traces = client(uri).search_traces(locations=[pipeline.info.experiment_id])
-    assert [span.name for span in traces[0].data.spans][1:] == ["assistant"]
     assert journals(root) == []
 
 
@@ -149,21 +146,60 @@ def test_no_text_of_a_stranger_keeps_back_what_follows(root: Path, capsys: pytes
     assert "the trackers get no trace: it is nested deeper than 64 levels" in shown
 
 
+def test_a_trace_has_the_state_of_its_episode_and_tags_to_filter_by(root: Path) -> None:
+    with start(CONFIG, "pipeline") as run:
+        run.trace(TRAJECTORY, ["boundary", "rare"])
+        run.trace({**TRAJECTORY, "score": 1.0})
+    uri = f"sqlite:///{root}/mlruns/mlflow.db"
+    (pipeline,) = runs(uri, "pipeline")
+
+    def traces(words: str) -> list[Any]:
+        return list(client(uri).search_traces(locations=[pipeline.info.experiment_id], filter_string=words))
+
+    (failed,) = traces("tags.signal LIKE '%rare%'")
+    assert failed.info.state == "ERROR"
+    assert [span.name for span in failed.data.spans][1:] == ["assistant"]
+    expected = {"task_id": "k", "iteration": "0", "policy": "policies/0", "score": "0.0", "signal": "boundary, rare"}
+    assert expected.items() <= failed.info.tags.items()
+    (solved,) = traces("trace.status = 'OK'")
+    assert solved.info.tags["score"] == "1.0" and "signal" not in solved.info.tags
+
+
+def test_a_policy_that_is_evaluated_again_keeps_its_version(root: Path) -> None:
+    challenge(root, 1, 50, measured=False)
+    evaluated(root, 1, 30)
+    (only,) = client(f"sqlite:///{root}/mlruns/mlflow.db").search_model_versions(f"name = '{POLICY}'")
+    assert only.tags["coevolve.validation"] == "0.4688" and "validation 0.47" in only.description
+    assert only.tags["coevolve.promotion"] == "the first"
+    worse = challenge(root, 2, 20).tags["coevolve.promotion"]  # than the second evaluation: the first measured nothing
+    assert worse.startswith("version 1 stays, as version 2") and "of 30 solved tasks lost" in worse
+    assert challenge(root, 1, 30).tags["coevolve.promotion"] == "the first"
+
+
+def test_of_versions_with_the_same_hash_in_an_older_store_the_latest_counts(root: Path) -> None:
+    challenge(root, 1, 50)
+    uri, now = f"sqlite:///{root}/mlruns/mlflow.db", version(root, 1)
+    copy = client(uri).create_model_version(POLICY, now.source, now.run_id, tags=dict(now.tags))
+    assert copy.version == 2
+    evaluated(root, 1, 40)
+    assert version(root, 1).tags["coevolve.validation"] == "0.7812"
+    assert version(root, 2).tags["coevolve.validation"] == "0.625"
+    assert challenge(root, 3, 20).tags["coevolve.promotion"].startswith("version 1 stays, as version 3")
+
+
 def gate(policy: Path, solved: int) -> dict[str, Any]:
     scores = {f"{n:016x}": float(n < solved) for n in range(64)}
     config = Evaluate(panels=None, tasks=64, samples=1, temperature=0.0, bootstrap=200, confidence=0.95)
     return ChampionGate(policy_hash(policy), "validation", scores, 0.25, config, 0).as_dict()
 
 
-def challenge(
-    root: Path, t: int, solved: int, measured: bool = True, before: Callable[[], object] = lambda: None
-) -> Any:
-    """Version ``t``, of a policy that solves so many of 64 tasks, after it has challenged for the alias."""
+def evaluated(root: Path, t: int, solved: int, measured: bool = True) -> Path:
+    """Policy ``t``, after an evaluation in which it solved so many of 64 tasks."""
     from coevolve.core.io import write_jsonl
     from coevolve.core.outcomes import Outcome
 
     policy = root / f"policies/{t}"
-    policy.mkdir(parents=True)
+    policy.mkdir(parents=True, exist_ok=True)
     (policy / "model.safetensors").write_bytes(b"%d" % t)
     found = [
         Outcome("validation", f"{n:016x}", "f", float(n < solved), n < solved, "done", 1, 1, {}) for n in range(64)
@@ -173,6 +209,14 @@ def challenge(
         if measured:
             run.artifact(root / "outcomes.jsonl")
         run.model(t, policy, {"validation": solved / 64})
+    return policy
+
+
+def challenge(
+    root: Path, t: int, solved: int, measured: bool = True, before: Callable[[], object] = lambda: None
+) -> Any:
+    """Version ``t``, of a policy that solves so many of 64 tasks, after it has challenged for the alias."""
+    policy = evaluated(root, t, solved, measured)
     before()
     with start(CONFIG, "pipeline") as run:
         run.challenge(gate(policy, solved))
@@ -191,10 +235,10 @@ def holder(root: Path) -> str:
 def test_the_alias_moves_by_the_gate_and_the_reason_is_on_the_version(root: Path) -> None:
     assert challenge(root, 1, 30).tags["coevolve.promotion"] == "the first"
     better = challenge(root, 2, 50).tags["coevolve.promotion"]
-    assert better.startswith("version 2 takes it from version 1: gain +0.312")
+    assert better.startswith("version 2 replaces version 1: gain +0.312")
     assert holder(root) == "2"
     worse = challenge(root, 3, 20).tags["coevolve.promotion"]
-    assert worse.startswith("version 2 keeps it from version 3, whose gain is not surely positive")
+    assert worse.startswith("version 2 stays, as version 3 has no certain gain")
     assert holder(root) == "2"
 
 
@@ -221,7 +265,7 @@ def test_a_registry_that_does_not_answer_is_not_one_without_a_champion(
     assert holder(root) == "1"
     with start(CONFIG, "train/9"):  # the journal that was left is finished first
         pass
-    assert version(root, 2).tags["coevolve.promotion"].startswith("version 1 keeps it from version 2")
+    assert version(root, 2).tags["coevolve.promotion"].startswith("version 1 stays, as version 2")
     assert holder(root) == "1" and journals(root) == []
 
 
@@ -234,7 +278,8 @@ def test_the_view_sets_columns_of_the_runs_table(root: Path) -> None:
     assert found is not None
     uri, path = found
     experiment = client(uri).get_experiment_by_name("test")
-    assert path == f"#/experiments/{experiment.experiment_id}/runs?viewStateShareKey=coevolve"
+    page = f"#/experiments/{experiment.experiment_id}/runs"
+    assert path == f"{page}?viewStateShareKey=coevolve&workflowType=machine_learning"
     columns = json.loads(experiment.tags["mlflow.sharedViewState.coevolve"])["selectedColumns"]
     assert "metrics.`validation/success`" in columns
 

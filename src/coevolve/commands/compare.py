@@ -109,7 +109,7 @@ def _version(number: str) -> tuple[str, int]:
         tags = mlflow.MlflowClient().get_model_version(POLICY, number).tags
     except MlflowException as error:
         raise CoevolveError(
-            f"v{number}: {str(error).splitlines()[0]}; `make ui` shows the versions of {POLICY}"
+            f"v{number}: {str(error).splitlines()[0]}; `coevolve ui` shows the versions of {POLICY}"
         ) from None
     return tags["coevolve.experiment"], int(tags["coevolve.iteration"])
 

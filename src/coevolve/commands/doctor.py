@@ -266,7 +266,7 @@ def _mlflow(params: Params) -> Iterator[Diagnosis]:
     shown = without_secrets(store())
     if store().startswith("sqlite"):
         there = Path(store().removeprefix("sqlite:///")).exists()
-        yield Diagnosis("mlflow", WORKS, f"{shown}{'' if there else ' (made by the first run)'}", "make ui")
+        yield Diagnosis("mlflow", WORKS, f"{shown}{'' if there else ' (made by the first run)'}", "coevolve ui")
         return
     import mlflow
 

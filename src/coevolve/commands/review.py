@@ -159,10 +159,15 @@ def _decision(line: str, candidate: "Candidate", reviewer: str) -> "Review":
 
 
 def _show(console: "Console", place: str, verdict: "Verdict", candidate: "Candidate") -> None:
+    from coevolve.stages.verify.select import GATE
+
     task = candidate.task
     rate = "" if verdict.pass_rate is None else f", solved in {verdict.pass_rate:.0%} of its episodes"
     gate = verdict.refusal
-    refused = f", refused by {gate.name}: {gate.reason}" if gate else ""
+    if gate is not None and gate.name == GATE:
+        refused = ", passed every gate; more learnable tasks were kept"
+    else:
+        refused = f", refused by {gate.name}: {gate.reason}" if gate else ""
     console.print(plain(f"\n{place}: task {task.task_id}{rate}{refused}"), style="dim", markup=False)
     asked = {tuple(one) for one in candidate.asks}
     for turn, (words, calls) in enumerate(zip(task.turns, task.reference, strict=True)):

@@ -1,8 +1,8 @@
 """What a section of params.yaml is made of: typed keys, each with a default and one sentence."""
 
 import difflib
-from collections.abc import Callable, Collection
-from typing import Annotated, ClassVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -33,6 +33,14 @@ def one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
         return name
 
     return AfterValidator(check)
+
+
+def dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The leaves of nested ``values`` by dotted key, such as ``train.lora.rank``."""
+    leaves: dict[str, Any] = {}
+    for key, value in values.items():
+        leaves.update(dotted(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value})
+    return leaves
 
 
 class LearnerConfig(Section):

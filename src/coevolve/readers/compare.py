@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coevolve.core.outcomes import Outcome, paired_interval, passes, solved
+from coevolve.core.section import dotted
 from coevolve.core.seeding import derive_seed
 from coevolve.core.stage_summary import TASKS
 from coevolve.stages.evaluate.config import Evaluate
@@ -63,20 +64,10 @@ class Gain:
 
 def differences(sides: Sequence[Side]) -> dict[str, list[Any]]:
     """Parameters that are not the same on all sides, by dotted key; None where a side has no such key."""
-    flat = [_flat(side.params) for side in sides]
+    flat = [dotted(side.params) for side in sides]
     keys = list(dict.fromkeys(key for one in flat for key in one))
     found = {key: [one.get(key) for one in flat] for key in keys}
     return {key: values for key, values in found.items() if any(value != values[0] for value in values)}
-
-
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, inner in value.items():
-        if isinstance(inner, Mapping):
-            found.update(_flat(inner, f"{prefix}{key}."))
-        else:
-            found[f"{prefix}{key}"] = inner
-    return found
 
 
 def gains(base: Side, challenger: Side, config: Evaluate) -> list[Gain]:

@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -69,7 +69,10 @@ class Run:
         self.write("artifact", path=str(path.resolve()))
 
     def model(self, iteration: int, path: Path, metrics: Mapping[str, float], name: str = POLICY) -> None:
-        """A version of the registered model ``name``: a pointer to a DVC path and hash, not a copy of the weights."""
+        """A version of the registered model ``name``: a pointer to a DVC path and hash, not a copy of the weights.
+
+        A policy whose hash has a version already gets no other.
+        """
         figures = {key: float(value) for key, value in metrics.items()}
         self.write("model", iteration=iteration, path=str(path), digest=policy_hash(path), values=figures, name=name)
 
@@ -81,9 +84,9 @@ class Run:
         """Make the latest run of ``key`` a child of this one."""
         self.write("child", key=key)
 
-    def trace(self, trajectory: Mapping[str, Any]) -> None:
-        """A trajectory to read turn by turn."""
-        self.write("trace", trajectory=dict(trajectory))
+    def trace(self, trajectory: Mapping[str, Any], signals: Sequence[str] = ()) -> None:
+        """A trajectory to read turn by turn, with the kinds of ``signals`` that it set off."""
+        self.write("trace", trajectory=dict(trajectory), signals=list(signals))
 
     def write(self, kind: str, **fields: Any) -> None:
         try:

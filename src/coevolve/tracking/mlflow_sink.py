@@ -4,11 +4,15 @@ import fcntl
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.io import parse
 from coevolve.core.outcomes import OUTCOMES
+from coevolve.core.paths import Paths
+from coevolve.core.success import is_success
 from coevolve.core.untrusted import markdown, one_line
 
 if TYPE_CHECKING:
@@ -27,15 +31,17 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 CHAMPION = "champion"
 LONGEST_NAME, LONGEST_VALUE = 250, 6000  # MLflow's limits on names, and on values of params
 REFUSED = "INVALID_PARAMETER_VALUE"  # the code of an error that comes again at every try
+MEASURED = "coevolve.evaluation"  # tag of a version: the run of a later evaluation than its own run's
+BATCH = 100  # params that MLflow takes at once
 VIEW = "coevolve"  # name of the shared view that sets the columns
 COLUMNS = [
     "attributes.`Created`",
-    "attributes.`Duration`",
     "tags.`coevolve.experiment`",
     "tags.`coevolve.run`",
     "tags.`git.commit`",
     "params.`seed`",
-    "metrics.`success`",
+    "params.`train.learner`",
+    "params.`train.steps`",
     "metrics.`validation/success`",
     "metrics.`test/success`",
     "metrics.`hard/success`",
@@ -60,7 +66,8 @@ def store() -> str:
 def view(experiment: str) -> tuple[str, str] | None:
     """The store, and the page of the experiment's runs with columns set; None before there are any.
 
-    The columns are a shared view: a tag of the experiment that MLflow's UI reads (see its `Share` button).
+    The columns are a shared view: a tag of the experiment that MLflow's UI reads (see its `Share` button). The workflow is
+    "Model training": MLflow's menu for GenAI has neither runs nor models.
     """
     import mlflow
     from mlflow.tracking import MlflowClient
@@ -74,18 +81,27 @@ def view(experiment: str) -> tuple[str, str] | None:
         return None
     columns = {"orderByKey": "attributes.start_time", "orderByAsc": False, "selectedColumns": COLUMNS}
     client.set_experiment_tag(found.experiment_id, f"mlflow.sharedViewState.{VIEW}", json.dumps(columns))
-    return store(), f"#/experiments/{found.experiment_id}/runs?viewStateShareKey={VIEW}"
+    page = f"#/experiments/{found.experiment_id}/runs"
+    return store(), f"{page}?viewStateShareKey={VIEW}&workflowType=machine_learning"
 
 
 def _name(key: str) -> str:
-    """``key`` as MLflow allows names of params and metrics: a path without dots, at most LONGEST_NAME characters long."""
-    parts = re.sub(r"[^/\w.\- :]", "_", key)[:LONGEST_NAME].split("/")
+    """``key`` as MLflow and its filters take names of params and metrics: a path without dots, not longer than LONGEST_NAME."""
+    parts = re.sub(r"[^/\w.\-]+", "_", key)[:LONGEST_NAME].split("/")
     return "/".join(part for part in parts if part.strip(".")) or "_"
 
 
 def _key(key: str) -> str:
     """``key`` without the quotes that would end a text in MLflow's filters."""
     return re.sub(r"['\"`\\]", "_", key)[:LONGEST_NAME]
+
+
+@contextmanager
+def _lock() -> Iterator[None]:
+    """Let one process at a time of this project change the store."""
+    with (root() / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 class Mlflow:
@@ -127,9 +143,7 @@ class Mlflow:
         if self._id is None:
             root().mkdir(exist_ok=True)
             mlflow.set_tracking_uri(store())
-            # two processes that use a new store for the first time at once would both create its tables
-            with (root() / ".lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with _lock():  # two processes that use a new store for the first time at once would both create its tables
                 client = MlflowClient()
                 found = client.get_experiment_by_name(self._experiment)
                 place = f"file://{root()}/artifacts" if store().startswith("sqlite") else None
@@ -162,9 +176,9 @@ class Mlflow:
     def _params(self, event: Event, state: State) -> None:
         from mlflow.entities import Param
 
-        self._client().log_batch(
-            state["run"], params=[Param(_name(key), value[:LONGEST_VALUE]) for key, value in event["values"].items()]
-        )
+        params = [Param(_name(key), value[:LONGEST_VALUE]) for key, value in event["values"].items()]
+        for first in range(0, len(params), BATCH):
+            self._client().log_batch(state["run"], params=params[first : first + BATCH])
 
     def _metrics(self, event: Event, state: State) -> None:
         from mlflow.entities import Metric
@@ -184,6 +198,7 @@ class Mlflow:
             self._client().log_artifact(state["run"], event["path"])
 
     def _model(self, event: Event, state: State) -> None:
+        """Register the policy, or update the version that has its hash: tags and description are of the last evaluation."""
         import mlflow
 
         client = self._client()
@@ -195,28 +210,39 @@ class Mlflow:
             **{f"coevolve.{key}": f"{value:.4g}" for key, value in event["values"].items()},
         }
         registered, kind = event["name"], event["name"].removeprefix("coevolve-")
-        model = mlflow.create_external_model(
-            name=f"{kind}-{event['iteration']}", source_run_id=state["run"], tags=tags, experiment_id=self._id
-        )
-        version = mlflow.register_model(f"models:/{model.model_id}", registered, tags=tags)
+        with _lock():  # two experiments may register the same policy at once
+            version = self._version(registered, event["digest"])
+            if version is None:
+                model = mlflow.create_external_model(
+                    name=f"{kind}-{event['iteration']}", source_run_id=state["run"], tags=tags, experiment_id=self._id
+                )
+                version = mlflow.register_model(f"models:/{model.model_id}", registered, tags=tags)
+            else:
+                for key, value in {**tags, MEASURED: state["run"]}.items():
+                    client.set_model_version_tag(registered, version.version, key, value)
         # MLflow shows a description as Markdown
         numbers = ", ".join(f"{markdown(name)} {value:.2f}" for name, value in event["values"].items())
         client.update_model_version(
             registered, version.version, f"{event['path']} at iteration {event['iteration']}: {numbers}"
         )
 
+    def _version(self, registered: str, digest: str) -> Any:
+        """The version with the hash ``digest``, or None. Stores of earlier releases may hold several: the latest."""
+        versions = self._client().search_model_versions(f"name = '{registered}' and tags.`dvc.hash` = '{digest}'")
+        return max(versions, key=lambda version: int(version.version), default=None)
+
     def _challenge(self, event: Event, state: State) -> None:
         """Move the alias if the gate lets the challenger pass; why, or why not, is written on its version."""
         from coevolve.stages.report.champion import ChampionGate, promoted
 
         client, gate = self._client(), parse(ChampionGate, event["gate"], "challenge")
-        versions = [
-            one for one in client.search_model_versions(f"name = '{POLICY}'") if one.tags.get("dvc.hash") == gate.digest
-        ]
-        if not versions:
+        ours = self._version(POLICY, gate.digest)
+        if ours is None:
             return
-        ours = max(versions, key=lambda one: int(one.version))
-        taken, reason = promoted(gate, self._holder(), f"version {ours.version}")
+        name, holder = f"version {ours.version}", self._holder()
+        if holder is not None and holder.name == name:
+            return  # it has the alias already
+        taken, reason = promoted(gate, holder, name)
         client.set_model_version_tag(POLICY, ours.version, "coevolve.promotion", reason)
         if taken:
             client.set_registered_model_alias(POLICY, CHAMPION, ours.version)
@@ -230,8 +256,9 @@ class Mlflow:
         if number is None:
             return None
         one = client.get_model_version(POLICY, str(number))
-        measured = OUTCOMES in {file.path for file in client.list_artifacts(one.run_id)}
-        outcomes = Path(client.download_artifacts(one.run_id, OUTCOMES)) if measured else None
+        run = one.tags.get(MEASURED, one.run_id)
+        measured = OUTCOMES in {file.path for file in client.list_artifacts(run)}
+        outcomes = Path(client.download_artifacts(run, OUTCOMES)) if measured else None
         return Incumbent(f"version {one.version}", one.tags.get("dvc.hash", ""), outcomes)
 
     def _child(self, event: Event, state: State) -> None:
@@ -246,13 +273,16 @@ class Mlflow:
 
         client = self._client()
         one = event["trajectory"]
-        place = {key: str(one[key]) for key in ("trajectory_id", "task_id", "iteration", "step", "group")}
+        tags = {key: str(one[key]) for key in ("trajectory_id", "task_id", "iteration", "step", "group", "score")}
+        tags |= {"policy": str(Paths.policy(one["iteration"])), "coevolve.experiment": state["experiment"]}
+        if signals := event.get("signals"):  # journals of earlier releases lack them
+            tags["signal"] = ", ".join(signals)
         whole = mlflow.start_span_no_context(
             f"task {one['task_id'][:LONGEST_NAME]}",
             "AGENT",
             inputs={"messages": one["messages"][:1]},
             attributes={"score": str(one["score"]), "stop_reason": str(one["stop_reason"])},
-            tags={**place, "coevolve.experiment": state["experiment"]},
+            tags=tags,
             metadata={"mlflow.sourceRun": state["run"]},
             experiment_id=self._id,
         )
@@ -260,7 +290,10 @@ class Mlflow:
             kind = {"assistant": "LLM", "tool": "TOOL"}.get(message["role"], "UNKNOWN")
             span = mlflow.start_span_no_context(message["role"], kind, parent_span=whole)
             span.end(outputs=message["content"])
-        whole.end(outputs={"score": one["score"], "checks": one["checks"], "stop_reason": str(one["stop_reason"])})
+        whole.end(
+            outputs={"score": one["score"], "checks": one["checks"], "stop_reason": str(one["stop_reason"])},
+            status="OK" if is_success(one["score"]) else "ERROR",
+        )
         client.get_trace(whole.trace_id, display=False)  # raises if the export, which only logs its failures, failed
 
     def _end(self, event: Event, state: State) -> None:

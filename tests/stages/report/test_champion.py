@@ -23,8 +23,8 @@ def test_it_moves_by_sure_gains_alone() -> None:
     assert holder == 1
     assert [one.taken for one in challenges] == [True, False, False]
     assert [one.holder for one in challenges] == [0, 1, 1]
-    assert challenges[0].reason.startswith("policies/1 takes it from policies/0: gain +0.234")
-    assert "not surely positive" in challenges[1].reason
+    assert challenges[0].reason.startswith("policies/1 replaces policies/0: gain +0.234")
+    assert "no certain gain" in challenges[1].reason
 
 
 def test_a_gain_that_loses_too_much_does_not_count() -> None:
@@ -60,7 +60,7 @@ def test_the_alias_is_taken_from_whoever_holds_it(tmp_path: Path) -> None:
     assert promoted(ours, holder("ours", 10), "version 2")[1].startswith("the same policy as version 1")
     assert promoted(ours, holder("theirs", None), "version 2")[1] == "version 1 was not measured on these tasks of test"
     taken, why = promoted(ours, holder("theirs", 60), "version 2")
-    assert taken and why.startswith("version 2 takes it from version 1: gain +0.234")
+    assert taken and why.startswith("version 2 replaces version 1: gain +0.234")
     taken, why = promoted(ours, holder("theirs", 100), "version 2")
-    assert not taken and why.startswith("version 1 keeps it from version 2, whose gain is not surely positive")
+    assert not taken and why.startswith("version 1 stays, as version 2 has no certain gain")
     assert parse(ChampionGate, ours.as_dict(), "journal") == ours

@@ -1,7 +1,9 @@
 """The report page: what it shows, that it escapes, and how it behaves in a real browser."""
 
+import re
 import shutil
 from collections.abc import Iterator
+from contextlib import chdir
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from coevolve.core.io import write_json
 from coevolve.core.outcomes import PanelMetrics
-from coevolve.core.records import Signal
+from coevolve.core.paths import Paths
+from coevolve.core.records import Gate, Signal, Verdict
 from coevolve.core.reviews import DECISIONS, read_reviews
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
@@ -19,8 +23,10 @@ from coevolve.stages.params import load
 from coevolve.stages.report.champion import Challenge, Champion
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
+from coevolve.stages.report.page.verification import by_indicator, measured, outcomes, selection, unchecked
 from coevolve.stages.report.page.view import costs, figures, groups, origins, strength, tools
 from coevolve.stages.report.summary import Summary
+from coevolve.stages.verify.select import GATE
 from coevolve.stages.watch.watchdogs import indicators
 from tests import ROOT
 
@@ -30,7 +36,15 @@ PANELS = ("validation", "test")
 
 def task(number: int, *names: str, provenance: Provenance | None = None) -> Task:
     calls = [[ToolCall(name) for name in names]]
-    return Task.create("e", "s", [f"do <b>{number}</b> & more"], {}, calls, ["+".join(names)], provenance)
+    return Task.create(
+        "e",
+        "s",
+        [f"do <b>{number}</b> & more, then wait for a day or two before you begin to do it again"],
+        {},
+        calls,
+        ["+".join(names)],
+        provenance,
+    )
 
 
 def attempt(one: Task, iteration: int, step: int, sample: int, score: float) -> Trajectory:
@@ -126,11 +140,30 @@ SUMMARY = Summary(
 )  # fmt: skip
 
 
+def verdict(number: int, gate: Gate, rate: float | None) -> Verdict:
+    gates = [Gate("readable", True), Gate("words_match", None, "no phrasebook <here>"), gate]
+    return Verdict(f"c{number}", f"t{number}", gate.passed is True, gates, rate)
+
+
+RATES = [0.5, 0.5, 0.0, 0.0, 1.0, 0.25, None]  # of candidates that passed every gate; the first two are kept
+VERDICTS = [
+    verdict(9, Gate("needed", False, "passes without call 0 (pay)"), None),
+    *(verdict(n, Gate(GATE, n < 2, "" if n < 2 else "others are worth more"), rate) for n, rate in enumerate(RATES)),
+]
+
+
 @pytest.fixture(scope="module")
-def view() -> dict[str, Any]:
+def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    with chdir(tmp_path_factory.mktemp("run")):
+        yield values_of_the_page()
+
+
+def values_of_the_page() -> dict[str, Any]:
     config = load(ROOT / "params.yaml").watch
     values: dict[str, float | None] = {name: 0.55 for name, _ in config} | {"drift": 0.7, "regressions": None}
-    watch = [{"t": 0, "name": one.name, **one.as_dict()} for one in indicators(values, config)]
+    for t in range(2):
+        later = {**values, "margin": 0.2 if t else None}
+        write_json(Paths.watch(t), {one.name: one.as_dict() for one in indicators(later, config)})
     kinds = {one.signal_id: str(one.kind) for one in SIGNALS}
     return {
         "summary": SUMMARY,
@@ -139,13 +172,13 @@ def view() -> dict[str, Any]:
         "tools": tools([SEEDS, [*SEEDS, *ADDED]]),
         "added": [{"t": 0, "tasks": 1, "families": 1, "new": 1, "most": [("find+end", 1)]}],
         "journey": [{"t": 0, "rows": [{"kind": "boundary", "signals": 1, "explorations": 2, "candidates": 2, "accepted": 1}]}],
-        "outcomes": [{"t": 0, "gate": None, "candidates": 1, "reasons": []},
-                     {"t": 0, "gate": "needed", "candidates": 1, "reasons": ["passes without call 0 (pay)"]}],
-        "unchecked": [{"t": 0, "gate": "words_match", "candidates": 1, "reasons": ["no phrasebook <here>"]}],
+        "outcomes": outcomes(0, VERDICTS),
+        "unchecked": unchecked(0, VERDICTS),
+        "selections": [selection(0, VERDICTS)],
         "generator": GENERATOR,
         "review": REVIEW,
         "quarantine": [],
-        "watch": watch,
+        "watch": measured(2),
         "stages": figures(SUMMARY),
         "costs": costs(SUMMARY),
         "groups": groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 3, BESIDE),
@@ -181,8 +214,10 @@ def test_it_is_whole_without_javascript_and_asks_for_nothing(page: Path) -> None
     found = Text()
     found.feed(page.read_text(encoding="utf-8"))
     for said in ("do <b>0</b> & more", "<script>alert(1)</script>", "why <i>not</i>", "passes without call 0 (pay)", "no phrasebook <here>", "a note",
-                 "pay({\"x\": 1})", "boundary", "0.700", "find+end (1)", "critical", "1,000 gradient steps",
-                 "success <&> first", "0.25", "<spec>{}</spec>", "pay <b>", "on 2 of 3 tasks", "71 tokens a success", 'lock "<b>3</b>" it\'s mine'):  # fmt: skip
+                 "pay({\"x\": 1})", "boundary", "0.700", "find+end (1)", "critical", "1,000", "1 iteration ·",
+                 "success <&> first", "0.25", "<spec>{}</spec>", "pay <b>", "on 2 of 3 tasks", "71 tokens/success",
+                 "Iteration 0: 7 of 8 candidates passed every gate; the 2 most learnable were kept.",
+                 "Of the others, the agent solves 2 never, 1 sometimes, 1 always, 1 an unknown number of times.", 'lock "<b>3</b>" it\'s mine'):  # fmt: skip
         assert said in found.text, said
     assert found.tags.count("script") == 1
     assert found.tags.count("svg") >= 11
@@ -191,11 +226,44 @@ def test_it_is_whole_without_javascript_and_asks_for_nothing(page: Path) -> None
 
 
 def test_parts_that_a_run_has_nothing_for_are_left_out(view: dict[str, Any]) -> None:
-    bare = {**view, "journey": [], "outcomes": [], "watch": [], "groups": [], "generator": None, "review": None}
+    bare = {**view, "journey": [], "outcomes": [], "selections": [], "watch": [], "groups": [], "generator": None}
+    bare["review"] = None
     found = Text()
     found.feed(render(bare, draw(bare)))
     assert set(found.addresses) & {"#signals", "#verification", "#watchdogs", "#generator", "#review"} == set()
-    assert "#stages" in found.addresses and "Signals, and where they went" not in found.text
+    assert "#stages" in found.addresses and "From signals to tasks" not in found.text
+
+
+def test_the_page_leads_with_result_curve_and_trajectories(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r'<section id="(\w+)"', text)[:3] == ["success", "reader", "dataset"]
+    found = Text()
+    found.feed(text)
+    assert found.addresses[1:3] == ["#success", "#reader"]
+
+
+def test_a_selection_is_no_rejection_and_has_no_riddle(page: Path) -> None:
+    found = Text()
+    found.feed(page.read_text(encoding="utf-8"))
+    assert "others are worth more" not in found.text
+    assert "not selected" in page.read_text(encoding="utf-8")  # in the chart
+
+
+def test_an_indicator_without_a_value_is_not_shown(view: dict[str, Any]) -> None:
+    rows = {row["name"]: row["values"] for row in by_indicator(view["watch"])}
+    assert "regressions" not in rows
+    assert [row and row["value"] for row in rows["margin"]] == [None, 0.2]
+    assert rows["drift"][0]["state"] == rows["drift"][1]["state"] == "critical"
+    page = render(view, draw(view))
+    assert (
+        "<th>drift</th>" in page and "<th>regressions</th>" not in page and "unknown" not in page.split("Watchdogs")[1]
+    )
+
+
+def test_a_figure_without_a_value_is_not_shown() -> None:
+    summary = replace(SUMMARY, stages=[StageSummary("signals", t, {"rare": t, "idle": None}) for t in range(2)])
+    assert figures(summary) == [{"stage": "signals", "names": ["rare"], "rows": [{"t": 0, "values": [0]}, {"t": 1, "values": [1]}], "plots": {}}]  # fmt: skip
+    assert figures(replace(SUMMARY, stages=[StageSummary("pairs", 0, {"idle": None})])) == []
 
 
 def test_the_same_files_give_the_same_page(view: dict[str, Any], page: Path) -> None:

@@ -1,5 +1,6 @@
 """A run summed up from what its stages say: table, curve, page, study and comparison show whatever stages there are."""
 
+import csv
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,9 +13,11 @@ from coevolve.core.io import parse, read_json, write_json, write_jsonl
 from coevolve.core.outcomes import OUTCOMES, Outcome, metrics
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import Iteration
+from coevolve.core.records import Signal
+from coevolve.core.section import dotted
 from coevolve.core.stage_summary import ACCEPTED, TASKS, StageSummary, write_summary
 from coevolve.core.task import Task, ToolCall
-from coevolve.core.trajectories import StopReason, Trajectory
+from coevolve.core.trajectories import StopReason, Trajectory, write_trajectories
 from coevolve.readers.compare import Side, history
 from coevolve.readers.study import Study, report, result, rows
 from coevolve.stages.evaluate.evaluation import summary as evaluated
@@ -24,9 +27,8 @@ from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.view import gather
 from coevolve.stages.report.summary import Summary, run_hash, summarize
-from coevolve.stages.report.tables import by_iteration, curve, table
-from coevolve.stages.report.tables import metrics as metrics_of
-from coevolve.stages.report.write import weakest
+from coevolve.stages.report.tables import by_iteration, table, totals
+from coevolve.stages.report.write import weakest, write
 from tests import ROOT
 
 SUCCESSES = [60, 90, 92, 40]  # of 128 tasks, by policy
@@ -85,12 +87,12 @@ def test_the_table_has_a_row_for_every_policy(params: Params, run: Path) -> None
     assert found[0] == ["0", "3", "1", "3", "9", "7", "0.47", "±0.08"]
     assert found[2][:6] == ["2", "6", "1", "5", "9", "7"]
     assert found[3][:6] == ["3", "9", "-", "-", "-", "-"]
-    assert "Champion on validation: policies/1. policies/1 keeps it from policies/3" in text
+    assert "Champion on validation: policies/1. policies/1 stays, as policies/3" in text
     assert "Iteration 1: replies dropped: 2." in text
     assert "Budget: 60 gradient steps, 30 endpoint replies, 4,110 endpoint prompt tokens, " in text
     assert "0.21 endpoint dollars, 512 evaluation episodes, 20,480 evaluation tokens" in text
     assert "Asked of endpoints: 200 tokens, $0.0100 for each accepted task" in text
-    assert "make ui" in text
+    assert "dvc exp show --only-changed" in text
 
 
 def test_a_summary_is_read_back_as_it_was(params: Params, run: Path) -> None:
@@ -123,20 +125,34 @@ def test_a_runs_hash_is_of_its_datasets_and_policies_alone(run: Path) -> None:
     assert run_hash(1) == found
 
 
-def test_the_curve_has_a_line_for_every_policy_and_panel(params: Params, run: Path) -> None:
-    lines = curve(summed(params)).splitlines()
-    assert lines[0] == "iteration,panel,success,low,high,tasks"
-    assert len(lines) == 5
-    assert lines[1].startswith("0,validation,0.46875,") and lines[1].endswith(",3")
-
-
-def test_a_trackers_metrics_are_the_last_policys_its_gain_and_every_stages_figures(params: Params, run: Path) -> None:
+def test_dvc_shows_success_first_and_draws_one_line_per_panel(params: Params, run: Path) -> None:
+    """`dvc exp show` has a column per scalar, and DVC's line plot has no colour for a panel."""
     made = summed(params)
-    found = metrics_of(made)
-    assert found["validation/success"] == 40 / 128
+    hard = [{**panels, "hard": replace(panels["validation"], success=t / 4)} for t, panels in enumerate(made.policies)]
+    write_episodes([])
+    write(replace(made, policies=hard), 1, params.generate.alpha)
+    pipeline = yaml.safe_load((ROOT / "dvc.yaml").read_text())
+    (metrics_file,), (plots,) = pipeline["metrics"], pipeline["plots"]
+    shown = dotted(read_json(run / metrics_file))
+    assert list(shown)[:2] == ["success.validation", "success.hard"] and len(shown) == 9
+    assert shown["success.hard"] == 0.75 and shown["success_before.validation"] == 60 / 128
+    assert shown["gain.validation"] == pytest.approx(-20 / 128)
+    assert (shown["accepted_tasks"], shown["training_tokens"], shown["run"]) == (21, 0, "0123")
+    ((folder, axes),) = plots.items()
+    assert {path.name for path in (run / folder).iterdir()} == {"validation.csv", "hard.csv"}
+    with (run / folder / "hard.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert [(line[axes["x"]], line[axes["y"]]) for line in lines] == [(str(t), str(t / 4)) for t in range(4)]
+
+
+def test_a_tracker_gets_success_by_iteration_and_every_stages_figures(params: Params, run: Path) -> None:
+    made = summed(params)
+    found = totals(made)
     assert found["validation/gain"] == pytest.approx(-20 / 128)
-    assert found["budget/gradient steps"] == 60 and found["tasks"] == 9
+    assert found["budget/gradient steps"] == 60
     each = by_iteration(made, {"train/1": 12.5, "base": 3.0, "train/8": 1.0})
+    assert [row["validation/success"] for row in each] == [solved / 128 for solved in SUCCESSES]
+    assert [row["tasks"] for row in each] == SIZES
     assert each[1]["signals/rare"] == 4 and each[1]["seconds/train"] == 12.5
     assert each[3]["validate/tasks"] == 9 and "signals/rare" not in each[3]
 
@@ -227,11 +243,27 @@ def test_the_report_depends_on_the_last_summary_of_every_stage() -> None:
     assert len(written) >= 10 and last == summaries(stages["report"]["deps"])
 
 
-def test_the_weakest_are_of_different_tasks() -> None:
-    def one(name: str, task: str, score: float) -> Trajectory:
-        return Trajectory(name, task, 0, 0, 0, 0, [], [], score, StopReason.DONE)
+def episode(name: str, task: str, score: float) -> Trajectory:
+    return Trajectory(name, task, 0, 0, 0, 0, [{"role": "user", "content": "?"}], [], score, StopReason.DONE)
 
-    many = [one("a", "x", 0.0), one("b", "x", 0.1), one("c", "y", 0.4), one("d", "z", 1.0)]
+
+def write_episodes(first: Sequence[Trajectory]) -> None:
+    """``first`` are the episodes of iteration 0; the others have none."""
+    for t in range(3):
+        write_trajectories(Paths.trajectories(t), [] if t else first)
+
+
+def test_the_weakest_come_with_the_signals_that_they_set_off(params: Params, run: Path) -> None:
+    write_episodes([episode("a", "x", 0.0), episode("b", "y", 0.1)])
+    signals = [Signal("s1", "rare", 0, None, ["pay"], 0.5, {"count": 1, "total": 2}, ["a"]),
+               Signal("s2", "forgetting", 0, "x", None, 0.5, {"mixed": 1}, ["a"])]  # fmt: skip
+    write_jsonl(Paths.signals(0), signals)
+    _, weak = write(summed(params), 2, params.generate.alpha)
+    assert [(one.trajectory_id, kinds) for one, kinds in weak] == [("a", ["forgetting", "rare"]), ("b", [])]
+
+
+def test_the_weakest_are_of_different_tasks() -> None:
+    many = [episode("a", "x", 0.0), episode("b", "x", 0.1), episode("c", "y", 0.4), episode("d", "z", 1.0)]
     assert [found.trajectory_id for found in weakest(many, 3)] == ["a", "c", "d"]
     assert [found.trajectory_id for found in weakest(many, 4)] == ["a", "c", "d", "b"]
 

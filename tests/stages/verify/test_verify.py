@@ -137,7 +137,8 @@ def test_duplicates_near_duplicates_and_panels() -> None:
     found = verdict([line(one) for one in (GOOD, again, reworded, close, overlap)], words="none")
     assert [one.accepted for one in found] == [True, False, False, False, False]
     assert [failed(one)[0][0] for one in found[1:]] == ["duplicate", "duplicate", "near_duplicate", "panel_overlap"]
-    assert verdict([line(GOOD)], [GOOD.task])[0].accepted is False
+    assert failed(found[1]) == [("duplicate", "the same as an accepted task")]
+    assert failed(verdict([line(GOOD)], [GOOD.task])[0]) == [("duplicate", "the same as a known task")]
 
 
 def test_bare_tasks_are_judged_but_for_what_they_ask() -> None:

@@ -76,7 +76,7 @@ def main(params: Params, t: int) -> None:
             extra["seconds_per_success"] = seconds / solved  # only here: files must be equal for equal runs
         run.metrics({**figures, **extra}, t)
         run.artifact(folder / OUTCOMES)
-        run.model(t, Paths.policy(t), {**{panel: result.success for panel, result in results.items()}, **extra})
+        run.model(t, Paths.policy(t), {panel: result.success for panel, result in results.items()})
         shutil.rmtree(finished, ignore_errors=True)
     shown = ", ".join(f"{panel} {result.success:.2f}" for panel, result in once.items())
     print(f"{Paths.policy(t)} solves: {shown}")

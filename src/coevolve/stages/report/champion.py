@@ -118,11 +118,11 @@ def contest(
         share = lost / len(mastered) if mastered else 0.0
         taken = low > 0.0 and share <= max_regressions
         if taken:
-            decision = f"{names[t]} takes it from {names[holder]}"
+            decision = f"{names[t]} replaces {names[holder]}"
         elif low <= 0.0:
-            decision = f"{names[holder]} keeps it from {names[t]}, whose gain is not surely positive"
+            decision = f"{names[holder]} stays, as {names[t]} has no certain gain"
         else:
-            decision = f"{names[holder]} keeps it from {names[t]}, which lost more than {max_regressions:.0%} of what was solved"
+            decision = f"{names[holder]} stays, as {names[t]} lost more than {max_regressions:.0%} of the solved tasks"
         figures = f"gain {gain:+.3f} ({low:+.3f} to {high:+.3f}), {lost} of {len(mastered)} solved tasks lost"
         history.append(Challenge(t, holder, gain, low, high, lost, taken, f"{decision}: {figures}"))
         holder = t if taken else holder

@@ -1,4 +1,6 @@
-"""Stage `report`: summarize the whole run from its files. Writes report/index.html, summary.json, curve.csv, charts.
+"""Stage `report`: summarize the whole run from its files.
+
+Writes to report/: index.html, summary.json, metrics.json and curves/ (which DVC shows), table.txt, charts.
 
 It logs the pipeline's run to MLflow, makes the stages' runs its children, logs the weakest trajectories as traces, and
 challenges for the alias `champion`.
@@ -8,11 +10,12 @@ from dataclasses import asdict
 
 from coevolve.core.hashing import policy_hash
 from coevolve.core.paths import Paths
+from coevolve.core.section import dotted
 from coevolve.core.stage_seconds import seconds
 from coevolve.stages.params import Params, plain
 from coevolve.stages.report.champion import gate
 from coevolve.stages.report.summary import run_hash, summarize
-from coevolve.stages.report.tables import by_iteration, metrics
+from coevolve.stages.report.tables import by_iteration, totals
 from coevolve.stages.report.write import write
 from coevolve.tracking.journal import start
 from coevolve.tracking.run_names import run_key
@@ -26,17 +29,17 @@ def main(params: Params) -> None:
     with start(
         params.tracking, "pipeline", {"coevolve.run": summary.run, "coevolve.arithmetic": summary.arithmetic}
     ) as pipeline:
-        pipeline.params(plain(params))
+        pipeline.params(dotted(plain(params)))
         pipeline.dataset(Paths.tasks(summary.last), "result")
-        pipeline.metrics(metrics(summary))
+        pipeline.metrics(totals(summary))
         for t, figures in enumerate(by_iteration(summary, seconds())):
             pipeline.metrics(figures, t)
         for file in files:
             pipeline.artifact(file)
         for stage, t in dict.fromkeys((stage.stage, stage.iteration) for stage in summary.stages):
             pipeline.child(run_key(stage, t))
-        for trajectory in weakest:
-            pipeline.trace(asdict(trajectory))
+        for trajectory, kinds in weakest:
+            pipeline.trace(asdict(trajectory), kinds)
         holder = summary.champion.policy
         pipeline.challenge(
             gate(holder, policy_hash(Paths.policy(holder)), params.report, params.evaluate, params.seed).as_dict()

@@ -18,6 +18,7 @@ from coevolve.stages.report.graph import summaries
 ALMOST_NOTHING = 0.05  # success below which a note says that the policy solves almost nothing
 
 SUMMARY = Paths.report / "summary.json"
+METRICS = Paths.report / "metrics.json"  # what DVC shows of a run
 UNKNOWN = "unknown"
 
 Number = int | float

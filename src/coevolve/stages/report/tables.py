@@ -1,10 +1,11 @@
-"""A summary as the final table of a run, as curve.csv, and as metrics for a tracker."""
+"""A summary as the final table of a run, as DVC's metrics and plots, and as metrics for a tracker."""
 
 import csv
 import io
 from collections.abc import Mapping
+from typing import Any
 
-from coevolve.core.stage_summary import ACCEPTED, TASKS
+from coevolve.core.stage_summary import ACCEPTED, TASKS, TOKENS
 from coevolve.stages.report.summary import Number, Summary
 
 
@@ -37,7 +38,10 @@ def table(summary: Summary) -> str:
     lines.extend(_bill(summary))
     lines.extend(summary.notes)
     lines.append(f"Run {summary.run}, computed by {summary.arithmetic}")
-    lines.append("Look on: `make ui` (MLflow), report/index.html, data/*/validation/report.md, `dvc exp show`")
+    lines.append(
+        "See also: report/index.html, `coevolve ui` (MLflow), data/*/validation/report.md, "
+        "`dvc exp show --only-changed --drop '.*/.*'`"
+    )
     return "\n".join(lines)
 
 
@@ -67,32 +71,49 @@ def _bill(summary: Summary) -> list[str]:
     return [f"Asked of endpoints: {tokens:,.0f} tokens{paid} for each accepted task"]
 
 
-def curve(summary: Summary) -> str:
-    """The text of curve.csv: success with its interval, by iteration and panel."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["iteration", "panel", "success", "low", "high", "tasks"])
-    for t, panels in enumerate(summary.policies):
-        for name, panel_metrics in panels.items():
-            writer.writerow([t, name, panel_metrics.success, panel_metrics.low, panel_metrics.high, summary.tasks[t]])
-    return text.getvalue()
+def curves(summary: Summary) -> dict[str, str]:
+    """For each panel, the text of a CSV file: success with its interval, by iteration. DVC draws one plot per file."""
+    files = {}
+    for name in summary.panels:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["iteration", "success", "low", "high", TASKS])
+        for t, panels in enumerate(summary.policies):
+            writer.writerow([t, panels[name].success, panels[name].low, panels[name].high, summary.tasks[t]])
+        files[name] = text.getvalue()
+    return files
 
 
-def metrics(summary: Summary) -> dict[str, float]:
-    """Metrics of the whole run: success and gain of its last policy, size of its last dataset, and its costs."""
+def headline(summary: Summary) -> dict[str, Any]:
+    """The few figures by which DVC compares experiments, the most important ones first."""
     first, last = summary.policies[0], summary.policies[-1]
-    figures = {TASKS: float(summary.tasks[-1])}
-    figures.update({f"budget/{name}": float(value) for name, value in summary.budget.items()})
+    return {
+        "success": {name: panel_metrics.success for name, panel_metrics in last.items()},
+        "gain": {name: panel_metrics.success - first[name].success for name, panel_metrics in last.items()},
+        "success_before": {name: panel_metrics.success for name, panel_metrics in first.items()},
+        "accepted_tasks": summary.total(ACCEPTED),
+        "training_tokens": summary.total(TOKENS),
+        "run": summary.run,
+    }
+
+
+def totals(summary: Summary) -> dict[str, float]:
+    """Metrics of the whole run for a tracker: its costs, and the gains of its last policy."""
+    figures = {f"budget/{name}": float(value) for name, value in summary.budget.items()}
     figures.update({f"accepted task/{name}": value for name, value in per_task(summary).items()})
-    for name, panel_metrics in last.items():
-        figures[f"{name}/success"] = panel_metrics.success
-        figures[f"{name}/gain"] = panel_metrics.success - first[name].success
+    figures.update({f"{name}/gain": value for name, value in headline(summary)["gain"].items()})
     return figures
 
 
 def by_iteration(summary: Summary, seconds: Mapping[str, float]) -> list[dict[str, float]]:
-    """The figures of the stages by iteration, with the ``seconds`` of stages that ran here, which no file of a run holds."""
-    figures: list[dict[str, float]] = [{} for _ in summary.policies]
+    """Each policy's success, the size of each dataset, and the figures of the stages, by iteration.
+
+    ``seconds`` are those of stages that ran here, which no file of a run holds.
+    """
+    figures = [
+        {TASKS: float(size), **{f"{name}/success": panel_metrics.success for name, panel_metrics in panels.items()}}
+        for size, panels in zip(summary.tasks, summary.policies, strict=True)
+    ]
     for stage in summary.stages:
         row = figures[stage.iteration]
         row.update(

@@ -243,7 +243,7 @@ def library_gates(
 ) -> Iterator[Gate]:
     """Run the last three gates in order. ``effect`` is the task's effect in ``environment``, if it was measured."""
     kind = library.duplicate(task)
-    yield Gate("duplicate", kind is None, f"the same as an {kind} task" if kind else "")
+    yield Gate("duplicate", kind is None, f"the same as {kind} task" if kind else "")
     near = library.nearest(task)
     yield Gate("near_duplicate", near is None, f"{near[1]:.2f} like task {near[0]}" if near else "")
     panel = library.panel(task, effect, environment)

@@ -86,7 +86,7 @@ def verify(
             _extend(gates, library_gates(library, task, judgement.effect, world))
         accepted = task is not None and _passed(gates)
         if task is not None and accepted:
-            library.add(task, "accepted")
+            library.add(task, "an accepted")
         gates += [Gate(name, None) for name in GATES[len(gates) :]]
         results.append((Verdict(verdict.candidate_id, verdict.task_id, accepted, gates), task))
         progress(1)

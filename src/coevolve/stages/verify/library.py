@@ -56,7 +56,7 @@ class Library:
         self._solutions: dict[str, str] = {}
         self._texts = Index(near_duplicate)
         for task in tasks:
-            self.add(task, "known")
+            self.add(task, "a known")
         self._panels = {task.task_id: (name, task) for name, tasks in panels.items() for task in tasks}
         self._panel_solutions = {solution_of(task): name for name, task in self._panels.values()}
         self._panel_texts = Index(near_duplicate)
@@ -68,7 +68,7 @@ class Library:
         self._panel_effects: dict[str, WorldChange] = {}
 
     def add(self, task: Task, kind: str) -> None:
-        """``kind`` describes the task in the reason for refusing a duplicate."""
+        """``kind``, with its article, describes the task in the reason for refusing a duplicate."""
         self._ids[task.task_id] = self._solutions[solution_of(task)] = kind
         self._texts.add(task.task_id, text_of(task))
 

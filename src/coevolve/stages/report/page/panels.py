@@ -39,7 +39,7 @@ def _curve(summary: Summary) -> Any:
         for t, panels in enumerate(summary.policies)
         for name, metrics in panels.items()
     ]
-    return curves(rows, "success", "panel", (0.0, 1.0))
+    return curves(rows, "success", "panel", (0.0, 1.0), x_title="iteration")
 
 
 def _origins(rows: Sequence[Mapping[str, Any]]) -> Any:
@@ -52,9 +52,7 @@ def _origins(rows: Sequence[Mapping[str, Any]]) -> Any:
         .encode(
             y=alt.Y("dataset:O", title="dataset"),
             x=alt.X("tasks:Q", title="tasks"),
-            color=alt.Color(
-                "origin:N", title="there because of", scale=alt.Scale(domain=names, range=["#bbbbbb", *COLORS])
-            ),
+            color=alt.Color("origin:N", title="origin", scale=alt.Scale(domain=names, range=["#bbbbbb", *COLORS])),
             order=alt.Order("order:Q"),
         )
         .properties(width=WIDTH, height=alt.Step(34))
@@ -146,7 +144,7 @@ def _signals(journeys: Sequence[Mapping[str, Any]]) -> Any:
         alt.Chart(data(rows))
         .mark_bar()
         .encode(
-            x=alt.X("count:Q", title=None),
+            x=alt.X("count:Q", title=None, axis=alt.Axis(tickCount=8)),
             y=alt.Y("stage:N", sort=stages, title=None),
             color=alt.Color("kind:N", sort=kinds, scale=alt.Scale(domain=kinds, range=COLORS)),
         )
@@ -156,8 +154,8 @@ def _signals(journeys: Sequence[Mapping[str, Any]]) -> Any:
 
 
 # Colors of the outcomes of candidates without a fault, and their names by the gate that left them out
-SOUND = {"accepted": "#009E73", "sound, not selected": "#A6DCCB"}
-LEFT = {None: "accepted", GATE: "sound, not selected"}
+SOUND = {"accepted": "#009E73", "not selected": "#A6DCCB"}
+LEFT = {None: "accepted", GATE: "not selected"}
 
 
 def _funnel(outcomes: Sequence[Mapping[str, Any]]) -> Any:
@@ -214,7 +212,7 @@ def _watch(rows: Sequence[Mapping[str, Any]]) -> Any:
             layers.append(base.mark_rule(color="#c0392b").encode(y="critical:Q"))
         return alt.layer(*layers).properties(width=150, height=90, title=alt.TitleParams(name, fontSize=12))
 
-    return alt.concat(*map(panel, names), columns=3)
+    return alt.concat(*map(panel, names), columns=4)
 
 
 def _plot(rows: Sequence[Mapping[str, Any]]) -> Any:
@@ -230,7 +228,12 @@ def _plot(rows: Sequence[Mapping[str, Any]]) -> Any:
         .encode(
             x=alt.X("iteration:O", axis=alt.Axis(labelAngle=0)),
             y=alt.Y("value:Q", title=None),
-            color=alt.Color("figure:N", sort=names, title=None, scale=alt.Scale(domain=names, range=COLORS)),
+            color=alt.Color(
+                "figure:N",
+                sort=names,
+                scale=alt.Scale(domain=names, range=COLORS),
+                legend=alt.Legend(title=None, orient="top", labelLimit=400, columnPadding=30),
+            ),
         )
         .properties(width=WIDTH, height=140)
     )

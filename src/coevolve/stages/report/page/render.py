@@ -5,7 +5,8 @@ from importlib.resources import files
 from typing import Any
 
 from coevolve.core.charts import COLORS
-from coevolve.stages.report.page.panels import chart_name
+from coevolve.stages.report.page.panels import LEFT, chart_name
+from coevolve.stages.report.page.verification import by_indicator
 from coevolve.stages.report.tables import number
 from coevolve.stages.watch.watchdogs import LOW_IS_BAD, MEANING
 
@@ -23,6 +24,8 @@ def render(view: Mapping[str, Any], charts: Mapping[str, str]) -> str:
         **view,
         charts=charts,
         chart_name=chart_name,
+        faults=[row for row in view["outcomes"] if row["gate"] not in LEFT],
+        indicators=by_indicator(view["watch"]),
         number=number,
         colors=COLORS,
         meaning=MEANING,

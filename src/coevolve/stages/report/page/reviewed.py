@@ -8,6 +8,7 @@ from coevolve.core.paths import Paths
 from coevolve.core.records import Candidate, Verdict
 from coevolve.core.reviews import DECISIONS, Review, agreed, by_gate, decided, read_reviews
 from coevolve.core.seeding import derive_seed
+from coevolve.stages.report.page.verification import read_verdicts
 
 ASKED = 24  # most tasks to ask about
 
@@ -15,7 +16,7 @@ ASKED = 24  # most tasks to ask about
 def asked(last: int) -> dict[str, Any] | None:
     """A random sample of undecided tasks of the last iteration, and the agreement so far. None without either."""
     decisions = decided(read_reviews())
-    verdicts = {t: _read(t) for t in range(last)}
+    verdicts = {t: read_verdicts(t) for t in range(last)}
     counts = by_gate((verdict for batch in verdicts.values() for verdict in batch), decisions)
     same, total = agreed(counts)
     tasks = _tasks(last - 1, verdicts[last - 1], decisions) if last else []
@@ -23,11 +24,6 @@ def asked(last: int) -> dict[str, Any] | None:
         return None
     rows = [{"gate": gate, **{name: gate_counts[name] for name in DECISIONS}} for gate, gate_counts in counts.items()]
     return {"tasks": tasks, "rows": rows, "decisions": DECISIONS, "same": same, "total": total}
-
-
-def _read(t: int) -> list[Verdict]:
-    file = Paths.verified(t) / "verdicts.jsonl"
-    return read_jsonl(file, Verdict) if file.exists() else []
 
 
 def _tasks(t: int, verdicts: list[Verdict], decisions: Mapping[str, Review]) -> list[dict[str, Any]]:

@@ -3,25 +3,24 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
-from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks
+from coevolve.core.io import read_jsonl, read_tasks
 from coevolve.core.paths import Paths
-from coevolve.core.records import Candidate, Exploration, Pair, Signal, Verdict
+from coevolve.core.records import Candidate, Exploration, Pair, Signal
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.pairs.closeness import parting
 from coevolve.stages.report.page.generated import explored, written
 from coevolve.stages.report.page.reviewed import asked
+from coevolve.stages.report.page.verification import measured, outcomes, quarantine, read_verdicts, selection, unchecked
 from coevolve.stages.report.summary import Summary
-from coevolve.stages.watch.watchdogs import read_indicators
 
 SEED, GENERATOR, UNGUIDED = "seed tasks", "the generator", "no signal"
 TOOLS = 24  # most tools to list
-REASONS = 3  # most examples of a gate's reasons
 SHOWN = 1500  # most characters of a message
 TURNS = 40  # most messages of an attempt
 
@@ -36,6 +35,7 @@ def gather(summary: Summary, alpha: float) -> dict[str, Any]:
     kinds |= dict.fromkeys(explored(summary.last), GENERATOR)
     order = strength(summary)
     datasets = [read_tasks(Paths.tasks(t)) for t in range(summary.last + 1)]
+    verdicts = {t: read_verdicts(t) for t in ts}
     return {
         "summary": summary,
         "kinds": order,
@@ -43,17 +43,13 @@ def gather(summary: Summary, alpha: float) -> dict[str, Any]:
         "tools": tools(datasets),
         "added": [added(datasets, t) for t in ts],
         "journey": [journey(t, signals[t], kinds, order) for t in ts],
-        "outcomes": [row for t in ts for row in outcomes(t)],
-        "unchecked": [row for t in ts for row in unchecked(t)],
+        "outcomes": [row for t, batch in verdicts.items() for row in outcomes(t, batch)],
+        "unchecked": [row for t, batch in verdicts.items() for row in unchecked(t, batch)],
+        "selections": [row for t, batch in verdicts.items() if (row := selection(t, batch))],
         "generator": written(summary.last, alpha),
         "review": asked(summary.last),
         "quarantine": [row for t in ts for row in quarantine(t + 1)],
-        "watch": [
-            {"t": t, "name": indicator.name, **indicator.as_dict()}
-            for t in ts
-            if Paths.watch(t).exists()
-            for indicator in read_indicators(Paths.watch(t))
-        ],
+        "watch": measured(summary.last),
         "stages": figures(summary),
         "costs": costs(summary),
     }
@@ -139,47 +135,17 @@ def journey(t: int, signals: Sequence[Signal], kinds: Mapping[str, str], order: 
     return {"t": t, "rows": [{"kind": name, **{key: column[name] for key, column in columns.items()}} for name in rows]}
 
 
-def outcomes(t: int) -> list[dict[str, Any]]:
-    """The numbers of candidates of iteration ``t`` that were accepted and that each gate rejected, with some reasons."""
-    verdicts = _read(Paths.verified(t) / "verdicts.jsonl", Verdict)
-    reasons_by_gate: dict[str, list[str]] = defaultdict(list)
-    for verdict in verdicts:
-        for gate in verdict.gates:
-            if gate.passed is False:
-                reasons_by_gate[gate.name].append(gate.reason)
-    rejected = sorted(reasons_by_gate.items(), key=lambda item: (-len(item[1]), item[0]))
-    rows: list[tuple[str | None, int, list[str]]] = [(None, sum(verdict.accepted for verdict in verdicts), [])]
-    rows += [(name, len(reasons), list(dict.fromkeys(reasons))[:REASONS]) for name, reasons in rejected]
-    return [
-        {"t": t, "gate": gate, "candidates": count, "reasons": reasons} for gate, count, reasons in rows if verdicts
-    ]
-
-
-def unchecked(t: int) -> list[dict[str, Any]]:
-    """The numbers of accepted candidates of iteration ``t`` that each gate could not check, with some reasons."""
-    gates = [gate for verdict in _read(Paths.verified(t) / "verdicts.jsonl", Verdict) for gate in verdict.unchecked]
-    counts = Counter(gate.name for gate in gates)
-    reasons = {name: list(dict.fromkeys(gate.reason for gate in gates if gate.name == name)) for name in counts}
-    return [
-        {"t": t, "gate": name, "candidates": count, "reasons": reasons[name][:REASONS]}
-        for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    ]
-
-
-def quarantine(t: int) -> list[dict[str, Any]]:
-    """The number of rows of dataset ``t`` that broke each expectation."""
-    file = Paths.validation(t) / "quarantine.jsonl"
-    rows = [value for _, value in read_jsonl_objects(file, ["expectations"])] if file.exists() else []
-    counts = Counter(name for row in rows for name in row["expectations"])
-    return [{"dataset": t, "expectation": name, "rows": count} for name, count in sorted(counts.items())]
-
-
 def figures(summary: Summary) -> list[dict[str, Any]]:
-    """The figures of each stage by iteration, and its plots. Stages without figures are left out."""
+    """The figures of each stage by iteration, and its plots. Figures without any value are left out."""
     stages = []
-    for name in dict.fromkeys(stage.stage for stage in summary.stages if stage.figures):
+    for name in dict.fromkeys(stage.stage for stage in summary.stages):
         summaries = [stage for stage in summary.stages if stage.stage == name]
-        names = list(dict.fromkeys(figure for stage in summaries for figure in stage.figures))
+        values_of = [stage.figures for stage in summaries]
+        names = [
+            name for name in dict.fromkeys(chain(*values_of)) if any(row.get(name) is not None for row in values_of)
+        ]
+        if not names:
+            continue
         plots: dict[str, list[dict[str, Any]]] = {}
         for stage in summaries:
             for title, plotted in stage.plots.items():
