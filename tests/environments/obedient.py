@@ -1,6 +1,6 @@
 """An OpenEnv server whose one tool lets an agent choose what the server does; runs in the Python that has OpenEnv.
 
-`python obedient.py PORT SESSIONS`. A call of `do` with x: right, wrong, or one of the ways to break the session. `stop` ends every session
+`python obedient.py PORT SESSIONS`. A call of `do` with x: right, wrong, slow, or one of the ways to break the session. `stop` ends every session
 of the server, and no new one starts.
 """
 
@@ -29,9 +29,12 @@ def answer(data: dict[str, Any]) -> str | None:
     kind = data.get("arguments", {}).get("x")
     if kind == "hang":
         time.sleep(10**6)
+    if kind == "slow":
+        time.sleep(1)
     if kind == "stop":
         stopped.set()
     replies = {
+        "slow": NUMBER % "1.0",
         "right": NUMBER % "1.0",
         "wrong": NUMBER % "0.0",
         "nan": NUMBER % "NaN",

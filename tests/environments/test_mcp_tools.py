@@ -1,6 +1,8 @@
 """Environments over MCP: the example, on MCP's reference server for git, and servers that misbehave."""
 
 import importlib.util
+import os
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -21,7 +23,7 @@ from coevolve.environments.methods import Question
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests import ROOT
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, stall
 
 LIMITS = Limits(8, 10**6, 64, PATIENCE)
 SERVER = """
@@ -47,6 +49,11 @@ def end() -> str:
 @made.tool()
 def wait() -> str:
     time.sleep(600)
+
+@made.tool()
+def slow() -> str:
+    time.sleep(1)
+    return "done"
 
 @made.tool()
 async def grow() -> str:
@@ -196,6 +203,31 @@ def test_a_call_that_breaks_its_own_session_is_the_agents_failure(tool: str, rea
     assert reason in lost.trajectory.messages[-1]["content"]
     (again,) = rollout(ReferencePolicy(odd), odd, [RolloutRequest(task, 0)], replace(LIMITS, max_turns=3))
     assert is_success(again.trajectory.score)
+
+
+STALLED = """
+import os, sys, threading, time
+from coevolve.core.task import ToolCall
+from tests.environments.test_mcp_tools import Odd
+
+Odd.seconds = 3.0
+odd = Odd()
+session = odd.open()
+session.reset(odd.tasks("seed")[0])
+threading.Timer(0.3, lambda: print(os.getpid(), flush=True)).start()
+print(session.step(ToolCall("slow")).content)
+"""
+
+
+def test_a_machine_that_stalls_in_a_call_breaks_no_session() -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    with subprocess.Popen(
+        [sys.executable, "-c", STALLED], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout
+        stall([int(process.stdout.readline())], 4.0)
+        assert process.stdout.read() == "done\n"
+    assert process.returncode == 0
 
 
 def test_a_server_that_has_other_tools_in_another_world_fails_without_the_agents_doing(odd: McpEnvironment) -> None:

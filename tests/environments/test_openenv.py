@@ -22,7 +22,7 @@ from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 from tests.environments.liar import HONEST, LIES, SILENT
 from tests.environments.obedient import BREAKS
-from tests.waiting import PATIENCE, answers, free_port, until
+from tests.waiting import PATIENCE, answers, free_port, stall, until
 
 needs = pytest.mark.skipif(not installed("openenv"), reason="run `coevolve env install openenv`")
 HERE = Path(__file__).parent
@@ -108,6 +108,30 @@ def test_a_call_that_breaks_its_own_session_is_the_agents_failure(obedient: Work
     for kind, episode in zip(kinds, episodes, strict=True):
         ends = StopReason.DONE if kind in ("right", "wrong") else StopReason.BROKEN
         assert (episode.trajectory.stop_reason, episode.trajectory.score) == (ends, float(kind == "right")), kind
+
+
+STALLED = """
+import os, threading
+from coevolve.core.task import Task, ToolCall
+from coevolve.environments import openenv
+
+openenv.SECONDS = 3.0
+session = openenv.OpenEnv().open()
+session.reset(Task.create("openenv", "x", ["slow"], {"server": "obedient", "seed": 1}, [[]]))
+threading.Timer(0.3, lambda: print(os.getpid(), flush=True)).start()
+print(session.step(ToolCall("do", {"x": "slow"})).content)
+"""
+
+
+@needs
+@pytest.mark.parametrize("obedient", [64], indirect=True)
+def test_a_machine_that_stalls_in_a_call_breaks_no_session(obedient: WorkerEnvironment) -> None:
+    command = [str(python("openenv")), "-c", STALLED]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout
+        stall([int(process.stdout.readline())], 4.0)
+        assert process.stdout.read() == "done\n"
 
 
 @needs

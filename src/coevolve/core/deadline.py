@@ -1,7 +1,8 @@
 """Deadlines in running time: a machine that stalls is never taken for a call that does not end."""
 
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 TICK = 0.1  # seconds: the longest wait, and the most that one wait counts
 
@@ -26,3 +27,26 @@ class Deadline:
         self._left -= min(now - self._last, TICK)
         self._last = now
         return max(min(self._left, TICK), 0.0)
+
+
+@asynccontextmanager
+async def within(seconds: float) -> AsyncIterator[Callable[[], object]]:
+    """A block that ends in a TimeoutError after ``seconds`` of running time, unless it calls what it gets before that."""
+    import asyncio
+
+    from anyio import CancelScope
+
+    async def watch() -> None:
+        deadline = Deadline(seconds)
+        while tick := deadline.tick():
+            await asyncio.sleep(tick)
+        scope.cancel()
+
+    with CancelScope() as scope:
+        watching = asyncio.create_task(watch())
+        try:
+            yield watching.cancel
+        finally:
+            watching.cancel()
+    if scope.cancelled_caught:
+        raise TimeoutError

@@ -8,14 +8,12 @@ its own carries the requests, and one deadline ends name lookup, handshake, head
 import asyncio
 import threading
 import zlib
-from collections.abc import Coroutine
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 
-from coevolve.core.deadline import Deadline
+from coevolve.core.deadline import within
 from coevolve.core.errors import CoevolveError
 
 LONGEST = 8 * 2**20  # bytes of a reply, decompressed
@@ -81,13 +79,9 @@ class Exchange:
     async def _exchange(self, method: str, url: str, content: bytes | None) -> Response:
         headers = {"Content-Type": "application/json"} if content is not None else {}
         asked = self._client.stream(method, url, content=content, headers=headers)
-
-        async def reply() -> Response:
-            async with asked as response:
-                return Response(response.status_code, await _body(response), response.headers.get("retry-after"))
-
         try:
-            return await _within(self._seconds, reply())
+            async with within(self._seconds), asked as response:
+                return Response(response.status_code, await _body(response), response.headers.get("retry-after"))
         except (TimeoutError, httpx.TimeoutException):
             raise Lost(f"no whole reply within {self._seconds:g} s") from None
         except asyncio.CancelledError:
@@ -111,19 +105,6 @@ class Exchange:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
         await self._client.aclose()
-
-
-async def _within(seconds: float, action: Coroutine[Any, Any, Response]) -> Response:
-    """The result of ``action``; a TimeoutError after ``seconds`` of running time."""
-    task, deadline = asyncio.create_task(action), Deadline(seconds)
-    try:
-        while tick := deadline.tick():
-            if (await asyncio.wait([task], timeout=tick))[0]:
-                return task.result()
-        raise TimeoutError
-    finally:
-        task.cancel()
-        await asyncio.wait([task])  # it closes its connection
 
 
 async def _body(response: httpx.Response) -> bytes:

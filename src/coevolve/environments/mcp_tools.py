@@ -12,13 +12,14 @@ import os
 import sys
 import tempfile
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
-from functools import cache, partial
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, closing, suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from coevolve.core.deadline import within
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
@@ -36,7 +37,7 @@ class McpEnvironment(Environment):
     """An environment whose subclass sets ``name``, ``command`` and ``questions``, and says how a world begins and what counts of it.
 
     ``command`` starts the server in the episode's folder; in it and in ``variables``, ``{folder}`` stands for that folder and
-    ``{python}`` for this interpreter. A call that takes longer than ``seconds`` ends its episode, which scores 0.
+    ``{python}`` for this interpreter. A call that takes longer than ``seconds`` of running time ends its episode, which scores 0.
     """
 
     command: Sequence[str]
@@ -185,17 +186,19 @@ class McpServer:
         variables = {name: self._filled(value) for name, value in environment.variables.items()}
         errors = self._stack.enter_context(log.open("w+", encoding="utf-8", errors="replace"))
         parameters = StdioServerParameters(command=program, args=arguments, env=variables, cwd=self.folder)
-        client = Client(
-            stdio_client(parameters, errlog=errors),
-            read_timeout_seconds=environment.seconds,
-            cache=None,
-        )
+        client = Client(stdio_client(parameters, errlog=errors), cache=None)
         try:
-            return self._stack.enter_context(_portal(os.getpid()).wrap_async_context_manager(client))
+            return self._stack.enter_context(_portal(os.getpid()).wrap_async_context_manager(self._connected(client)))
         except Exception as error:
             lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
             why = next((line for line in reversed(lines) if line.strip()), "") or str(_first(error))
             raise EnvironmentFailed(f"{self._name}: the MCP server {program} does not start: {why[:300]}") from None
+
+    @asynccontextmanager
+    async def _connected(self, client: Any) -> AsyncIterator[Any]:
+        async with within(self._seconds) as connected, client:
+            connected()
+            yield client
 
     def _filled(self, text: str) -> str:
         return text.replace("{folder}", str(self.folder)).replace("{python}", sys.executable)
@@ -212,10 +215,8 @@ class McpServer:
 
     async def _pages(self) -> list[dict[str, Any]]:
         """The tools of all pages, which share one deadline."""
-        from anyio import fail_after
-
         tools, cursor = ToolList(), None
-        with fail_after(self._seconds):
+        async with within(self._seconds):
             for _ in range(PAGES):
                 page = await self._client.list_tools(cursor=cursor)
                 for tool in page.tools:
@@ -229,14 +230,18 @@ class McpServer:
     def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, bool]:
         """What the tool answers, and whether it refuses. A server that ends or does not answer in time raises."""
         from mcp import MCPError
-        from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+        from mcp_types import CONNECTION_CLOSED
+
+        async def answer() -> Any:
+            async with within(self._seconds):
+                return await self._client.call_tool(name, dict(arguments))
 
         try:
-            found = _portal(os.getpid()).call(
-                partial(self._client.call_tool, name, dict(arguments), read_timeout_seconds=self._seconds)
-            )
+            found = _portal(os.getpid()).call(answer)
+        except TimeoutError:
+            raise RuntimeError(f"{self._name}: {name} was not answered within {self._seconds:g} s") from None
         except MCPError as error:
-            if error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
+            if error.code == CONNECTION_CLOSED:
                 raise RuntimeError(f"{self._name}: {name} was not answered: {error}") from None
             return str(error)[:LONGEST], True
         parts = [getattr(one, "text", None) or f"[{one.type}]" for one in found.content]

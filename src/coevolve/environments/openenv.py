@@ -15,10 +15,12 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from http.client import HTTPException
 from typing import Any
 
+from coevolve.core.deadline import Deadline
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
@@ -30,7 +32,10 @@ from coevolve.environments.tool_list import ToolList, function
 SPLITS = {"seed": ("seed", "train"), "validation": ("validation", "valid", "dev", "test"), "test": ("test",)}
 SEEDS = {"seed": 256, "validation": 64, "test": 64}  # for a server without tasks
 SESSIONS = 16  # at once, unless OPENENV_SESSIONS says more: a server refuses those above its own limit
-SECONDS = 45.0  # of one call of a session, whatever it asks of the server; less than a worker has for it
+SECONDS = (
+    45.0  # of running time for one call of a session, whatever it asks of the server; less than a worker has for it
+)
+ATTEMPTS = 3  # to connect within SECONDS: one may be lost to a machine that stalls
 FRAME, ANSWER, SENT = 2**24, 2**26, 2**16  # bytes of the server's message, of its answer over HTTP, and of ours
 SHOWN = 100_000  # characters of an observation
 LARGEST = 1e9  # reward
@@ -108,25 +113,28 @@ class _Socket:
         from websockets.sync.client import connect
 
         self._broken: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, WebSocketException)
-        self.begin()
+        self._deadline = Deadline(SECONDS)
         address = url().replace("http", "ws", 1) + "/ws"
-        try:
-            # pings keep an idle connection open; a busy server may answer them late, since each call has its own deadline
-            self._socket = connect(
-                address,
-                open_timeout=SECONDS,
-                ping_timeout=None,
-                close_timeout=1.0,
-                max_size=FRAME,
-                max_queue=2,
-                compression=None,
-            )
-        except self._broken as error:
-            raise EnvironmentFailed(f"no OpenEnv server answers at {url()} ({one_line(str(error))})") from None
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                # pings keep an idle connection open; a busy server may answer them late, since each call has its own deadline
+                self._socket = connect(
+                    address,
+                    open_timeout=SECONDS / ATTEMPTS,
+                    ping_timeout=None,
+                    close_timeout=1.0,
+                    max_size=FRAME,
+                    max_queue=2,
+                    compression=None,
+                )
+                return
+            except self._broken as error:
+                if attempt == ATTEMPTS or not isinstance(error, TimeoutError):
+                    raise EnvironmentFailed(f"no OpenEnv server answers at {url()} ({one_line(str(error))})") from None
 
     def begin(self) -> None:
         """From now on a call has its seconds."""
-        self._until = time.monotonic() + SECONDS
+        self._deadline.restart()
 
     def ask(self, kind: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
         """The answer's data. An error that the server answers with is Refused."""
@@ -134,8 +142,7 @@ class _Socket:
         try:
             self._hear_nothing()
             self._socket.send(json.dumps(message))
-            reply = self._socket.recv(timeout=max(self._until - time.monotonic(), 0.0))
-            return _data(reply)
+            return _data(self._reply())
         except TimeoutError:
             self.close()
             raise EnvironmentFailed(f"the server did not answer {kind} within {SECONDS:g} s") from None
@@ -143,6 +150,13 @@ class _Socket:
             self.close()
             reason = one_line(str(error) or type(error).__name__)
             raise EnvironmentFailed(f"the server broke off at {kind} ({reason})") from None
+
+    def _reply(self) -> str | bytes:
+        while tick := self._deadline.tick():
+            with suppress(TimeoutError):
+                reply: str | bytes = self._socket.recv(timeout=tick)
+                return reply
+        raise TimeoutError
 
     def _hear_nothing(self) -> None:
         """What comes unasked would be taken for the next answer."""
