@@ -25,7 +25,7 @@ from coevolve.core.task import Observation, Score, Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.stages.params import load
+from coevolve.stages.schema import load
 from coevolve.stages.train import grpo
 from coevolve.stages.train.learner import Job, Settings
 

@@ -35,7 +35,7 @@ from coevolve.rollout import Limits
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
-from coevolve.stages.params import load
+from coevolve.stages.schema import load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.gates import WORDS

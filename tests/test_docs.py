@@ -208,7 +208,7 @@ def test_what_a_page_places_in_a_file_is_there(page: Path) -> None:
 
 
 def test_every_arm_that_a_page_names_is_in_the_study() -> None:
-    from coevolve.readers.study import load
+    from coevolve.readers.study_results import load
 
     arms = set(load(ROOT / "studies/ablation/study.yaml").arms)
     text = (ROOT / "docs/paper-to-code.md").read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.evaluate.evaluation import evaluate, summary
-from coevolve.stages.params import load
+from coevolve.stages.schema import load
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.train.groups import attempts

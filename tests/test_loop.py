@@ -17,7 +17,7 @@ from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
-from coevolve.stages.params import load
+from coevolve.stages.schema import load
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table

@@ -9,7 +9,7 @@ from coevolve.cli import parser
 from coevolve.commands import init
 from coevolve.core.errors import CoevolveError
 from coevolve.core.yaml_files import load_yaml, read_yaml
-from coevolve.stages.params import load
+from coevolve.stages.schema import load
 from tests import ROOT
 
 

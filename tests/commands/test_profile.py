@@ -9,7 +9,7 @@ import pytest
 from coevolve.commands.profile import ADDED, PARAMS, _leaves, _text, apply, names, run
 from coevolve.core.errors import CoevolveError
 from coevolve.core.yaml_files import read_yaml
-from coevolve.stages.params import load, value
+from coevolve.stages.schema import load, value
 from tests import ROOT
 
 

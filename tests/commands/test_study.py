@@ -7,7 +7,7 @@ import pytest
 
 from coevolve.commands import study as command
 from coevolve.core.io import write_jsonl
-from coevolve.readers.study import Result
+from coevolve.readers.study_results import Result
 
 STUDY = """\
 question: Does it matter?

@@ -8,7 +8,7 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.pipeline import PipelineStep, scratch_key, steps
-from coevolve.stages.params import parse
+from coevolve.stages.schema import parse
 from tests import ROOT
 
 PARAMS = parse({"iterations": [{"t": 0, "next": 1}, {"t": 1, "next": 2}]}, "params.yaml")

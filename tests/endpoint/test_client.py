@@ -15,7 +15,7 @@ from coevolve.endpoint.client import Ask, Endpoint, Exhausted, Failed, open_endp
 from coevolve.endpoint.config import EndpointSection
 from coevolve.endpoint.log import RequestLog
 from coevolve.endpoint.structured import Broken, ask_json
-from coevolve.stages.params import load as load_params
+from coevolve.stages.schema import load as load_params
 from tests import ROOT
 from tests.endpoint.proxy import proxy
 from tests.waiting import PATIENCE

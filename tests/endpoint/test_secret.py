@@ -20,10 +20,10 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.progress import bar
 from coevolve.endpoint.client import Failed, open_endpoint
 from coevolve.endpoint.spending import metered
-from coevolve.stages.params import load as load_params
+from coevolve.stages.schema import load as load_params
 from tests.endpoint.proxy import proxy
 from tests.endpoint.test_client import GOOD, ask, config
-from tests.stages.test_params import edited
+from tests.stages.test_schema import edited
 
 SIGN = [chr(code) for code in range(0x21, 0x7F)]
 KEYS = st.text(SIGN, min_size=12, max_size=40).map(lambda text: f"sk-{text}")

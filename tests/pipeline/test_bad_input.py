@@ -20,7 +20,7 @@ from coevolve.core.trajectories import StopReason, Trajectory, write_trajectorie
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from coevolve.stages.code.digest import digest
-from coevolve.stages.params import load
+from coevolve.stages.schema import load
 from tests import ROOT
 from tests.waiting import PATIENCE
 

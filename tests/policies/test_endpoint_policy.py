@@ -18,7 +18,7 @@ from coevolve.environments.registry import make
 from coevolve.policies.endpoint_policy import EndpointPolicy
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.params import load as load_params
+from coevolve.stages.schema import load as load_params
 from tests import ROOT
 from tests.endpoint.proxy import proxy
 

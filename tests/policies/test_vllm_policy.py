@@ -13,7 +13,7 @@ from coevolve.policies.loading import open_policy
 from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens, load
 from coevolve.policies.vllm_policy import TokenPrompt, VllmPolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.params import load as load_params
+from coevolve.stages.schema import load as load_params
 from tests import ROOT
 
 MODEL, TOKENIZER = load(ROOT / "policies/base")

@@ -22,7 +22,7 @@ from coevolve.knowledge import learn
 from coevolve.prompts.prompt import quoted, quoted_call, quoted_name
 from coevolve.stages.explore.endpoint_explorer import EndpointExplorer
 from coevolve.stages.explore.requests import Request
-from coevolve.stages.params import load as load_params
+from coevolve.stages.schema import load as load_params
 from coevolve.stages.synthesize.endpoint_synthesizer import EndpointSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.gates import GATES

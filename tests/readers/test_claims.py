@@ -11,8 +11,8 @@ from scipy.stats import ttest_1samp
 from coevolve.core.errors import CoevolveError
 from coevolve.core.statistics import ERROR
 from coevolve.readers.claims import Claim, judge
-from coevolve.readers.study import load, report
-from tests.readers.test_study import STUDY, results
+from coevolve.readers.study_results import load, report
+from tests.readers.test_study_results import STUDY, results
 
 differences = st.lists(st.integers(-20, 20).map(lambda points: points / 100), min_size=2, max_size=10)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_ind
 
 from coevolve.readers.effects import ArmRun, crossed, effects
-from coevolve.readers.study import Study, report
-from tests.readers.test_study import run
+from coevolve.readers.study_results import Study, report
+from tests.readers.test_study_results import run
 
 GRID = {
     f"{guidance}_{keep}": {

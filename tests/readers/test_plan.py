@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t
 
 from coevolve.readers.plan import POWER, deviation, sight
-from coevolve.readers.study import Result
+from coevolve.readers.study_results import Result
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5, 10])

@@ -7,8 +7,8 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.stages.method import METHODS
-from coevolve.stages.params import Params, load, parse, plain, value
-from tests.stages.test_params import edited
+from coevolve.stages.schema import Params, load, parse, plain, value
+from tests.stages.test_schema import edited
 
 PLAIN = {"explore.guidance": "signals", "generate.model": "none", "train.learner": "grpo", "pairs.hard": 0.5}
 GENERATED = {"explore.guidance": "generator", "generate.model": "tiny"}

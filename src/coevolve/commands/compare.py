@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from coevolve.core.errors import CoevolveError
 
 if TYPE_CHECKING:
-    from coevolve.readers.compare import Side
+    from coevolve.readers.comparison import Side
 
 HELP = """
 A SIDE is a policy: `3` is policies/3 of this workspace; NAME is the last policy of a DVC experiment or git revision, and
@@ -56,8 +56,8 @@ def _side(text: str) -> "Side":
     from coevolve.core.paths import Paths
     from coevolve.core.stage_seconds import seconds
     from coevolve.core.yaml_files import read_yaml
-    from coevolve.readers.compare import Side
-    from coevolve.stages.report.summary import SUMMARY, Summary
+    from coevolve.readers.comparison import Side
+    from coevolve.stages.report.run_summary import SUMMARY, Summary
 
     revision, t = _parsed(text)
     try:
@@ -119,7 +119,7 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
     from rich import box
     from rich.table import Table
 
-    from coevolve.readers.compare import differences, gains, history
+    from coevolve.readers.comparison import differences, gains, history
     from coevolve.stages.evaluate.config import Evaluate
     from coevolve.stages.report.tables import number
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from coevolve.core.errors import CoevolveError
 from coevolve.core.mixtures import shares
 from coevolve.core.untrusted import without_secrets
-from coevolve.stages.params import Params, load
+from coevolve.stages.schema import Params, load
 
 HELP = """
 What params.yaml asks for and this machine lacks is marked BROKEN, and the exit code is 1. What is merely absent is marked

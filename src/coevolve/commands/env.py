@@ -235,7 +235,7 @@ def _skill(args: argparse.Namespace) -> "Skill | None":
 def _logged(found: "Audit", files: Sequence[Path]) -> Sequence[Path]:
     """``files``, which are artifacts of a run of MLflow by now, where there is a project."""
     from coevolve.core import dvc
-    from coevolve.stages.params import load
+    from coevolve.stages.schema import load
     from coevolve.tracking.journal import start
     from coevolve.tracking.run_names import run_key
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from coevolve.core.task import Task
     from coevolve.core.trajectories import Trajectory
     from coevolve.environments.environment import Environment
-    from coevolve.stages.params import Params
+    from coevolve.stages.schema import Params
 
 HELP = """
   coevolve export sft --out sft                      # references of the last dataset, replayed, as chat messages
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.stages.params import load
+    from coevolve.stages.schema import load
 
     if args.out.exists():
         raise CoevolveError(f"{args.out} is there already; name a new folder, or remove it")
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _last() -> int:
-    from coevolve.readers.lineage import iterations
+    from coevolve.readers.ancestry import iterations
 
     return iterations()[-1]
 
@@ -69,7 +69,7 @@ def _dataset(t: int, params: "Params") -> "list[Task]":
 def _messages(args: argparse.Namespace, params: "Params") -> str:
     from coevolve.core.io import write_jsonl
     from coevolve.environments.registry import make
-    from coevolve.readers.export import preferences, supervised
+    from coevolve.readers.run_export import preferences, supervised
     from coevolve.stages.train.reference_tokens import offered
 
     environment = make(params.environment)
@@ -106,7 +106,7 @@ def _tasks(out: Path, wanted: int | None, params: "Params") -> str:
     from coevolve.core.io import write_jsonl, write_text
     from coevolve.environments.registry import make
     from coevolve.readers.cards import task_card
-    from coevolve.stages.report.summary import run_hash
+    from coevolve.stages.report.run_summary import run_hash
 
     t = _last() if wanted is None else wanted
     rows, environment = _dataset(t, params), make(params.environment)
@@ -121,8 +121,8 @@ def _policy(out: Path, wanted: int | None, params: "Params") -> str:
     from coevolve.core.paths import Paths
     from coevolve.core.scratch import once
     from coevolve.readers.cards import policy_card
-    from coevolve.stages.params import plain
-    from coevolve.stages.report.summary import SUMMARY, Summary
+    from coevolve.stages.report.run_summary import SUMMARY, Summary
+    from coevolve.stages.schema import plain
 
     if not SUMMARY.exists():
         raise CoevolveError(f"{SUMMARY}: no such file; run `dvc repro`, which measures policies, first")

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.tree import Tree
 
     from coevolve.core.terminal import plain
-    from coevolve.readers.lineage import Node, of_pair, of_policy, of_task
+    from coevolve.readers.ancestry import Node, of_pair, of_policy, of_task
 
     folder, _, name = args.name.rstrip("/").rpartition("/")
     if folder == "policies" and name.isdigit():
@@ -51,7 +51,7 @@ def _list() -> int:
     from coevolve.core.io import read_tasks
     from coevolve.core.paths import Paths
     from coevolve.core.terminal import plain
-    from coevolve.readers.lineage import iterations
+    from coevolve.readers.ancestry import iterations
 
     tasks = read_tasks(Paths.tasks(iterations()[-1]))
     added = [task for task in tasks if task.provenance is not None][-LISTED:]

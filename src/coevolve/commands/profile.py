@@ -75,7 +75,7 @@ def change(path: Path, values: Mapping[str, Any], source: str) -> list[tuple[str
 
     from coevolve.core.io import write_text
     from coevolve.core.yaml_files import read_yaml
-    from coevolve.stages.params import load, parse, value
+    from coevolve.stages.schema import load, parse, value
 
     before = load(path)  # a broken file is named before it is changed
     editor = YAML()

@@ -13,7 +13,7 @@ from coevolve.core.errors import CoevolveError
 
 if TYPE_CHECKING:
     from coevolve.core.workers import Compute
-    from coevolve.readers.study import Result, Study
+    from coevolve.readers.study_results import Result, Study
 
 Collect = Callable[[dict[tuple[str, int], "Result"]], None]
 
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from coevolve.core.yaml_files import removed
-    from coevolve.readers.study import load
+    from coevolve.readers.study_results import load
 
     study = load(args.folder / "study.yaml")
     if unknown := sorted(set(args.arms or ()) - set(study.arms)):
@@ -133,7 +133,7 @@ def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict
     """Results of the experiments that are there and whole."""
     from dvc.api import DVCFileSystem
 
-    from coevolve.stages.report.summary import SUMMARY
+    from coevolve.stages.report.run_summary import SUMMARY
 
     found = {}
     code = _baselines()
@@ -153,8 +153,8 @@ def _result(files: Any, study: "Study", run: tuple[str, int], name: str, code: s
     from coevolve.core.io import parse
     from coevolve.core.yaml_files import read_yaml
     from coevolve.readers.arms import departure, parameters
-    from coevolve.readers.study import result, unplayed
-    from coevolve.stages.report.summary import SUMMARY, Summary
+    from coevolve.readers.study_results import result, unplayed
+    from coevolve.stages.report.run_summary import SUMMARY, Summary
 
     arm, seed = run
     try:
@@ -195,7 +195,7 @@ def _kept(folder: Path, study: "Study") -> tuple[dict[tuple[str, int], "Result"]
 
 def _read(folder: Path) -> list["Result"]:
     from coevolve.core.io import read_jsonl
-    from coevolve.readers.study import Result
+    from coevolve.readers.study_results import Result
 
     return read_jsonl(folder / RESULTS, Result) if (folder / RESULTS).exists() else []
 
@@ -224,7 +224,7 @@ def _subsets(files: Any, study: "Study", last: int) -> dict[str, list[float]]:
     from coevolve.core.outcomes import OUTCOMES, Outcome, solved
     from coevolve.core.paths import Paths
     from coevolve.core.task import Task
-    from coevolve.readers.study import cut
+    from coevolve.readers.study_results import cut
 
     def rows(path: Path, kind: type[Any]) -> list[Any]:
         return parse_jsonl(files.read_text(str(path)), kind, str(path))
@@ -244,7 +244,7 @@ def _run(
 ) -> None:
     """Run those of ``runs`` that are missing, and add their results to ``found``; those named in ``later`` are not for now."""
     from coevolve.core.progress import bar
-    from coevolve.stages.params import parse
+    from coevolve.stages.schema import parse
 
     compute = parse(_params(), "params.yaml").compute
     missing = {_name(folder, *run): run for run in runs if run not in found}
@@ -294,7 +294,7 @@ def _spread(study: "Study", missing: Mapping[str, tuple[str, int]], compute: "Co
     from coevolve.core.yaml_files import write_yaml
     from coevolve.readers.arms import departure, parameters
     from coevolve.readers.machines import PARAMS, Texts, work
-    from coevolve.stages.report.summary import SUMMARY
+    from coevolve.stages.report.run_summary import SUMMARY
 
     now, code = _params(), _commit()
     if other := departure(_params(code), now):
@@ -321,7 +321,7 @@ def _commit() -> str:
 
 def _write(folder: Path, study: "Study", found: dict[tuple[str, int], "Result"]) -> None:
     from coevolve.core.io import write_jsonl, write_text
-    from coevolve.readers.study import draw, report, rows
+    from coevolve.readers.study_results import draw, report, rows
 
     arms = list(study.arms)
     # results of other parameters stay in the file: they were dear, and parameters may change back

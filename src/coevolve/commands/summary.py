@@ -12,7 +12,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.stages.report.summary import Summary
+    from coevolve.stages.report.run_summary import Summary
     from coevolve.stages.report.tables import table
 
     print(table(parse(Summary, read_json(args.file), str(args.file))))

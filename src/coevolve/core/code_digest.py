@@ -47,7 +47,7 @@ CARRIERS = frozenset(
         "environments/sources",
         "stages/code/digest",
         "stages/method",
-        "stages/params",
+        "stages/schema",
         "stages/running",
         "stages/train/progress_bar",
         "tracking/mlflow_sink",

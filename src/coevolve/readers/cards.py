@@ -12,8 +12,8 @@ from coevolve.core.io import parse, read_json
 from coevolve.core.task import Task
 from coevolve.core.untrusted import markdown
 from coevolve.environments.environment import Environment
-from coevolve.readers.lineage import Node, of_policy
-from coevolve.stages.report.summary import Summary
+from coevolve.readers.ancestry import Node, of_policy
+from coevolve.stages.report.run_summary import Summary
 
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**9, "n>100K"))  # as the hub names them
 

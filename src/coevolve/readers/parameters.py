@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 
 from coevolve.core.yaml_files import one_line
-from coevolve.stages.params import Params, sections
+from coevolve.stages.schema import Params, sections
 from coevolve.stages.watch.config import Limit
 
 HEAD = """# Parameters

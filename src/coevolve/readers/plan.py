@@ -7,7 +7,7 @@ from itertools import combinations
 from statistics import fmean, variance
 
 from coevolve.core.statistics import ERROR
-from coevolve.readers.study import Result, gains
+from coevolve.readers.study_results import Result, gains
 
 POWER = 0.8  # share of studies that would tell such a difference from none
 USUAL = 0.054  # standard deviation of a difference where nothing is known: that of the 55 pairs of studies/ablation, on `test`

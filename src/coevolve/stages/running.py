@@ -18,7 +18,7 @@ from coevolve.core.guard import guard
 from coevolve.core.position import position
 from coevolve.core.stage_seconds import note_seconds
 from coevolve.stages.code.digest import check, stage_of
-from coevolve.stages.params import Params, load
+from coevolve.stages.schema import Params, load
 
 
 def run(main: Callable[[Params], int | None]) -> NoReturn:

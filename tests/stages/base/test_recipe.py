@@ -13,7 +13,7 @@ from coevolve.stages.base.demonstrate import RELIABLE, demonstrate, demonstratio
 from coevolve.stages.base.recipe import copying, make
 from coevolve.stages.base.small import IGNORED, example
 from coevolve.stages.base.tokenizer import build
-from coevolve.stages.params import load as load_params
+from coevolve.stages.schema import load as load_params
 from tests import ROOT
 
 TOKENIZER = build(*Miniworld.lexicon())

@@ -10,7 +10,7 @@ from coevolve.core.paths import Paths
 from coevolve.core.pipeline import steps
 from coevolve.core.yaml_files import load_yaml
 from coevolve.stages.code.digest import digest, names, reads
-from coevolve.stages.params import Params, load, parse
+from coevolve.stages.schema import Params, load, parse
 from tests import ROOT
 
 PARAMS = load(ROOT / "params.yaml")

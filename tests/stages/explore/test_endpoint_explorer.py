@@ -18,7 +18,7 @@ from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.endpoint_explorer import EndpointExplorer
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import Request, requests
-from coevolve.stages.params import load as load_params
+from coevolve.stages.schema import load as load_params
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.endpoint_synthesizer import EndpointSynthesizer

@@ -23,7 +23,7 @@ from coevolve.stages.explore.policy_explorer import PolicyExplorer
 from coevolve.stages.explore.requests import requests, written
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.generate.spec import exploration_of
-from coevolve.stages.params import load
+from coevolve.stages.schema import load
 from tests import ROOT
 from tests.environments.quiz import Quiz
 

@@ -22,7 +22,7 @@ from coevolve.stages.explore.guidance import (
     weight,
 )
 from coevolve.stages.explore.requests import Request, requests
-from coevolve.stages.params import load, parse
+from coevolve.stages.schema import load, parse
 from tests import ROOT
 
 TOOLS = {"common": 0.1, "seldom": 0.5}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from coevolve.core.records import Generation
 from coevolve.stages.generate.rewards import chances, effective, rewards, weights
-from coevolve.stages.params import load
+from coevolve.stages.schema import load
 from tests import ROOT
 
 OWN = load(ROOT / "params.yaml").generate

@@ -15,7 +15,7 @@ from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.generate.calibration import OFF, OFF_CONTROL, difference, with_generator
 from coevolve.stages.generate.spec import Spec, parse
 from coevolve.stages.generate.spec_outcomes import ACCEPTED, GATE, UNREALIZED, set_apart, settled, updated
-from coevolve.stages.params import load
+from coevolve.stages.schema import load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import Judged, accepted, verify

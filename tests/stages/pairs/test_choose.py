@@ -10,7 +10,7 @@ from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.stages.pairs.choose import AMONG, EXPERT, EXPERT_HARD, OWN, OWN_HARD, choose, contrast
 from coevolve.stages.pairs.rehearse import Rehearsal
-from coevolve.stages.params import load
+from coevolve.stages.schema import load
 from tests import ROOT
 
 CONFIG = load(ROOT / "params.yaml").pairs

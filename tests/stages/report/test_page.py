@@ -19,13 +19,13 @@ from coevolve.core.reviews import DECISIONS, read_reviews
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
-from coevolve.stages.params import load
 from coevolve.stages.report.champion import Challenge, Champion
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.verification import by_indicator, measured, outcomes, selection, unchecked
 from coevolve.stages.report.page.view import costs, figures, groups, origins, strength, tools
-from coevolve.stages.report.summary import Summary
+from coevolve.stages.report.run_summary import Summary
+from coevolve.stages.schema import load
 from coevolve.stages.verify.select import GATE
 from coevolve.stages.watch.watchdogs import indicators
 from tests import ROOT

@@ -14,7 +14,7 @@ from coevolve.core.records import Signal
 from coevolve.core.yaml_files import read_yaml
 from coevolve.environments.registry import make
 from coevolve.stages.explore.requests import requests
-from coevolve.stages.params import load, parse
+from coevolve.stages.schema import load, parse
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.kind import Firing, Kind

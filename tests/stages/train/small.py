@@ -4,7 +4,7 @@ from pathlib import Path
 
 from coevolve.core.launch import Launch
 from coevolve.environments.registry import make
-from coevolve.stages.params import load as load_params
+from coevolve.stages.schema import load as load_params
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Settings
 from tests import ROOT

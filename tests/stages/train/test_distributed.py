@@ -43,7 +43,7 @@ def launching(launch: dict[str, object], *command: str, machine: int = 0) -> "su
     code = textwrap.dedent(f"""
         import sys
         from coevolve.core import launch
-        from coevolve.stages.params import load
+        from coevolve.stages.schema import load
         from coevolve.core.guard import guard
         from pathlib import Path
         config = load(Path({str(ROOT / "params.yaml")!r})).launch.model_copy(update={launch!r})

@@ -11,7 +11,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects
 from coevolve.core.trajectories import read_trajectories
 from coevolve.stages.code.digest import digest
-from coevolve.stages.params import Params, parse, plain, sections, value
+from coevolve.stages.schema import Params, parse, plain, sections, value
 from coevolve.stages.train.learner import Settings
 from coevolve.stages.train.learners import LEARNERS, config_of, learner, names
 from coevolve.stages.train.train_summary import summary

@@ -20,7 +20,7 @@ from coevolve.knowledge import learn
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
-from coevolve.stages.params import load
+from coevolve.stages.schema import load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.foreign_words import courteous, forbids, normal

@@ -12,7 +12,7 @@ from coevolve.core.task import Task
 from coevolve.endpoint.client import open_endpoint
 from coevolve.environments.registry import make
 from coevolve.rollout import Limits
-from coevolve.stages.params import load
+from coevolve.stages.schema import load
 from coevolve.stages.verify.judge import Judged
 from coevolve.stages.verify.solver import Solver
 from tests import ROOT

@@ -17,7 +17,7 @@ from coevolve.core.stage_summary import FAILURE_IDLE, FAILURE_SUCCESS
 from coevolve.core.statistics import evenness
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.trajectories import StopReason
-from coevolve.stages.params import load
+from coevolve.stages.schema import load
 from coevolve.stages.watch.watchdogs import (
     MEANING,
     drift,

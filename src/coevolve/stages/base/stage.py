@@ -15,7 +15,7 @@ from coevolve.core.scratch import once, scratch
 from coevolve.policies.pretrained import point
 from coevolve.stages.base.config import Base
 from coevolve.stages.base.recipe import make
-from coevolve.stages.params import Params
+from coevolve.stages.schema import Params
 
 
 def main(params: Params) -> None:

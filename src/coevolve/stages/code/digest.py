@@ -18,7 +18,7 @@ from coevolve.core.io import read_json
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import PIPELINE, steps
 from coevolve.environments.sources import added_code, environment_code
-from coevolve.stages.params import DERIVED, Params, value
+from coevolve.stages.schema import DERIVED, Params, value
 from coevolve.stages.train.learners import GROUP
 
 STAGES = SOURCE / PACKAGE / "stages"

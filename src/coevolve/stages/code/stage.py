@@ -7,7 +7,7 @@ a changed comment reruns nothing, and another GRPO loss reruns training alone.
 from coevolve.core.io import write_json
 from coevolve.core.paths import Paths
 from coevolve.stages.code.digest import digest, names
-from coevolve.stages.params import Params
+from coevolve.stages.schema import Params
 
 
 def main(params: Params) -> None:

@@ -22,7 +22,7 @@ from coevolve.environments.fingerprint import fingerprint_of, open_environment
 from coevolve.policies.loading import playing, prepare_players
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.evaluation import by_environment, evaluate, played, summary
-from coevolve.stages.params import Params
+from coevolve.stages.schema import Params
 from coevolve.tracking.journal import start
 from coevolve.tracking.run_names import run_key
 

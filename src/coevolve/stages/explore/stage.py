@@ -23,7 +23,7 @@ from coevolve.policies.loading import open_policy
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.explorers import make_explorer
 from coevolve.stages.explore.requests import Request, requests, written
-from coevolve.stages.params import Params
+from coevolve.stages.schema import Params
 
 Inputs = tuple[Environment, list[Task], list[Trajectory]]  # an environment with its tasks and trajectories
 

@@ -25,7 +25,7 @@ from coevolve.stages.explore.guidance import SCHEDULES
 from coevolve.stages.generate.generate_summary import summary
 from coevolve.stages.generate.iteration import GeneratorContext, Plan, generate
 from coevolve.stages.generator.tiny_generator import NONE
-from coevolve.stages.params import Params
+from coevolve.stages.schema import Params
 from coevolve.stages.train.learner import Shared
 from coevolve.tracking.journal import GENERATOR, start
 from coevolve.tracking.run_names import run_key

@@ -10,7 +10,7 @@ from coevolve.core.pipeline import scratch_key
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies import adapted
 from coevolve.stages.generator.tiny_generator import NONE, start
-from coevolve.stages.params import Params
+from coevolve.stages.schema import Params
 
 
 def main(params: Params) -> None:

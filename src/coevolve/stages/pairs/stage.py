@@ -23,7 +23,7 @@ from coevolve.stages.pairs.failure_agent import PairsContext, begun
 from coevolve.stages.pairs.make import Made, make, write
 from coevolve.stages.pairs.pairs_summary import THEIRS
 from coevolve.stages.pairs.rehearse import Rehearsal
-from coevolve.stages.params import Params
+from coevolve.stages.schema import Params
 from coevolve.stages.train.learner import Shared
 from coevolve.tracking.journal import FAILURE, start
 from coevolve.tracking.run_names import run_key

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coevolve.core.stage_summary import ACCEPTED, TASKS, TOKENS
-from coevolve.stages.report.summary import Number, Summary
+from coevolve.stages.report.run_summary import Number, Summary
 
 
 def table(summary: Summary) -> str:

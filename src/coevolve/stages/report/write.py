@@ -13,7 +13,7 @@ from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.view import compared, gather, groups, strength
-from coevolve.stages.report.summary import METRICS, SUMMARY, Summary
+from coevolve.stages.report.run_summary import METRICS, SUMMARY, Summary
 from coevolve.stages.report.tables import curves, headline, table
 
 

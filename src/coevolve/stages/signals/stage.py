@@ -14,7 +14,7 @@ from coevolve.core.mixtures import shares
 from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt, Signal
 from coevolve.core.stage_summary import StageSummary, write_summary
-from coevolve.stages.params import Params
+from coevolve.stages.schema import Params
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.table import open_table

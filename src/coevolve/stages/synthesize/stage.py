@@ -12,7 +12,7 @@ from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.endpoint.spending import metered
 from coevolve.environments.fingerprint import open_environment
 from coevolve.environments.mixture import split
-from coevolve.stages.params import Params
+from coevolve.stages.schema import Params
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.synthesize.synthesizers import make_synthesizer
 

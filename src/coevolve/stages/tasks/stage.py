@@ -11,7 +11,7 @@ from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from coevolve.policies import adapted
-from coevolve.stages.params import Params
+from coevolve.stages.schema import Params
 from coevolve.stages.tasks.seed_tasks import start
 
 

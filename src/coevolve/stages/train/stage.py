@@ -20,7 +20,7 @@ from coevolve.core.stage_summary import timeouts, write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
-from coevolve.stages.params import Params
+from coevolve.stages.schema import Params
 from coevolve.stages.train.learner import Job, Settings
 from coevolve.stages.train.learners import learner
 from coevolve.stages.train.train_summary import summary

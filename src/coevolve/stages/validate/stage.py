@@ -14,7 +14,7 @@ from coevolve.core.records import Verdict
 from coevolve.core.reviews import agreed, by_gate, decided, read_reviews
 from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
 from coevolve.environments.fingerprint import open_environment
-from coevolve.stages.params import Params
+from coevolve.stages.schema import Params
 from coevolve.stages.validate.validation import validate, write
 
 

@@ -23,7 +23,7 @@ from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.generate.calibration import with_generator
 from coevolve.stages.generate.spec_outcomes import set_apart, settled
-from coevolve.stages.params import Params
+from coevolve.stages.schema import Params
 from coevolve.stages.verify.judge import accepted, read_lines, summary, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_rates, with_pass_rate

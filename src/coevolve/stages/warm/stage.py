@@ -17,7 +17,7 @@ from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
 from coevolve.rollout import Limits
-from coevolve.stages.params import Params
+from coevolve.stages.schema import Params
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Shared
 from coevolve.tracking.journal import Run, start

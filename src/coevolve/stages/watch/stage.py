@@ -13,7 +13,7 @@ from coevolve.core.records import Verdict
 from coevolve.core.stage_summary import write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.fingerprint import open_environment
-from coevolve.stages.params import Params
+from coevolve.stages.schema import Params
 from coevolve.stages.watch.watchdogs import (
     STEP_KEYS,
     WATCHED_STAGES,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coevolve.core.charts import BOLD, COLORS, GREY, WIDTH, curves, data, svg
-from coevolve.stages.report.summary import Summary
+from coevolve.stages.report.run_summary import Summary
 from coevolve.stages.verify.select import GATE
 
 

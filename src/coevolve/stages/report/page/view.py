@@ -17,7 +17,7 @@ from coevolve.stages.pairs.closeness import parting
 from coevolve.stages.report.page.generated import explored, written
 from coevolve.stages.report.page.reviewed import asked
 from coevolve.stages.report.page.verification import measured, outcomes, quarantine, read_verdicts, selection, unchecked
-from coevolve.stages.report.summary import Summary
+from coevolve.stages.report.run_summary import Summary
 
 SEED, GENERATOR, UNGUIDED = "seed tasks", "the generator", "no signal"
 TOOLS = 24  # most tools to list

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from coevolve.core.outcomes import Outcome
 from coevolve.core.stage_summary import StageSummary
-from coevolve.readers.compare import Side, differences, gains, history
+from coevolve.readers.comparison import Side, differences, gains, history
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.report.champion import Champion
-from coevolve.stages.report.summary import Summary
+from coevolve.stages.report.run_summary import Summary
 
 CONFIG = Evaluate(panels=None, tasks=1, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)
 SUMMARY = Summary(

@@ -11,9 +11,9 @@ from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.registry import make
 from coevolve.policies.agent_prompt import Renderer
 from coevolve.readers.chats import episode
-from coevolve.readers.export import conversation, supervised
+from coevolve.readers.run_export import conversation, supervised
 from coevolve.rollout import Limits
-from coevolve.stages.params import load
+from coevolve.stages.schema import load
 from coevolve.stages.train.reference_tokens import offered, replayed, tokens
 from tests import ROOT
 

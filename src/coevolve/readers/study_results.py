@@ -25,7 +25,7 @@ from coevolve.readers.claims import table as claim_table
 from coevolve.readers.effects import ArmRun, crossed, effects
 from coevolve.readers.effects import table as effect_table
 from coevolve.readers.queue import keys, settable
-from coevolve.stages.report.summary import Number, Summary
+from coevolve.stages.report.run_summary import Number, Summary
 
 ADDED = "tasks added"  # to the first dataset, until the last
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # of a study or an arm: DVC and git name experiments by them

@@ -18,17 +18,17 @@ from coevolve.core.section import dotted
 from coevolve.core.stage_summary import ACCEPTED, TASKS, StageSummary, write_summary
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory, write_trajectories
-from coevolve.readers.compare import Side, history
-from coevolve.readers.study import Study, report, result, rows
+from coevolve.readers.comparison import Side, history
+from coevolve.readers.study_results import Study, report, result, rows
 from coevolve.stages.evaluate.evaluation import summary as evaluated
-from coevolve.stages.params import Params
-from coevolve.stages.params import load as load_params
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.view import gather
-from coevolve.stages.report.summary import Summary, run_hash, summarize
+from coevolve.stages.report.run_summary import Summary, run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, table, totals
 from coevolve.stages.report.write import weakest, write
+from coevolve.stages.schema import Params
+from coevolve.stages.schema import load as load_params
 from tests import ROOT
 
 SUCCESSES = [60, 90, 92, 40]  # of 128 tasks, by policy

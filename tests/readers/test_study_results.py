@@ -9,7 +9,7 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.statistics import estimate
 from coevolve.core.task import Task, ToolCall
-from coevolve.readers.study import Result, Study, cut, draw, load, paired, report, rows
+from coevolve.readers.study_results import Result, Study, cut, draw, load, paired, report, rows
 from tests import ROOT
 
 STUDY = Study(question="Why?", seeds=[0, 1, 2], panel="test", against=["static"], arms={"static": {}, "signals": {}})

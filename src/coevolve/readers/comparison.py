@@ -9,7 +9,7 @@ from coevolve.core.section import dotted
 from coevolve.core.seeding import derive_seed
 from coevolve.core.stage_summary import TASKS
 from coevolve.stages.evaluate.config import Evaluate
-from coevolve.stages.report.summary import Number, Summary
+from coevolve.stages.report.run_summary import Number, Summary
 
 
 @dataclass(frozen=True)

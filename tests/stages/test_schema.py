@@ -5,7 +5,7 @@ import yaml
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.yaml_files import REMOVED, removed
-from coevolve.stages.params import load, parse, plain, sections, value
+from coevolve.stages.schema import load, parse, plain, sections, value
 from tests import ROOT
 
 
