@@ -64,7 +64,7 @@ def test_the_generator_is_registered_and_a_task_is_traced_to_what_wrote_it(gener
     version = client.get_model_version("coevolve-generator", "1")
     assert version.tags["dvc.path"] == "generators/2"
     assert client.get_run(version.run_id).data.tags["coevolve.key"] == "generate/1"
-    assert len(client.get_metric_history(version.run_id, "generator spec_kl")) == 2
+    assert len(client.get_metric_history(version.run_id, "generator_spec_kl")) == 2
     settled = read_jsonl(generating.folder / "data/2/generations.jsonl", Generation)
     one = next(one for one in settled if one.outcome == ACCEPTED and one.iteration == 1 and not one.control)
     said = generating.run("coevolve", "lineage", one.task_id or "").stdout

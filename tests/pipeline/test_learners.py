@@ -63,7 +63,7 @@ def test_the_failure_agent_is_registered_and_its_steps_are_metrics(preferring: P
     assert version.tags["dvc.path"] == "failures/1"
     run = client.get_run(version.run_id)
     assert run.data.tags["coevolve.key"] == "pairs/0" and "mlflow.parentRunId" in run.data.tags
-    steps = client.get_metric_history(version.run_id, "failure agent/margin")
+    steps = client.get_metric_history(version.run_id, "failure_agent/margin")
     assert len(steps) == 2 and steps[0].value == 0.0
 
 
