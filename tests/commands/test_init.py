@@ -72,7 +72,8 @@ class MyEnvironment(MethodEnvironment):
 def test_an_environment_of_ones_own_needs_no_installation(tmp_path: Path) -> None:
     (tmp_path / "my_lamp.py").write_text(OWN)
     project = make(tmp_path / "mine", "--environment", f"{tmp_path / 'my_lamp.py'}:MyEnvironment")
-    assert load_yaml(project / "params.yaml", "")["environment"] == "lamp"
+    params = load_yaml(project / "params.yaml", "")
+    assert params["environment"] == "lamp" and params["warm"] == {"steps": init.WARM_STEPS}
     shown = subprocess.run(["coevolve", "env", "show", "lamp"], cwd=project, capture_output=True, text=True, check=True)
     assert shown.stdout.startswith("lamp,") and "switch()" in shown.stdout
 

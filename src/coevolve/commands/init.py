@@ -20,9 +20,11 @@ folders. It overwrites nothing: DIR must be new or empty.
 
   coevolve init DIR                                      # the example: miniworld and the embedded tiny policy
   coevolve init DIR --profile smoke                      # the same in three minutes
+  coevolve init DIR --environment my_env.py:MyEnvironment    # the tiny policy first learns your tools from your references
   coevolve init DIR --environment my_env.py:MyEnvironment --model HuggingFaceTB/SmolLM2-135M-Instruct
   coevolve init DIR --environment sql --method genenv
 """
+WARM_STEPS = 100  # in which the tiny policy learns a user's own tools from references
 FILES = ("reviews/README.md", ".gitignore", ".dvcignore")  # the same in a project as in the repository
 
 
@@ -109,6 +111,7 @@ def _write(project: Path, environment: str, args: argparse.Namespace) -> None:
     from coevolve.commands.profile import apply, change
     from coevolve.core.io import write_text
     from coevolve.core.resources import resource
+    from coevolve.stages.schema import load
 
     for name in FILES:
         write_text(project / name, resource(name).read_text(encoding="utf-8"))
@@ -119,6 +122,8 @@ def _write(project: Path, environment: str, args: argparse.Namespace) -> None:
         apply(args.profile, params)
     chosen = {"environment": environment, "method": args.method, "base.model": _model(args.model)}
     given = {key: value for key, value in chosen.items() if value is not None}
+    if ".py:" in (args.environment or "") and (args.model or load(params).base.model) == "tiny":
+        given["warm.steps"] = WARM_STEPS
     with chdir(project):  # where pyproject.toml declares the environment
         change(Path(params.name), given, "--environment, --method, --model")
     write_text(project / "README.md", README.format(environment=environment))
