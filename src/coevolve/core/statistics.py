@@ -45,4 +45,4 @@ def evenness(counts: Mapping[str, int], most: int) -> float | None:
     if not total or most < 2:
         return None
     shares = [count / total for count in counts.values()]
-    return -sum(share * math.log(share) for share in shares) / math.log(most)
+    return (0.0 - sum(share * math.log(share) for share in shares)) / math.log(most)  # 0.0, not -0.0, for one kind

@@ -46,7 +46,7 @@ def task(number: int, *tools: str) -> Task:
 
 def test_entropy_is_one_where_all_tools_are_used_alike_and_zero_for_one() -> None:
     assert evenness({"a": 5, "b": 5, "c": 5, "d": 5}, 4) == pytest.approx(1.0)
-    assert evenness({"a": 5}, 4) == 0.0
+    assert str(evenness({"a": 5}, 4)) == "0.0"
     assert evenness({"a": 5, "b": 5}, 4) == pytest.approx(0.5)
     assert evenness({}, 4) is None
     assert evenness({"a": 5}, 1) is None
@@ -152,6 +152,15 @@ def test_all_of_an_iteration() -> None:
     assert found["environment_failed"] == pytest.approx(1 / 6)
     assert found["drift"] == pytest.approx(drift({"a": 1}, {"a": 1, "b": 1}))
     assert found["action_entropy"] == pytest.approx(evenness({"a": 3, "b": 1}, 4))
+
+
+def test_an_agent_of_few_tools_may_use_one_alone() -> None:
+    groups = [[[call("a")]] * 4]
+    found = {
+        tools: measure(groups, [StopReason.DONE] * 4, tools, [], [], 0, [], [], [], {})["action_entropy"]
+        for tools in (1, 2, 3, 4)
+    }
+    assert found == {1: None, 2: None, 3: None, 4: 0.0}
 
 
 def test_limits_say_and_critical_ones_stop() -> None:

@@ -38,6 +38,7 @@ from coevolve.stages.watch.config import Limit, Watch
 
 CHANCE = 0.05  # probability of a false alarm per task in ``regressions``
 FEW = 8  # fewest tasks for a meaningful share
+FEW_TOOLS = 4  # fewest tools for a meaningful entropy: with two, an agent that does its tasks may need one alone
 VISITS = 2  # visits without an episode that counts, after which a task is named
 NAMED = 5  # most tasks that a note names
 REPEATS = ("duplicate", "near_duplicate")  # the gates that refuse known tasks
@@ -192,7 +193,7 @@ def measure(
         later += len(group) - 1
         repeated += len(group) - len({json.dumps([(call.name, call.arguments) for call in calls]) for calls in group})
     return {
-        "action_entropy": evenness(used, tools),
+        "action_entropy": evenness(used, tools) if tools >= FEW_TOOLS else None,
         "duplicate_trajectories": _share(repeated, later),
         "duplicate_tasks": _share(repeats, len(verdicts)),
         "drift": drift(_tools(tasks), _tools([*tasks, *accepted])),
