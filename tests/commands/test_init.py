@@ -74,6 +74,7 @@ def test_an_environment_of_ones_own_needs_no_installation(tmp_path: Path) -> Non
     project = make(tmp_path / "mine", "--environment", f"{tmp_path / 'my_lamp.py'}:MyEnvironment")
     params = load_yaml(project / "params.yaml", "")
     assert params["environment"] == "lamp" and params["warm"] == {"steps": init.WARM_STEPS}
+    assert f"# {init.WHY}" in (project / "params.yaml").read_text()
     shown = subprocess.run(["coevolve", "env", "show", "lamp"], cwd=project, capture_output=True, text=True, check=True)
     assert shown.stdout.startswith("lamp,") and "switch()" in shown.stdout
 

@@ -25,6 +25,7 @@ folders. It overwrites nothing: DIR must be new or empty.
   coevolve init DIR --environment sql --method genenv
 """
 WARM_STEPS = 100  # in which the tiny policy learns a user's own tools from references
+WHY = "supervised steps on your references first: the tiny policy does not know your tools"
 FILES = ("reviews/README.md", ".gitignore", ".dvcignore")  # the same in a project as in the repository
 
 
@@ -108,7 +109,7 @@ def _model(given: str | None) -> str | None:
 
 
 def _write(project: Path, environment: str, args: argparse.Namespace) -> None:
-    from coevolve.commands.profile import apply, change
+    from coevolve.commands.profile import ADDED, apply, change
     from coevolve.core.io import write_text
     from coevolve.core.resources import resource
     from coevolve.stages.schema import load
@@ -126,6 +127,11 @@ def _write(project: Path, environment: str, args: argparse.Namespace) -> None:
         given["warm.steps"] = WARM_STEPS
     with chdir(project):  # where pyproject.toml declares the environment
         change(Path(params.name), given, "--environment, --method, --model")
+    if "warm.steps" in given:
+        text = params.read_text(encoding="utf-8").replace(
+            f"steps: {WARM_STEPS}  # {ADDED}", f"steps: {WARM_STEPS}  # {WHY}"
+        )
+        write_text(params, text)
     write_text(project / "README.md", README.format(environment=environment))
 
 

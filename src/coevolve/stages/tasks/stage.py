@@ -25,7 +25,11 @@ def main(params: Params) -> None:
     adapted.start(Paths.failure(0), on=Paths.policy(0))
     write_summary(StageSummary("tasks", 0, {TASKS: len(first.seed)}, columns=[TASKS]))
     print(f"{Paths.tasks(0)}: {len(first.seed)} tasks")
-    if params.base.model == "tiny" and params.warm.steps == 0 and (others := sorted(set(shares(params.environment)) - {"miniworld"})):
+    if (
+        params.base.model == "tiny"
+        and params.warm.steps == 0
+        and (others := sorted(set(shares(params.environment)) - {"miniworld"}))
+    ):
         print(
             f"note: the embedded policy knows miniworld's words alone and will solve next to nothing in {', '.join(others)}; "
             "set warm.steps to 100 or more, and it first learns the tools from your references, or set base.model to a pretrained "
