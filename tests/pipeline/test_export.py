@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from coevolve import read_run, signals
 from coevolve.core.reviews import read_reviews
+from tests import ROOT
 from tests.pipeline.conftest import Project
 
 
@@ -33,6 +35,19 @@ def test_a_run_is_exported_with_cards_and_tasks_come_back(project: Project, tmp_
     assert "Which data made it" in model and "| validation |" in model and "policies/0, hash" in model
     weights = (project.folder / f"policies/{t}/model.safetensors").read_bytes()
     assert (tmp_path / "policy/model.safetensors").read_bytes() == weights
+
+
+def test_a_run_is_read_in_python(project: Project) -> None:
+    run, t = read_run(project.folder), newest(project)
+    assert len(run.policies) == len(run.datasets) == len(run.evaluations) == t + 1
+    assert len(run.signals) == len(run.verdicts) == t
+    assert all((policy / "config.json").is_file() for policy in run.policies)
+    accepted = {verdict.task_id for verdict in run.verdicts[0] if verdict.accepted}
+    assert {task.task_id for task in run.datasets[1] if task.provenance} <= accepted
+    assert {outcome.panel for outcome in run.evaluations[0]} == set(run.summary.panels)
+    assert signals(run.trajectories(0)) == run.signals[0]
+    block = (ROOT / "docs/python.md").read_text().rpartition("```python\n")[2].partition("```")[0]
+    exec(block.replace('"my-project"', repr(str(project.folder))), {})
 
 
 def test_mistakes_are_one_line(project: Project, tmp_path: Path) -> None:

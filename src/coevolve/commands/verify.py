@@ -31,20 +31,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.core.io import read_tasks, write_jsonl
+    from coevolve.core.io import write_jsonl
     from coevolve.core.progress import bar
     from coevolve.core.workers import local
-    from coevolve.environments.registry import make
-    from coevolve.stages.verify.judge import read_lines, unchecked, verify
-    from coevolve.stages.verify.library import Library
+    from coevolve.stages.verify.candidates import lines, verify
+    from coevolve.stages.verify.judge import unchecked
 
-    make(args.environment)  # an unknown name is one clear error, not a rejection of everything
-    known = [task for file in args.known for task in read_tasks(file, args.environment)]
-    panels = {file.stem: read_tasks(file, args.environment) for file in args.panel}
-    lines = read_lines(args.candidates)
-    with bar(len(lines), "verify", "candidates") as progress:
-        library = Library(known, panels, args.near_duplicate)
-        judged = verify(args.environment, lines, library, engine=local(), words=args.words, progress=progress.update)
+    candidates = lines(args.candidates)
+    with bar(len(candidates), "verify", "candidates") as progress:
+        judged = verify(
+            args.environment,
+            candidates,
+            known=args.known,
+            panels={file.stem: file for file in args.panel},
+            near_duplicate=args.near_duplicate,
+            words=args.words,
+            engine=local(),
+            progress=progress.update,
+        )
     write_jsonl(args.out / "verdicts.jsonl", (verdict for verdict, _ in judged))
     write_jsonl(args.out / "accepted.jsonl", (task for verdict, task in judged if verdict.accepted))
     reasons = Counter(gate.name for verdict, _ in judged for gate in verdict.gates if gate.passed is False)

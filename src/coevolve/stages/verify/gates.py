@@ -6,6 +6,7 @@ of them, and compare its words with them. The existing tasks decide the last thr
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -58,12 +59,11 @@ def read(environment: str, line: str) -> Candidate:
     if not isinstance(value, dict):
         raise CoevolveError("not a JSON object")
     if "task" in value:
-        parse(Task, value["task"], "candidate.task")  # its error names an unknown schema version
-        candidate = parse(Candidate, value, "candidate")
+        task = _task(value["task"], "candidate.task")
+        candidate = parse(Candidate, {"candidate_id": _id(task), **value, "task": task}, "candidate")
     else:
-        task = parse(Task, value, "task")
-        candidate = Candidate(content_hash(["task", task.task_id]), task, [])
-    task = candidate.task
+        task = _task(value, "task")
+        candidate = Candidate(_id(task), task, [])
     if task.environment not in shares(environment):
         raise CoevolveError(f"belongs to environment {task.environment!r}, expected {environment!r}")
     if task.task_id != task_id_of(task.environment, task.world, task.turns, task.reference):
@@ -75,6 +75,19 @@ def read(environment: str, line: str) -> Candidate:
     if not 0 < len(task.calls) <= MAX_CALLS:
         raise CoevolveError(f"the reference has {len(task.calls)} calls, expected 1 to {MAX_CALLS}")
     return candidate
+
+
+def _task(value: Any, where: str) -> Task:
+    """``value`` as a task. People who write tasks by hand may leave out ``task_id``, which is the hash of the content."""
+    if not isinstance(value, dict) or "task_id" in value:
+        return parse(Task, value, where)
+    task = parse(Task, {**value, "task_id": ""}, where)
+    return replace(task, task_id=task_id_of(task.environment, task.world, task.turns, task.reference))
+
+
+def _id(task: Task) -> str:
+    """The id of a candidate that has none."""
+    return content_hash(["task", task.task_id])
 
 
 def unreadable(turns: Sequence[str]) -> str:
