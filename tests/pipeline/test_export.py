@@ -1,13 +1,18 @@
 """`coevolve export`, `import` and `review` in a project whose run is there."""
 
 import json
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
 from coevolve import read_run, signals
 from coevolve.core.reviews import read_reviews
+from coevolve.readers.schemas import schemas
 from tests import ROOT
 from tests.pipeline.conftest import Project
 
@@ -48,6 +53,26 @@ def test_a_run_is_read_in_python(project: Project) -> None:
     assert signals(run.trajectories(0)) == run.signals[0]
     block = (ROOT / "docs/python.md").read_text().rpartition("```python\n")[2].partition("```")[0]
     exec(block.replace('"my-project"', repr(str(project.folder))), {})
+
+
+def test_every_row_of_a_run_fits_its_schema(project: Project) -> None:
+    run, folder = read_run(project.folder), project.folder / "data"
+    rows = {
+        "task": lines(folder.glob("*/tasks.jsonl")) + lines(folder.glob("panels/*.jsonl")),
+        "candidate": lines(folder.glob("*/candidates.jsonl")),
+        "signal": lines(folder.glob("*/signals.jsonl")),
+        "verdict": lines(folder.glob("*/verified/verdicts.jsonl")),
+        "trajectory": [json.loads(json.dumps(asdict(episode))) for episode in run.trajectories(0)],
+    }
+    known = schemas()
+    for name, values in rows.items():
+        assert values, name
+        for value in values:
+            Draft202012Validator(known[name]).validate(value)
+
+
+def lines(files: Iterable[Path]) -> list[Any]:
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 def test_mistakes_are_one_line(project: Project, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ HELP = """
   coevolve export pairs --iteration 1 --out pairs    # what is preferred to what: of runs that learn by dpo or sft
   coevolve export tasks --out tasks                  # the last dataset with a card
   coevolve export policy --iteration 3 --out model   # policies/3 with a card: what it solves, which data made it
+  coevolve export schemas --out schemas              # JSON schemas of the files' records, and of params.yaml; needs no run
 
 DIR must not be there yet. `sft` and `pairs` write train.jsonl, which `datasets.load_dataset("json")` opens and TRL's SFTTrainer and
 DPOTrainer train on: `messages` (or `prompt`, `chosen`, `rejected`) as OpenAI has them, calls as objects in `tool_calls`, and `tools`. Run it in a
@@ -29,7 +30,7 @@ project whose run is there. `coevolve import` reads tasks and messages.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("kind", choices=("sft", "pairs", "tasks", "policy"))
+    parser.add_argument("kind", choices=("sft", "pairs", "tasks", "policy", "schemas"))
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     parser.add_argument("--iteration", type=int, metavar="T", help="of which dataset or policy (the last)")
     parser.add_argument("--successes", action="store_true", help="sft: of the agent's own episodes in training")
@@ -42,6 +43,9 @@ def run(args: argparse.Namespace) -> int:
         raise CoevolveError(f"{args.out} is there already; name a new folder, or remove it")
     if args.successes and args.kind != "sft":
         raise CoevolveError("--successes goes with sft")
+    if args.kind == "schemas":
+        print(f"{args.out}: {_schemas(args.out)}")
+        return 0
     params = load(Path("params.yaml"))
     if args.kind == "policy":
         said = _policy(args.out, args.iteration, params)
@@ -51,6 +55,15 @@ def run(args: argparse.Namespace) -> int:
         said = _messages(args, params)
     print(f"{args.out}: {said}")
     return 0
+
+
+def _schemas(out: Path) -> str:
+    from coevolve.core.io import write_json
+    from coevolve.readers.schemas import schemas
+
+    for name, schema in schemas().items():
+        write_json(out / f"{name}.schema.json", schema)
+    return ", ".join(schemas())
 
 
 def _last() -> int:
