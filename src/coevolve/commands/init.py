@@ -12,7 +12,7 @@ from contextlib import chdir
 from importlib.util import find_spec
 from pathlib import Path
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, install
 
 HELP = """
 Writes params.yaml (the keys that you decide), dvc.yaml (the loop, which you need not edit), .gitignore, a README, and DVC's and git's
@@ -65,7 +65,7 @@ def _tools() -> None:
     for package, module in (("DVC", "dvc"), ("PyTorch", "torch")):
         if find_spec(module) is None:
             raise CoevolveError(
-                f"{package} is not installed; run `pip install 'coevolve[train]'`, which brings all that a run needs"
+                f"{package} is not installed; run `{install('train')}`, which brings all that a run needs"
             )
 
 
