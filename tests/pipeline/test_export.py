@@ -36,6 +36,9 @@ def test_a_run_is_exported_with_cards_and_tasks_come_back(project: Project, tmp_
     project.run("coevolve", "import", "tasks", str(tmp_path / "tasks"), "--out", str(tmp_path / "back.jsonl"))
     assert (tmp_path / "back.jsonl").read_bytes() == last.read_bytes()
     assert len((tmp_path / "sft/train.jsonl").read_text().splitlines()) == count
+    head, _, text = (tmp_path / "sft/README.md").read_text().removeprefix("---\n").partition("---\n")
+    assert yaml.safe_load(head) == {**card, "configs": [{"config_name": "default", "data_files": "train.jsonl"}]}
+    assert f"{count} episodes in miniworld" in text and f"of dataset {t}" in text and "| complete_task | " in text
     model = (tmp_path / "policy/README.md").read_text()
     assert "Which data made it" in model and "| validation |" in model and "policies/0, hash" in model
     weights = (project.folder / f"policies/{t}/model.safetensors").read_bytes()

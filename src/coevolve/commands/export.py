@@ -23,9 +23,14 @@ HELP = """
   coevolve export schemas --out schemas              # JSON schemas of the files' records, and of params.yaml; needs no run
 
 DIR must not be there yet. `sft` and `pairs` write train.jsonl, which `datasets.load_dataset("json")` opens and TRL's SFTTrainer and
-DPOTrainer train on: `messages` (or `prompt`, `chosen`, `rejected`) as OpenAI has them, calls as objects in `tool_calls`, and `tools`. Run it in a
-project whose run is there. `coevolve import` reads tasks and messages.
+DPOTrainer train on: `messages` (or `prompt`, `chosen`, `rejected`) as OpenAI has them, calls as objects in `tool_calls`, and `tools`.
+A card, README.md, says what a dataset or model holds. Run it in a project whose run is there. `coevolve import` reads tasks and messages.
 """
+
+ORIGINS = {  # whether of the agent's successes → where episodes come from
+    False: "An episode replays the reference of a task of dataset {t}.",
+    True: "An episode is a success of the agent itself, in training of iteration {t}.",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -80,9 +85,11 @@ def _dataset(t: int, params: "Params") -> "list[Task]":
 
 
 def _messages(args: argparse.Namespace, params: "Params") -> str:
-    from coevolve.core.io import write_jsonl
+    from coevolve.core.io import write_jsonl, write_text
     from coevolve.environments.registry import make
+    from coevolve.readers.cards import episode_card
     from coevolve.readers.run_export import preferences, supervised
+    from coevolve.stages.report.run_summary import run_hash
     from coevolve.stages.train.reference_tokens import offered
 
     environment = make(params.environment)
@@ -92,13 +99,21 @@ def _messages(args: argparse.Namespace, params: "Params") -> str:
     tools = offered(environment, tasks)
     rows: list[Mapping[str, Any]]
     if args.kind == "pairs":
+        unit, origin = "pairs", f"Training of iteration {t} prefers `chosen` to `rejected`."
         rows = list(preferences(t, tools))
     else:
+        unit, origin = "episodes", ORIGINS[args.successes].format(t=t)
         rows = list(supervised(_episodes(t, args.successes, environment, tasks, params), tools))
         if not rows:
             raise CoevolveError(f"no episode of iteration {t} succeeds: there is nothing to imitate")
+    card = episode_card(unit, origin, rows, environment, run_hash(t), _audit(environment))
     write_jsonl(args.out / "train.jsonl", map(dict, rows))
-    return f"train.jsonl, {len(rows)} {'pairs' if args.kind == 'pairs' else 'episodes'} of iteration {t}"
+    write_text(args.out / "README.md", card)
+    return f"train.jsonl, {len(rows)} {unit} of iteration {t}, and README.md"
+
+
+def _audit(environment: "Environment") -> Path:
+    return Path("scratch/audits") / environment.name / "audit.json"
 
 
 def _episodes(
@@ -123,9 +138,9 @@ def _tasks(out: Path, wanted: int | None, params: "Params") -> str:
 
     t = _last() if wanted is None else wanted
     rows, environment = _dataset(t, params), make(params.environment)
-    audit = Path("scratch/audits") / environment.name / "audit.json"
+    card = task_card(rows, environment, run_hash(t), _audit(environment))
     write_jsonl(out / "tasks.jsonl", rows)
-    write_text(out / "README.md", task_card(rows, environment, run_hash(t), audit))
+    write_text(out / "README.md", card)
     return f"tasks.jsonl, {len(rows)} tasks of dataset {t}, and README.md"
 
 
