@@ -23,6 +23,7 @@ folders. It overwrites nothing: DIR must be new or empty.
   coevolve init DIR --environment my_env.py:MyEnvironment --model HuggingFaceTB/SmolLM2-135M-Instruct
   coevolve init DIR --environment sql --method genenv
 """
+HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 FILES = ("reviews/README.md", ".gitignore", ".dvcignore")  # the same in a project as in the repository
 
 
@@ -94,14 +95,22 @@ def _environment(given: str | None, project: Path) -> str:
 
 
 def _model(given: str | None) -> str | None:
-    """``given`` as params.yaml holds it: a hub name or `tiny` as it is, a directory as an absolute path."""
+    """``given`` as params.yaml holds it: a hub name or `tiny` as it is, a model directory as an absolute path."""
     from coevolve.policies.pretrained import is_path
 
-    if given is None or not (is_path(given) or Path(given).is_dir()):
+    if given is None:
+        return None
+    if given.endswith(".gguf"):
+        raise CoevolveError(
+            f"--model {given}: expected a model directory; `coevolve model {given} --out DIR` makes one of a GGUF file"
+        )
+    if HUB_NAME.fullmatch(given) and not is_path(given) and not Path(given).exists():
         return given
     model = Path(given).expanduser().resolve()
     if not model.is_dir():
         raise CoevolveError(f"--model {given}: there is no directory {model}")
+    if not (model / "config.json").is_file():
+        raise CoevolveError(f"--model {given}: {model} is no model directory: it lacks config.json")
     return str(model)
 
 

@@ -3,13 +3,12 @@
 A running program adds its own with ``register``.
 """
 
-from importlib.metadata import EntryPoint
 from inspect import isabstract
 from typing import Any, TypeVar
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.mixtures import shares
-from coevolve.core.plugins import plugins
+from coevolve.core.plugins import attempt, load, plugins
 from coevolve.environments.environment import Environment
 from coevolve.environments.sources import GROUP
 
@@ -89,11 +88,7 @@ def opened(place: str) -> Environment:
 
 def make_from(place: str) -> Environment:
     """The environment that MODULE:CLASS (or a function without arguments) makes; anything else is a CoevolveError."""
-    try:
-        maker = EntryPoint("", place, GROUP).load()
-    except (ImportError, AttributeError) as error:
-        raise CoevolveError(f"{place} cannot be imported: {error}; expected MODULE:CLASS of an environment") from None
-    return _made(maker, place)
+    return _made(load(place, "MODULE:CLASS of an environment"), place)
 
 
 def _made(maker: Any, place: str) -> Environment:
@@ -104,7 +99,7 @@ def _made(maker: Any, place: str) -> Environment:
         raise CoevolveError(f"{place} is no environment; let it inherit {BASE}")
     if isabstract(maker):
         raise CoevolveError(f"{place} lacks {', '.join(sorted(maker.__abstractmethods__))}; see {BASE}")
-    made = maker()
+    made = attempt(maker, f"{place} cannot be made")
     if not isinstance(made, Environment):
         raise CoevolveError(f"{place} returns no environment; let what it returns inherit {BASE}")
     if lacking := [key for key in ("name", "fingerprint", "panels") if not hasattr(made, key)]:

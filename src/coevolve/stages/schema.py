@@ -173,7 +173,7 @@ class Params(Section):
 
 def load(path: Path = PARAMS) -> Params:
     """The validated parameters of ``path``; every mistake is one line that names the key."""
-    return parse(load_yaml(path, "run from the folder that holds it"), str(path))
+    return parse(load_yaml(path, "run in a project's folder; `coevolve init DIR` makes a project"), str(path))
 
 
 def parse(raw: Any, where: str) -> Params:
