@@ -109,8 +109,8 @@ def test_an_audit_says_what_it_finds_and_exits_by_severity(tmp_path: Path) -> No
 def test_env_lists_and_shows() -> None:
     assert "miniworld    miniworld-1" in coevolve("env", "list").stdout
     shown = coevolve("env", "show", "miniworld").stdout
-    assert "find_contact(name, city)" in shown
-    assert "seed" in shown
+    assert "find_contact(name: string, [city: string])" in shown and "tables()" in coevolve("env", "show", "sql").stdout
+    assert f"tasks, such as: {make('miniworld').tasks('seed')[0].turns[0]}\n" in shown and shown.count("such as") == 1
 
 
 def test_env_doctor_runs_the_contract() -> None:
