@@ -2,7 +2,7 @@
 
 import argparse
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from coevolve.core.task import Task
     from coevolve.core.trajectories import Trajectory
     from coevolve.environments.environment import Environment
+    from coevolve.policies.config import PolicySection
     from coevolve.stages.schema import Params
 
 HELP = """
   coevolve export sft --out sft                      # references of the last dataset, replayed, as chat messages
   coevolve export sft --successes --out rft          # the agent's own successes in training instead
+  coevolve export sft --tasks accepted.jsonl --environment sql --out sft    # references of these tasks; needs no run
   coevolve export pairs --iteration 1 --out pairs    # what is preferred to what: of runs that learn by dpo or sft
   coevolve export tasks --out tasks                  # the last dataset with a card
   coevolve export policy --iteration 3 --out model   # policies/3 with a card: what it solves, which data made it
@@ -39,20 +41,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     parser.add_argument("--iteration", type=int, metavar="T", help="of which dataset or policy (the last)")
     parser.add_argument("--successes", action="store_true", help="sft: of the agent's own episodes in training")
+    parser.add_argument(
+        "--tasks", type=Path, metavar="FILE", help="sft: of these tasks, such as accepted.jsonl; needs no run"
+    )
+    parser.add_argument("--environment", metavar="NAME", help="sft: of --tasks, if no params.yaml is here to name it")
 
 
 def run(args: argparse.Namespace) -> int:
+    from coevolve.policies.config import PolicySection
     from coevolve.stages.schema import load
 
     if args.out.exists():
         raise CoevolveError(f"{args.out} is there already; name a new folder, or remove it")
-    if args.successes and args.kind != "sft":
-        raise CoevolveError("--successes goes with sft")
+    if (args.successes or args.tasks) and args.kind != "sft":
+        raise CoevolveError(f"{'--successes' if args.successes else '--tasks'} goes with sft")
+    if args.tasks and (args.successes or args.iteration is not None):
+        raise CoevolveError("--tasks names all tasks; leave out --successes and --iteration")
+    if args.environment and not args.tasks:
+        raise CoevolveError("--environment goes with --tasks")
     if args.kind == "schemas":
         print(f"{args.out}: {_schemas(args.out)}")
         return 0
+    if args.tasks and args.environment:
+        print(f"{args.out}: {_references(args, args.environment, PolicySection())}")
+        return 0
     params = load(Path("params.yaml"))
-    if args.kind == "policy":
+    if args.tasks:
+        said = _references(args, params.environment, params.policy)
+    elif args.kind == "policy":
         said = _policy(args.out, args.iteration, params)
     elif args.kind == "tasks":
         said = _tasks(args.out, args.iteration, params)
@@ -85,9 +101,7 @@ def _dataset(t: int, params: "Params") -> "list[Task]":
 
 
 def _messages(args: argparse.Namespace, params: "Params") -> str:
-    from coevolve.core.io import write_jsonl, write_text
     from coevolve.environments.registry import make
-    from coevolve.readers.cards import episode_card
     from coevolve.readers.run_export import preferences, supervised
     from coevolve.stages.report.run_summary import run_hash
     from coevolve.stages.train.reference_tokens import offered
@@ -106,10 +120,38 @@ def _messages(args: argparse.Namespace, params: "Params") -> str:
         rows = list(supervised(_episodes(t, args.successes, environment, tasks, params), tools))
         if not rows:
             raise CoevolveError(f"no episode of iteration {t} succeeds: there is nothing to imitate")
-    card = episode_card(unit, origin, rows, environment, run_hash(t), _audit(environment))
-    write_jsonl(args.out / "train.jsonl", map(dict, rows))
-    write_text(args.out / "README.md", card)
+    _write(args.out, unit, origin, rows, environment, run_hash(t))
     return f"train.jsonl, {len(rows)} {unit} of iteration {t}, and README.md"
+
+
+def _references(args: argparse.Namespace, name: str, policy: "PolicySection") -> str:
+    """The references of the tasks in a file, played in the environment ``name``: no run is needed."""
+    from coevolve.core.io import read_tasks
+    from coevolve.core.untrusted import markdown
+    from coevolve.environments.registry import make
+    from coevolve.readers.run_export import supervised
+    from coevolve.rollout import Limits
+    from coevolve.stages.train.reference_tokens import offered, replayed
+
+    environment, tasks = make(name), read_tasks(args.tasks, name, least=1)
+    episodes = replayed(environment, tasks, Limits.of(policy)).values()
+    rows = list(supervised(episodes, offered(environment, tasks)))
+    if not rows:
+        raise CoevolveError(f"{args.tasks}: no reference succeeds in {name}: there is nothing to imitate")
+    origin = f"An episode replays the reference of a task of {markdown(args.tasks.name)}."
+    _write(args.out, "episodes", origin, rows, environment, "none")
+    return f"train.jsonl, {len(rows)} episodes of {len(tasks)} tasks, and README.md"
+
+
+def _write(
+    out: Path, unit: str, origin: str, rows: Sequence[Mapping[str, Any]], environment: "Environment", run: str
+) -> None:
+    from coevolve.core.io import write_jsonl, write_text
+    from coevolve.readers.cards import episode_card
+
+    card = episode_card(unit, origin, rows, environment, run, _audit(environment))
+    write_jsonl(out / "train.jsonl", map(dict, rows))
+    write_text(out / "README.md", card)
 
 
 def _audit(environment: "Environment") -> Path:
