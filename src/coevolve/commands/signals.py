@@ -2,10 +2,17 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coevolve.core.io import write_jsonl
+from coevolve.core.untrusted import one_line
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.kinds import KINDS
+
+if TYPE_CHECKING:
+    from coevolve.core.records import Signal
+
+SHOWN = 10  # signals on the terminal, the strongest first
 
 HELP = """
 TRAJECTORIES is JSONL or Parquet (by its ending), an episode a row; several files, a glob in quotes ('runs/**/*.parquet') and
@@ -15,7 +22,7 @@ addresses of an object store (s3://bucket/runs/*.parquet, with s3fs installed) a
 
 {kinds}
 
-Each line of FILE is a signal with its evidence and the trajectories that show it.
+Each line of FILE is a signal with its evidence and the trajectories that show it. The terminal shows the ten strongest.
 """
 
 
@@ -53,7 +60,19 @@ def run(args: argparse.Namespace) -> int:
     from coevolve.stages.signals.from_trajectories import stream
 
     counts: Counter[str] = Counter()
+    strongest: list[Signal] = []  # of all signals so far, however many come
+
+    def seen(signal: "Signal") -> "Signal":
+        counts[signal.kind] += 1
+        strongest.append(signal)
+        strongest.sort(key=lambda other: -other.strength)
+        del strongest[SHOWN:]
+        return signal
+
     signals = stream(args.trajectories, args.history, args.window, args.rare_threshold, args.kinds)
-    write_jsonl(args.out, (counts.update([signal.kind]) or signal for signal in signals))
+    write_jsonl(args.out, map(seen, signals))
     print(f"{args.out}: " + ", ".join(f"{counts[kind]} {kind}" for kind in args.kinds))
+    for signal in strongest:
+        subject = f"task {signal.task_id}" if signal.task_id else " > ".join(signal.pattern or ())
+        print(f"  {signal.strength:.2f}  {signal.kind:{max(map(len, KINDS))}}  {one_line(subject, 100)}")
     return 0

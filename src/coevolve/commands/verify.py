@@ -2,7 +2,12 @@
 
 import argparse
 from collections import Counter
+from itertools import islice
 from pathlib import Path
+
+from coevolve.core.untrusted import one_line
+
+SHOWN = 10  # rejected candidates on the terminal, each with its reason
 
 HELP = """
 CANDIDATES is JSONL; a line is a candidate ({candidate_id, task, asks}) or a task alone, as in data/t/tasks.jsonl
@@ -10,7 +15,7 @@ CANDIDATES is JSONL; a line is a candidate ({candidate_id, task, asks}) or a tas
 
 DIR/verdicts.jsonl gets a verdict for every line, each gate with its reason; DIR/accepted.jsonl the tasks that passed.
 A gate that could not check a task does not refuse it: the last lines count such tasks.
-A bad line is a rejection, never an error.
+A bad line is a rejection, never an error. The terminal shows the first ten rejections.
 """
 
 
@@ -21,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--known", type=Path, action="append", default=[], metavar="FILE", help="tasks that exist")
     parser.add_argument("--panel", type=Path, action="append", default=[], metavar="FILE", help="evaluation tasks")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--fail", action="store_true", help="exit with 1 if a candidate is rejected")
     parser.add_argument("--near-duplicate", type=float, default=0.9, help="similarity of near-duplicates (0.9)")
     parser.add_argument(
         "--words",
@@ -55,6 +61,9 @@ def run(args: argparse.Namespace) -> int:
     print(f"{args.out}: {sum(verdict.accepted for verdict, _ in judged)} of {len(judged)} accepted")
     for name, count in reasons.most_common():
         print(f"  {count:6d} rejected by {name}")
+    refused = ((number, gate) for number, (verdict, _) in enumerate(judged, 1) if (gate := verdict.refusal))
+    for number, gate in islice(refused, SHOWN):
+        print(f"         candidate {number}: {gate.name}: {one_line(gate.reason)}")
     for name, count in unchecked(verdict for verdict, _ in judged).most_common():
         print(f"  {count:6d} accepted, not checked by {name}")
-    return 0
+    return 1 if args.fail and reasons else 0
