@@ -3,6 +3,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -63,11 +64,15 @@ def test_signals_of_any_trainers_trajectories(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = coevolve("signals", "t.jsonl", "--out", "s.jsonl", "--window", "3", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "s.jsonl: 1 forgetting, 1 boundary, 0 rare, 0 unsolved\n"
+    assert done.stdout.splitlines() == [
+        "s.jsonl: 1 forgetting, 1 boundary, 0 rare",
+        "  1.00  forgetting  task a",
+        "  1.00  boundary    task a",
+    ]
     kinds = [json.loads(line)["kind"] for line in (tmp_path / "s.jsonl").read_text().splitlines()]
     assert kinds == ["forgetting", "boundary"]
     wrong = coevolve("signals", "t.jsonl", "--out", "s.jsonl", "--window", "1", cwd=tmp_path)
-    assert (wrong.returncode, wrong.stderr[:18]) == (1, "error: --window 1:")
+    assert (wrong.returncode, wrong.stderr[:14]) == (1, "error: window:")
 
 
 def test_verify_judges_a_file_of_tasks(tmp_path: Path) -> None:
@@ -78,8 +83,18 @@ def test_verify_judges_a_file_of_tasks(tmp_path: Path) -> None:
     arguments = ["--environment", "miniworld", "--candidates", "c.jsonl", "--known", "known.jsonl", "--out", "out"]
     done = coevolve("verify", *arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == "out: 2 of 4 accepted"
+    lines = done.stdout.splitlines()
+    assert lines[0] == "out: 2 of 4 accepted"
+    assert "         candidate 1: duplicate: the same as a known task" in lines
+    assert any(line.startswith("         candidate 4: readable: not JSON") for line in lines)
+    assert coevolve("verify", *arguments, "--fail", cwd=tmp_path).returncode == 1
     assert [task.task_id for task in read_tasks(tmp_path / "out/accepted.jsonl")] == [t.task_id for t in tasks[1:]]
+    (tmp_path / "hostile.jsonl").write_text(
+        json.dumps({**asdict(tasks[1]), "environment": "\x1b]0;x\x07\nmini"}) + "\n"
+    )
+    hostile = coevolve("verify", *arguments[:3], "hostile.jsonl", *arguments[4:], cwd=tmp_path).stdout
+    assert "candidate 1: readable: belongs to environment" in hostile and hostile.count("\n") == 3
+    assert hostile.replace("\n", "").isprintable()
     unknown = coevolve("verify", "--environment", "minworld", *arguments[2:], cwd=tmp_path)
     assert unknown.returncode == 1
     assert "'minworld' is unknown; expected one of:" in unknown.stderr
@@ -109,8 +124,8 @@ def test_an_audit_says_what_it_finds_and_exits_by_severity(tmp_path: Path) -> No
 def test_env_lists_and_shows() -> None:
     assert "miniworld    miniworld-1" in coevolve("env", "list").stdout
     shown = coevolve("env", "show", "miniworld").stdout
-    assert "find_contact(name, city)" in shown
-    assert "seed" in shown
+    assert "find_contact(name: string, [city: string])" in shown and "tables()" in coevolve("env", "show", "sql").stdout
+    assert f"tasks, such as: {make('miniworld').tasks('seed')[0].turns[0]}\n" in shown and shown.count("such as") == 1
 
 
 def test_env_doctor_runs_the_contract() -> None:

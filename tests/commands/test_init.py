@@ -1,12 +1,13 @@
 """`coevolve init`: a project that is whole or not there, and errors of one line."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from coevolve.cli import parser
-from coevolve.commands import init
+from coevolve.commands import init, stage
 from coevolve.core.errors import CoevolveError
 from coevolve.core.yaml_files import load_yaml, read_yaml
 from coevolve.stages.schema import load
@@ -40,8 +41,8 @@ def test_the_two_pipelines_are_one() -> None:
         "always_changed": True,
         "outs": ["data/code"],
     }
-    for stage in ours["stages"].values():
-        body = stage.get("do", stage)
+    for entry in ours["stages"].values():
+        body = entry.get("do", entry)
         body["cmd"] = body["cmd"].replace("PYTHONPATH=src python pipelines/", "coevolve stage ").replace(".py", "")
     assert theirs == ours
 
@@ -79,6 +80,19 @@ def test_an_environment_of_ones_own_needs_no_installation(tmp_path: Path) -> Non
     assert shown.stdout.startswith("lamp,") and "switch()" in shown.stdout
 
 
+BROKEN = {
+    "broken.py": "raise ImportError('no module of mine')",
+    "slip.py": "def f(:",
+    "divides.py": "1 / 0",
+    "exits.py": "import sys; sys.exit(3)",
+    "raises.py": """\
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
+class Mine(Miniworld):
+    def __init__(self): raise KeyError("boom")
+""",
+}
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -86,19 +100,32 @@ def test_an_environment_of_ones_own_needs_no_installation(tmp_path: Path) -> Non
         (["--environment", "nowhere.py:Mine"], "there is no file nowhere.py"),
         (["--environment", "{folder}/broken.py:Mine"], "cannot be imported: no module of mine"),
         (["--environment", "{folder}/broken.py"], "expected FILE.py:CLASS"),
+        (["--environment", "{folder}/slip.py:Mine"], "SyntaxError: invalid syntax ({folder}/slip.py, line 1)"),
+        (
+            ["--environment", "{folder}/divides.py:Mine"],
+            "ZeroDivisionError: division by zero ({folder}/divides.py, line 1)",
+        ),
+        (["--environment", "{folder}/exits.py:Mine"], "cannot be imported: SystemExit: 3"),
+        (["--environment", "{folder}/raises.py:Mine"], "cannot be made: KeyError: 'boom' ({folder}/raises.py, line 3)"),
+        (["--environment", "miniworld:"], "expected MODULE:CLASS"),
         (["--environment", "{folder}/two-words.py:Mine"], "is no module's name"),
         (["--method", "none"], "method: expected one of"),
         (["--profile", "none"], "no profile 'none'"),
         (["--model", "./nowhere"], "there is no directory"),
+        (["--model", "no such model"], "there is no directory"),
+        (["--model", "{folder}/empty"], "is no model directory: it lacks config.json"),
+        (["--model", "some.gguf"], "`coevolve model some.gguf --out DIR` makes one"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_nothing_is_made(options: list[str], words: str, tmp_path: Path) -> None:
-    (tmp_path / "broken.py").write_text("raise ImportError('no module of mine')")
+    for name, text in BROKEN.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "empty").mkdir()
     (tmp_path / "two-words.py").write_text(OWN)
     before = sorted(tmp_path.iterdir())
     with pytest.raises(CoevolveError) as caught:
         make(tmp_path / "mine", *(option.format(folder=tmp_path) for option in options))
-    assert words in str(caught.value) and "\n" not in str(caught.value)
+    assert words.format(folder=tmp_path) in str(caught.value) and "\n" not in str(caught.value)
     assert sorted(path for path in tmp_path.iterdir() if path.name != "__pycache__") == before
 
 
@@ -119,3 +146,38 @@ def test_inside_a_repository_the_project_becomes_part_of_it(tmp_path: Path) -> N
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     project = make(tmp_path / "mine")
     assert (project / ".dvc").is_dir() and not (project / ".git").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "words"),
+    [
+        ("dvc.yaml", "stage watch ${item.t}", "stage watcher ${item.t}", "dvc.yaml: stage watch 0: watch 0 is missing"),
+        ("dvc.yaml", "        - data/code/verify.json\n", "", "stage verify 0: data/code/verify.json is missing"),
+        ("dvc.yaml", "      - data/panels\n", "", "data/panels is missing: the file is of another version of coevolve"),
+        ("params.yaml", "\ntrain:\n", "\ntrain:\n  mixture: 1\n", "train.mixture has been removed; remove it"),
+    ],
+)
+def test_a_project_of_an_older_version_is_one_line(
+    file: str, old: str, new: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make(tmp_path / "mine")
+    monkeypatch.chdir(project)
+    code = parser(["stage"]).parse_args(["stage", "code"])
+    text = (project / file).read_text()
+    assert stage.run(code) is None and text.count(old) >= 1
+    shutil.rmtree(project / "data")
+    (project / file).write_text(text.replace(old, new, 1))
+    with pytest.raises(CoevolveError) as caught:
+        stage.run(code)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+    assert not (project / "data").exists()
+
+
+def test_a_users_own_stages_and_dependencies_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = make(tmp_path / "mine")
+    monkeypatch.chdir(project)
+    text = (project / "dvc.yaml").read_text()
+    text = text.replace("stages:\n", "stages:\n  mine:\n    cmd: 'true'\n", 1)
+    text = text.replace("- data/code/tasks.json\n", "- data/code/tasks.json\n      - mine.csv\n", 1)
+    (project / "dvc.yaml").write_text(text)
+    assert stage.run(parser(["stage"]).parse_args(["stage", "code"])) is None

@@ -126,3 +126,17 @@ def test_the_command_says_what_it_changed(
     assert "grpo.learning_rate: 0.00015 -> 1e-05" in said and "values changed" in said
     run(argparse.Namespace(action="list"))
     assert len(capsys.readouterr().out.splitlines()) == len(names())
+
+
+def test_the_page_lists_every_profile() -> None:
+    page = (ROOT / "docs/real-models.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `([\w.-]+)` \|", page.partition("## ")[0], re.MULTILINE)) == names()
+
+
+def test_a_page_that_a_profile_names_is_there() -> None:
+    named = {
+        page
+        for name in names()
+        for page in re.findall(r"docs/[\w/-]+\.md", (ROOT / f"src/coevolve/profiles/{name}.yaml").read_text("utf-8"))
+    }
+    assert named and all((ROOT / page).is_file() for page in named)

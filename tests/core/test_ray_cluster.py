@@ -167,7 +167,7 @@ def test_a_cluster_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch
     ):
         _ = found.count
     monkeypatch.setitem(sys.modules, "ray", None)
-    with cluster(wanted, dict) as found, pytest.raises(CoevolveError, match=r"pip install -e '\.\[ray\]'"):
+    with cluster(wanted, dict) as found, pytest.raises(CoevolveError, match=r"pip install 'coevolve\[ray\]'"):
         _ = found.count
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.io import write_jsonl
 from coevolve.core.task import Observation, ToolCall
 from coevolve.environments.environment import EnvironmentFailed
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
@@ -82,6 +83,21 @@ def test_rows_name_the_tasks() -> None:
     rows = dataset_rows("miniworld", "test")
     assert rows[0]["task_id"] == make("miniworld").tasks("test")[0].task_id
     assert rows[0]["prompt"][0]["role"] == "user"
+
+
+def test_accepted_tasks_are_trained_on_as_a_file_or_in_memory(tmp_path: Path) -> None:
+    tasks = list(make("miniworld").tasks("test")[:2])
+    write_jsonl(tmp_path / "accepted.jsonl", tasks)
+    rows = dataset_rows("miniworld", tasks=tmp_path / "accepted.jsonl")
+    assert [row["task_id"] for row in rows] == [task.task_id for task in tasks]
+    assert rows == dataset_rows("miniworld", tasks=tasks)
+    instance = environment_factory("miniworld", tasks=tasks)()
+    instance.reset(task_id=tasks[1].task_id)
+    for call in tasks[1].calls:
+        getattr(instance, call.name)(**call.arguments)
+    assert instance.get_reward() == 1.0
+    with pytest.raises(CoevolveError, match="belongs to environment 'miniworld', expected 'sql'"):
+        dataset_rows("sql", tasks=tmp_path / "accepted.jsonl")
 
 
 @pytest.mark.slow

@@ -1,12 +1,19 @@
 """`coevolve export`, `import` and `review` in a project whose run is there."""
 
 import json
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
+from coevolve import read_run, signals
 from coevolve.core.reviews import read_reviews
+from coevolve.readers.schemas import schemas
+from tests import ROOT
 from tests.pipeline.conftest import Project
 
 
@@ -29,10 +36,46 @@ def test_a_run_is_exported_with_cards_and_tasks_come_back(project: Project, tmp_
     project.run("coevolve", "import", "tasks", str(tmp_path / "tasks"), "--out", str(tmp_path / "back.jsonl"))
     assert (tmp_path / "back.jsonl").read_bytes() == last.read_bytes()
     assert len((tmp_path / "sft/train.jsonl").read_text().splitlines()) == count
+    head, _, text = (tmp_path / "sft/README.md").read_text().removeprefix("---\n").partition("---\n")
+    assert yaml.safe_load(head) == {**card, "configs": [{"config_name": "default", "data_files": "train.jsonl"}]}
+    assert f"{count} episodes in miniworld" in text and f"of dataset {t}" in text and "| complete_task | " in text
     model = (tmp_path / "policy/README.md").read_text()
     assert "Which data made it" in model and "| validation |" in model and "policies/0, hash" in model
     weights = (project.folder / f"policies/{t}/model.safetensors").read_bytes()
     assert (tmp_path / "policy/model.safetensors").read_bytes() == weights
+
+
+def test_a_run_is_read_in_python(project: Project) -> None:
+    run, t = read_run(project.folder), newest(project)
+    assert len(run.policies) == len(run.datasets) == len(run.evaluations) == t + 1
+    assert len(run.signals) == len(run.verdicts) == t
+    assert all((policy / "config.json").is_file() for policy in run.policies)
+    accepted = {verdict.task_id for verdict in run.verdicts[0] if verdict.accepted}
+    assert {task.task_id for task in run.datasets[1] if task.provenance} <= accepted
+    assert {outcome.panel for outcome in run.evaluations[0]} == set(run.summary.panels)
+    assert signals(run.trajectories(0)) == run.signals[0]
+    block = (ROOT / "docs/python.md").read_text().rpartition("```python\n")[2].partition("```")[0]
+    exec(block.replace('"my-project"', repr(str(project.folder))), {})
+
+
+def test_every_row_of_a_run_fits_its_schema(project: Project) -> None:
+    run, folder = read_run(project.folder), project.folder / "data"
+    rows = {
+        "task": lines(folder.glob("*/tasks.jsonl")) + lines(folder.glob("panels/*.jsonl")),
+        "candidate": lines(folder.glob("*/candidates.jsonl")),
+        "signal": lines(folder.glob("*/signals.jsonl")),
+        "verdict": lines(folder.glob("*/verified/verdicts.jsonl")),
+        "trajectory": [json.loads(json.dumps(asdict(episode))) for episode in run.trajectories(0)],
+    }
+    known = schemas()
+    for name, values in rows.items():
+        assert values, name
+        for value in values:
+            Draft202012Validator(known[name]).validate(value)
+
+
+def lines(files: Iterable[Path]) -> list[Any]:
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 def test_mistakes_are_one_line(project: Project, tmp_path: Path) -> None:

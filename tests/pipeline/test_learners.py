@@ -72,6 +72,8 @@ def test_pairs_are_exported_as_messages(preferring: Project, tmp_path: Path) -> 
     pairs = read_jsonl(preferring.folder / "data/0/pairs/pairs.jsonl", Pair)
     rows = [row for _, row in read_jsonl_objects(tmp_path / "pairs/train.jsonl")]
     assert [row["task_id"] for row in rows] == [one.task_id for one in pairs]
+    card = (tmp_path / "pairs/README.md").read_text()
+    assert f"# {len(pairs)} pairs in miniworld" in card and f"| {pairs[0].kind} | " in card
     for row in rows:
         assert [message["role"] for message in row["prompt"]] == ["user"]
         assert row["chosen"] != row["rejected"] and row["tools"]

@@ -53,7 +53,9 @@ def test_it_keeps_tokens_as_the_policy_in_this_process_does() -> None:
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
 def test_without_vllm_there_is_one_clear_line() -> None:
     section = load_params(ROOT / "params.yaml").policy.model_copy(update={"backend": "vllm"})
-    with pytest.raises(CoevolveError, match=r"policy.backend: vllm needs vLLM, which is not installed; `pip install"):
+    with pytest.raises(
+        CoevolveError, match=r"policy.backend: vllm needs vLLM, which is not installed; run `pip install"
+    ):
         open_policy(ROOT / "policies/base", section, 0.0)
 
 

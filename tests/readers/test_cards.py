@@ -1,6 +1,7 @@
 """A card shows what strangers wrote, and none of it is a mark of YAML, Markdown or HTML."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from coevolve.audit.finding import Audit, Finding
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.untrusted import markdown
-from coevolve.readers.cards import task_card
+from coevolve.readers.cards import episode_card, task_card
 from tests.environments.quiz import Quiz
 
 PAYLOADS = [
@@ -43,8 +44,18 @@ def card(text: str, folder: Path) -> str:
     return task_card([task], named(text), "run", folder / "no.json")
 
 
+def card_of_episodes(text: str, folder: Path) -> str:
+    call = {"type": "function", "function": {"name": text, "arguments": {text: text}}}
+    messages = [{"role": "user", "content": text}, {"role": "assistant", "content": text, "tool_calls": [call]}]
+    row = {"messages": messages, "tools": [], "task_id": text, "kind": text}
+    return episode_card("episodes", "They are the agent's.", [row], named(text), "run", folder / "no.json")
+
+
+@pytest.mark.parametrize("card", [card, card_of_episodes])
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_a_card_shows_text_and_reads_no_mark_in_it(tmp_path: Path, payload: str) -> None:
+def test_a_card_shows_text_and_reads_no_mark_in_it(
+    tmp_path: Path, payload: str, card: Callable[[str, Path], str]
+) -> None:
     text, plain = card(payload, tmp_path), card("plain", tmp_path)
     head, body = text.removeprefix("---\n").split("---\n", 1)
     assert yaml.safe_load(head) == {**yaml.safe_load(card("other", tmp_path).removeprefix("---\n").split("---\n")[0])}

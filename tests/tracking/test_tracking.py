@@ -357,7 +357,7 @@ def test_wandb_without_its_extra_says_what_to_install(root: Path) -> None:
     if importlib.util.find_spec("wandb"):
         pytest.skip("wandb is installed")
     with (
-        pytest.raises(CoevolveError, match=r"pip install -e '\.\[wandb\]'"),
+        pytest.raises(CoevolveError, match=r"pip install 'coevolve\[wandb\]'"),
         start(Tracking(experiment="t", wandb="offline"), "x"),
     ):
         pass

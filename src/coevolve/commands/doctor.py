@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, install
 from coevolve.core.mixtures import shares
 from coevolve.core.untrusted import without_secrets
 from coevolve.stages.schema import Params, load
@@ -138,9 +138,9 @@ def _packages(params: Params) -> Iterator[Diagnosis]:
     }
     for name, asked in wanted.items():
         version = _version(name)
-        package = "bitsandbytes" if name == "bitsandbytes" else "-e '.[gpu]'"
+        remedy = "pip install bitsandbytes" if name == "bitsandbytes" else install("gpu")
         state = WORKS if version else BROKEN if asked else ABSENT
-        yield Diagnosis(name, state, version or "not installed", "" if version else f"pip install {package}")
+        yield Diagnosis(name, state, version or "not installed", "" if version else remedy)
     if wanted["deepspeed"] and shutil.which("g++") is None and find_spec("deepspeed"):
         yield Diagnosis("g++", BROKEN, "DeepSpeed compiles an operator when it is first used", "install a C++ compiler")
 
@@ -160,7 +160,7 @@ def _compute(params: Params) -> Iterator[Diagnosis]:
     elif config.address == HERE:
         version = _version("ray")
         text = f"ray {version}: a cluster of this machine alone" if version else "ray: not installed"
-        remedy = "" if version else "pip install -e '.[ray]'"
+        remedy = "" if version else install("ray")
         yield Diagnosis("compute", WORKS if version else BROKEN, text, remedy)
     else:
         with cluster(config, dict) as found:
@@ -287,9 +287,7 @@ def _wandb(params: Params) -> Iterator[Diagnosis]:
     if mode == "disabled":
         return
     if version is None:
-        yield Diagnosis(
-            "wandb", BROKEN, f"tracking.wandb is {mode}, and it is not installed", "pip install -e '.[wandb]'"
-        )
+        yield Diagnosis("wandb", BROKEN, f"tracking.wandb is {mode}, and it is not installed", install("wandb"))
     elif mode == "online" and not (os.environ.get("WANDB_API_KEY") or (Path.home() / ".netrc").exists()):
         yield Diagnosis("wandb", BROKEN, f"{version}, tracking.wandb is online, and there is no key", "wandb login")
     else:

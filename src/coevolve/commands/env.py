@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.terminal import plain
@@ -159,13 +159,24 @@ def _show(args: argparse.Namespace) -> int:
         ceiling = (
             f", {known_bad} in quarantine: at most {1 - known_bad / len(tasks):.3f} can succeed" if known_bad else ""
         )
-        print(f"  {_line(split):12s} {len(tasks)} tasks{ceiling}")
+        shown = tasks[:1] if split == "seed" else ()  # panels are for evaluation
+        example = "".join(f", such as: {_line(' / '.join(task.turns))[:120]}" for task in shown)
+        print(f"  {_line(split):12s} {len(tasks)} tasks{ceiling}{example}")
     for schema in environment.tools():
         function = schema["function"]
-        arguments = ", ".join(function["parameters"].get("properties", {}))
-        call = _line(f"{function['name']}({arguments})")
+        call = _line(f"{function['name']}({_arguments(function['parameters'])})")
         print(f"  {call}  {json.dumps(function['description'])[1:-1][:90]}")
     return 0
+
+
+def _arguments(parameters: Mapping[str, Any]) -> str:
+    """The arguments of a tool with their types; those that may be left out are in brackets."""
+    required = parameters.get("required", ())
+    texts = {
+        name: f"{name}: {schema['type']}" if isinstance(schema, dict) and isinstance(schema.get("type"), str) else name
+        for name, schema in parameters.get("properties", {}).items()
+    }
+    return ", ".join(text if name in required else f"[{text}]" for name, text in texts.items())
 
 
 def _doctor(args: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
 import argparse
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,38 +12,63 @@ if TYPE_CHECKING:
     from coevolve.core.task import Task
     from coevolve.core.trajectories import Trajectory
     from coevolve.environments.environment import Environment
+    from coevolve.policies.config import PolicySection
     from coevolve.stages.schema import Params
 
 HELP = """
   coevolve export sft --out sft                      # references of the last dataset, replayed, as chat messages
   coevolve export sft --successes --out rft          # the agent's own successes in training instead
+  coevolve export sft --tasks accepted.jsonl --environment sql --out sft    # references of these tasks; needs no run
   coevolve export pairs --iteration 1 --out pairs    # what is preferred to what: of runs that learn by dpo or sft
   coevolve export tasks --out tasks                  # the last dataset with a card
   coevolve export policy --iteration 3 --out model   # policies/3 with a card: what it solves, which data made it
+  coevolve export schemas --out schemas              # JSON schemas of the files' records, and of params.yaml; needs no run
 
 DIR must not be there yet. `sft` and `pairs` write train.jsonl, which `datasets.load_dataset("json")` opens and TRL's SFTTrainer and
-DPOTrainer train on: `messages` (or `prompt`, `chosen`, `rejected`) as OpenAI has them, calls as objects in `tool_calls`, and `tools`. Run it in a
-project whose run is there. `coevolve import` reads tasks and messages.
+DPOTrainer train on: `messages` (or `prompt`, `chosen`, `rejected`) as OpenAI has them, calls as objects in `tool_calls`, and `tools`.
+A card, README.md, says what a dataset or model holds. Run it in a project whose run is there. `coevolve import` reads tasks and messages.
 """
+
+ORIGINS = {  # whether of the agent's successes → where episodes come from
+    False: "An episode replays the reference of a task of dataset {t}.",
+    True: "An episode is a success of the agent itself, in training of iteration {t}.",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("kind", choices=("sft", "pairs", "tasks", "policy"))
+    parser.add_argument("kind", choices=("sft", "pairs", "tasks", "policy", "schemas"))
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     parser.add_argument("--iteration", type=int, metavar="T", help="of which dataset or policy (the last)")
     parser.add_argument("--successes", action="store_true", help="sft: of the agent's own episodes in training")
+    parser.add_argument(
+        "--tasks", type=Path, metavar="FILE", help="sft: of these tasks, such as accepted.jsonl; needs no run"
+    )
+    parser.add_argument("--environment", metavar="NAME", help="sft: of --tasks, if no params.yaml is here to name it")
 
 
 def run(args: argparse.Namespace) -> int:
+    from coevolve.policies.config import PolicySection
     from coevolve.stages.schema import load
 
     if args.out.exists():
         raise CoevolveError(f"{args.out} is there already; name a new folder, or remove it")
-    if args.successes and args.kind != "sft":
-        raise CoevolveError("--successes goes with sft")
+    if (args.successes or args.tasks) and args.kind != "sft":
+        raise CoevolveError(f"{'--successes' if args.successes else '--tasks'} goes with sft")
+    if args.tasks and (args.successes or args.iteration is not None):
+        raise CoevolveError("--tasks names all tasks; leave out --successes and --iteration")
+    if args.environment and not args.tasks:
+        raise CoevolveError("--environment goes with --tasks")
+    if args.kind == "schemas":
+        print(f"{args.out}: {_schemas(args.out)}")
+        return 0
+    if args.tasks and args.environment:
+        print(f"{args.out}: {_references(args, args.environment, PolicySection())}")
+        return 0
     params = load(Path("params.yaml"))
-    if args.kind == "policy":
+    if args.tasks:
+        said = _references(args, params.environment, params.policy)
+    elif args.kind == "policy":
         said = _policy(args.out, args.iteration, params)
     elif args.kind == "tasks":
         said = _tasks(args.out, args.iteration, params)
@@ -51,6 +76,15 @@ def run(args: argparse.Namespace) -> int:
         said = _messages(args, params)
     print(f"{args.out}: {said}")
     return 0
+
+
+def _schemas(out: Path) -> str:
+    from coevolve.core.io import write_json
+    from coevolve.readers.schemas import schemas
+
+    for name, schema in schemas().items():
+        write_json(out / f"{name}.schema.json", schema)
+    return ", ".join(schemas())
 
 
 def _last() -> int:
@@ -67,9 +101,9 @@ def _dataset(t: int, params: "Params") -> "list[Task]":
 
 
 def _messages(args: argparse.Namespace, params: "Params") -> str:
-    from coevolve.core.io import write_jsonl
     from coevolve.environments.registry import make
     from coevolve.readers.run_export import preferences, supervised
+    from coevolve.stages.report.run_summary import run_hash
     from coevolve.stages.train.reference_tokens import offered
 
     environment = make(params.environment)
@@ -79,13 +113,49 @@ def _messages(args: argparse.Namespace, params: "Params") -> str:
     tools = offered(environment, tasks)
     rows: list[Mapping[str, Any]]
     if args.kind == "pairs":
+        unit, origin = "pairs", f"Training of iteration {t} prefers `chosen` to `rejected`."
         rows = list(preferences(t, tools))
     else:
+        unit, origin = "episodes", ORIGINS[args.successes].format(t=t)
         rows = list(supervised(_episodes(t, args.successes, environment, tasks, params), tools))
         if not rows:
             raise CoevolveError(f"no episode of iteration {t} succeeds: there is nothing to imitate")
-    write_jsonl(args.out / "train.jsonl", map(dict, rows))
-    return f"train.jsonl, {len(rows)} {'pairs' if args.kind == 'pairs' else 'episodes'} of iteration {t}"
+    _write(args.out, unit, origin, rows, environment, run_hash(t))
+    return f"train.jsonl, {len(rows)} {unit} of iteration {t}, and README.md"
+
+
+def _references(args: argparse.Namespace, name: str, policy: "PolicySection") -> str:
+    """The references of the tasks in a file, played in the environment ``name``: no run is needed."""
+    from coevolve.core.io import read_tasks
+    from coevolve.core.untrusted import markdown
+    from coevolve.environments.registry import make
+    from coevolve.readers.run_export import supervised
+    from coevolve.rollout import Limits
+    from coevolve.stages.train.reference_tokens import offered, replayed
+
+    environment, tasks = make(name), read_tasks(args.tasks, name, least=1)
+    episodes = replayed(environment, tasks, Limits.of(policy)).values()
+    rows = list(supervised(episodes, offered(environment, tasks)))
+    if not rows:
+        raise CoevolveError(f"{args.tasks}: no reference succeeds in {name}: there is nothing to imitate")
+    origin = f"An episode replays the reference of a task of {markdown(args.tasks.name)}."
+    _write(args.out, "episodes", origin, rows, environment, "none")
+    return f"train.jsonl, {len(rows)} episodes of {len(tasks)} tasks, and README.md"
+
+
+def _write(
+    out: Path, unit: str, origin: str, rows: Sequence[Mapping[str, Any]], environment: "Environment", run: str
+) -> None:
+    from coevolve.core.io import write_jsonl, write_text
+    from coevolve.readers.cards import episode_card
+
+    card = episode_card(unit, origin, rows, environment, run, _audit(environment))
+    write_jsonl(out / "train.jsonl", map(dict, rows))
+    write_text(out / "README.md", card)
+
+
+def _audit(environment: "Environment") -> Path:
+    return Path("scratch/audits") / environment.name / "audit.json"
 
 
 def _episodes(
@@ -110,9 +180,9 @@ def _tasks(out: Path, wanted: int | None, params: "Params") -> str:
 
     t = _last() if wanted is None else wanted
     rows, environment = _dataset(t, params), make(params.environment)
-    audit = Path("scratch/audits") / environment.name / "audit.json"
+    card = task_card(rows, environment, run_hash(t), _audit(environment))
     write_jsonl(out / "tasks.jsonl", rows)
-    write_text(out / "README.md", task_card(rows, environment, run_hash(t), audit))
+    write_text(out / "README.md", card)
     return f"tasks.jsonl, {len(rows)} tasks of dataset {t}, and README.md"
 
 

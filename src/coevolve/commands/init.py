@@ -12,7 +12,7 @@ from contextlib import chdir
 from importlib.util import find_spec
 from pathlib import Path
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, install
 
 HELP = """
 Writes params.yaml (the keys that you decide), dvc.yaml (the loop, which you need not edit), .gitignore, a README, and DVC's and git's
@@ -26,6 +26,7 @@ folders. It overwrites nothing: DIR must be new or empty.
 """
 WARM_STEPS = 100  # in which the tiny policy learns a user's own tools from references
 WHY = "supervised steps on your references first: the tiny policy does not know your tools"
+HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 FILES = ("reviews/README.md", ".gitignore", ".dvcignore")  # the same in a project as in the repository
 
 
@@ -68,7 +69,7 @@ def _tools() -> None:
     for package, module in (("DVC", "dvc"), ("PyTorch", "torch")):
         if find_spec(module) is None:
             raise CoevolveError(
-                f"{package} is not installed; run `pip install 'coevolve[train]'`, which brings all that a run needs"
+                f"{package} is not installed; run `{install('train')}`, which brings all that a run needs"
             )
 
 
@@ -97,14 +98,22 @@ def _environment(given: str | None, project: Path) -> str:
 
 
 def _model(given: str | None) -> str | None:
-    """``given`` as params.yaml holds it: a hub name or `tiny` as it is, a directory as an absolute path."""
+    """``given`` as params.yaml holds it: a hub name or `tiny` as it is, a model directory as an absolute path."""
     from coevolve.policies.pretrained import is_path
 
-    if given is None or not (is_path(given) or Path(given).is_dir()):
+    if given is None:
+        return None
+    if given.endswith(".gguf"):
+        raise CoevolveError(
+            f"--model {given}: expected a model directory; `coevolve model {given} --out DIR` makes one of a GGUF file"
+        )
+    if HUB_NAME.fullmatch(given) and not is_path(given) and not Path(given).exists():
         return given
     model = Path(given).expanduser().resolve()
     if not model.is_dir():
         raise CoevolveError(f"--model {given}: there is no directory {model}")
+    if not (model / "config.json").is_file():
+        raise CoevolveError(f"--model {given}: {model} is no model directory: it lacks config.json")
     return str(model)
 
 

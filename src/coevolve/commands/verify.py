@@ -2,7 +2,12 @@
 
 import argparse
 from collections import Counter
+from itertools import islice
 from pathlib import Path
+
+from coevolve.core.untrusted import one_line
+
+SHOWN = 10  # rejected candidates on the terminal, each with its reason
 
 HELP = """
 CANDIDATES is JSONL; a line is a candidate ({candidate_id, task, asks}) or a task alone, as in data/t/tasks.jsonl
@@ -10,7 +15,7 @@ CANDIDATES is JSONL; a line is a candidate ({candidate_id, task, asks}) or a tas
 
 DIR/verdicts.jsonl gets a verdict for every line, each gate with its reason; DIR/accepted.jsonl the tasks that passed.
 A gate that could not check a task does not refuse it: the last lines count such tasks.
-A bad line is a rejection, never an error.
+A bad line is a rejection, never an error. The terminal shows the first ten rejections.
 """
 
 
@@ -21,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--known", type=Path, action="append", default=[], metavar="FILE", help="tasks that exist")
     parser.add_argument("--panel", type=Path, action="append", default=[], metavar="FILE", help="evaluation tasks")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--fail", action="store_true", help="exit with 1 if a candidate is rejected")
     parser.add_argument("--near-duplicate", type=float, default=0.9, help="similarity of near-duplicates (0.9)")
     parser.add_argument(
         "--words",
@@ -31,26 +37,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from coevolve.core.io import read_tasks, write_jsonl
+    from coevolve.core.io import write_jsonl
     from coevolve.core.progress import bar
     from coevolve.core.workers import local
-    from coevolve.environments.registry import make
-    from coevolve.stages.verify.judge import read_lines, unchecked, verify
-    from coevolve.stages.verify.library import Library
+    from coevolve.stages.verify.candidates import lines, verify
+    from coevolve.stages.verify.judge import unchecked
 
-    make(args.environment)  # an unknown name is one clear error, not a rejection of everything
-    known = [task for file in args.known for task in read_tasks(file, args.environment)]
-    panels = {file.stem: read_tasks(file, args.environment) for file in args.panel}
-    lines = read_lines(args.candidates)
-    with bar(len(lines), "verify", "candidates") as progress:
-        library = Library(known, panels, args.near_duplicate)
-        judged = verify(args.environment, lines, library, engine=local(), words=args.words, progress=progress.update)
+    candidates = lines(args.candidates)
+    with bar(len(candidates), "verify", "candidates") as progress:
+        judged = verify(
+            args.environment,
+            candidates,
+            known=args.known,
+            panels={file.stem: file for file in args.panel},
+            near_duplicate=args.near_duplicate,
+            words=args.words,
+            engine=local(),
+            progress=progress.update,
+        )
     write_jsonl(args.out / "verdicts.jsonl", (verdict for verdict, _ in judged))
     write_jsonl(args.out / "accepted.jsonl", (task for verdict, task in judged if verdict.accepted))
     reasons = Counter(gate.name for verdict, _ in judged for gate in verdict.gates if gate.passed is False)
     print(f"{args.out}: {sum(verdict.accepted for verdict, _ in judged)} of {len(judged)} accepted")
     for name, count in reasons.most_common():
         print(f"  {count:6d} rejected by {name}")
+    refused = ((number, gate) for number, (verdict, _) in enumerate(judged, 1) if (gate := verdict.refusal))
+    for number, gate in islice(refused, SHOWN):
+        print(f"         candidate {number}: {gate.name}: {one_line(gate.reason)}")
     for name, count in unchecked(verdict for verdict, _ in judged).most_common():
         print(f"  {count:6d} accepted, not checked by {name}")
-    return 0
+    return 1 if args.fail and reasons else 0

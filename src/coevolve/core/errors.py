@@ -1,4 +1,4 @@
-"""The exception that users read."""
+"""The exception that users read, and the command that many of its messages name."""
 
 from coevolve.core.terminal import plain
 
@@ -12,3 +12,8 @@ class CoevolveError(Exception):
 
     def __str__(self) -> str:
         return plain(super().__str__())
+
+
+def install(extra: str) -> str:
+    """The command that installs an extra of pyproject.toml, inside a clone and outside."""
+    return f"pip install 'coevolve[{extra}]'"

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from typing import NoReturn
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, install
 from coevolve.core.terminal import plain
 
 # how libraries say that nothing more can be written, in errors of their own
@@ -95,7 +95,7 @@ def _unheard() -> bool:
 def _lack(error: Exception) -> str:
     """What this machine lacks, and what to do, if that is what ``error`` says; else nothing."""
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in TRAIN:
-        return f"this needs the package {error.name}; run `pip install 'coevolve[train]'`, which brings all that a run needs"
+        return f"this needs the package {error.name}; run `{install('train')}`, which brings all that a run needs"
     if isinstance(error, shutil.Error):  # of a folder's copy: it holds source, target and reason of each file
         said = error.args[0][0][2]
     else:

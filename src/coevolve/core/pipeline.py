@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
+from coevolve.core.resources import resource
 from coevolve.core.section import Count, Section, Whole
 from coevolve.core.yaml_files import load_yaml
 
@@ -44,23 +45,44 @@ class PipelineStep:
     outs: tuple[str, ...]
 
 
-def steps(iterations: Sequence[Iteration]) -> Iterator[PipelineStep]:
+def steps(iterations: Sequence[Iteration], pipeline: Path = PIPELINE) -> Iterator[PipelineStep]:
     """All steps of the loop, in the order of dvc.yaml."""
-    stages = _stages(Path.cwd(), PIPELINE.stat().st_mtime_ns if PIPELINE.exists() else 0)
+    stages = _stages(pipeline, Path.cwd(), pipeline.stat().st_mtime_ns if pipeline.exists() else 0)
     if not isinstance(stages, dict):
-        raise CoevolveError(f"{PIPELINE}: expected a section `stages`; restore it with git")
+        raise CoevolveError(f"{pipeline}: expected a section `stages`; restore it with git")
     for name, stage in stages.items():
         try:
             for iteration in iterations if "foreach" in stage else iterations[:1]:
                 yield _step(stage.get("do", stage), iteration, iterations[-1])
         except (AttributeError, KeyError, StopIteration, TypeError):
-            raise CoevolveError(f"{PIPELINE}: stage {name}: expected cmd, deps and outs; restore it with git") from None
+            raise CoevolveError(f"{pipeline}: stage {name}: expected cmd, deps and outs; restore it with git") from None
 
 
 @cache
-def _stages(folder: Path, changed: int) -> Any:
-    """The section `stages` of the dvc.yaml in ``folder``, last changed at ``changed``. A stage asks for it several times."""
-    return load_yaml(PIPELINE, "run from the folder that holds it").get("stages")
+def _stages(pipeline: Path, folder: Path, changed: int) -> Any:
+    """The section `stages` of ``pipeline``, seen from ``folder``, last changed at ``changed``. A stage asks for it several times."""
+    return load_yaml(pipeline, "run in a project's folder; `coevolve init DIR` makes a project").get("stages")
+
+
+def check_version(iterations: Sequence[Iteration]) -> None:
+    """A CoevolveError if this folder's dvc.yaml lacks a stage, dependency or output that this version of coevolve has.
+
+    A project keeps the file that `coevolve init` wrote, and users may add stages, dependencies and outputs of their own.
+    """
+    given = {(step.stage, step.t): step for step in steps(iterations)}
+    for step in steps(iterations, resource(str(PIPELINE))):
+        if step.stage in ("", "code"):  # whose entries differ between a project and the repository
+            continue
+        name = step.stage if step.t is None else f"{step.stage} {step.t}"
+        found = given.get((step.stage, step.t))
+        absent = (
+            [name] if found is None else [path for path in step.deps + step.outs if path not in found.deps + found.outs]
+        )
+        if absent:
+            raise CoevolveError(
+                f"{PIPELINE}: stage {name}: {absent[0]} is missing: the file is of another version of coevolve; take the one that "
+                "`coevolve init NEW` writes"
+            )
 
 
 def _step(stage: dict[str, Any], iteration: Iteration, last: Iteration) -> PipelineStep:

@@ -1,16 +1,24 @@
-"""Find what other packages add: by installed entry points, and by those that the project's own pyproject.toml declares.
+"""Find and load what other packages add: by installed entry points, and by those that the project's own pyproject.toml declares.
 
 The project's declarations need no installation: its folder, the working directory, goes on the import path. So an
 environment in one file beside params.yaml works at once, and a queued experiment imports its own copy of that file.
 """
 
+import importlib
+import re
 import sys
+import traceback
+from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
+from coevolve.core.code_digest import PACKAGE, SOURCE
 from coevolve.core.errors import CoevolveError
 
 DECLARATIONS = Path("pyproject.toml")
+PLACE = re.compile(r"[\w.]+(:[\w.]+)?")  # MODULE or MODULE:NAME
 
 
 def plugins(group: str) -> dict[str, EntryPoint]:
@@ -35,3 +43,37 @@ def _declared(group: str) -> dict[str, str]:
     if not isinstance(points, dict) or not all(isinstance(value, str) for value in points.values()):
         raise CoevolveError(f'{DECLARATIONS}: project.entry-points."{group}": expected NAME = "MODULE:CLASS"')
     return points
+
+
+def load(place: str, expected: str) -> Any:
+    """What MODULE or MODULE:NAME is. If it cannot be imported, for whatever reason, one line says so and what is ``expected``."""
+    if not PLACE.fullmatch(place):
+        raise CoevolveError(f"{place}: expected {expected}")
+    module, _, name = place.partition(":")
+    found = attempt(lambda: import_module(module), f"{place} cannot be imported", f"; expected {expected}")
+    for part in filter(None, name.split(".")):
+        if not hasattr(found, part):
+            raise CoevolveError(f"{place} cannot be imported: {module} has no {part}; expected {expected}")
+        found = getattr(found, part)
+    return found
+
+
+def attempt(action: Callable[[], Any], failure: str, hint: str = "") -> Any:
+    """The result of ``action``, which runs a user's code. What it raises becomes one line: ``failure``, the error, its place."""
+    try:
+        return action()
+    except (CoevolveError, OSError, MemoryError):
+        raise  # they name a file, or what the machine lacks
+    except (Exception, SystemExit) as error:
+        kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
+        text = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise CoevolveError(f"{failure}: {kind}{text}{_place(error)}{hint}") from None
+
+
+def _place(error: BaseException) -> str:
+    """The last line of a user's code that ``error`` went through; empty if it went through none."""
+    if isinstance(error, SyntaxError):
+        return f" ({error.filename}, line {error.lineno})"
+    ours = (str(SOURCE / PACKAGE), str(importlib.__file__), "<")
+    theirs = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
+    return f" ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else ""

@@ -16,7 +16,7 @@ from typing import Any
 
 from coevolve.core import arithmetic
 from coevolve.core.code_digest import SOURCE
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, install
 from coevolve.core.hashing import content_hash, file_hash
 from coevolve.core.processes import WorkerDied, WorkerLost, portable
 from coevolve.core.scratch import temporary
@@ -36,7 +36,7 @@ def load() -> Any:
         return importlib.import_module("ray")
     except ImportError:
         raise CoevolveError(
-            "compute.engine is ray, and Ray is not installed; pip install -e '.[ray]', or set compute.engine to local"
+            f"compute.engine is ray, and Ray is not installed; run `{install('ray')}`, or set compute.engine to local"
         ) from None
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.deadline import within
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, install
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.untrusted import one_line
@@ -49,7 +49,7 @@ class McpEnvironment(Environment):
 
     def __init__(self) -> None:
         if find_spec("mcp") is None:
-            raise CoevolveError(f"{self.name} needs the official MCP client; run `pip install -e '.[mcp]'`")
+            raise CoevolveError(f"{self.name} needs the official MCP client; run `{install('mcp')}`")
         try:
             with closing(McpServer(self, {})) as server:
                 self._tools = server.tools

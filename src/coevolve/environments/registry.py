@@ -1,11 +1,14 @@
-"""Environments by name. Other packages, and the project itself, add theirs with the entry point group ``coevolve.environments``."""
+"""Environments by name. Other packages, and the project itself, add theirs with the entry point group ``coevolve.environments``.
 
-from importlib.metadata import EntryPoint
+A running program adds its own with ``register``.
+"""
+
 from inspect import isabstract
+from typing import Any, TypeVar
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.mixtures import shares
-from coevolve.core.plugins import plugins
+from coevolve.core.plugins import attempt, load, plugins
 from coevolve.environments.environment import Environment
 from coevolve.environments.sources import GROUP
 
@@ -20,13 +23,33 @@ BUILT_IN = {
 GUARDED = {"bfcl": (10.0, 4 << 30)}
 EACH = 512  # sessions of a process: they weigh little
 BASE = f"{Environment.__module__}.{Environment.__name__}"
+REGISTERED: dict[str, type[Environment]] = {}  # by ``register``, in this process
+
+Registered = TypeVar("Registered", bound=type[Environment])
+
+
+def register(environment: Registered) -> Registered:
+    """Let every name in this process that says ``environment.name`` mean this class; returns it, to serve as a decorator.
+
+    A class registered later under the same name replaces it, as when a notebook's cell runs again. Other processes, such as
+    the stages of `dvc repro`, do not see it: they need the entry point that `coevolve env new` writes.
+    """
+    from coevolve.environments.hosted import HOSTED
+
+    name = _made(environment, getattr(environment, "__qualname__", repr(environment))).name
+    if not isinstance(name, str) or not name.isidentifier():
+        raise CoevolveError(f"{name!r} is no environment's name; use letters, digits and underscores")
+    if name in BUILT_IN or name in HOSTED:
+        raise CoevolveError(f"environment {name!r} belongs to coevolve; give yours another name")
+    REGISTERED[name] = environment
+    return environment
 
 
 def names() -> list[str]:
     """All names that ``make`` knows."""
     from coevolve.environments.hosted import HOSTED
 
-    return sorted({*BUILT_IN, *HOSTED, *plugins(GROUP)})
+    return sorted({*BUILT_IN, *HOSTED, *REGISTERED, *plugins(GROUP)})
 
 
 def make(name: str) -> Environment:
@@ -35,6 +58,8 @@ def make(name: str) -> Environment:
         from coevolve.environments.mixture import Mixture
 
         return Mixture({one: make(one) for one in given}, given)
+    if name in REGISTERED:
+        return REGISTERED[name]()
     if name in GUARDED:
         from coevolve.environments.worker import WorkerEnvironment
 
@@ -63,17 +88,18 @@ def opened(place: str) -> Environment:
 
 def make_from(place: str) -> Environment:
     """The environment that MODULE:CLASS (or a function without arguments) makes; anything else is a CoevolveError."""
-    try:
-        maker = EntryPoint("", place, GROUP).load()
-    except (ImportError, AttributeError) as error:
-        raise CoevolveError(f"{place} cannot be imported: {error}; expected MODULE:CLASS of an environment") from None
+    return _made(load(place, "MODULE:CLASS of an environment"), place)
+
+
+def _made(maker: Any, place: str) -> Environment:
+    """What ``maker`` makes, if that is an environment. ``place`` names it in errors."""
     if not callable(maker):
         raise CoevolveError(f"{place} cannot be called; expected MODULE:CLASS of an environment")
     if isinstance(maker, type) and not issubclass(maker, Environment):
         raise CoevolveError(f"{place} is no environment; let it inherit {BASE}")
     if isabstract(maker):
         raise CoevolveError(f"{place} lacks {', '.join(sorted(maker.__abstractmethods__))}; see {BASE}")
-    made = maker()
+    made = attempt(maker, f"{place} cannot be made")
     if not isinstance(made, Environment):
         raise CoevolveError(f"{place} returns no environment; let what it returns inherit {BASE}")
     if lacking := [key for key in ("name", "fingerprint", "panels") if not hasattr(made, key)]:

@@ -7,12 +7,14 @@ the first message without a call and knows no later user turns, so that environm
 
 import inspect
 import keyword
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from coevolve.core.calls import misfit, writable
 from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_tasks
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.environment import Environment, blameless
 from coevolve.environments.registry import make
@@ -21,25 +23,32 @@ PYTHON_TYPES = {"string": str, "integer": int, "number": float, "boolean": bool,
 PROBED = 64  # tasks whose offered tools become methods
 NEXT = "next_request"
 
+Tasks = str | Path | Iterable[Task]
 
-def dataset_rows(environment: str | Environment, split: str = "seed") -> list[dict[str, Any]]:
-    """Rows of a dataset for ``GRPOTrainer``: the prompt, and the ``task_id`` that ``reset`` is called with."""
-    world = make(environment) if isinstance(environment, str) else environment
+
+def dataset_rows(
+    environment: str | Environment, split: str = "seed", tasks: Tasks | None = None
+) -> list[dict[str, Any]]:
+    """Rows of a dataset for ``GRPOTrainer``: the prompt, and the ``task_id`` that ``reset`` is called with.
+
+    They are for ``tasks`` (a JSONL file such as accepted.jsonl, or tasks in memory) if given, else for those of ``split``.
+    """
     return [
-        {"prompt": [{"role": "user", "content": task.turns[0]}], "task_id": task.task_id} for task in world.tasks(split)
+        {"prompt": [{"role": "user", "content": task.turns[0]}], "task_id": task.task_id}
+        for task in _chosen(_world(environment), split, tasks)
     ]
 
 
-def environment_factory(environment: str | Environment, split: str = "seed") -> type:
-    """A class for ``GRPOTrainer(environment_factory=...)``; its instances play the tasks of ``split``.
+def environment_factory(environment: str | Environment, split: str = "seed", tasks: Tasks | None = None) -> type:
+    """A class for ``GRPOTrainer(environment_factory=...)``; its instances play the same tasks as ``dataset_rows`` has.
 
     The reward is the environment's own. A tool whose name is no Python identifier cannot be a method: CoevolveError.
     """
-    world = make(environment) if isinstance(environment, str) else environment
-    tasks = {task.task_id: task for task in world.tasks(split)}
+    world = _world(environment)
+    chosen = {task.task_id: task for task in _chosen(world, split, tasks)}
     session = world.open()
     schemas: dict[str, dict[str, Any]] = {}
-    for task in list(tasks.values())[:PROBED]:
+    for task in list(chosen.values())[:PROBED]:
         for schema in session.reset(task).tools or []:
             schemas[schema["function"]["name"]] = schema["function"]
     session.close()
@@ -49,10 +58,20 @@ def environment_factory(environment: str | Environment, split: str = "seed") -> 
             f"{world.name}: {wrong[0]!r} is no Python name, so it cannot be a tool of TRL's environments"
         )
     members: dict[str, Any] = {name: _method(function) for name, function in schemas.items()}
-    if any(len(task.turns) > 1 for task in tasks.values()):
+    if any(len(task.turns) > 1 for task in chosen.values()):
         members[NEXT] = _next_request
-    members |= {"__init__": _init(world, tasks), "reset": _reset, "get_reward": _get_reward}
+    members |= {"__init__": _init(world, chosen), "reset": _reset, "get_reward": _get_reward}
     return type(f"{world.name.title().replace('_', '')}Tools", (), members)
+
+
+def _world(environment: str | Environment) -> Environment:
+    return make(environment) if isinstance(environment, str) else environment
+
+
+def _chosen(world: Environment, split: str, tasks: Tasks | None) -> Sequence[Task]:
+    if tasks is None:
+        return world.tasks(split)
+    return read_tasks(Path(tasks), world.name, least=1) if isinstance(tasks, str | Path) else list(tasks)
 
 
 def _init(world: Environment, tasks: dict[str, Task]) -> Callable[[Any], None]:

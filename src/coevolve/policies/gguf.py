@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, install
 from coevolve.policies.gguf_header import check
 
 TOKENS = "tokenizer.ggml.tokens"
@@ -15,7 +15,7 @@ SPECIAL = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_
 def load(file: Path, dtype: str) -> tuple[Any, Any]:
     """The model, its weights dequantized to ``dtype``, and its tokenizer. CoevolveErrors for what cannot be read."""
     if find_spec("gguf") is None:
-        raise CoevolveError("a GGUF file is read by the package gguf; `pip install -e '.[gguf]'`")
+        raise CoevolveError(f"a GGUF file is read by the package gguf; run `{install('gguf')}`")
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.concurrency import in_order
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, install
 from coevolve.core.seeding import derive_seed
 from coevolve.policies.agent_prompt import Listener, Renderer, check_room, check_template, read_reply
 from coevolve.policies.config import PolicySection
@@ -84,7 +84,7 @@ class VllmPolicy:
 def require_vllm(key: str) -> None:
     """A CoevolveError if vLLM is not installed."""
     if find_spec("vllm") is None:
-        raise CoevolveError(f"{key} needs vLLM, which is not installed; `pip install -e '.[gpu]'`, or use transformers")
+        raise CoevolveError(f"{key} needs vLLM, which is not installed; run `{install('gpu')}`, or use transformers")
 
 
 def engine(llm: Any, temperature: float) -> Complete:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,38 +21,79 @@ SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**9,
 def task_card(rows: Sequence[Task], environment: Environment, run: str, audit: Path) -> str:
     """A dataset's card: counts, where the tasks come from, their licence, and what an audit of the environment found."""
     origins = Counter("seed" if one.provenance is None else f"iteration {one.provenance.iteration}" for one in rows)
-    families = Counter(one.family or "none" for one in rows)
-    size = next(name for limit, name in SIZES if len(rows) < limit)
+    about = [
+        f"For tool-using agents, in {markdown(environment.fingerprint, 500)}. `turns` are the user's messages, `reference` the calls that solve a task,",
+        "`world` what the environment starts it from; each reference was executed and judged there. `coevolve import tasks` reads them back.",
+    ]
+    tables = [
+        *_table("from", "tasks", sorted(origins.items())),
+        *_table("most frequent kinds", "tasks", _frequent(one.family for one in rows)),
+    ]
+    return _dataset_card("tasks", "tasks.jsonl", len(rows), about, tables, environment, run, audit)
+
+
+def episode_card(
+    unit: str, origin: str, rows: Sequence[Mapping[str, Any]], environment: Environment, run: str, audit: Path
+) -> str:
+    """The card of ``rows`` of chat messages. ``unit`` is what a row is, ``origin`` a sentence about where the rows come from."""
+    columns = [f"`{key}`" for key in rows[0] if key in ("messages", "prompt", "chosen", "rejected", "tools")]
+    about = [
+        f"For tool-using agents, in {markdown(environment.fingerprint, 500)}. {origin}",
+        f"{', '.join(columns)} are as OpenAI has them, with calls as objects in `tool_calls`. `task_id` names the task of a row.",
+    ]
+    tools = Counter(one["function"]["name"] for row in rows for one in _calls(row))
+    kinds = Counter(str(row["kind"]) for row in rows if "kind" in row)
+    tables = [
+        *(_table("kinds of pairs", unit, sorted(kinds.items())) if kinds else []),
+        *_table("most frequent tools", "calls", _frequent(tools.elements())),
+    ]
+    return _dataset_card(unit, "train.jsonl", len(rows), about, tables, environment, run, audit)
+
+
+def _calls(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The calls of an episode, or of the preferred side of a pair."""
+    for message in row.get("messages") or row.get("chosen") or ():
+        yield from message.get("tool_calls", ())
+
+
+def _dataset_card(
+    unit: str,
+    file: str,
+    count: int,
+    about: Sequence[str],
+    tables: Sequence[str],
+    environment: Environment,
+    run: str,
+    audit: Path,
+) -> str:
+    size = next(name for limit, name in SIZES if count < limit)
     known = environment.license if re.fullmatch(r"[A-Za-z0-9.-]{1,64}", environment.license) else "other"
-    name, fingerprint = markdown(environment.name), markdown(environment.fingerprint, 500)
     lines = [
         "---",
         f'license: "{known.lower()}"',  # in quotes, or YAML would read `no` and 1.0 as other values
         f"size_categories: ['{size}']",
         "tags: [agents, tool-use, coevolve]",
-        "configs: [{config_name: default, data_files: tasks.jsonl}]",
+        f"configs: [{{config_name: default, data_files: {file}}}]",
         "---",
         "",
-        f"# {len(rows)} tasks in {name}",
+        f"# {count} {unit} in {markdown(environment.name)}",
         "",
-        f"For tool-using agents, in {fingerprint}. `turns` are the user's messages, `reference` the calls that solve a task,",
-        "`world` what the environment starts it from; each reference was executed and judged there. `coevolve import tasks` reads them back.",
+        *about,
         f"Licence of their source: {markdown(environment.license)}. Run: {run}.",
         "",
-        "| from | tasks |",
-        "|---|---|",
-        *(f"| {name} | {count} |" for name, count in sorted(origins.items())),
-        "",
-        "| most frequent kinds | tasks |",
-        "|---|---|",
-        *(
-            f"| {markdown(family)} | {count} |"
-            for family, count in sorted(families.items(), key=lambda pair: (-pair[1], pair[0]))[:10]
-        ),
-        "",
+        *tables,
         *_audited(audit, environment),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _table(name: str, unit: str, counts: Iterable[tuple[str, int]]) -> list[str]:
+    return [f"| {name} | {unit} |", "|---|---|", *(f"| {markdown(key)} | {count} |" for key, count in counts), ""]
+
+
+def _frequent(names: Iterable[str]) -> list[tuple[str, int]]:
+    counts = Counter(name or "none" for name in names)
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:10]
 
 
 def _audited(file: Path, environment: Environment) -> list[str]:

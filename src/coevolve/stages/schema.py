@@ -57,7 +57,7 @@ class Params(Section):
     """All randomness is derived from it, the stage, the iteration and the step."""
     method: Annotated[str, one_of(lambda: METHODS)] = COEVOLVE
     """What the agent's failures become: coevolve, new tasks; genenv, targets of a task generator; coevolving_agents, hard negatives."""
-    environment: Annotated[str, BeforeValidator(_mixed)] = "miniworld"
+    environment: Annotated[str, BeforeValidator(_mixed, json_schema_input_type=str | dict[str, float])] = "miniworld"
     """A name from `coevolve env list`, or several with their shares: {miniworld: 0.5, sql: 0.5}."""
     iterations: Annotated[list[Iteration], Field(min_length=1)]
     """The unrolled loop: iteration t trains on data/t and writes policies/next and data/next."""
@@ -173,7 +173,7 @@ class Params(Section):
 
 def load(path: Path = PARAMS) -> Params:
     """The validated parameters of ``path``; every mistake is one line that names the key."""
-    return parse(load_yaml(path, "run from the folder that holds it"), str(path))
+    return parse(load_yaml(path, "run in a project's folder; `coevolve init DIR` makes a project"), str(path))
 
 
 def parse(raw: Any, where: str) -> Params:

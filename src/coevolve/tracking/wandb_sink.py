@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core import dvc
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, install
 
 Event = dict[str, Any]
 State = dict[str, Any]
@@ -28,7 +28,7 @@ class Wandb:
         try:
             import wandb
         except ImportError:
-            raise CoevolveError("tracking.wandb needs the extra: pip install -e '.[wandb]'") from None
+            raise CoevolveError(f"tracking.wandb needs the package wandb; run `{install('wandb')}`") from None
         os.environ.setdefault("WANDB_DIR", str(dvc.root() / "scratch"))
         os.environ.setdefault("WANDB_SILENT", "true")
         self._wandb, self._project, self._mode = wandb, project, mode

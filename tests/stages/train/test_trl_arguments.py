@@ -125,7 +125,7 @@ def test_quantized_weights_need_adapters_and_bitsandbytes() -> None:
 def test_vllm_that_is_not_installed(mode: str, tmp_path: Path) -> None:
     vllm = CONFIG.vllm.model_copy(update={"mode": mode})
     with pytest.raises(
-        CoevolveError, match=rf"train.vllm.mode: {mode} needs vLLM, which is not installed; `pip install"
+        CoevolveError, match=rf"train.vllm.mode: {mode} needs vLLM, which is not installed; run `pip install"
     ):
         changed = replace(settings(), train=CONFIG.model_copy(update={"vllm": vllm}))
         grpo.learn(changed, WORLD, qwen_job(tmp_path, ROOT / "policies/base"))

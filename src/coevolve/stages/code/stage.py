@@ -6,10 +6,12 @@ a changed comment reruns nothing, and another GRPO loss reruns training alone.
 
 from coevolve.core.io import write_json
 from coevolve.core.paths import Paths
+from coevolve.core.pipeline import check_version
 from coevolve.stages.code.digest import digest, names
 from coevolve.stages.schema import Params
 
 
 def main(params: Params) -> None:
+    check_version(params.iterations)
     for stage in names():
         write_json(Paths.code(stage), digest(stage, params))

@@ -14,7 +14,7 @@ optionally ``size`` and ``successes``.
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,7 @@ HISTORY = {
     "schema_version": "BIGINT",
 }
 REQUIRED = ("task_id", "step", "score")
+REQUIRED_HISTORY = (*REQUIRED, "iteration")
 PARQUET = "read_parquet($files, union_by_name = true)"
 _KINDS: dict[str, tuple[type, ...]] = {"VARCHAR": (str,), "BIGINT": (int,), "DOUBLE": (int, float)}
 
@@ -132,12 +133,11 @@ def load_history(connection: "duckdb.DuckDBPyConnection", path: Path | None) -> 
         types = ", ".join(f"{name} {kind}" for name, kind in HISTORY.items())
         connection.execute(f"CREATE TABLE history ({types})")
         return
-    required = (*REQUIRED, "iteration")
     query = f"""
         SELECT * REPLACE (coalesce(size, 1) AS size, coalesce(successes, 0) AS successes)
         FROM {_json_source(HISTORY)}
     """
-    _create(connection, "history", query, Files([str(path)]), HISTORY, required)
+    _create(connection, "history", query, Files([str(path)]), HISTORY, REQUIRED_HISTORY)
 
 
 def _json_source(columns: dict[str, str]) -> str:
@@ -201,8 +201,15 @@ def _create(
 
 def _find_bad_line(files: Files, columns: dict[str, str], required: Sequence[str]) -> None:
     """Raise a CoevolveError for the first wrong line and key of a local JSONL file; return if all lines are valid."""
-    here = [Path(file) for file in files if "://" not in file and not files.parquet]
-    for where, value in ((f"{path}:{number}", value) for path in here for number, value in read_jsonl_objects(path)):
+    for path in (Path(file) for file in files if "://" not in file and not files.parquet):
+        check_rows(((f"{path}:{number}", value) for number, value in read_jsonl_objects(path)), columns, required)
+
+
+def check_rows(
+    rows: Iterable[tuple[str, Mapping[str, Any]]], columns: Mapping[str, str], required: Sequence[str]
+) -> None:
+    """Raise a CoevolveError for the first wrong row and key. Each row comes with the words that name it in the error."""
+    for where, value in rows:
         version = value.get("schema_version", SCHEMA_VERSION)
         if version != SCHEMA_VERSION:
             raise CoevolveError(f"{where}: schema_version {version!r} is unknown, expected {SCHEMA_VERSION}")

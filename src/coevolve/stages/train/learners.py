@@ -9,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.plugins import plugins
+from coevolve.core.plugins import attempt, plugins
 from coevolve.core.processes import available, prepare
 from coevolve.core.section import LearnerConfig
 from coevolve.stages.train.learner import Learner
@@ -47,10 +47,10 @@ def learner(name: str) -> Learner:
 
 
 def _module(name: str) -> ModuleType:
-    try:
-        return import_module(_module_name(name))
-    except ImportError as error:
-        raise CoevolveError(f"learner {name}: {_module_name(name)} cannot be imported: {error}") from None
+    module: ModuleType = attempt(
+        lambda: import_module(_module_name(name)), f"learner {name}: {_module_name(name)} cannot be imported"
+    )
+    return module
 
 
 def _module_name(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, install
 from coevolve.core.launch import Launch
 
 
@@ -14,7 +14,7 @@ def deepspeed(config: Launch) -> dict[str, Any] | None:
 
     if find_spec("deepspeed") is None:
         raise CoevolveError(
-            f"launch.sharding: {config.sharding} needs DeepSpeed, which is not installed; `pip install -e '.[gpu]'`, or "
+            f"launch.sharding: {config.sharding} needs DeepSpeed, which is not installed; run `{install('gpu')}`, or "
             "set it to none"
         )
     return {

@@ -6,6 +6,7 @@ of them, and compare its words with them. The existing tasks decide the last thr
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -19,7 +20,7 @@ from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall, task_id_of
 from coevolve.core.terminal import plain
-from coevolve.environments.environment import Environment, Session
+from coevolve.environments.environment import Environment, Session, blameless
 from coevolve.stages.verify.library import Library, WorldChange
 from coevolve.stages.verify.words import Played, speaks_of, words_match
 
@@ -58,12 +59,11 @@ def read(environment: str, line: str) -> Candidate:
     if not isinstance(value, dict):
         raise CoevolveError("not a JSON object")
     if "task" in value:
-        parse(Task, value["task"], "candidate.task")  # its error names an unknown schema version
-        candidate = parse(Candidate, value, "candidate")
+        task = _task(value["task"], "candidate.task")
+        candidate = parse(Candidate, {"candidate_id": _id(task), **value, "task": task}, "candidate")
     else:
-        task = parse(Task, value, "task")
-        candidate = Candidate(content_hash(["task", task.task_id]), task, [])
-    task = candidate.task
+        task = _task(value, "task")
+        candidate = Candidate(_id(task), task, [])
     if task.environment not in shares(environment):
         raise CoevolveError(f"belongs to environment {task.environment!r}, expected {environment!r}")
     if task.task_id != task_id_of(task.environment, task.world, task.turns, task.reference):
@@ -75,6 +75,19 @@ def read(environment: str, line: str) -> Candidate:
     if not 0 < len(task.calls) <= MAX_CALLS:
         raise CoevolveError(f"the reference has {len(task.calls)} calls, expected 1 to {MAX_CALLS}")
     return candidate
+
+
+def _task(value: Any, where: str) -> Task:
+    """``value`` as a task. People who write tasks by hand may leave out ``task_id``, which is the hash of the content."""
+    if not isinstance(value, dict) or "task_id" in value:
+        return parse(Task, value, where)
+    task = parse(Task, {**value, "task_id": ""}, where)
+    return replace(task, task_id=task_id_of(task.environment, task.world, task.turns, task.reference))
+
+
+def _id(task: Task) -> str:
+    """The id of a candidate that has none."""
+    return content_hash(["task", task.task_id])
 
 
 def unreadable(turns: Sequence[str]) -> str:
@@ -100,9 +113,9 @@ def environment_gates(environment: Environment, candidate: Candidate, words: str
         again, _, _ = replay(session, task, watch=False)
         same = again == chain and session.digest() == digest
         yield Gate("deterministic", same, "" if same else "a second run of the reference differs")
-        yield _nothing_fails(session, task)
-        yield _wrong_variant_fails(session, task, environment, changed)
-        yield _needed(session, task, changed)
+        yield _nothing_fails(environment, session, task)
+        yield _wrong_variant_fails(environment, session, task, changed)
+        yield _needed(environment, session, task, changed)
         played = Played(chain, changed, ended)
         yield _collateral(environment, session, candidate, played, words)
         if words == "none":
@@ -125,20 +138,28 @@ def _executable(environment: Environment, task: Task, chain: Sequence[CallOutcom
     return Gate("executable", whole, "" if whole else "the episode ends before the reference does")
 
 
-def _passes(session: Session, task: Task, reference: Sequence[Sequence[ToolCall]]) -> bool:
-    replay(session, task, reference, watch=False)
-    if not any(reference):
-        session.say("")  # an agent that makes no call ends the episode by a message
-    return is_success(session.score().reward)
+def _passes(environment: Environment, session: Session, task: Task, reference: Sequence[Sequence[ToolCall]]) -> bool:
+    """Whether an agent that makes these calls succeeds. It does not if a call breaks the session, as in any episode."""
+    try:
+        replay(session, task, reference, watch=False)
+        if not any(reference):
+            session.say("")  # an agent that makes no call ends the episode by a message
+        return is_success(session.score().reward)
+    except CoevolveError:
+        raise  # the candidate took too long
+    except Exception as error:
+        if blameless(error, environment, task):
+            raise
+        return False
 
 
-def _nothing_fails(session: Session, task: Task) -> Gate:
-    if _passes(session, task, [[] for _ in task.turns]):
+def _nothing_fails(environment: Environment, session: Session, task: Task) -> Gate:
+    if _passes(environment, session, task, [[] for _ in task.turns]):
         return Gate("nothing_fails", False, "passes without a call")
     last = task.reference[-1][-1] if task.reference[-1] else None
     if last is not None and len(task.calls) > 1 and not last.arguments:
         only = [*([] for _ in task.turns[1:]), [last]]
-        if _passes(session, task, only):
+        if _passes(environment, session, task, only):
             return Gate("nothing_fails", False, f"passes with {last.name} alone")
     return Gate("nothing_fails", True)
 
@@ -150,11 +171,11 @@ def _with(task: Task, position: tuple[int, int], call: ToolCall | None) -> list[
     return turns
 
 
-def _wrong_variant_fails(session: Session, task: Task, environment: Environment, changed: Sequence[bool]) -> Gate:
+def _wrong_variant_fails(environment: Environment, session: Session, task: Task, changed: Sequence[bool]) -> Gate:
     tried = 0
     for position, variant in islice(_variants(task, environment, changed), VARIANTS):
         tried += 1
-        if not _passes(session, task, _with(task, position, variant)):
+        if not _passes(environment, session, task, _with(task, position, variant)):
             return Gate("wrong_variant_fails", True)
     reason = "all wrong variants pass" if tried else "no wrong variant can be made"
     return Gate("wrong_variant_fails", False, reason)
@@ -190,9 +211,9 @@ def _another(value: Any) -> Any:
     return f"{value}x" if isinstance(value, str) else None
 
 
-def _needed(session: Session, task: Task, changed: Sequence[bool]) -> Gate:
+def _needed(environment: Environment, session: Session, task: Task, changed: Sequence[bool]) -> Gate:
     for row, (position, call) in enumerate(zip(task.positions, task.calls, strict=True)):
-        if changed[row] and _passes(session, task, _with(task, position, None)):
+        if changed[row] and _passes(environment, session, task, _with(task, position, None)):
             return Gate("needed", False, f"passes without call {row} ({call.name})")
     return Gate("needed", True)
 

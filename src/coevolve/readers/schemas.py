@@ -1,0 +1,81 @@
+"""JSON schemas of the records that other tools write or read, and of params.yaml, from the classes that read them here."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from coevolve.core.records import Candidate, Signal, Verdict
+from coevolve.core.task import SCHEMA_VERSION, Task
+from coevolve.stages.schema import Params
+from coevolve.stages.signals.load import CALLS, COLUMNS, REQUIRED
+from coevolve.stages.train.learners import config_of, names
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+RECORDS = {"task": Task, "candidate": Candidate, "signal": Signal, "verdict": Verdict}
+TYPES: Mapping[str, dict[str, Any]] = {
+    "VARCHAR": {"type": "string"},
+    "BIGINT": {"type": "integer"},
+    "DOUBLE": {"type": "number"},
+    CALLS: {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "ok": {"type": ["boolean", "null"]}},
+            "required": ["name"],
+        },
+    },
+}
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """Name → JSON schema: of a line of the files that hold such records, and of params.yaml."""
+    records = {name: TypeAdapter(record).json_schema() for name, record in RECORDS.items()}
+    known = {**records, "trajectory": _trajectory(), "params": _params()}
+    return {name: {"$schema": DIALECT, **_tidy(schema)} for name, schema in known.items()}
+
+
+def _trajectory() -> dict[str, Any]:
+    """An episode as extraction reads it. Optional keys may be null, and other keys do not matter."""
+    optional = {name: {"anyOf": [TYPES[kind], {"type": "null"}]} for name, kind in COLUMNS.items()}
+    return {
+        "title": "Trajectory",
+        "description": "An episode, as `coevolve signals` reads it.",
+        "type": "object",
+        "properties": {**optional, **{name: TYPES[COLUMNS[name]] for name in REQUIRED}},
+        "required": list(REQUIRED),
+    }
+
+
+def _params() -> dict[str, Any]:
+    """All sections, those of learners at the top, as params.yaml has them."""
+    schema = _schema(Params)
+    del schema["properties"]["learners"]
+    for name in names():
+        section = _schema(config_of(name))
+        schema["$defs"] |= section.pop("$defs", {})
+        schema["properties"][name] = section
+    return schema
+
+
+def _schema(section: type[BaseModel]) -> dict[str, Any]:
+    return section.model_json_schema(by_alias=True)
+
+
+def _tidy(value: Any, named: bool = False) -> Any:
+    """``value`` without titles that repeat names. Patterns end as in every dialect, and versions are the one that we read.
+
+    ``named``: the keys of ``value`` are names of properties or definitions, not words of JSON Schema.
+    """
+    if isinstance(value, list):
+        return [_tidy(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    tidy = {key: _tidy(inner, key in ("properties", "$defs") and not named) for key, inner in value.items()}
+    if named:
+        return {**tidy, **({"schema_version": {"const": SCHEMA_VERSION}} if "schema_version" in tidy else {})}
+    if "properties" not in tidy:
+        tidy.pop("title", None)
+    if "pattern" in tidy:
+        tidy["pattern"] = tidy["pattern"].replace(r"\z", "$")
+    return tidy

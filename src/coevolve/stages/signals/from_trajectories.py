@@ -1,0 +1,80 @@
+"""Signals in the trajectories of any trainer: `coevolve signals`, and `coevolve.signals` in Python."""
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.io import write_jsonl
+from coevolve.core.records import Attempt, Signal
+from coevolve.core.trajectories import Trajectory
+from coevolve.core.yaml_files import validated
+from coevolve.stages.signals.config import Signals
+from coevolve.stages.signals.extract import extract
+from coevolve.stages.signals.load import COLUMNS, HISTORY, REQUIRED, REQUIRED_HISTORY, Source, check_rows
+from coevolve.stages.signals.table import open_table
+
+DEFAULTS = Signals()
+
+Record = Mapping[str, Any] | Trajectory | Attempt
+
+
+def signals(
+    trajectories: Source | Iterable[Record],
+    *,
+    history: str | Path | Iterable[Record] | None = None,
+    window: int = DEFAULTS.window,
+    rare_threshold: float = DEFAULTS.rare_threshold,
+    kinds: Sequence[str] = tuple(DEFAULTS.kinds),
+) -> list[Signal]:
+    """The weaknesses that trajectories of any trainer show, each with its evidence.
+
+    ``trajectories`` are files (a path, a glob, an address such as s3://bucket/*.parquet, or several), or records in
+    memory: one per episode, with ``task_id``, ``step`` and ``score``. docs/schemas.md lists all keys. ``history`` holds
+    attempts made before, as a JSONL file or as records. The other arguments are the section `signals` of the parameters.
+    """
+    return list(stream(trajectories, history, window, rare_threshold, kinds))
+
+
+def stream(
+    trajectories: Source | Iterable[Record],
+    history: str | Path | Iterable[Record] | None,
+    window: int,
+    rare_threshold: float,
+    kinds: Sequence[str],
+) -> Iterator[Signal]:
+    """The signals one after another, in memory that does not grow with their number."""
+    values = {"window": window, "rare_threshold": rare_threshold, "kinds": list(kinds)}
+    config = validated(Signals, values, "")
+    with tempfile.TemporaryDirectory(prefix="coevolve-records-") as folder:
+        source = _source(trajectories, Path(folder) / "trajectories.jsonl")
+        past = None if history is None else _path(history, Path(folder) / "history.jsonl")
+        with open_table(source, past) as table:
+            yield from extract(table, table.last_iteration(), config)
+
+
+def _source(trajectories: Source | Iterable[Record], file: Path) -> Source:
+    """Files as they are; records as a new ``file``."""
+    if isinstance(trajectories, str | Path):
+        return trajectories
+    rows = list(trajectories)
+    paths = [row for row in rows if isinstance(row, str | Path)]
+    if paths and len(paths) == len(rows):
+        return paths
+    _write(rows, file, COLUMNS, REQUIRED)
+    return file
+
+
+def _path(history: str | Path | Iterable[Record], file: Path) -> Path:
+    if isinstance(history, str | Path):
+        return Path(history)
+    _write(list(history), file, HISTORY, REQUIRED_HISTORY)
+    return file
+
+
+def _write(records: Sequence[Any], file: Path, columns: Mapping[str, str], required: Sequence[str]) -> None:
+    """Write the columns that extraction reads. The file's name without ending names a bad record, as in trajectories[3]."""
+    rows = [row if isinstance(row, Mapping) else asdict(row) for row in records]
+    check_rows(((f"{file.stem}[{number}]", row) for number, row in enumerate(rows)), columns, required)
+    write_jsonl(file, ({key: row[key] for key in columns if key in row} for row in rows))

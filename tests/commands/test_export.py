@@ -1,0 +1,53 @@
+"""`coevolve export sft --tasks`: accepted tasks become training data, outside a project."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from coevolve.cli import parser
+from coevolve.commands import export
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import write_jsonl
+from coevolve.environments.registry import make
+
+TASKS = list(make("miniworld").tasks("seed")[:5])
+
+
+@pytest.fixture(autouse=True)
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_jsonl(tmp_path / "accepted.jsonl", TASKS)
+    return tmp_path
+
+
+def run(*words: str) -> None:
+    assert export.run(parser(["export"]).parse_args(["export", *words, "--out", "out"])) == 0
+
+
+def test_the_references_of_a_file_are_exported_with_a_card(outside: Path) -> None:
+    run("sft", "--tasks", "accepted.jsonl", "--environment", "miniworld")
+    rows = [json.loads(line) for line in (outside / "out/train.jsonl").read_text().splitlines()]
+    assert [row["task_id"] for row in rows] == [task.task_id for task in TASKS]
+    for row, task in zip(rows, TASKS, strict=True):
+        calls = [call["function"] for message in row["messages"] for call in message.get("tool_calls", ())]
+        assert calls == [{"name": call.name, "arguments": call.arguments} for call in task.calls]
+    assert "5 episodes in miniworld" in (outside / "out/README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sft", "--tasks", "accepted.jsonl"], "params.yaml: no such file"),
+        (["sft", "--tasks", "accepted.jsonl", "--environment", "sql"], "belongs to environment 'miniworld'"),
+        (["sft", "--tasks", "none.jsonl", "--environment", "sql"], "none.jsonl: no such file"),
+        (["tasks", "--tasks", "accepted.jsonl"], "--tasks goes with sft"),
+        (["sft", "--environment", "sql"], "--environment goes with --tasks"),
+        (["sft", "--tasks", "accepted.jsonl", "--successes"], "leave out --successes"),
+    ],
+)
+def test_a_mistake_is_one_line_and_writes_nothing(words: list[str], message: str, outside: Path) -> None:
+    with pytest.raises(CoevolveError) as caught:
+        run(*words)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert not (outside / "out").exists()

@@ -1,0 +1,34 @@
+"""The hints of errors and pages: a command that installs an extra names one that there is, and works outside a clone."""
+
+import re
+import tomllib
+from collections import defaultdict
+
+from coevolve.core.errors import install
+from tests import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+CALLED = re.compile(r"\binstall\([\"'](\w+)[\"']\)")
+WRITTEN = re.compile(r"(?:coevolve|\.whl)\[([\w,]+)\]")
+CLONE = re.compile(r"pip install[^\n]*['\" ]\.\[")
+FILES = [
+    file
+    for file in (*(ROOT / "src").rglob("*"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md")
+    if file.suffix in (".py", ".yaml", ".md")
+]
+
+
+def test_every_extra_that_a_hint_names_exists() -> None:
+    named = defaultdict(set)
+    for file in FILES:
+        text = file.read_text(encoding="utf-8")
+        for extras in (*CALLED.findall(text), *WRITTEN.findall(text)):
+            for extra in extras.split(","):
+                named[extra].add(str(file.relative_to(ROOT)))
+    assert {"train", "gguf", "mcp", "ray", "gpu", "wandb"} <= set(named)
+    assert {extra: files for extra, files in named.items() if extra not in PROJECT["optional-dependencies"]} == {}
+
+
+def test_no_hint_needs_a_clone() -> None:
+    assert [file for file in FILES if CLONE.search(file.read_text(encoding="utf-8"))] == []
+    assert install("gguf") == "pip install 'coevolve[gguf]'" and PROJECT["name"] == "coevolve"

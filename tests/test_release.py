@@ -1,0 +1,39 @@
+"""The package, the changelog, the citation and the docs name one version."""
+
+import re
+from itertools import pairwise
+
+import pytest
+import yaml
+
+from coevolve import __version__
+from coevolve.cli import main
+from tests import ROOT
+
+HEADING = re.compile(r"^## \[(.+?)\](?: - (\d{4}-\d\d-\d\d))?$", re.MULTILINE)
+CHANGES = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_version_is_that_of_the_newest_release(capsys: pytest.CaptureFixture[str]) -> None:
+    (first, no_date), (newest, date), *older = HEADING.findall(CHANGES)
+    assert (first, no_date) == ("Unreleased", ""), "changes go under [Unreleased] until a release"
+    assert newest == __version__ and date
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (citation["version"], str(citation["date-released"])) == (newest, date)
+    assert all(new[1] >= old[1] for new, old in pairwise([(newest, date), *older])), "newest first"
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"coevolve {newest}\n"
+
+
+def test_every_heading_is_one_of_a_release() -> None:
+    assert len(HEADING.findall(CHANGES)) == len(re.findall(r"^## ", CHANGES, re.MULTILINE))
+
+
+def test_pages_name_the_wheel_of_this_version() -> None:
+    wheels = [
+        name
+        for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        for name in re.findall(r"coevolve-([\w.]+)-py3", page.read_text(encoding="utf-8"))
+    ]
+    assert wheels and set(wheels) == {__version__}
