@@ -162,6 +162,12 @@ coevolve trains an agent in the environment `{environment}`, finds where it is w
 - `dvc.yaml` holds the stages.
 - `reviews/` holds your decisions about tasks, if you make any (`coevolve review`).
 - Everything else is written by the run. DVC versions it.
+
+DVC and its extension for VS Code show success first:
+
+    dvc exp show --only-changed --drop '.*/.*'    # experiments side by side, without equal columns and files
+    dvc metrics show                              # this run
+    dvc plots show                                # success by iteration; loads its drawing library from the network
 """
 
 
