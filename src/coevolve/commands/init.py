@@ -163,11 +163,12 @@ coevolve trains an agent in the environment `{environment}`, finds where it is w
 - `reviews/` holds your decisions about tasks, if you make any (`coevolve review`).
 - Everything else is written by the run. DVC versions it.
 
-DVC and its extension for VS Code show success first:
+Success is the first metric in DVC's table, also in its extension for VS Code:
 
-    dvc exp show --only-changed --drop '.*/.*'    # experiments side by side, without equal columns and files
-    dvc metrics show                              # this run
-    dvc plots show                                # success by iteration; loads its drawing library from the network
+    dvc exp show --drop '.*/.*'     # experiments side by side, without the columns of files;
+                                    # with several experiments, --only-changed leaves out equal columns too
+    dvc metrics show                # this run, columns by name
+    dvc plots show                  # success by iteration; loads its drawing library from the network
 """
 
 
