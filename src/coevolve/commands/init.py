@@ -182,6 +182,13 @@ coevolve trains an agent in the environment `{environment}`, finds where it is w
 - `dvc.yaml` holds the stages.
 - `reviews/` holds your decisions about tasks, if you make any (`coevolve review`).
 - Everything else is written by the run. DVC versions it.
+
+Success is the first metric in DVC's table, also in its extension for VS Code:
+
+    dvc exp show --drop '.*/.*'     # experiments side by side, without the columns of files;
+                                    # with several experiments, --only-changed leaves out equal columns too
+    dvc metrics show                # this run, columns by name
+    dvc plots show                  # success by iteration; loads its drawing library from the network
 """
 
 
