@@ -84,7 +84,7 @@ def test_an_environment_of_ones_own_needs_no_installation(tmp_path: Path) -> Non
         (["--environment", "nowhere.py:Mine"], "there is no file nowhere.py"),
         (["--environment", "{folder}/broken.py:Mine"], "cannot be imported: no module of mine"),
         (["--environment", "{folder}/broken.py"], "expected FILE.py:CLASS"),
-        (["--environment", "{folder}/two-words.py:Mine"], "is no module's name"),
+        (["--environment", "{folder}/two-words.py:Mine"], "Python cannot import two-words.py"),
         (["--method", "none"], "method: expected one of"),
         (["--profile", "none"], "no profile 'none'"),
         (["--model", "./nowhere"], "there is no directory"),

@@ -1,4 +1,4 @@
-"""``coevolve export``: a run's data for other people's tools."""
+"""``coevolve export``: write a run's data for other tools."""
 
 import argparse
 import shutil
@@ -15,33 +15,39 @@ if TYPE_CHECKING:
     from coevolve.stages.schema import Params
 
 HELP = """
-  coevolve export sft --out sft                      # references of the last dataset, replayed, as chat messages
-  coevolve export sft --successes --out rft          # the agent's own successes in training instead
-  coevolve export pairs --iteration 1 --out pairs    # what is preferred to what: of runs that learn by dpo or sft
-  coevolve export tasks --out tasks                  # the last dataset with a card
-  coevolve export policy --iteration 3 --out model   # policies/3 with a card: what it solves, which data made it
+  coevolve export sft --out sft                      # references of the last dataset, as chat messages
+  coevolve export sft --successes --out rft          # successful episodes of the agent in training, as chat messages
+  coevolve export pairs --iteration 1 --out pairs    # preference pairs of a run that learns by dpo or sft
+  coevolve export tasks --out tasks                  # the last dataset, with a card
+  coevolve export policy --iteration 3 --out model   # policies/3, with a card: its success and its training data
 
-DIR must not be there yet. `sft` and `pairs` write train.jsonl, which `datasets.load_dataset("json")` opens and TRL's SFTTrainer and
-DPOTrainer train on: `messages` (or `prompt`, `chosen`, `rejected`) as OpenAI has them, calls as objects in `tool_calls`, and `tools`. Run it in a
-project whose run is there. `coevolve import` reads tasks and messages.
+Run the command in a project after `dvc repro`. DIR must not exist.
+
+`sft` and `pairs` write train.jsonl, which `datasets.load_dataset("json")` opens and TRL's SFTTrainer and DPOTrainer accept.
+Messages have OpenAI's format, with calls as objects in `tool_calls`. A line has `messages` and `tools`, or for a pair
+`prompt`, `chosen`, `rejected` and `tools`. `coevolve import` reads tasks and messages back.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("kind", choices=("sft", "pairs", "tasks", "policy"))
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--iteration", type=int, metavar="T", help="of which dataset or policy (the last)")
-    parser.add_argument("--successes", action="store_true", help="sft: of the agent's own episodes in training")
+    parser.add_argument("kind", choices=("sft", "pairs", "tasks", "policy"), help="the data to write: see below")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
+    parser.add_argument(
+        "--iteration", type=int, metavar="T", help="number of the dataset or policy (default: the last)"
+    )
+    parser.add_argument(
+        "--successes", action="store_true", help="with sft: write the agent's successful episodes, not the references"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     from coevolve.stages.schema import load
 
     if args.out.exists():
-        raise CoevolveError(f"{args.out} is there already; name a new folder, or remove it")
+        raise CoevolveError(f"--out {args.out}: already exists; name a new folder, or remove it")
     if args.successes and args.kind != "sft":
-        raise CoevolveError("--successes goes with sft")
+        raise CoevolveError("--successes: works only with sft")
     params = load(Path("params.yaml"))
     if args.kind == "policy":
         said = _policy(args.out, args.iteration, params)
@@ -73,7 +79,7 @@ def _messages(args: argparse.Namespace, params: "Params") -> str:
     from coevolve.stages.train.reference_tokens import offered
 
     environment = make(params.environment)
-    # the last dataset is one that nobody has trained on yet: its episodes and pairs are those of the iteration before
+    # no iteration has trained on the last dataset, so the newest episodes and pairs are those of the iteration before
     t = _last() - (args.kind == "pairs" or args.successes) if args.iteration is None else args.iteration
     tasks = _dataset(t, params)
     tools = offered(environment, tasks)
@@ -83,7 +89,9 @@ def _messages(args: argparse.Namespace, params: "Params") -> str:
     else:
         rows = list(supervised(_episodes(t, args.successes, environment, tasks, params), tools))
         if not rows:
-            raise CoevolveError(f"no episode of iteration {t} succeeds: there is nothing to imitate")
+            raise CoevolveError(
+                f"iteration {t}: no episode succeeds, so sft has nothing to write; name another --iteration"
+            )
     write_jsonl(args.out / "train.jsonl", map(dict, rows))
     return f"train.jsonl, {len(rows)} {'pairs' if args.kind == 'pairs' else 'episodes'} of iteration {t}"
 
@@ -125,7 +133,7 @@ def _policy(out: Path, wanted: int | None, params: "Params") -> str:
     from coevolve.stages.schema import plain
 
     if not SUMMARY.exists():
-        raise CoevolveError(f"{SUMMARY}: no such file; run `dvc repro`, which measures policies, first")
+        raise CoevolveError(f"{SUMMARY}: no such file; run `dvc repro` first, which measures policies")
     summary = parse(Summary, read_json(SUMMARY), str(SUMMARY))
     t = summary.last if wanted is None else wanted
     if not 0 <= t <= summary.last:
