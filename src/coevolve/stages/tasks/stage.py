@@ -27,8 +27,8 @@ def main(params: Params) -> None:
     print(f"{Paths.tasks(0)}: {len(first.seed)} tasks")
     if params.base.model == "tiny" and (others := sorted(set(shares(params.environment)) - {"miniworld"})):
         print(
-            f"note: the embedded policy knows miniworld's words alone and will solve next to nothing in {', '.join(others)}; "
-            "set base.model to a pretrained model (`coevolve profile apply smollm2-135m` is one for a laptop)"
+            f"note: the embedded policy knows only miniworld's words and will solve almost nothing in {', '.join(others)}; "
+            "set base.model to a pretrained model (for a laptop: `coevolve profile apply smollm2-135m`)"
         )
     for panel, tasks in first.panels.items():
         write_jsonl(Paths.panel(panel), tasks)
