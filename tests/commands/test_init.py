@@ -108,7 +108,7 @@ class Mine(Miniworld):
         (["--environment", "{folder}/exits.py:Mine"], "cannot be imported: SystemExit: 3"),
         (["--environment", "{folder}/raises.py:Mine"], "cannot be made: KeyError: 'boom' ({folder}/raises.py, line 3)"),
         (["--environment", "miniworld:"], "expected MODULE:CLASS"),
-        (["--environment", "{folder}/two-words.py:Mine"], "is no module's name"),
+        (["--environment", "{folder}/two-words.py:Mine"], "Python cannot import two-words.py"),
         (["--method", "none"], "method: expected one of"),
         (["--profile", "none"], "no profile 'none'"),
         (["--model", "./nowhere"], "there is no directory"),

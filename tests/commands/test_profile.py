@@ -81,7 +81,7 @@ def test_a_key_that_the_user_added_is_set_and_stays(params: Path) -> None:
 SOURCES = {
     "qwen": ("arXiv 2604.15840", "AgentEvolver", "Eight:", "Two x 8:"),
     "hardneg": ("arXiv 2511.22254", "arXiv 2403.02502", "one model at a time"),
-    "genenv": ("arXiv 2512.19682", "one model at a time but for the update"),
+    "genenv": ("arXiv 2512.19682", "One model is loaded at a time"),
 }
 
 

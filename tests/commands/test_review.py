@@ -80,7 +80,9 @@ def test_a_task_that_was_not_selected_is_described_in_plain_words(
     write_jsonl(Paths.verified(0) / "verdicts.jsonl", [Verdict("c0", task.task_id, False, [gate], 0.0)])
     answer(monkeypatch, "q\n", "--rejected")
     shown = " ".join(capsys.readouterr().out.split())
-    assert "solved in 0% of its episodes, passed every gate; more learnable tasks were kept" in shown
+    assert (
+        "the policy solves 0% of its episodes, passed every gate, but the selection kept more learnable tasks" in shown
+    )
 
 
 def test_of_several_turns_one_is_reworded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,9 +115,9 @@ def test_new_words_hold_no_control_characters(
 
 def test_mistakes_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     for count in ("-5", "0"):
-        with pytest.raises(CoevolveError, match=f"--count {count}: expected a whole number from 1 on"):
+        with pytest.raises(CoevolveError, match=f"--count {count}: expected a whole number of at least 1"):
             answer(monkeypatch, "", "--count", count)
-    with pytest.raises(CoevolveError, match="data/3/verified: nothing was verified"):
+    with pytest.raises(CoevolveError, match="data/3/verified: holds no verdicts"):
         answer(monkeypatch, "", "--iteration", "3")
-    with pytest.raises(CoevolveError, match="--json goes with --summary"):
+    with pytest.raises(CoevolveError, match="--json: works only with --summary"):
         answer(monkeypatch, "", "--json")

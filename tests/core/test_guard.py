@@ -13,8 +13,8 @@ import pytest
         ("import torch; torch.empty(10**15)", "error: out of memory; in params.yaml lower train.micro_batch"),
         ("bytearray(10**15)", "error: out of memory; in params.yaml lower train.micro_batch"),
         ("from coevolve.core.errors import CoevolveError; raise CoevolveError('so')", "error: so"),
-        ("open('/nowhere/x', 'w')", "error: /nowhere/x: No such file or directory; mend it or its permissions"),
-        ("import os; os.listdir('/etc/hostname')", "error: /etc/hostname: Not a directory; mend it"),
+        ("open('/nowhere/x', 'w')", "error: /nowhere/x: No such file or directory; fix it or its permissions"),
+        ("import os; os.listdir('/etc/hostname')", "error: /etc/hostname: Not a directory; fix it"),
         ("raise OSError(28, 'No space left on device', '/x')", "error: /x cannot be written: the disk is full"),
         (
             "raise RuntimeError('PytorchStreamWriter failed writing file data/0')",
@@ -25,8 +25,8 @@ import pytest
             "error: a file in /",
         ),
         ("import shutil; raise shutil.Error([('a', 'b', 'No space left: a -> b')])", "error: a file in /"),
-        ("raise BrokenPipeError", "error: BrokenPipeError; mend it"),
-        ("raise KeyboardInterrupt", "interrupted; run the same command again to go on"),
+        ("raise BrokenPipeError", "error: BrokenPipeError; fix it"),
+        ("raise KeyboardInterrupt", "interrupted; run the same command again to continue"),
     ],
 )
 def test_one_line(code: str, said: str) -> None:

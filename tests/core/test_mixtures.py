@@ -29,12 +29,12 @@ def test_one_name_is_all_of_it_and_names_alone_have_equal_shares() -> None:
     ("text", "said"),
     [
         ("0.5*sql+0.4*miniworld", "the shares sum to 0.9"),
-        ("1.5*sql+-0.5*miniworld", "each be above 0"),
+        ("1.5*sql+-0.5*miniworld", "expected shares above 0"),
         ("nan*sql+0.5*miniworld", "sum to nan"),
         ("0.5*sql+0.5*sql", "each once"),
         ("sql+", "names joined by"),
-        ("much*sql+0.5*miniworld", "a share is no number"),
-        ("0.5*sql+miniworld", "some have a share"),
+        ("much*sql+0.5*miniworld", "a share is not a number"),
+        ("0.5*sql+miniworld", "some environments have a share"),
     ],
 )
 def test_what_is_no_mixture_says_why(text: str, said: str) -> None:

@@ -153,7 +153,7 @@ def test_a_machine_that_differs_is_named_with_both(machines: Any) -> None:
         with (
             Workers(ray, Helper, ROOT / "policies") as workers,
             pytest.raises(
-                CoevolveError, match=rf"has process \d+, and here it is {os.getpid()}; install the same there"
+                CoevolveError, match=rf"has process \d+, but this machine has {os.getpid()}; install the same there"
             ),
         ):
             workers.call("read", "x")
@@ -163,7 +163,7 @@ def test_a_cluster_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch
     wanted = Compute(engine="ray", address="127.0.0.1:1", cpus=1)
     with (
         cluster(wanted, dict) as found,
-        pytest.raises(CoevolveError, match=r"compute\.address is 127\.0\.0\.1:1, and no Ray"),
+        pytest.raises(CoevolveError, match=r"compute\.address is 127\.0\.0\.1:1, but no Ray"),
     ):
         _ = found.count
     monkeypatch.setitem(sys.modules, "ray", None)
@@ -172,7 +172,8 @@ def test_a_cluster_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"), [(b"", "no gRPC server"), (b"HTTP/1.1 400 Bad", "no gRPC server"), (None, "silent for 0.5 s")]
+    ("answer", "reason"),
+    [(b"", "not a gRPC server"), (b"HTTP/1.1 400 Bad", "not a gRPC server"), (None, "no answer within 0.5 s")],
 )
 def test_a_server_that_is_no_cluster_is_one_line(
     answer: bytes | None, reason: str, monkeypatch: pytest.MonkeyPatch

@@ -52,7 +52,7 @@ def another(goal: str, seed: int) -> Task:
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
-        ({"construct": another}, "construct\\(\\) of one seed differs"),
+        ({"construct": another}, "construct\\(\\) returns different tasks for the same seed"),
         ({"goals": ("sum_2", "sum_3")}, "sum_3"),
         ({"construct": lambda goal, seed: replace(Quiz().construct(goal, seed), tags=[])}, "without this tag"),
         ({"construct": lambda goal, seed: replace(Quiz().construct(goal, seed), turns=["add"])}, "its world says"),

@@ -168,4 +168,4 @@ def test_nobody_plays_in_another_environment_than_the_noted_one(place: Place) ->
     assert refused.stderr.startswith("data/environment.json: sources of the environment is ")
     assert "run `dvc repro -f tasks`" in refused.stderr
     other = place.run(OPEN.format(name="mine"))
-    assert other.stderr.startswith("data/environment.json: name of the environment is mine, and was sql")
+    assert other.stderr.startswith("data/environment.json: name of the environment is mine, but was sql")

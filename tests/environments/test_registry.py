@@ -58,8 +58,8 @@ def test_an_entry_point_names_a_class_or_a_function(
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        ("outside:Alone", f"outside:Alone is no environment; let it inherit {BASE}"),
-        ("outside:nothing", f"outside:nothing returns no environment; let what it returns inherit {BASE}"),
+        ("outside:Alone", f"outside:Alone is not an environment; it must inherit {BASE}"),
+        ("outside:nothing", f"outside:nothing does not return an environment; the returned object must inherit {BASE}"),
         ("outside:Partial", f"outside:Partial lacks load_tasks, open; see {BASE}"),
         ("outside:Bare", f"outside:Bare lacks fingerprint; see {BASE}"),
         ("outside:Miniworld", "entry point mine = outside:Miniworld: the environment calls itself 'miniworld'"),

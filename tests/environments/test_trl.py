@@ -51,7 +51,7 @@ def test_transformers_reads_the_same_schemas_back(name: str) -> None:
 
 @pytest.mark.skipif("bfcl" not in NAMES, reason="bfcl is not installed")
 def test_names_that_cannot_be_methods_are_an_error() -> None:
-    with pytest.raises(CoevolveError, match="no Python name"):
+    with pytest.raises(CoevolveError, match="not a Python name"):
         environment_factory("bfcl_single")
 
 

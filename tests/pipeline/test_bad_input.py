@@ -124,7 +124,7 @@ def older(folder: Path) -> None:
     edit("dvc.yaml", lambda t: t.replace("data/code/explore.json", "src/coevolve/stages/explore.py"))(folder)
 
 
-OLDER = "it is of an older version of coevolve; take the dvc.yaml of this version"
+OLDER = "the file is from an older version of coevolve; use the dvc.yaml of this version"
 DIGESTS = [
     ("explore", remove("data/code/explore.json"), "data/code/explore.json: no such file; run `dvc repro`"),
     (

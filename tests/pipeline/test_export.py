@@ -85,12 +85,15 @@ def test_mistakes_are_one_line(project: Project, tmp_path: Path) -> None:
     row = json.loads((project.folder / "data/0/tasks.jsonl").read_text().splitlines()[0])
     changed.write_text(json.dumps({**row, "turns": ["something else"]}) + "\n")
     for words, said in (
-        (["export", "sft", "--out", str(there)], "is there already"),
-        (["export", "tasks", "--successes", "--out", str(tmp_path / "a")], "--successes goes with sft"),
+        (["export", "sft", "--out", str(there)], "already exists"),
+        (["export", "tasks", "--successes", "--out", str(tmp_path / "a")], "--successes: works only with sft"),
         (["export", "policy", "--iteration", "9", "--out", str(tmp_path / "a")], f"expected 0 to {newest(project)}"),
         (["export", "pairs", "--out", str(tmp_path / "a")], "train.learner: dpo or sft"),
         (["import", "tasks", str(changed), "--out", str(tmp_path / "b")], "not the hash of the content"),
-        (["import", "tasks", str(changed), "--score", "1", "--out", str(tmp_path / "b")], "--score goes with messages"),
+        (
+            ["import", "tasks", str(changed), "--score", "1", "--out", str(tmp_path / "b")],
+            "--score: works only with messages",
+        ),
     ):
         done = project.run("coevolve", *words, check=False)
         assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1, (words, done.stderr)

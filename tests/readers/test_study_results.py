@@ -93,9 +93,9 @@ def test_the_ablation_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:
         ("a", "{policy.template: {'a: 1, b': 2}}", "arms.a: policy.template: 'a: 1, b' is no key that DVC can set"),
         ("a", "{policy.template: [{b: {'true': 2}}]}", "arms.a: policy.template: 'true' is no key that DVC can set"),
         ("a", "{policy.template: {'': 2}}", "arms.a: policy.template: '' is no key that DVC can set"),
-        ("a", "{policy.template: {since: 2024-01-01}}", r"arms.a.policy.template.since: a timestamp of YAML"),
+        ("a", "{policy.template: {since: 2024-01-01}}", r"arms.a.policy.template.since: the YAML type timestamp"),
         ("a", "{train.steps: .inf}", "arms.a.train.steps: a number is out of range"),
-        ("a", "&x {policy.template: *x}", "arms.a.policy.template: an alias of itself"),
+        ("a", "&x {policy.template: *x}", "arms.a.policy.template: is an alias of itself"),
         ("a", "[1]", "study.arms.a: "),
     ],
 )

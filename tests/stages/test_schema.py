@@ -74,7 +74,7 @@ def test_the_repository_s_params_are_valid() -> None:
         ),
         (
             {"verify__select": {"shape": "bell", "keep": 8, "variety": 0.0}, "verify__pass_rate_samples": 0},
-            "verify: select needs pass rates, and pass_rate_samples is 0; change one of them",
+            "verify: select needs pass rates, but pass_rate_samples is 0; change one of them",
         ),
         (
             {"train__learner": "dpo", "policy__backend": "vllm"},
@@ -100,12 +100,12 @@ def test_the_repository_s_params_are_valid() -> None:
         ),
         (
             {"explore__guidance": "generator", "generate__model": "tiny", "synthesize__count": 831},
-            "synthesize.count: 831 leaves no room for explore.explorations and generate.control, 832 together",
+            "synthesize.count: 831 is less than explore.explorations plus generate.control, 832 together",
         ),
         ({"generate__alpha": 1.0}, "generate.alpha: "),
         ({"evaluate__samples": 4}, "samples above 1 needs a temperature above 0"),
         ({"evaluate__panels": []}, "evaluate.panels: "),
-        ({"evaluate__panels": ["test"]}, "report.panel is validation, which evaluate.panels leaves out"),
+        ({"evaluate__panels": ["test"]}, "report.panel is validation, which evaluate.panels omits"),
         ({"iterations": [{"t": 0, "next": 2}]}, "expected {t: 0, next: 1}"),
         ({"iterations": [{"t": 0, "next": 1}, {"t": 2, "next": 3}]}, "expected {t: 1, next: 2}"),
     ],

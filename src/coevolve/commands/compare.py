@@ -1,4 +1,4 @@
-"""``coevolve compare``: policies side by side, of this workspace, of DVC experiments, git revisions or the registry."""
+"""``coevolve compare``: compare policies of this workspace, of DVC experiments, of git revisions or of the registry."""
 
 import argparse
 import json
@@ -12,22 +12,28 @@ if TYPE_CHECKING:
     from coevolve.readers.comparison import Side
 
 HELP = """
-A SIDE is a policy: `3` is policies/3 of this workspace; NAME is the last policy of a DVC experiment or git revision, and
-NAME:2 its policies/2; `v5` is version 5 of the registered model. Others are compared with the first, paired by task; a gain
-whose interval is clear of zero is marked. Nothing is checked out: files come from DVC's cache.
+A SIDE names a policy:
 
-  coevolve compare                   # policies/0 with the last
+  3        policies/3 of this workspace
+  NAME     the last policy of a DVC experiment or git revision
+  NAME:2   policies/2 of that experiment or revision
+  v5       version 5 of the registered model
+
+The command compares each SIDE with the first SIDE, task by task. A star marks a gain whose confidence interval excludes zero.
+The command reads files from DVC's cache and checks nothing out.
+
+  coevolve compare                   # policies/0 with the last policy
   coevolve compare 2 3
   coevolve compare small large:2 --html report/compare.html
 """
 WORKSPACE = "workspace"
-SHOWN = 5  # regressions that are named
+SHOWN = 5  # regressions to name
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("sides", nargs="*", metavar="SIDE")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write it as one self-contained page")
+    parser.add_argument("sides", nargs="*", metavar="SIDE", help="a policy (default: policies/0 and the last policy)")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write the tables as one self-contained page")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         from coevolve.core.io import write_text
 
         write_text(args.html, console.export_html())
-        print(f"{args.html} is written")
+        print(f"wrote {args.html}")
     return 0
 
 
@@ -73,19 +79,19 @@ def _side(text: str) -> "Side":
         raise
     except FileNotFoundError as error:
         raise CoevolveError(
-            f"{text}: {Path(str(error.filename or error)).name} is not there; run `dvc repro`, or `dvc pull` what others ran"
+            f"{text}: {Path(str(error.filename or error)).name} is missing; run `dvc repro`, or `dvc pull` if it ran elsewhere"
         ) from None
     except Exception as error:  # DVC and git have many ways to say that a revision is unknown
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise CoevolveError(
-            f"{text}: no such policy, experiment or revision ({reason}); `dvc exp list` has the names"
+            f"{text}: no such policy, experiment or revision ({reason}); `dvc exp list` prints the names"
         ) from None
     took = seconds(revision).get(f"evaluate/{t}")
     return Side(f"{revision}:{t}", t, params, summary, parse_jsonl(played, Outcome, text), took)
 
 
 def _parsed(text: str) -> tuple[str, int | None]:
-    """Revision and iteration; None is the last."""
+    """The revision and the iteration that ``text`` names. None means the last iteration."""
     if text.isdigit():
         return WORKSPACE, int(text)
     if text.startswith("v") and text[1:].isdigit():
@@ -109,13 +115,13 @@ def _version(number: str) -> tuple[str, int]:
         tags = mlflow.MlflowClient().get_model_version(POLICY, number).tags
     except MlflowException as error:
         raise CoevolveError(
-            f"v{number}: {str(error).splitlines()[0]}; `coevolve ui` shows the versions of {POLICY}"
+            f"v{number}: {str(error).splitlines()[0]}; `coevolve ui` lists the versions of {POLICY}"
         ) from None
     return tags["coevolve.experiment"], int(tags["coevolve.iteration"])
 
 
 def tables(sides: Sequence["Side"]) -> list[Any]:
-    """What is printed: how they were made, what they solve, and what was lost."""
+    """The printed tables and lines: how the policies were made, which tasks they solve, and which tasks they lost."""
     from rich import box
     from rich.table import Table
 
@@ -134,7 +140,7 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
         return made
 
     names = [side.name for side in sides]
-    made = table("How they were made", "", names)
+    made = table("Settings and history", "", names)
     for key, values in differences(sides).items():
         made.add_row(key, *(str(value) for value in values))
     made.add_section()
@@ -163,7 +169,7 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
             if one.regressions:
                 more = f" and {len(one.regressions) - SHOWN} more" if len(one.regressions) > SHOWN else ""
                 lost.append(f"{side.name} lost on {one.panel}: {', '.join(one.regressions[:SHOWN])}{more}")
-    shown = table("Tokens that each success took, those of failures included", "panel", names)
+    shown = table("Tokens per success, including the tokens of failed episodes", "panel", names)
     times = [side.seconds_per_success() for side in sides]
     for panel in dict.fromkeys(one.panel for one in base.outcomes):
         costs = [side.tokens_per_success(panel) for side in sides]
@@ -174,11 +180,11 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
         panel: [side.several(panel) for side in sides] for panel in dict.fromkeys(one.panel for one in base.outcomes)
     }
     if any(one for found in passes.values() for one in found):
-        shown = table("Several episodes of a task", "panel", names)
+        shown = table("Several episodes per task", "panel", names)
         for panel, found in passes.items():
             for key in dict.fromkeys(key for one in found for key in one):
                 shown.add_row(f"{panel} {key}", *(f"{one[key]:.3f}" if key in one else "–" for one in found))
     parts.append(
-        "* the interval of the gain, paired by task, is clear of zero; lost: solved by the first, failed by this one"
+        "* the 95 % interval of the gain, paired by task, excludes zero; lost: the first policy solves the task, this one fails"
     )
     return [*parts, *lost]

@@ -1,4 +1,4 @@
-"""``coevolve doctor``: what works on this machine, what does not, and what to type."""
+"""``coevolve doctor``: check this machine against params.yaml, and print a fix for each problem."""
 
 import argparse
 import importlib.metadata
@@ -19,11 +19,16 @@ from coevolve.core.untrusted import without_secrets
 from coevolve.stages.schema import Params, load
 
 HELP = """
-What params.yaml asks for and this machine lacks is marked BROKEN, and the exit code is 1. What is merely absent is marked
-`-`. Nothing is installed, downloaded or paid for: an endpoint is asked for its list of models alone.
+Prints a line per check with one of three states, and below a problem the command that fixes it:
+
+  ok       it works
+  -        it is absent, but a run works without it
+  BROKEN   params.yaml needs it, and it does not work; the exit code is then 1
+
+The command installs and downloads nothing, and costs nothing: it asks an endpoint only for its list of models.
 """
 WORKS, ABSENT, BROKEN = "ok", "-", "BROKEN"
-ROOM = 10  # GB that a run with its cache wants, at least
+ROOM = 10  # GB that a run and its cache need at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,7 @@ class Diagnosis:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="(params.yaml)")
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="file to check (default: params.yaml)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,12 +69,12 @@ def run(args: argparse.Namespace) -> int:
             if finding.remedy:
                 print(f"{'':22s} {finding.remedy}")
     if broken:
-        print(f"{broken} things that {args.params} asks for do not work here")
+        print(f"{broken} lines are BROKEN: fix them before a run with {args.params}")
     return 1 if broken else 0
 
 
 def _found(check: Callable[[Params], Iterator[Diagnosis]], params: Params) -> Iterator[Diagnosis]:
-    """The findings of a check; one that breaks is a finding."""
+    """The findings of a check. A check that raises an error is a finding as well."""
     try:
         yield from check(params)
     except CoevolveError as error:
@@ -109,7 +114,7 @@ def _torch(params: Params) -> Iterator[Diagnosis]:
         yield Diagnosis("gpu", WORKS, f"{device.name}, {free / 1e9:.0f} of {device.total_memory / 1e9:.0f} GB free")
     if torch.cuda.device_count() < params.launch.processes:
         remedy = f"set launch.processes to {torch.cuda.device_count()}"
-        yield Diagnosis("launch", BROKEN, f"{params.launch.processes} processes, a GPU each, are asked for", remedy)
+        yield Diagnosis("launch", BROKEN, f"launch.processes asks for {params.launch.processes} GPUs", remedy)
 
 
 def _arithmetic(params: Params) -> Iterator[Diagnosis]:
@@ -117,13 +122,15 @@ def _arithmetic(params: Params) -> Iterator[Diagnosis]:
 
     found = in_effect()
     if found.shared:
-        yield Diagnosis("arithmetic", WORKS, f"{found.name}: the same bytes as on every machine that says so")
+        yield Diagnosis("arithmetic", WORKS, f"{found.name}: the same bytes as on every machine with this arithmetic")
         return
-    text = f"{found.name}: other bytes than elsewhere"
+    text = f"{found.name}: results differ in their last digits from those of other machines"
     theirs = [CHOICE] if os.environ.get(CHOICE) == NATIVE else []
     theirs += [name for name, value in VARIABLES.items() if os.environ.get(name, value) != value]
     remedy = (
-        f"unset {' '.join(theirs)}" if able() and theirs else "docs/experiments/reproducibility.md says how far apart"
+        f"unset {' '.join(theirs)}"
+        if able() and theirs
+        else "docs/experiments/reproducibility.md gives the differences"
     )
     yield Diagnosis("arithmetic", ABSENT, text, remedy)
 
@@ -142,7 +149,7 @@ def _packages(params: Params) -> Iterator[Diagnosis]:
         state = WORKS if version else BROKEN if asked else ABSENT
         yield Diagnosis(name, state, version or "not installed", "" if version else remedy)
     if wanted["deepspeed"] and shutil.which("g++") is None and find_spec("deepspeed"):
-        yield Diagnosis("g++", BROKEN, "DeepSpeed compiles an operator when it is first used", "install a C++ compiler")
+        yield Diagnosis("g++", BROKEN, "DeepSpeed compiles an operator on first use", "install a C++ compiler")
 
 
 def _disk(params: Params) -> Iterator[Diagnosis]:
@@ -156,7 +163,7 @@ def _compute(params: Params) -> Iterator[Diagnosis]:
 
     config = params.compute
     if config.engine == "local":
-        yield Diagnosis("compute", WORKS, f"local: up to {available()} processes of this machine share the work")
+        yield Diagnosis("compute", WORKS, f"local: up to {available()} processes on this machine")
     elif config.address == HERE:
         version = _version("ray")
         text = f"ray {version}: a cluster of this machine alone" if version else "ray: not installed"
@@ -193,11 +200,11 @@ def _policy(params: Params) -> Iterator[Diagnosis]:
 
     folder = Paths.base
     if not folder.is_dir():
-        yield Diagnosis("policy", ABSENT, f"{folder} is not there yet", "dvc repro base")
+        yield Diagnosis("policy", ABSENT, f"{folder} does not exist yet", "dvc repro base")
         return
     name = named(folder) or "tiny"
     if name != params.base.model:
-        text = f"{folder} is {name}, and base.model asks for {params.base.model}"
+        text = f"{folder} is {name}, but base.model asks for {params.base.model}"
         yield Diagnosis("policy", BROKEN, text, "dvc repro base")
         return
     source = resolve(folder)
@@ -208,7 +215,7 @@ def _policy(params: Params) -> Iterator[Diagnosis]:
 
 
 def _prompt(params: Params, model: Path, name: str) -> Diagnosis:
-    """Whether a first prompt with the tools of the environment ``name`` leaves room for replies."""
+    """Check that a first prompt with the tools of the environment ``name`` leaves room for replies."""
     from transformers import AutoConfig, AutoTokenizer
 
     from coevolve.environments.registry import make
@@ -225,7 +232,7 @@ def _prompt(params: Params, model: Path, name: str) -> Diagnosis:
     tokens = len(Renderer(tokenizer, params.policy.template).first(messages, tools))
     context = getattr(AutoConfig.from_pretrained(str(model)), "max_position_embeddings", tokens + 1)
     room = min(params.policy.episode_tokens, context)
-    text = f"{tokens} tokens with {name}'s {len(tools)} tools, of {params.policy.episode_tokens} in an episode; the model takes {context}"
+    text = f"{tokens} tokens with {name}'s {len(tools)} tools; an episode has {params.policy.episode_tokens}, the model's context {context}"
     if tokens < room:
         return Diagnosis("prompt", WORKS, text)
     remedy = "use a model with a longer context" if context <= tokens else f"set policy.episode_tokens to {2 * tokens}"
@@ -239,7 +246,7 @@ def _endpoint(params: Params) -> Iterator[Diagnosis]:
     config = params.endpoint
     asked = "endpoint" in (params.explore.explorer, params.synthesize.synthesizer) and config.replay is None
     if not asked:
-        yield Diagnosis("endpoint", ABSENT, "nothing in params.yaml asks one")
+        yield Diagnosis("endpoint", ABSENT, "params.yaml uses none")
         return
     key = key_of(config.key)
     transport = Transport(config.url, key, min(config.timeout, 10.0), 1)
@@ -256,7 +263,7 @@ def _endpoint(params: Params) -> Iterator[Diagnosis]:
         remedy = f"set endpoint.model to one of: {', '.join(offered)}"
         yield Diagnosis("endpoint", BROKEN, f"{said}: no model {config.model!r}", remedy)
     else:
-        listed = "has" if offered else "does not list its models; it is said to have"
+        listed = "has" if offered else "does not list its models; endpoint.model is"
         yield Diagnosis("endpoint", WORKS, f"{said}: {listed} {config.model}")
 
 
@@ -266,7 +273,7 @@ def _mlflow(params: Params) -> Iterator[Diagnosis]:
     shown = without_secrets(store())
     if store().startswith("sqlite"):
         there = Path(store().removeprefix("sqlite:///")).exists()
-        yield Diagnosis("mlflow", WORKS, f"{shown}{'' if there else ' (made by the first run)'}", "coevolve ui")
+        yield Diagnosis("mlflow", WORKS, f"{shown}{'' if there else ' (the first run creates it)'}", "coevolve ui")
         return
     import mlflow
 
@@ -278,7 +285,7 @@ def _mlflow(params: Params) -> Iterator[Diagnosis]:
         yield Diagnosis("mlflow", WORKS, f"{shown}, {count} experiments")
     except Exception as error:
         reason = without_secrets(str(error).splitlines()[0])[:120]
-        remedy = "start the server, or mend MLFLOW_TRACKING_URI; runs go on without it, and it is told later"
+        remedy = "start the server, or correct MLFLOW_TRACKING_URI; until then runs continue and log to it later"
         yield Diagnosis("mlflow", BROKEN, f"{shown} does not answer ({reason})", remedy)
 
 
@@ -289,7 +296,7 @@ def _wandb(params: Params) -> Iterator[Diagnosis]:
     if version is None:
         yield Diagnosis("wandb", BROKEN, f"tracking.wandb is {mode}, and it is not installed", install("wandb"))
     elif mode == "online" and not (os.environ.get("WANDB_API_KEY") or (Path.home() / ".netrc").exists()):
-        yield Diagnosis("wandb", BROKEN, f"{version}, tracking.wandb is online, and there is no key", "wandb login")
+        yield Diagnosis("wandb", BROKEN, f"{version}, tracking.wandb is online, but no key is set", "wandb login")
     else:
         yield Diagnosis("wandb", WORKS, f"{version}, {mode}")
 

@@ -1,4 +1,4 @@
-"""``coevolve env``: which environments there are, what they offer, how to get them, and whether they keep their word."""
+"""``coevolve env``: list, install, create, show, check, audit and serve environments."""
 
 import argparse
 import json
@@ -17,15 +17,20 @@ if TYPE_CHECKING:
     from coevolve.audit.finding import Audit
     from coevolve.audit.skill import Skill
 
-# Their packages live in ours, pinned by this file of `requirements`: their own dependencies would downgrade ours, and what
-# we use of them needs none.
+# These environments use packages that `pip` installs beside ours, without dependencies: those would downgrade ours, and the
+# part that we use needs none. The value is the file in `requirements` that pins the package.
 WITHOUT_DEPENDENCIES = {"bfcl": "bfcl.txt", "bfcl_single": "bfcl.txt"}
 
 
 AUDIT = """
-Looks at an environment as one does before training on it: does the reference get the maximum, and doing nothing little; what do players
-without skill reach; are answers the same again, in another process too; do splits overlap; does a refusal tell the answer. Ids and
-severities are those of OpenEnv's RFC 008 where it has them. `coevolve env doctor` is the quick one.
+Checks whether an environment is fit for training. The audit asks, among other questions:
+
+  - Does each reference get the maximum score, and an agent that does nothing a low score?
+  - How much do players without skill score?
+  - Does the environment answer the same way twice, and in another process?
+  - Do splits share tasks? Do error messages reveal the answer?
+
+Ids and severities of checks follow OpenEnv's RFC 008 where it defines them. `coevolve env doctor` is a quicker check.
 
   coevolve env audit miniworld
   coevolve env audit sql --tasks 100 --fail-on warn
@@ -33,55 +38,73 @@ severities are those of OpenEnv's RFC 008 where it has them. `coevolve env docto
 """
 
 
+ACTIONS = {
+    "list": "list the environments, and say which are installed",
+    "install": "install the pinned packages that an environment needs",
+    "new": "write an environment package that works, for you to change",
+    "show": "print the splits, fingerprint and tools of an environment",
+    "doctor": "run the contract tests on an environment, or on all installed environments",
+    "audit": "check whether an environment is fit for training, and write a report",
+    "serve": "serve an environment to OpenEnv clients until Ctrl-C",
+}
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    commands.add_parser("list", help="names, and which are installed")
-    install = commands.add_parser("install", help="install what an environment needs, pinned")
-    install.add_argument("name")
-    new = commands.add_parser("new", help="write a new environment: one module that works, to be changed into yours")
-    new.add_argument("name")
-    new.add_argument("--out", type=Path, metavar="FOLDER", help="a new or empty folder (NAME)")
-    show = commands.add_parser("show", help="splits, fingerprint and tools of an environment")
-    show.add_argument("name")
-    doctor = commands.add_parser(
-        "doctor", help="run the contract tests on an environment, or on all that are installed"
+    raw = argparse.RawDescriptionHelpFormatter
+    actions = {
+        name: commands.add_parser(name, help=text, description=text, formatter_class=raw)
+        for name, text in ACTIONS.items()
+    }
+    known = "an environment; `coevolve env list` prints the names"
+    for action in ("install", "show", "audit", "serve"):
+        actions[action].add_argument("name", help=known)
+    new, doctor, audit, serve = (actions[action] for action in ("new", "doctor", "audit", "serve"))
+    new.add_argument("name", help="name of the new environment")
+    new.add_argument("--out", type=Path, metavar="FOLDER", help="a new or empty folder (default: NAME)")
+    doctor.add_argument("name", nargs="?", help=f"{known} (default: all installed)")
+    doctor.add_argument("--tasks", type=_count, default=5, metavar="N", help="tasks to try in each split (default: 5)")
+    audit.epilog = AUDIT
+    audit.add_argument(
+        "--tasks", type=_count, default=25, metavar="N", help="tasks to check in each split (default: 25)"
     )
-    doctor.add_argument("name", nargs="?")
-    doctor.add_argument("--tasks", type=_count, default=5, metavar="N", help="tasks to try of each split (5)")
-    audit = commands.add_parser(
-        "audit",
-        help="is it fit to be trained on? many checks, as audit.json and a page",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=AUDIT,
+    audit.add_argument("--only", nargs="+", default=[], metavar="CHECK", help="run only these checks")
+    audit.add_argument(
+        "--policy", metavar="FOLDER", help="a model directory: also measure how often this policy succeeds"
     )
-    audit.add_argument("name")
-    audit.add_argument("--tasks", type=_count, default=25, metavar="N", help="tasks to look at of each split (25)")
-    audit.add_argument("--only", nargs="+", default=[], metavar="CHECK", help="run only these")
-    audit.add_argument("--policy", metavar="FOLDER", help="a model directory: how hard is it for this policy?")
-    audit.add_argument("--samples", type=_count, default=4, metavar="K", help="episodes of the policy at each task (4)")
-    audit.add_argument("--seconds", type=_count, default=600, metavar="S", help="limit of each check (600)")
+    audit.add_argument(
+        "--samples", type=_count, default=4, metavar="K", help="episodes of the policy per task (default: 4)"
+    )
+    audit.add_argument(
+        "--seconds", type=_count, default=600, metavar="S", help="time limit of each check (default: 600)"
+    )
     audit.add_argument(
         "--fail-on",
         choices=("fail", "warn", "advisory"),
         default="fail",
-        help="exit with 1 from this severity on (fail)",
+        help="exit with 1 if a finding has this severity or a higher one (default: fail)",
     )
-    audit.add_argument("--out", type=Path, metavar="FOLDER", help="for audit.json and index.html (scratch/audits/NAME)")
-    serve = commands.add_parser("serve", help="serve an environment to OpenEnv clients, until Ctrl-C")
-    serve.add_argument("name")
-    serve.add_argument("--host", default="127.0.0.1", help="the interface to listen on (127.0.0.1)")
-    serve.add_argument("--port", type=int, default=8000, help="(8000)")
-    serve.add_argument("--sessions", type=_count, default=64, metavar="N", help="sessions at once (64)")
+    audit.add_argument(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help="folder for audit.json and index.html (default: scratch/audits/NAME)",
+    )
+    serve.add_argument("--host", default="127.0.0.1", help="the interface to listen on (default: 127.0.0.1)")
+    serve.add_argument("--port", type=int, default=8000, help="the port to listen on (default: 8000)")
+    serve.add_argument(
+        "--sessions", type=_count, default=64, metavar="N", help="sessions at the same time (default: 64)"
+    )
 
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a whole number of at least 1")
     return int(text)
 
 
 def _line(text: object) -> str:
-    """Text of an environment as one line that cannot drive a terminal."""
+    """Text of an environment as one line that cannot control a terminal."""
     return plain(" ".join(str(text).split()))
 
 
@@ -106,7 +129,7 @@ def _list(args: argparse.Namespace) -> int:
             shown = make(name).fingerprint
         except CoevolveError as error:
             shown = str(error)
-        except Exception as error:  # one package of a third party must not hide the other environments
+        except Exception as error:  # one broken package must not hide the other environments
             shown = f"does not open: {error!r}"
         print(f"{name:12s} {_line(shown)}")
     return 0
@@ -118,7 +141,7 @@ def _install(args: argparse.Namespace) -> int:
 
     if args.name in HOSTED:
         install(args.name)
-        print(f"{args.name} is installed; `coevolve env doctor {args.name}` tries it")
+        print(f"{args.name} is installed; `coevolve env doctor {args.name}` tests it")
         return 0
     if args.name in WITHOUT_DEPENDENCIES:
         try:
@@ -126,14 +149,14 @@ def _install(args: argparse.Namespace) -> int:
         except subprocess.CalledProcessError as error:
             return error.returncode
     elif args.name in names():
-        print(f"{args.name} needs nothing to be installed")
-    # in a process of its own: this one may have looked for the package before it was there
+        print(f"{args.name} needs no installation")
+    # in another process: this one may have looked for the package before the installation
     code = (
         "import sys; from coevolve.environments.registry import make; print(sys.argv[1], make(sys.argv[1]).fingerprint)"
     )
     if args.name in names():
         return subprocess.run([sys.executable, "-c", code, args.name], check=False).returncode
-    make(args.name)  # an unknown name: the error lists the known
+    make(args.name)  # an unknown name: the error lists the known names
     return 1
 
 
@@ -143,7 +166,7 @@ def _new(args: argparse.Namespace) -> int:
     folder = args.out or Path(args.name)
     for file in write(args.name, folder):
         print(file)
-    print(f"next: `cd {folder}`, then `coevolve env doctor {args.name}`; its module says more")
+    print(f"next: `cd {folder}`, then `coevolve env doctor {args.name}`; the module's comments say what to change")
     return 0
 
 
@@ -198,7 +221,7 @@ def _doctor(args: argparse.Namespace) -> int:
             try:
                 run_check(environment, args.tasks)
                 outcome = "ok"
-            except Exception as error:  # whatever a third party's code raises is a finding
+            except Exception as error:  # every error of the environment's code is a finding
                 reason = error if isinstance(error, AssertionError) else repr(error)
                 outcome = f"BROKEN  {_line(reason)}"
                 broken += 1
@@ -244,7 +267,7 @@ def _skill(args: argparse.Namespace) -> "Skill | None":
 
 
 def _logged(found: "Audit", files: Sequence[Path]) -> Sequence[Path]:
-    """``files``, which are artifacts of a run of MLflow by now, where there is a project."""
+    """Log the audit and its ``files`` to MLflow if this folder is a project, and return ``files``."""
     from coevolve.core import dvc
     from coevolve.stages.schema import load
     from coevolve.tracking.journal import start
@@ -269,9 +292,9 @@ def _serve(args: argparse.Namespace) -> int:
     make(args.name)
     if not installed("openenv"):
         raise CoevolveError("serving needs OpenEnv's packages; run `coevolve env install openenv`")
-    print(f"{args.name} for OpenEnv clients on http://{args.host}:{args.port}, until Ctrl-C", flush=True)
+    print(f"serving {args.name} to OpenEnv clients on http://{args.host}:{args.port} until Ctrl-C", flush=True)
     interpreter = str(python("openenv"))
     command = [interpreter, "-m", "coevolve.environments.openenv_server", args.name, sys.executable]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "COEVOLVE_CACHE": str(cache())}
-    # in place of this process, so that whatever ends it ends the server
+    # replaces this process, so that a signal to it ends the server
     os.execve(interpreter, [*command, args.host, str(args.port), str(args.sessions)], environment)

@@ -1,4 +1,4 @@
-"""``coevolve evaluate``: a policy on an environment's panels, as a table by category."""
+"""``coevolve evaluate``: measure a policy on an environment's evaluation tasks, by category."""
 
 import argparse
 import shutil
@@ -21,60 +21,89 @@ if TYPE_CHECKING:
     from coevolve.stages.evaluate.config import Evaluate
 
 HELP = """
-POLICY is a transformers model directory with a chat template, such as policies/base; `endpoint`, a model that an
-OpenAI-compatible server has, by its function calling; or `reference`, which replays each task's reference: what a perfect
-agent would score.
-
-`strict` is the share that also keeps the environment's stricter rules, where it has such a check; `ceiling` is what can
-be reached where items are in quarantine. An environment whose tasks come in scenarios (AppWorld) gets their share too:
-the table's success is its TGC, this its SGC. `all` weighs every category the same, as leaderboards do.
-
-With `--samples` each task is played several times: `pass@k` is the chance that at least one of k episodes succeeds, `pass^k` that all
-of them do, both estimated without bias from the samples; intervals are over tasks.
-
   coevolve evaluate --environment bfcl --policy policies/base --split test
   coevolve evaluate --environment miniworld --policy policies/3 --samples 8 --temperature 1
   coevolve evaluate --environment bfcl --policy endpoint --url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-4B
 
-What a model directory has played is kept until all of it has: interrupted, the same command plays the rest.
+POLICY is one of:
 
-A served model costs money: every reply is kept in the log, and the same command run again pays for the rest alone. Use
-another log (or none: it is new then) when other weights are served under the same name.
+  a directory   a transformers model with a chat template, such as policies/base
+  endpoint      a model that an OpenAI-compatible server offers, asked by function calling
+  reference     a player that replays each task's reference: the score of a perfect agent
+
+Columns and rows of the table:
+
+  success       share of tasks solved, with half of its 95 % interval over tasks
+  strict        share solved under the environment's stricter rules too, if it has such rules
+  ceiling       highest share that can be solved, if tasks are in quarantine
+  pass@k        with --samples: unbiased estimate of the chance that at least one of k episodes succeeds
+  pass^k        with --samples: unbiased estimate of the chance that all of k episodes succeed
+  all           the mean over categories, each with the same weight, as leaderboards compute it
+
+If an environment groups tasks into scenarios (AppWorld), a line below the table gives the share of scenarios in which every
+task succeeds. Success is then AppWorld's TGC, and this share its SGC.
+
+You may interrupt the command and run it again. With a model directory it continues where it stopped. With a served model it
+pays only for the missing replies, because --log keeps every reply. Without --log the command starts a new log. Do the same
+if the server now offers other weights under the same name.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("--environment", required=True, metavar="NAME")
-    parser.add_argument("--policy", required=True, metavar="POLICY")
-    parser.add_argument("--split", action="append", metavar="NAME", help="a panel, or seed (every panel)")
-    parser.add_argument("--tasks", type=int, default=10**9, metavar="N", help="the first N of each split (all)")
+    parser.add_argument("--environment", required=True, metavar="NAME", help="an environment of `coevolve env list`")
+    parser.add_argument("--policy", required=True, metavar="POLICY", help="a model directory, endpoint or reference")
     parser.add_argument(
-        "--samples", type=int, default=1, metavar="K", help="episodes of each task, for pass@k and pass^k (1)"
+        "--split",
+        action="append",
+        metavar="NAME",
+        help="a split that `coevolve env show` lists (default: all but seed)",
     )
-    parser.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (0)")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--max-turns", type=int, default=100, help="replies in an episode (100)")
-    parser.add_argument("--episode-tokens", type=int, default=32768, help="tokens in an episode (32768)")
-    parser.add_argument("--reply-tokens", type=int, default=1024, help="tokens in a reply (1024)")
-    parser.add_argument("--max-seconds", type=float, default=900.0, help="guard against calls that never end (900)")
-    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the weights (float32)")
+    parser.add_argument(
+        "--tasks", type=int, default=10**9, metavar="N", help="first N tasks of each split (default: all)"
+    )
+    parser.add_argument(
+        "--samples", type=int, default=1, metavar="K", help="episodes per task, for pass@k and pass^k (default: 1)"
+    )
+    parser.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of sampling and of intervals (default: 0)")
+    parser.add_argument("--max-turns", type=int, default=100, help="replies in an episode (default: 100)")
+    parser.add_argument("--episode-tokens", type=int, default=32768, help="tokens in an episode (default: 32768)")
+    parser.add_argument("--reply-tokens", type=int, default=1024, help="tokens in a reply (default: 1024)")
+    parser.add_argument(
+        "--max-seconds", type=float, default=900.0, help="limit for a call that never ends (default: 900)"
+    )
+    parser.add_argument(
+        "--dtype", choices=("float32", "bfloat16"), default="float32", help="type of the weights (default: float32)"
+    )
     served = parser.add_argument_group("a served model (--policy endpoint)")
-    served.add_argument("--url", default="http://127.0.0.1:8000/v1", help="(http://127.0.0.1:8000/v1)")
-    served.add_argument("--model", default="", help="its name, as the server has it")
+    served.add_argument(
+        "--url", default="http://127.0.0.1:8000/v1", help="address of the server (default: http://127.0.0.1:8000/v1)"
+    )
+    served.add_argument("--model", default="", help="the model's name on the server")
     served.add_argument("--key", default="OPENAI_API_KEY", metavar="VARIABLE", help="environment variable with the key")
-    served.add_argument("--concurrency", type=int, default=16, help="requests on their way at once (16)")
-    served.add_argument("--timeout", type=float, default=120.0, help="seconds a reply may take (120)")
-    served.add_argument("--budget-requests", type=int, default=10**9, metavar="N", help="a hard stop (none)")
+    served.add_argument("--concurrency", type=int, default=16, help="requests at the same time (default: 16)")
+    served.add_argument("--timeout", type=float, default=120.0, help="seconds that a reply may take (default: 120)")
     served.add_argument(
-        "--budget-tokens", type=int, default=10**12, metavar="TOKENS", help="a hard stop in tokens (none)"
+        "--budget-requests", type=int, default=10**9, metavar="N", help="most requests (default: no limit)"
     )
-    served.add_argument("--input-price", type=float, default=0.0, metavar="USD", help="of a million prompt tokens (0)")
     served.add_argument(
-        "--output-price", type=float, default=0.0, metavar="USD", help="of a million tokens of replies (0)"
+        "--budget-tokens", type=int, default=10**12, metavar="TOKENS", help="most tokens (default: no limit)"
     )
-    served.add_argument("--log", type=Path, metavar="FILE", help="requests and replies; a file that is there is used")
-    parser.add_argument("--threads", type=int, default=1, help="torch threads (1)")
+    served.add_argument(
+        "--input-price", type=float, default=0.0, metavar="USD", help="price of a million prompt tokens (default: 0)"
+    )
+    served.add_argument(
+        "--output-price",
+        type=float,
+        default=0.0,
+        metavar="USD",
+        help="price of a million tokens of replies (default: 0)",
+    )
+    served.add_argument(
+        "--log", type=Path, metavar="FILE", help="file of requests and replies; replies in it are used again"
+    )
+    parser.add_argument("--threads", type=int, default=1, help="torch threads (default: 1)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the outcome of every task (JSONL)")
 
 
@@ -91,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         raise CoevolveError(f"--samples {args.samples}: expected 1 or more")
     if args.samples > 1 and args.temperature == 0.0:
         raise CoevolveError(
-            "--samples: greedy episodes of a task are all the same; set --temperature as well, to 1 say"
+            "--samples: at temperature 0 all episodes of a task are the same; set --temperature too, for example to 1"
         )
     environment = make(args.environment)
     splits = {split: environment.tasks(split) for split in args.split or environment.panels}
@@ -124,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
         _print(split, ours, quarantined(environment, tasks), config, args.seed, args.samples)
         groups = {task.task_id: environment.scenario(task) for task in tasks}
         if len(set(groups.values())) < len(groups):
-            print(f"scenarios of which every task succeeds: {_scenarios(ours, groups):.3f}")
+            print(f"share of scenarios in which every task succeeds: {_scenarios(ours, groups):.3f}")
     print(costs(outcomes, seconds, dollars))
     if len(outcomes) < played:
         print(left_out(played - len(outcomes), played, failed))
@@ -132,10 +161,10 @@ def run(args: argparse.Namespace) -> int:
         print(f"{late} episodes ended as {StopReason.TIMEOUT}: a call did not end within --max-seconds")
     if failures := getattr(policy, "failures", []):
         print(
-            f"{len(failures)} replies never came, and count as failures of the policy; the first: {plain(str(failures[0]))}"
+            f"{len(failures)} replies never arrived and count as failures of the policy; the first error: {plain(str(failures[0]))}"
         )
     if left := getattr(policy, "exhausted", 0):
-        print(f"{left} episodes ended because the budget did: these figures are too low")
+        print(f"{left} episodes ended because the budget was used up: the figures above are too low")
     return 0
 
 
@@ -143,7 +172,7 @@ def run(args: argparse.Namespace) -> int:
 def _kept(
     args: argparse.Namespace, environment: "Environment", splits: Mapping[str, Sequence["Task"]]
 ) -> Iterator[Path | None]:
-    """Where episodes of a model directory are kept until all have been played; a served model's requests have a log."""
+    """The folder that holds a model directory's episodes until all are played. None for a served model: its log holds them."""
     from coevolve.core.arithmetic import in_effect
     from coevolve.core.code_digest import code_of
     from coevolve.core.hashing import content_hash
@@ -164,7 +193,7 @@ def _kept(
 
 
 def _policy(args: argparse.Namespace, environment: "Environment") -> tuple["Policy | Replicas", Callable[[], float]]:
-    """The policy, and what to call when it is done, which tells what it cost in USD."""
+    """The policy, and a function that closes it and returns its cost in USD."""
     if args.policy == "reference":
         from coevolve.policies.scripted_policy import ReferencePolicy
 
@@ -267,10 +296,10 @@ def _print(
 
 
 def costs(outcomes: Sequence["Outcome"], seconds: float, dollars: float) -> str:
-    """What each success took, failures included: tokens of the agent, wall time, and money where there are prices."""
+    """The cost of each success, failures included: tokens of the agent, wall time, and USD if prices are known."""
     solved = sum(one.success for one in outcomes)
     if not solved:
-        return f"no success, for {sum(one.tokens for one in outcomes):,} tokens and {seconds:,.0f} s"
+        return f"no success in {sum(one.tokens for one in outcomes):,} tokens and {seconds:,.0f} s"
     money = f", ${dollars / solved:.4f}" if dollars else ""
     return f"each success took {sum(one.tokens for one in outcomes) / solved:,.0f} tokens, {seconds / solved:,.2f} s{money}"
 
@@ -280,7 +309,7 @@ def _names(outcomes: Sequence["Outcome"]) -> list[str]:
 
 
 def _scenarios(outcomes: Sequence["Outcome"], groups: Mapping[str, str]) -> float:
-    """The mean over scenarios of the minimum of their tasks, as AppWorld's SGC."""
+    """The share of scenarios in which every task succeeds: AppWorld's SGC."""
     least: dict[str, bool] = {}
     for one in outcomes:
         name = groups[one.task_id]

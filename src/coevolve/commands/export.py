@@ -1,4 +1,4 @@
-"""``coevolve export``: a run's data for other people's tools."""
+"""``coevolve export``: write a run's data for other tools."""
 
 import argparse
 import shutil
@@ -16,17 +16,19 @@ if TYPE_CHECKING:
     from coevolve.stages.schema import Params
 
 HELP = """
-  coevolve export sft --out sft                      # references of the last dataset, replayed, as chat messages
-  coevolve export sft --successes --out rft          # the agent's own successes in training instead
-  coevolve export sft --tasks accepted.jsonl --environment sql --out sft    # references of these tasks; needs no run
-  coevolve export pairs --iteration 1 --out pairs    # what is preferred to what: of runs that learn by dpo or sft
-  coevolve export tasks --out tasks                  # the last dataset with a card
-  coevolve export policy --iteration 3 --out model   # policies/3 with a card: what it solves, which data made it
-  coevolve export schemas --out schemas              # JSON schemas of the files' records, and of params.yaml; needs no run
+  coevolve export sft --out sft                      # references of the last dataset, as chat messages
+  coevolve export sft --successes --out rft          # successful episodes of the agent in training, as chat messages
+  coevolve export sft --tasks accepted.jsonl --environment sql --out sft    # references of these tasks, without a run
+  coevolve export pairs --iteration 1 --out pairs    # preference pairs of a run that learns by dpo or sft
+  coevolve export tasks --out tasks                  # the last dataset
+  coevolve export policy --iteration 3 --out model   # policies/3: its success and its training data
+  coevolve export schemas --out schemas              # JSON schemas of all records and of params.yaml, without a run
 
-DIR must not be there yet. `sft` and `pairs` write train.jsonl, which `datasets.load_dataset("json")` opens and TRL's SFTTrainer and
-DPOTrainer train on: `messages` (or `prompt`, `chosen`, `rejected`) as OpenAI has them, calls as objects in `tool_calls`, and `tools`.
-A card, README.md, says what a dataset or model holds. Run it in a project whose run is there. `coevolve import` reads tasks and messages.
+Run the command in a project after `dvc repro`. DIR must not exist. A card, README.md, describes each dataset or model.
+
+`sft` and `pairs` write train.jsonl, which `datasets.load_dataset("json")` opens and TRL's SFTTrainer and DPOTrainer accept.
+Messages have OpenAI's format, with calls as objects in `tool_calls`. A line has `messages` and `tools`, or for a pair
+`prompt`, `chosen`, `rejected` and `tools`. `coevolve import` reads tasks and messages back.
 """
 
 ORIGINS = {  # whether of the agent's successes → where episodes come from
@@ -37,14 +39,25 @@ ORIGINS = {  # whether of the agent's successes → where episodes come from
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("kind", choices=("sft", "pairs", "tasks", "policy", "schemas"))
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--iteration", type=int, metavar="T", help="of which dataset or policy (the last)")
-    parser.add_argument("--successes", action="store_true", help="sft: of the agent's own episodes in training")
     parser.add_argument(
-        "--tasks", type=Path, metavar="FILE", help="sft: of these tasks, such as accepted.jsonl; needs no run"
+        "kind", choices=("sft", "pairs", "tasks", "policy", "schemas"), help="the data to write: see below"
     )
-    parser.add_argument("--environment", metavar="NAME", help="sft: of --tasks, if no params.yaml is here to name it")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
+    parser.add_argument(
+        "--iteration", type=int, metavar="T", help="number of the dataset or policy (default: the last)"
+    )
+    parser.add_argument(
+        "--successes", action="store_true", help="with sft: write the agent's successful episodes, not the references"
+    )
+    parser.add_argument(
+        "--tasks",
+        type=Path,
+        metavar="FILE",
+        help="with sft: write the references of these tasks, such as accepted.jsonl",
+    )
+    parser.add_argument(
+        "--environment", metavar="NAME", help="with --tasks: their environment (default: that of params.yaml)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,13 +65,13 @@ def run(args: argparse.Namespace) -> int:
     from coevolve.stages.schema import load
 
     if args.out.exists():
-        raise CoevolveError(f"{args.out} is there already; name a new folder, or remove it")
+        raise CoevolveError(f"--out {args.out}: already exists; name a new folder, or remove it")
     if (args.successes or args.tasks) and args.kind != "sft":
-        raise CoevolveError(f"{'--successes' if args.successes else '--tasks'} goes with sft")
+        raise CoevolveError(f"{'--successes' if args.successes else '--tasks'}: works only with sft")
     if args.tasks and (args.successes or args.iteration is not None):
-        raise CoevolveError("--tasks names all tasks; leave out --successes and --iteration")
+        raise CoevolveError("--tasks: names all tasks; remove --successes and --iteration")
     if args.environment and not args.tasks:
-        raise CoevolveError("--environment goes with --tasks")
+        raise CoevolveError("--environment: works only with --tasks")
     if args.kind == "schemas":
         print(f"{args.out}: {_schemas(args.out)}")
         return 0
@@ -107,7 +120,7 @@ def _messages(args: argparse.Namespace, params: "Params") -> str:
     from coevolve.stages.train.reference_tokens import offered
 
     environment = make(params.environment)
-    # the last dataset is one that nobody has trained on yet: its episodes and pairs are those of the iteration before
+    # no iteration has trained on the last dataset, so the newest episodes and pairs are those of the iteration before
     t = _last() - (args.kind == "pairs" or args.successes) if args.iteration is None else args.iteration
     tasks = _dataset(t, params)
     tools = offered(environment, tasks)
@@ -119,13 +132,15 @@ def _messages(args: argparse.Namespace, params: "Params") -> str:
         unit, origin = "episodes", ORIGINS[args.successes].format(t=t)
         rows = list(supervised(_episodes(t, args.successes, environment, tasks, params), tools))
         if not rows:
-            raise CoevolveError(f"no episode of iteration {t} succeeds: there is nothing to imitate")
+            raise CoevolveError(
+                f"iteration {t}: no episode succeeds, so sft has nothing to write; name another --iteration"
+            )
     _write(args.out, unit, origin, rows, environment, run_hash(t))
     return f"train.jsonl, {len(rows)} {unit} of iteration {t}, and README.md"
 
 
 def _references(args: argparse.Namespace, name: str, policy: "PolicySection") -> str:
-    """The references of the tasks in a file, played in the environment ``name``: no run is needed."""
+    """Play the references of the tasks in a file in the environment ``name``. No run is needed."""
     from coevolve.core.io import read_tasks
     from coevolve.core.untrusted import markdown
     from coevolve.environments.registry import make
@@ -137,7 +152,7 @@ def _references(args: argparse.Namespace, name: str, policy: "PolicySection") ->
     episodes = replayed(environment, tasks, Limits.of(policy)).values()
     rows = list(supervised(episodes, offered(environment, tasks)))
     if not rows:
-        raise CoevolveError(f"{args.tasks}: no reference succeeds in {name}: there is nothing to imitate")
+        raise CoevolveError(f"{args.tasks}: no reference succeeds in {name}, so sft has nothing to write")
     origin = f"An episode replays the reference of a task of {markdown(args.tasks.name)}."
     _write(args.out, "episodes", origin, rows, environment, "none")
     return f"train.jsonl, {len(rows)} episodes of {len(tasks)} tasks, and README.md"
@@ -195,7 +210,7 @@ def _policy(out: Path, wanted: int | None, params: "Params") -> str:
     from coevolve.stages.schema import plain
 
     if not SUMMARY.exists():
-        raise CoevolveError(f"{SUMMARY}: no such file; run `dvc repro`, which measures policies, first")
+        raise CoevolveError(f"{SUMMARY}: no such file; run `dvc repro` first, which measures policies")
     summary = parse(Summary, read_json(SUMMARY), str(SUMMARY))
     t = summary.last if wanted is None else wanted
     if not 0 <= t <= summary.last:

@@ -1,4 +1,4 @@
-"""``coevolve import``: tasks that were exported, and other people's episodes."""
+"""``coevolve import``: read exported tasks, or episodes that another tool recorded."""
 
 import argparse
 from pathlib import Path
@@ -6,31 +6,32 @@ from pathlib import Path
 from coevolve.core.errors import CoevolveError
 
 HELP = """
-  coevolve import tasks DIR --out tasks.jsonl                      # what `coevolve export tasks` wrote
+  coevolve import tasks DIR --out tasks.jsonl                      # a folder that `coevolve export tasks` wrote
   coevolve import messages chats.jsonl --out trajectories.parquet  # episodes as chat messages
 
-Tasks are checked: each id is the hash of its content. `coevolve verify --candidates tasks.jsonl` lets an environment judge them.
+tasks: the command checks that each id is the hash of the task's content. Then `coevolve verify --candidates tasks.jsonl`
+checks the tasks in an environment.
 
-A line of chats.jsonl is an episode: `messages` as OpenAI has them (calls in `tool_calls`, or as text in <tool_call>), and `score` or
-`reward`, a number from 0 to 1. --score sets the score of episodes that have none. `task_id`, `step` and `iteration` are read if a line has
-them. Episodes without a task_id that begin with the same messages are attempts at one task. A call counts as accepted if its answer
-does not begin with "error". Then:
+messages: a line of chats.jsonl is an episode. It has `messages` in OpenAI's format (calls in `tool_calls`, or as text in
+<tool_call>), and `score` or `reward`, a number from 0 to 1. --score sets the score of episodes without one. `task_id`,
+`step` and `iteration` are optional. Episodes without a task_id that begin with the same messages are attempts at the same
+task. A call counts as accepted if its answer does not begin with "error". Then find that agent's weaknesses:
 
-  coevolve signals trajectories.parquet --out signals.jsonl        # where is that agent weak?
+  coevolve signals trajectories.parquet --out signals.jsonl
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("kind", choices=("tasks", "messages"))
+    parser.add_argument("kind", choices=("tasks", "messages"), help="the data to read: see below")
     parser.add_argument("source", type=Path, metavar="SOURCE", help="a folder or a file")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--score", type=float, metavar="S", help="messages: of episodes that do not say theirs")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
+    parser.add_argument("--score", type=float, metavar="S", help="with messages: score of episodes that have none")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.score is not None and (args.kind != "messages" or not 0 <= args.score <= 1):
-        raise CoevolveError("--score goes with messages, and is a number from 0 to 1")
+        raise CoevolveError("--score: works only with messages, and expects a number from 0 to 1")
     print(f"{args.out}: {_tasks(args) if args.kind == 'tasks' else _messages(args)}")
     return 0
 
@@ -44,7 +45,7 @@ def _tasks(args: argparse.Namespace) -> str:
     for number, one in enumerate(tasks, 1):
         if one.task_id != task_id_of(one.environment, one.world, one.turns, one.reference):
             raise CoevolveError(
-                f"{file}:{number}: task_id {one.task_id} is not the hash of the content; it was changed by hand"
+                f"{file}:{number}: task_id {one.task_id} is not the hash of the content; export the task again, unedited"
             )
     write_jsonl(args.out, tasks)
     return f"{len(tasks)} tasks of {', '.join(sorted({one.environment for one in tasks}))}"
@@ -60,6 +61,6 @@ def _messages(args: argparse.Namespace) -> str:
         for row, (number, value) in enumerate(read_jsonl_objects(args.source, ["messages"], strict))
     ]
     if not rows:
-        raise CoevolveError(f"{args.source}: no episodes")
+        raise CoevolveError(f"{args.source}: no episodes; expected one per line")
     write_trajectories(args.out, rows)
     return f"{len(rows)} episodes of {len({one.task_id for one in rows})} tasks"

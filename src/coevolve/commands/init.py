@@ -1,4 +1,4 @@
-"""``coevolve init``: a project of one's own, in which `dvc repro` runs the loop."""
+"""``coevolve init``: make a project of your own, in which `dvc repro` runs the loop."""
 
 import argparse
 import os
@@ -15,19 +15,20 @@ from pathlib import Path
 from coevolve.core.errors import CoevolveError, install
 
 HELP = """
-Writes params.yaml (the keys that you decide), dvc.yaml (the loop, which you need not edit), .gitignore, a README, and DVC's and git's
-folders. It overwrites nothing: DIR must be new or empty.
+Makes the folder DIR with params.yaml (the keys that you decide), dvc.yaml (the loop; no need to edit it), .gitignore, a
+README, and the folders of git and DVC. DIR must be new or empty: the command overwrites nothing. It asks nothing, and prints
+the commands to type next.
 
   coevolve init DIR                                      # the example: miniworld and the embedded tiny policy
-  coevolve init DIR --profile smoke                      # the same in three minutes
+  coevolve init DIR --profile smoke                      # the same example, cut down to three minutes
   coevolve init DIR --environment my_env.py:MyEnvironment    # the tiny policy first learns your tools from your references
   coevolve init DIR --environment my_env.py:MyEnvironment --model HuggingFaceTB/SmolLM2-135M-Instruct
   coevolve init DIR --environment sql --method genenv
 """
-WARM_STEPS = 100  # in which the tiny policy learns a user's own tools from references
+WARM_STEPS = 100  # steps in which the tiny policy learns a user's own tools from references
 WHY = "supervised steps on your references first: the tiny policy does not know your tools"
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
-FILES = ("reviews/README.md", ".gitignore", ".dvcignore")  # the same in a project as in the repository
+FILES = ("reviews/README.md", ".gitignore", ".dvcignore")  # a project and the repository have the same copies
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -36,12 +37,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--environment",
         metavar="NAME",
-        help="a name from `coevolve env list`, or FILE.py:CLASS, which is copied (miniworld)",
+        help="a name from `coevolve env list`, or FILE.py:CLASS, a file to copy into DIR (default: miniworld)",
     )
     parser.add_argument("--model", help="the agent to start from: a model directory, or a name on the Hugging Face hub")
-    parser.add_argument("--method", help="coevolve, genenv or coevolving_agents")
     parser.add_argument(
-        "--profile", metavar="NAME", help="values for a machine and a model: see `coevolve profile list`"
+        "--method", help="what failures become: coevolve, genenv or coevolving_agents (default: coevolve)"
+    )
+    parser.add_argument(
+        "--profile", metavar="NAME", help="values for a machine and a model; `coevolve profile list` prints the names"
     )
 
 
@@ -74,7 +77,7 @@ def _tools() -> None:
 
 
 def _environment(given: str | None, project: Path) -> str:
-    """The name of the environment, whose file is copied into ``project`` if ``given`` is FILE.py:CLASS."""
+    """The name of the environment. If ``given`` is FILE.py:CLASS, copy the file into ``project``."""
     from coevolve.environments.registry import make, make_from
     from coevolve.environments.template import declare
 
@@ -89,7 +92,9 @@ def _environment(given: str | None, project: Path) -> str:
             f"--environment {given}: {'expected FILE.py:CLASS' if file.is_file() else f'there is no file {path}'}"
         )
     if not file.stem.isidentifier():
-        raise CoevolveError(f"--environment {given}: {file.name} is no module's name; name it as Python names a module")
+        raise CoevolveError(
+            f"--environment {given}: Python cannot import {file.name}; use letters, digits and underscores in its name"
+        )
     sys.path.insert(0, str(file.resolve().parent))
     name = make_from(f"{file.stem}:{maker}").name
     shutil.copy2(file, project / file.name)
@@ -98,7 +103,7 @@ def _environment(given: str | None, project: Path) -> str:
 
 
 def _model(given: str | None) -> str | None:
-    """``given`` as params.yaml holds it: a hub name or `tiny` as it is, a model directory as an absolute path."""
+    """The value of base.model for ``given``: a hub name or `tiny` unchanged, a directory as an absolute path."""
     from coevolve.policies.pretrained import is_path
 
     if given is None:
@@ -134,7 +139,7 @@ def _write(project: Path, environment: str, args: argparse.Namespace) -> None:
     given = {key: value for key, value in chosen.items() if value is not None}
     if ".py:" in (args.environment or "") and (args.model or load(params).base.model) == "tiny":
         given["warm.steps"] = WARM_STEPS
-    with chdir(project):  # where pyproject.toml declares the environment
+    with chdir(project):  # its pyproject.toml declares the environment
         change(Path(params.name), given, "--environment, --method, --model")
     if "warm.steps" in given:
         text = params.read_text(encoding="utf-8").replace(
@@ -145,9 +150,10 @@ def _write(project: Path, environment: str, args: argparse.Namespace) -> None:
 
 
 def pipeline(text: str) -> str:
-    """The dvc.yaml of a project, from that of the repository: stages run the installed package.
+    """The dvc.yaml of a project, made from the repository's: the stages run the installed package.
 
-    Stage `code` then has no file to depend on. It runs each time and takes seconds. A stage reruns only if its digest changes.
+    Stage `code` depends on no file there, so it runs each time and takes seconds. Other stages rerun only if their digest
+    changes.
     """
     _, stages = text.split("\nstages:\n")
     stages = stages.replace("PYTHONPATH=src python -m coevolve.stages.code", "coevolve stage code")
@@ -161,27 +167,29 @@ def pipeline(text: str) -> str:
 
 
 HEAD = """\
-# The loop. You need not edit this file: params.yaml holds what you decide, and `dvc repro` runs what has changed.
-# Stage `code` notes the code and the parameters of every other stage, so an upgrade of coevolve reruns what its code changes.
+# The loop. You need not edit this file: params.yaml holds your decisions, and `dvc repro` runs the stages that changed.
+# Stage `code` records the code and the parameters of every other stage. An upgrade of coevolve reruns the stages whose code it
+# changes.
 """
 
 README = """\
 # A coevolve project
 
-coevolve trains an agent in the environment `{environment}`, finds where it is weak, makes new tasks there, and trains on.
+coevolve trains an agent in the environment `{environment}`, finds the tasks where it is weak, makes new tasks of that kind,
+and trains on them.
 
     dvc repro                       # run the loop; Ctrl-C stops it, and the same command continues
-    coevolve summary                # the table of the last run; report/index.html has the curves
-    coevolve ui                     # runs side by side in MLflow
-    coevolve lineage                # where a task comes from
-    coevolve profile list           # values for other machines and models
-    coevolve params                 # every parameter, its value and its default
-    dvc exp run -S train.steps=40   # another experiment; `coevolve compare` puts experiments side by side
+    coevolve summary                # print the table of the last run; report/index.html has the curves
+    coevolve ui                     # show all runs in MLflow
+    coevolve lineage                # show where a task comes from
+    coevolve profile list           # list the values for other machines and models
+    coevolve params                 # print every parameter, its value and its default
+    dvc exp run -S train.steps=40   # run another experiment; `coevolve compare` compares experiments
 
-- `params.yaml` holds the parameters. Every change reruns only the stages that read the changed key.
+- `params.yaml` holds the parameters. A change reruns only the stages that read the changed key.
 - `dvc.yaml` holds the stages.
-- `reviews/` holds your decisions about tasks, if you make any (`coevolve review`).
-- Everything else is written by the run. DVC versions it.
+- `reviews/` holds your decisions about tasks (`coevolve review`).
+- The run writes all other files, and DVC versions them.
 
 Success is the first metric in DVC's table, also in its extension for VS Code:
 
@@ -193,7 +201,7 @@ Success is the first metric in DVC's table, also in its extension for VS Code:
 
 
 def _version(project: Path, folder: Path) -> None:
-    """Begin git and DVC in ``project``; inside a git repository, DVC alone."""
+    """Set up git and DVC in ``project``. Inside a git repository, set up DVC only."""
     from coevolve.core.io import write_text
     from coevolve.core.resources import resource
 
@@ -217,7 +225,7 @@ def _next(folder: Path, environment: str) -> str:
     commands = {
         f"cd {folder}": "",
         "git add -A && git commit -m 'Start a coevolve project'": "experiments need a commit",
-        f"coevolve play {environment}": "act in the environment yourself",
+        f"coevolve play {environment}": "solve a task by hand",
         "dvc repro": "run the loop",
         "coevolve summary": "see the result",
     }

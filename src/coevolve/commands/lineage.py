@@ -1,23 +1,24 @@
-"""``coevolve lineage``: where a task comes from, which data made a policy, or who played the two sides of a pair."""
+"""``coevolve lineage``: show where a task comes from, which data made a policy, or which episodes form a pair."""
 
 import argparse
 from typing import Any
 
-LISTED = 20  # tasks to show when none is named
+LISTED = 20  # tasks to show if the user names none
 
 HELP = """
-  coevolve lineage               # the newest tasks of the loop, with their ids and words
+  coevolve lineage               # list the newest tasks of the loop, with their ids and words
   coevolve lineage TASK_ID       # task -> verdict -> exploration -> signal -> failed trajectories -> training step -> policy
-  coevolve lineage policies/3    # policy -> its datasets, what was added to them and why -> the policies before it
-  coevolve lineage pairs/PAIR_ID # pair -> both episodes, who played each, and the call in which they part
+  coevolve lineage policies/3    # policy -> its datasets, the tasks added to them, and why -> the earlier policies
+  coevolve lineage pairs/PAIR_ID # pair -> both episodes, their players, and the first call in which they differ
 
-The beginning of an id is enough. The files of this workspace are read; `dvc checkout` brings those of another revision.
+The beginning of an id is enough. The command reads the files of this workspace; `dvc checkout` restores the files of another
+revision.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("name", nargs="?", metavar="TASK_ID|policies/T|pairs/PAIR_ID")
+    parser.add_argument("name", nargs="?", metavar="TASK_ID|policies/T|pairs/PAIR_ID", help="(default: list tasks)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list() -> int:
-    """Print the tasks that the loop added last."""
+    """Print the newest tasks of the loop."""
     from coevolve.core.io import read_tasks
     from coevolve.core.paths import Paths
     from coevolve.core.terminal import plain
@@ -57,5 +58,5 @@ def _list() -> int:
     added = [task for task in tasks if task.provenance is not None][-LISTED:]
     for task in added:
         print(plain(f"{task.task_id}  {' / '.join(task.turns)[:100]}"))
-    print(f"the last {len(added)} tasks that the loop added; `coevolve lineage TASK_ID` shows where a task comes from")
+    print(f"{len(added)} newest tasks of the loop; `coevolve lineage TASK_ID` shows where a task comes from")
     return 0

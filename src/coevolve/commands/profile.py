@@ -1,4 +1,4 @@
-"""``coevolve profile``: values for a machine and a model, written into params.yaml."""
+"""``coevolve profile``: set params.yaml for a machine and a model."""
 
 import argparse
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,15 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 
 PARAMS = Path("params.yaml")
-ADDED = "by a profile"  # the comment at a key that params.yaml lacked
-WHOLE = {"template", "select"}  # values that are mappings, or null
+ADDED = "by a profile"  # the comment at a key that a profile added to params.yaml
+WHOLE = {"template", "select"}  # keys whose value is a mapping or null
 
 HELP = """
-A profile sets the keys it names and leaves all others (seed, iterations, limits, your budget) as they are. Keys that
-params.yaml lacks are added with the comment "by a profile". A profile's own comments say where the values come from, how
-much memory they take, and the command lines for one GPU, eight, and two machines.
+A profile sets the keys that it names and leaves all others (seed, iterations, limits, your budget) unchanged. If params.yaml
+lacks a key, the command adds it with the comment "by a profile". The comments of a profile give the source of its values,
+the memory that they need, and the commands for one GPU, for eight, and for two machines.
 
+  coevolve profile list
   coevolve profile show qwen3-4b
   coevolve profile apply qwen3-4b
   coevolve profile apply laptop      # back to the defaults
@@ -28,9 +29,11 @@ much memory they take, and the command lines for one GPU, eight, and two machine
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    commands.add_parser("list", help="names, each with its first line")
-    for action, text in (("show", "print a profile, comments included"), ("apply", "write it into params.yaml")):
-        commands.add_parser(action, help=text).add_argument("name", metavar="NAME")
+    text = "list the profiles, each with its first line"
+    commands.add_parser("list", help=text, description=text)
+    for action, text in (("show", "print a profile with its comments"), ("apply", "write a profile into params.yaml")):
+        command = commands.add_parser(action, help=text, description=text)
+        command.add_argument("name", metavar="NAME", help="a profile; `coevolve profile list` prints the names")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         changes = apply(args.name, PARAMS)
         for key, old, new in changes:
             print(f"{key}: {old} -> {new}")
-        print(f"{PARAMS}: {len(changes)} values changed; `coevolve doctor` says whether this machine can run them")
+        print(f"{PARAMS}: {len(changes)} values changed; `coevolve doctor` checks that this machine can run them")
     return 0
 
 
@@ -60,16 +63,16 @@ def _text(name: str) -> str:
 
 
 def apply(name: str, path: Path) -> list[tuple[str, Any, Any]]:
-    """Set the profile's values in ``path``, whose comments stay; (key, old, new) of what changed."""
+    """Set the profile's values in ``path`` and keep its comments. Returns (key, old, new) of each change."""
     from coevolve.core.yaml_files import read_yaml
 
     return change(path, {".".join(key): value for key, value in _leaves(read_yaml(_text(name)))}, f"profile {name}")
 
 
 def change(path: Path, values: Mapping[str, Any], source: str) -> list[tuple[str, Any, Any]]:
-    """Set ``values`` (`section.key` → value) in ``path``, whose comments stay; (key, old, new) of what changed.
+    """Set ``values`` (`section.key` → value) in ``path`` and keep its comments. Returns (key, old, new) of each change.
 
-    ``source`` names where the values come from in errors.
+    Errors name ``source`` as the origin of the values.
     """
     from ruamel.yaml import YAML
 
@@ -77,7 +80,7 @@ def change(path: Path, values: Mapping[str, Any], source: str) -> list[tuple[str
     from coevolve.core.yaml_files import read_yaml
     from coevolve.stages.schema import load, parse, value
 
-    before = load(path)  # a broken file is named before it is changed
+    before = load(path)  # reports a broken file before changing it
     editor = YAML()
     editor.preserve_quotes = True
     editor.width = 10**6
@@ -103,7 +106,7 @@ def change(path: Path, values: Mapping[str, Any], source: str) -> list[tuple[str
 
 
 def _put(section: Any, key: tuple[str, ...], new: Any, default: Any) -> None:
-    """Set ``key``. A key that the file lacks is added with the comment ADDED, and with it taken out again by its default."""
+    """Set ``key``. If the file lacks it, add it with the comment ADDED. Remove such a key when ``new`` is its default."""
     from ruamel.yaml.comments import CommentedMap
 
     first, *rest = key
@@ -117,12 +120,12 @@ def _put(section: Any, key: tuple[str, ...], new: Any, default: Any) -> None:
     elif first in section and section[first] != new:
         section[first] = _inline(new)
     elif first not in section and new != default:
-        section.insert(0, first, _inline(new))  # at the end it would stand below the empty line
+        section.insert(0, first, _inline(new))  # at the end the key would stand below the empty line
         section.yaml_add_eol_comment(ADDED, first)
 
 
 def _inline(value: Any) -> Any:
-    """A mapping as `params.yaml` writes one that is a value: {in: one line}."""
+    """A mapping in the style of `params.yaml` for values: {in: one line}."""
     from ruamel.yaml.comments import CommentedMap
 
     if not isinstance(value, Mapping):
@@ -133,7 +136,7 @@ def _inline(value: Any) -> Any:
 
 
 def _leaves(value: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Paths to values."""
+    """The path and the value of each leaf."""
     for key, inner in value.items():
         if isinstance(inner, Mapping) and key not in WHOLE:
             yield from _leaves(inner, (*path, key))

@@ -1,4 +1,4 @@
-"""``coevolve review``: people look at what the loop made."""
+"""``coevolve review``: people accept, reject or reword the tasks that the loop made."""
 
 import argparse
 import getpass
@@ -16,34 +16,36 @@ if TYPE_CHECKING:
     from coevolve.core.reviews import Review
 
 HELP = """
-Tasks that an iteration made, drawn by chance, one after the other, with what their references do and what the gates said. An answer a line:
+Shows tasks of an iteration in random order, each with the calls of its reference and the result of the gates. Answer each:
 
-  a             accept: the instruction asks for what the reference does, and a person might say it
+  a             accept: the instruction asks for the calls of the reference, and a person might say it
   r WHY         reject, with a reason
-  w NEW WORDS   reword: the task stays, in these words (of several turns: w 2 NEW WORDS for the second)
+  w NEW WORDS   reword: keep the task and replace its instruction (if it has several turns: w 2 NEW WORDS for the second)
   s             skip
-  q             or Ctrl-D: enough for now
+  q or Ctrl-D   stop for now
 
-Each answer is written at once to reviews/REVIEWER.jsonl. Commit it: stage `validate` reads the folder, so that `dvc repro` quarantines what
-anybody rejected and trains on new words; a second answer to a task replaces the first. New words pass the gates again: `validate`
-quarantines a task whose new words ask for something else, or repeat another task or a panel. The report page asks the same, and saves a
-file for the folder.
+The command appends each answer to reviews/REVIEWER.jsonl at once. Your second answer about a task replaces your first.
+Commit the file: at the next `dvc repro`, stage `validate` quarantines the tasks that a reviewer rejected, and the loop trains
+on the new words. New words pass the gates again: `validate` quarantines a task whose new words no longer match its reference,
+or repeat another task or an evaluation task. The report page asks the same questions and saves a file for the folder.
 
   coevolve review                        # 20 accepted tasks of the last iteration
-  coevolve review --rejected --count 50  # what the gates refused: do they refuse what is sound?
-  coevolve review --summary [--json]     # how often people and gates agree, gate by gate
+  coevolve review --rejected --count 50  # refused tasks: do the gates refuse sound tasks?
+  coevolve review --summary [--json]     # how often reviewers and gates agree, per gate
 """
 STYLES = {"accept": "green", "reject": "red", "reword": "yellow"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("--iteration", type=int, metavar="T", help="whose tasks (the last that has some)")
-    parser.add_argument("--count", type=int, default=20, metavar="N", help="how many at most (20)")
-    parser.add_argument("--rejected", action="store_true", help="show what the gates refused")
-    parser.add_argument("--reviewer", metavar="NAME", help="whose decisions these are (who is logged in)")
-    parser.add_argument("--summary", action="store_true", help="ask nothing; say what was decided")
-    parser.add_argument("--json", action="store_true", help="with --summary: as JSON")
+    parser.add_argument(
+        "--iteration", type=int, metavar="T", help="the iteration (default: the last with verified tasks)"
+    )
+    parser.add_argument("--count", type=int, default=20, metavar="N", help="most tasks to show (default: 20)")
+    parser.add_argument("--rejected", action="store_true", help="show the tasks that the gates refused")
+    parser.add_argument("--reviewer", metavar="NAME", help="your name (default: the name of the user account)")
+    parser.add_argument("--summary", action="store_true", help="ask nothing; print a table of all decisions")
+    parser.add_argument("--json", action="store_true", help="with --summary: print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,24 +55,22 @@ def run(args: argparse.Namespace) -> int:
     from coevolve.core.reviews import file_of, read_reviews
 
     if args.json and not args.summary:
-        raise CoevolveError("--json goes with --summary")
+        raise CoevolveError("--json: works only with --summary")
     if args.count < 1:
-        raise CoevolveError(f"--count {args.count}: expected a whole number from 1 on")
+        raise CoevolveError(f"--count {args.count}: expected a whole number of at least 1")
     if args.summary:
         return _summary(args.json)
     reviewer = args.reviewer or getpass.getuser()
     file = file_of(reviewer)
     t = _last() if args.iteration is None else args.iteration
     if not (Paths.verified(t) / "verdicts.jsonl").exists():
-        raise CoevolveError(
-            f"{Paths.verified(t)}: nothing was verified here; run `dvc repro`, or name another --iteration"
-        )
+        raise CoevolveError(f"{Paths.verified(t)}: holds no verdicts; run `dvc repro`, or name another --iteration")
     done = {one.task_id for one in read_reviews() if one.reviewer == reviewer}
     waiting = [(verdict, one) for verdict, one in _made(t, args.rejected) if one.task.task_id not in done]
     console = Console(highlight=False)
     kind = "refused" if args.rejected else "accepted"
     console.print(
-        f"{len(waiting)} {kind} tasks of iteration {t} that {reviewer} has not decided on; a, r, w, s or q", style="dim"
+        f"{len(waiting)} {kind} tasks of iteration {t} wait for a decision of {reviewer}: a, r, w, s or q", style="dim"
     )
     answers = _answers(console, _drawn(waiting, t, reviewer)[: args.count], reviewer)
     count = 0
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         _append(review)
         count += 1
     console.print(
-        f"{count} decisions in {file}; commit it, then `dvc repro`" if count else "nothing decided", style="dim"
+        f"{count} decisions in {file}; commit it, then run `dvc repro`" if count else "no decisions", style="dim"
     )
     return 0
 
@@ -89,12 +89,12 @@ def _last() -> int:
 
     found = [t for t in iterations() if (Paths.verified(t) / "verdicts.jsonl").exists()]
     if not found:
-        raise CoevolveError("data: nothing was verified here; run `dvc repro`")
+        raise CoevolveError("data: no iteration has verdicts; run `dvc repro`")
     return found[-1]
 
 
 def _made(t: int, rejected: bool) -> list[tuple["Verdict", "Candidate"]]:
-    """What was accepted in iteration ``t``, or what was not as far as it could be read, with its verdict."""
+    """The candidates that iteration ``t`` accepted, or the readable candidates that it ``rejected``, with their verdicts."""
     from coevolve.core.io import read_jsonl
     from coevolve.core.paths import Paths
     from coevolve.core.records import Candidate, Verdict
@@ -111,7 +111,7 @@ def _made(t: int, rejected: bool) -> list[tuple["Verdict", "Candidate"]]:
 def _drawn(
     waiting: Sequence[tuple["Verdict", "Candidate"]], t: int, reviewer: str
 ) -> list[tuple["Verdict", "Candidate"]]:
-    """In an order of this reviewer's own, so that several people see different tasks first."""
+    """Shuffle ``waiting`` by the reviewer's name, so that several reviewers see different tasks first."""
     from coevolve.core.seeding import derive_seed
 
     return sorted(waiting, key=lambda one: derive_seed("review", reviewer, t, one[1].task.task_id))
@@ -149,23 +149,23 @@ def _decision(line: str, candidate: "Candidate", reviewer: str) -> "Review":
         turns = list(task.turns)
         number, _, text = rest.partition(" ")
         if len(turns) > 1 and not (number.isdecimal() and 1 <= int(number) <= len(turns) and text.strip()):
-            raise CoevolveError(f"expected w, the number of one of {len(turns)} turns, and its new words")
+            raise CoevolveError(f"expected w, the number of a turn (1 to {len(turns)}), and its new words")
         place = int(number) - 1 if len(turns) > 1 else 0
         turns[place] = text.strip() if len(turns) > 1 else rest
         if complaint := unreadable(turns):
             raise CoevolveError(f"{complaint}; type the new words without it")
         return Review(task.task_id, "reword", reviewer, turns=turns)
-    raise CoevolveError("expected a, r WHY, w NEW WORDS, s or q; `coevolve review --help` says what they do")
+    raise CoevolveError("expected a, r WHY, w NEW WORDS, s or q; `coevolve review --help` explains them")
 
 
 def _show(console: "Console", place: str, verdict: "Verdict", candidate: "Candidate") -> None:
     from coevolve.stages.verify.select import GATE
 
     task = candidate.task
-    rate = "" if verdict.pass_rate is None else f", solved in {verdict.pass_rate:.0%} of its episodes"
+    rate = "" if verdict.pass_rate is None else f", the policy solves {verdict.pass_rate:.0%} of its episodes"
     gate = verdict.refusal
     if gate is not None and gate.name == GATE:
-        refused = ", passed every gate; more learnable tasks were kept"
+        refused = ", passed every gate, but the selection kept more learnable tasks"
     else:
         refused = f", refused by {gate.name}: {gate.reason}" if gate else ""
     console.print(plain(f"\n{place}: task {task.task_id}{rate}{refused}"), style="dim", markup=False)
@@ -179,7 +179,7 @@ def _show(console: "Console", place: str, verdict: "Verdict", candidate: "Candid
 
 
 def _append(review: "Review") -> None:
-    """Write one line more before the next task is shown. A failed write leaves the file as it was."""
+    """Add a line to the reviewer's file. A failed write leaves the file unchanged."""
     from dataclasses import asdict
 
     from coevolve.core.io import read_text, write_text
@@ -211,14 +211,14 @@ def _summary(as_json: bool) -> int:
         print(json.dumps({"reviewed": total, "agreed": same, "gates": table}))
         return 0
     if not total:
-        print("nobody has decided on a task of this run; see `coevolve review --help`")
+        print("no decisions about tasks of this run yet; see `coevolve review --help`")
         return 0
-    shown = Table(box=box.SIMPLE_HEAD, title="what people decided, by what the gates did", title_justify="left")
+    shown = Table(box=box.SIMPLE_HEAD, title="Decisions of reviewers, by verdict of the gates", title_justify="left")
     shown.add_column("accepted, or refused by")
     for name in DECISIONS:
-        shown.add_column(f"people: {name}", justify="right")
+        shown.add_column(f"reviewers: {name}", justify="right")
     for gate, found in counts.items():
         shown.add_row(gate, *(str(found[name]) for name in DECISIONS))
     Console().print(shown)
-    print(f"people and gates agree on {same} of {total} tasks")
+    print(f"reviewers and gates agree on {same} of {total} tasks")
     return 0

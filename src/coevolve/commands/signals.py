@@ -1,4 +1,4 @@
-"""``coevolve signals``: weakness signals from any trainer's trajectories."""
+"""``coevolve signals``: find an agent's weaknesses in the trajectories of any trainer."""
 
 import argparse
 from pathlib import Path
@@ -15,10 +15,16 @@ if TYPE_CHECKING:
 SHOWN = 10  # signals on the terminal, the strongest first
 
 HELP = """
-TRAJECTORIES is JSONL or Parquet (by its ending), an episode a row; several files, a glob in quotes ('runs/**/*.parquet') and
-addresses of an object store (s3://bucket/runs/*.parquet, with s3fs installed) are read as one:
-  task_id text, step integer, score number (success is score >= 0.5): required
-  iteration integer, trajectory_id text, calls list of {name, ok}, stop_reason: optional
+  coevolve signals trajectories.parquet --out signals.jsonl
+
+TRAJECTORIES is a JSONL or Parquet file with a row per episode. The command reads several files as one table. Name them one
+by one, by a quoted glob ('runs/**/*.parquet'), or by addresses of an object store (s3://bucket/runs/*.parquet; install s3fs).
+
+  required columns   task_id text, step integer, score number (success is score >= 0.5)
+  optional columns   iteration integer, trajectory_id text, calls list of {name, ok}, stop_reason text
+
+Each line of FILE is a signal: its kind, its evidence, and the trajectories that show it. A visit is all episodes of a task in
+a training step. The kinds are:
 
 {kinds}
 
@@ -32,25 +38,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP.replace(
         "{kinds}", "\n".join(f"{kind.name:{width}}{kind.condition}" for kind in KINDS.values())
     )
-    parser.add_argument("trajectories", nargs="+", metavar="TRAJECTORIES")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the signals go (JSONL)")
+    parser.add_argument("trajectories", nargs="+", metavar="TRAJECTORIES", help="a JSONL or Parquet file")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file of signals to write (JSONL)")
     parser.add_argument(
-        "--window", type=int, default=defaults.window, metavar="W", help="visits that forgetting looks at (%(default)s)"
+        "--window",
+        type=int,
+        default=defaults.window,
+        metavar="W",
+        help="visits that forgetting compares (default: %(default)s)",
     )
     parser.add_argument(
         "--rare-threshold",
         type=float,
         default=defaults.rare_threshold,
         metavar="THETA",
-        help="in percent (%(default)s)",
+        help="limit of rare, in percent (default: %(default)s)",
     )
-    parser.add_argument("--history", type=Path, metavar="ATTEMPTS", help="JSONL of attempts made before")
+    parser.add_argument("--history", type=Path, metavar="ATTEMPTS", help="JSONL file of earlier attempts at the tasks")
     parser.add_argument(
         "--kinds",
         nargs="+",
         choices=list(KINDS),
         default=defaults.kinds,
-        help=f"which signals to look for ({' '.join(defaults.kinds)})",
+        help=f"kinds to look for (default: {' '.join(defaults.kinds)})",
     )
 
 

@@ -5,7 +5,8 @@ import argparse
 from coevolve.core.errors import CoevolveError
 
 HELP = """
-dvc.yaml calls this command for every stage, so `dvc repro` is what you type. Run a stage by hand to debug it; its files must be there.
+You rarely need this command: `dvc repro` calls it for every stage of dvc.yaml. Use it to debug a stage. The stage's input
+files must exist.
 
   coevolve stage train 0
   coevolve stage report
@@ -14,8 +15,10 @@ dvc.yaml calls this command for every stage, so `dvc repro` is what you type. Ru
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("name", metavar="NAME", help="the stage")
-    parser.add_argument("t", nargs="?", type=int, metavar="T", help="the iteration, if the stage belongs to one")
+    parser.add_argument("name", metavar="NAME", help="a stage, as in dvc.yaml")
+    parser.add_argument(
+        "t", nargs="?", type=int, metavar="T", help="the iteration, if the stage runs once per iteration"
+    )
 
 
 def run(args: argparse.Namespace) -> int | None:

@@ -1,4 +1,4 @@
-"""``coevolve study``: arms × seeds as queued DVC experiments, and what came of them."""
+"""``coevolve study``: run each variant of an experiment over several seeds, as queued DVC experiments."""
 
 import argparse
 import json
@@ -18,19 +18,25 @@ if TYPE_CHECKING:
 Collect = Callable[[dict[tuple[str, int], "Result"]], None]
 
 HELP = """
-FOLDER holds study.yaml: seeds, and arms as changes of params.yaml. Each arm and seed is a DVC experiment
-(`<folder>-<arm>-<seed>`), run from the queue in a temporary copy; what two runs share comes from DVC's run cache. Stopped and
-started again, it goes on with the runs that are missing. Results so far are written after every run:
-results.csv, table.md, curves.svg (success by iteration), tokens.svg (by tokens generated in training), arms.svg (of the last policy),
-and results.jsonl, every run whole: with that file another machine goes on where this one stopped. Take a line out of it to have its run made again.
-An arm that sets a removed parameter keeps its results and has no more runs.
-With compute.engine: ray in params.yaml, runs are spread over the cluster's machines, compute.cpus for each; what comes back is their results.
-
-  coevolve study studies/ablation              # make study
+  coevolve study studies/ablation              # run all (the same as `make study`)
   coevolve study studies/ablation --arms static signals
-  coevolve study studies/ablation --seeds 0    # every arm once, first
-  coevolve study studies/ablation --report     # only write what is known
-  coevolve study studies/ablation --plan       # runs, hours, and the difference that so many seeds can see
+  coevolve study studies/ablation --seeds 0    # every arm with one seed
+  coevolve study studies/ablation --report     # write the results so far, and run nothing
+  coevolve study studies/ablation --plan       # print runs, hours, and the smallest difference that the seeds can detect
+
+FOLDER holds study.yaml, which lists seeds and arms. An arm is a variant of the experiment: a set of changes to params.yaml.
+The command runs each arm with each seed as a DVC experiment called FOLDER-ARM-SEED, in a temporary copy. Runs share their
+common stages through DVC's run cache. Interrupt the command at any time: started again, it makes only the missing runs.
+
+After every run the command writes the results so far into FOLDER:
+
+  table.md, results.csv     the comparison of the arms
+  curves.svg, tokens.svg    success by iteration, and by tokens generated in training
+  arms.svg                  success of the last policy of each arm
+  results.jsonl             all runs; copy it to another machine to continue there, remove a line to repeat its run
+
+An arm that sets a parameter which coevolve no longer has keeps its results and gets no more runs. With compute.engine: ray in
+params.yaml, the runs spread over the machines of the cluster, with compute.cpus cores each, and send back their results.
 """
 
 RESULTS = "results.jsonl"
@@ -38,14 +44,20 @@ RESULTS = "results.jsonl"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of study.yaml")
     parser.add_argument(
-        "--jobs", type=int, default=2, metavar="N", help="experiments at once on this machine (2); 1 for one GPU"
+        "--jobs",
+        type=int,
+        default=2,
+        metavar="N",
+        help="experiments at the same time on this machine; use 1 on one GPU (default: 2)",
     )
-    parser.add_argument("--arms", nargs="+", metavar="ARM", help="run only these now")
-    parser.add_argument("--seeds", nargs="+", type=int, metavar="SEED", help="run only these now")
-    parser.add_argument("--report", action="store_true", help="run nothing")
-    parser.add_argument("--plan", action="store_true", help="run nothing: how many runs, how long, what they could see")
+    parser.add_argument("--arms", nargs="+", metavar="ARM", help="run only these arms now")
+    parser.add_argument("--seeds", nargs="+", type=int, metavar="SEED", help="run only these seeds now")
+    parser.add_argument("--report", action="store_true", help="write the results so far; run nothing")
+    parser.add_argument(
+        "--plan", action="store_true", help="print the number of runs, their time and their precision; run nothing"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -62,13 +74,16 @@ def run(args: argparse.Namespace) -> int:
     runs = [(arm, seed) for seed in study.seeds for arm in study.arms]  # a seed's arms share their first iteration
     kept, others = _kept(args.folder, study)
     if others:
-        print(f"{args.folder / RESULTS}: {len(others)} results are of other parameters: {others[0]}", file=sys.stderr)
+        print(
+            f"{args.folder / RESULTS}: {len(others)} results have other parameters than the study now: {others[0]}",
+            file=sys.stderr,
+        )
     found = {**kept, **_finished(args.folder, study, runs)}
     closed = {arm: key for arm, changes in study.arms.items() if (key := removed(changes))}
     possible = [run for run in runs if run in found or run[0] not in closed]
     for arm in dict.fromkeys(arm for arm, seed in runs if (arm, seed) not in possible):
         print(
-            f"{args.folder}: arm {arm} sets {closed[arm]}, which has been removed: its results stay, and it has no more runs",
+            f"{args.folder}: arm {arm} sets {closed[arm]}, which coevolve no longer has: its results stay, it gets no more runs",
             file=sys.stderr,
         )
     wanted = [
@@ -106,23 +121,25 @@ def _plan(
     if took:
         each = median(took)
         print(
-            f"a run took {each / 60:.1f} min here (median of {len(took)}, without what it shared): {len(left)} take about "
-            f"{each * len(left) / jobs / 3600:.1f} h, {jobs} at once"
+            f"a run took {each / 60:.1f} min here (median of {len(took)}, without shared stages): {len(left)} runs take about "
+            f"{each * len(left) / jobs / 3600:.1f} h, {jobs} at the same time"
         )
     else:
-        print("how long a run takes is not known here yet; --seeds with one of them tells")
+        print("the time of a run is not known on this machine yet; run one seed with --seeds to measure it")
     known = deviation(list(found.values()), study.panel)
     spread = known[0] if known else USUAL
-    whence = f"{known[1]} pairs of its arms" if known else "studies/ablation; its own runs will tell better"
+    whence = f"from {known[1]} pairs of its arms" if known else "from studies/ablation, until this study has runs"
     print(
-        f"\nfrom seed to seed the difference of two arms on {study.panel} varies by {spread * 100:.1f} points ({whence}):\n"
+        f"\nstandard deviation over seeds of the difference of two arms on {study.panel}: {spread * 100:.1f} points ({whence})\n"
     )
-    print(f"seeds   half of the 95 % interval   a difference that {POWER:.0%} of such studies would see")
+    print(f"seeds   half of the 95 % interval   a difference that {POWER:.0%} of such studies would detect")
     for count in sorted({*SEEDS, *([len(seeds)] if len(seeds) > 1 else [])}):
         one = sight(spread, count)
         print(f"{count:5d}   {one.half * 100:17.1f} points   {one.smallest * 100:6.1f} points")
     if len(study.claims) > 1:
-        print(f"\nfor one claim; of {len(study.claims)}, judged together, the largest must be clearer")
+        print(
+            f"\nthis holds for one claim; the study tests {len(study.claims)} claims together, so the largest effect must be clearer"
+        )
 
 
 def _name(folder: Path, arm: str, seed: int) -> str:
@@ -130,7 +147,7 @@ def _name(folder: Path, arm: str, seed: int) -> str:
 
 
 def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict[tuple[str, int], "Result"]:
-    """Results of the experiments that are there and whole."""
+    """The results of the experiments that exist and are complete."""
     from dvc.api import DVCFileSystem
 
     from coevolve.stages.report.run_summary import SUMMARY
@@ -142,14 +159,17 @@ def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict
         try:
             files = DVCFileSystem(rev=name)
             files.read_text(str(SUMMARY))
-        except Exception:  # no such experiment, or it did not get so far: DVC has many words for that
+        except Exception:  # the experiment does not exist or did not finish: DVC has many errors for that
             continue
         found[arm, seed] = _result(files, study, (arm, seed), name, code.get(name, "unknown"))
     return found
 
 
 def _result(files: Any, study: "Study", run: tuple[str, int], name: str, code: str) -> "Result":
-    """What came of a run of ``code``, from its ``files``; a CoevolveError, if it is not the one that the study asks for."""
+    """The result of a run of the commit ``code``, read from its ``files``.
+
+    Raises CoevolveError if the run's parameters or panels are not those of the study.
+    """
     from coevolve.core.io import parse
     from coevolve.core.yaml_files import read_yaml
     from coevolve.readers.arms import departure, parameters
@@ -160,20 +180,28 @@ def _result(files: Any, study: "Study", run: tuple[str, int], name: str, code: s
     try:
         summary = parse(Summary, json.loads(files.read_text(str(SUMMARY))), f"{name}: {SUMMARY}")
     except (CoevolveError, ValueError) as error:
-        raise CoevolveError(f"{error}; if other code made it, run it again: `dvc exp remove {name}`") from None
+        raise CoevolveError(
+            f"{error}; if other code made it, remove it to run it again: `dvc exp remove {name}`"
+        ) from None
     if other := departure(
         read_yaml(files.read_text("params.yaml"), f"{name}: params.yaml"), parameters(_params(), study.arms[arm])
     ):
-        raise CoevolveError(f"{name} ran with {other}, as its arm is now; to run it again: `dvc exp remove {name}`")
+        raise CoevolveError(
+            f"{name} ran with {other}, as its arm says now; remove it to run it again: `dvc exp remove {name}`"
+        )
     if unseen := unplayed(study, summary.panels):
-        raise CoevolveError(f"{name} played {', '.join(summary.panels)}, not {', '.join(unseen)} of its study.yaml")
+        raise CoevolveError(
+            f"{name} evaluated {', '.join(summary.panels)}, but its study.yaml also names {', '.join(unseen)}; "
+            f"remove it to run it again: `dvc exp remove {name}`"
+        )
     subsets = _subsets(files, study, summary.last) if study.subsets else None
     return result(arm, seed, summary, subsets, code, study.arms[arm])
 
 
 def _kept(folder: Path, study: "Study") -> tuple[dict[tuple[str, int], "Result"], list[str]]:
-    """Results in RESULTS, of arms that are still what they were, for experiments stay on the machine that ran them; and of the others
-    in what they differ.
+    """The results in RESULTS whose arm has not changed, and a description of each change of the other results.
+
+    RESULTS exists because experiments stay on the machine that ran them.
     """
     from coevolve.readers.arms import departure, parameters
 
@@ -184,7 +212,7 @@ def _kept(folder: Path, study: "Study") -> tuple[dict[tuple[str, int], "Result"]
             ran, arm = then(one.code), study.arms[one.arm]
             if ran:
                 other = departure(parameters(ran, one.changes), parameters(now, arm))
-            else:  # of a commit that is not here only the changes are known
+            else:  # this clone lacks the commit, so only the changes are known
                 other = None if one.changes == arm else f"{one.changes}, not {arm}"
             if other:
                 others.append(f"{one.arm} {one.seed} ran with {other}")
@@ -201,7 +229,7 @@ def _read(folder: Path) -> list["Result"]:
 
 
 def _params(code: str | None = None) -> dict[str, Any]:
-    """The parameters of the commit ``code``, or of the working tree; of a commit that is not here, none."""
+    """The parameters of the commit ``code``, or of the working tree if None. Empty if this clone lacks the commit."""
     from coevolve.core.yaml_files import load_yaml, read_yaml
 
     if code is None:
@@ -212,7 +240,7 @@ def _params(code: str | None = None) -> dict[str, Any]:
 
 
 def _baselines() -> dict[str, str]:
-    """The commit that each experiment builds on, which DVC keeps in the names of its references."""
+    """The commit that each experiment builds on. DVC keeps it in the names of its references."""
     done = subprocess.run(["git", "for-each-ref", "--format=%(refname)", "refs/exps"], capture_output=True, text=True)
     parts = [line.split("/") for line in done.stdout.splitlines()]
     return {one[4]: one[2] + one[3] for one in parts if len(one) == 5}
@@ -242,7 +270,7 @@ def _run(
     jobs: int,
     later: Collection[str],
 ) -> None:
-    """Run those of ``runs`` that are missing, and add their results to ``found``; those named in ``later`` are not for now."""
+    """Make the missing ``runs`` and add their results to ``found``. Experiments named in ``later`` stay in the queue."""
     from coevolve.core.progress import bar
     from coevolve.stages.schema import parse
 
@@ -272,7 +300,7 @@ def _queued(
     later: Collection[str],
     collect: Collect,
 ) -> list[str]:
-    """By DVC's queue; the names of those that failed, and how to see why."""
+    """Make the ``missing`` runs through DVC's queue. Returns the names of failed runs, and how to see the reason."""
     from coevolve.readers.queue import work
 
     def ended(names: Sequence[str]) -> list[str]:
@@ -286,7 +314,7 @@ def _queued(
 
 
 def _spread(study: "Study", missing: Mapping[str, tuple[str, int]], compute: "Compute", collect: Collect) -> list[str]:
-    """By the machines of a cluster; those that failed, and why."""
+    """Make the ``missing`` runs on the machines of a cluster. Returns the failed runs with their reasons."""
     from coevolve.core.arithmetic import arithmetic_fingerprint
     from coevolve.core.outcomes import OUTCOMES
     from coevolve.core.paths import Paths
@@ -299,7 +327,7 @@ def _spread(study: "Study", missing: Mapping[str, tuple[str, int]], compute: "Co
     now, code = _params(), _commit()
     if other := departure(_params(code), now):
         raise CoevolveError(
-            f"params.yaml is not committed ({other}), and results are told by commits; commit it, or `git stash`"
+            f"params.yaml is not committed ({other}), but results are stored by commit; commit it, or run `git stash`"
         )
     changes = {
         name: {**study.arms[arm], "seed": seed, "compute.engine": "local"} for name, (arm, seed) in missing.items()
@@ -324,7 +352,7 @@ def _write(folder: Path, study: "Study", found: dict[tuple[str, int], "Result"])
     from coevolve.readers.study_results import draw, report, rows
 
     arms = list(study.arms)
-    # results of other parameters stay in the file: they were dear, and parameters may change back
+    # results of other parameters stay in the file: they were expensive, and the parameters may change back
     others = [one for one in _read(folder) if one.arm in arms and (one.arm, one.seed) not in found]
     ordered = sorted([*found.values(), *others], key=lambda one: (one.seed, arms.index(one.arm)))
     results = [one for one in ordered if one.seed in study.seeds and (one.arm, one.seed) in found]

@@ -1,4 +1,4 @@
-"""``coevolve summary``: the table of the last run, from report/summary.json."""
+"""``coevolve summary``: print the table of the last run, from report/summary.json."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,13 @@ from coevolve.core.paths import Paths
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", nargs="?", type=Path, default=Paths.report / "summary.json", help="a summary.json")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        default=Paths.report / "summary.json",
+        help="the file to print (default: report/summary.json)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``coevolve ui``: MLflow on what ran, with the columns set."""
+"""``coevolve ui``: open MLflow on the table of the project's runs."""
 
 import argparse
 import os
@@ -7,15 +7,17 @@ import sys
 from coevolve.core.errors import CoevolveError
 
 HELP = """
-Opens MLflow on the store that runs are logged to (MLFLOW_TRACKING_URI, or the embedded one) and prints the address of
-the runs' table, with columns for iterations, success by panel and the DVC experiment. Ctrl-C ends it.
+Starts MLflow and prints the address of the table of runs, with columns for iterations, success by panel and the DVC
+experiment. MLflow reads the store that runs log to: MLFLOW_TRACKING_URI, or the database in this project. Ctrl-C stops it.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("--port", type=int, default=5000, help="of MLflow (5000)")
-    parser.add_argument("--experiment", default="coevolve", help="tracking.experiment of params.yaml (coevolve)")
+    parser.add_argument("--port", type=int, default=5000, help="port of MLflow (default: 5000)")
+    parser.add_argument(
+        "--experiment", default="coevolve", help="the value of tracking.experiment in params.yaml (default: coevolve)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -29,9 +31,9 @@ def run(args: argparse.Namespace) -> int:
     if store.startswith("http"):
         print(f"MLflow: {without_secrets(store).rstrip('/')}/{path}")
         return 0
-    print(f"MLflow: http://127.0.0.1:{args.port}/{path} (Ctrl-C ends it)", flush=True)
-    # the store may hold a password, which a command line would show to all who list processes
-    # one process is enough for one person; MLflow's job runners, five more, are for what runs in its server
+    print(f"MLflow: http://127.0.0.1:{args.port}/{path} (Ctrl-C stops it)", flush=True)
+    # the store's address may hold a password, and every user of the machine can read a command line
+    # one worker is enough for one person, and nothing of ours needs MLflow's five job runners
     jobs = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     environment = {**jobs, **os.environ, "MLFLOW_BACKEND_STORE_URI": store}
     command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(args.port), "--workers", "1"]

@@ -1,4 +1,4 @@
-"""``coevolve verify``: an environment judges candidate tasks, wherever they come from."""
+"""``coevolve verify``: check candidate tasks of any origin in an environment, and keep the sound ones."""
 
 import argparse
 from collections import Counter
@@ -10,29 +10,40 @@ from coevolve.core.untrusted import one_line
 SHOWN = 10  # rejected candidates on the terminal, each with its reason
 
 HELP = """
-CANDIDATES is JSONL; a line is a candidate ({candidate_id, task, asks}) or a task alone, as in data/t/tasks.jsonl
-(then nobody claims what its instruction asks for, and the gate `collateral` does not check that).
+  coevolve verify --environment miniworld --candidates tasks.jsonl --out verified
 
-DIR/verdicts.jsonl gets a verdict for every line, each gate with its reason; DIR/accepted.jsonl the tasks that passed.
-A gate that could not check a task does not refuse it: the last lines count such tasks.
-A bad line is a rejection, never an error. The terminal shows the first ten rejections.
+Reads a JSONL file of candidates and writes two files. DIR/verdicts.jsonl has a verdict for every line, with the result and
+the reason of each gate. DIR/accepted.jsonl has the tasks that passed all gates.
+
+A line is a task as in data/t/tasks.jsonl, or a candidate: {candidate_id, task, asks}. `asks` lists the calls that the
+instruction asks for. Without it, the gate `collateral` does not check the instruction for such calls.
+
+A malformed line is a rejection, not an error. The terminal shows the first ten rejections. A gate that cannot check a task
+does not refuse it: the last lines of the output count such tasks.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("--environment", required=True, metavar="NAME")
-    parser.add_argument("--candidates", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--known", type=Path, action="append", default=[], metavar="FILE", help="tasks that exist")
-    parser.add_argument("--panel", type=Path, action="append", default=[], metavar="FILE", help="evaluation tasks")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--environment", required=True, metavar="NAME", help="an environment of `coevolve env list`")
+    parser.add_argument("--candidates", type=Path, required=True, metavar="FILE", help="the tasks to check")
+    parser.add_argument(
+        "--known", type=Path, action="append", default=[], metavar="FILE", help="existing tasks, to refuse duplicates"
+    )
+    parser.add_argument(
+        "--panel", type=Path, action="append", default=[], metavar="FILE", help="evaluation tasks, to refuse overlaps"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write")
     parser.add_argument("--fail", action="store_true", help="exit with 1 if a candidate is rejected")
-    parser.add_argument("--near-duplicate", type=float, default=0.9, help="similarity of near-duplicates (0.9)")
+    parser.add_argument(
+        "--near-duplicate", type=float, default=0.9, help="similarity from which a task is a duplicate (default: 0.9)"
+    )
     parser.add_argument(
         "--words",
         choices=("none", "language", "values"),
         default="language",
-        help="whether instructions ask for what references do: by the environment's own language (default), or by values too",
+        help="check that an instruction matches its reference: by the environment's phrases (default: language), by the "
+        "values that the reference uses, or not at all (none)",
     )
 
 

@@ -1,11 +1,11 @@
-"""By which floating-point arithmetic a process computes: one that x86-64 processors with AVX2 share, or its machine's own.
+"""Choose a process's floating-point arithmetic: the one that all x86-64 processors with AVX2 share, or the machine's own.
 
-Libraries choose their kernels by the processor that they find, and kernels differ in the order of their sums: a few
-gradient steps later the same seed is another policy. Here the choices that outputs depend on are made once, for all
-processors. What was measured, and what cannot agree: docs/experiments/reproducibility.md.
+Libraries choose their kernels by the processor, and kernels differ in the order of their sums. After a few gradient steps
+the same seed then gives another policy. This module makes the choices that outputs depend on, the same for all
+processors. Measurements and limits: docs/experiments/reproducibility.md.
 
-A process makes these choices when it calls `pin`: stages, commands and their workers do, before they import torch.
-Importing this package changes neither torch nor the environment.
+A process makes these choices when it calls `pin`. Stages, commands and their workers do so before they import torch.
+Importing this module changes neither torch nor the environment.
 """
 
 import hashlib
@@ -23,14 +23,14 @@ from coevolve.core.errors import CoevolveError
 CHOICE = "COEVOLVE_ARITHMETIC"
 SHARED, NATIVE = "shared", "native"
 
-# Libraries read them when they first compute. A value of the user's own stands.
+# Libraries read these variables when they first compute. A value that the user set stays.
 VARIABLES = {
-    # torch's own kernels: sums over vectors of 8, also where the processor has vectors of 16
+    # torch's own kernels: sums over vectors of 8, even if the processor has vectors of 16
     "ATEN_CPU_CAPABILITY": "avx2",
-    # oneDNN, by which matrices are multiplied (see `_replace_kernels`): as above
+    # oneDNN, which multiplies matrices (see `_replace_kernels`): as above
     "ONEDNN_MAX_CPU_ISA": "AVX2",
-    # MKL, which attention and elementary functions go on using: of its branches the one that it takes on AMD's processors
-    # as on Intel's; others it refuses AMD's without a word
+    # MKL, which attention and elementary functions use: the branch that it takes on AMD's and on Intel's processors.
+    # It silently refuses other branches on AMD's.
     "MKL_CBWR": "COMPATIBLE",
 }
 
@@ -41,7 +41,7 @@ X86 = ("x86_64", "AMD64")
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """``name`` is the same wherever it computes the same; ``shared``, whether it is the one that machines share."""
+    """An arithmetic. Equal names compute equal results. ``shared`` marks the arithmetic that machines share."""
 
     name: str
     shared: bool
@@ -53,7 +53,7 @@ _pinned = False
 def pin() -> None:
     """Choose the shared arithmetic for this process, unless the user chose otherwise. Call it before torch computes anything.
 
-    It sets environment variables, which child processes inherit. `settle` replaces torch's kernels, in this process alone.
+    It sets environment variables, which child processes inherit. `settle` replaces torch's kernels, in this process only.
     """
     global _pinned
     chosen = os.environ.get(CHOICE, SHARED)
@@ -73,7 +73,7 @@ def pinned() -> bool:
 
 @cache
 def able() -> bool:
-    """Whether this machine has the instructions; told to use what it has not, torch would crash."""
+    """Whether this machine has the instructions of the shared arithmetic. Without them torch would crash."""
     file = Path("/proc/cpuinfo")
     if platform.machine() not in X86 or not file.exists():
         return False
@@ -95,11 +95,12 @@ def settle(threads: int | None = None) -> None:
 
 @cache
 def _replace_kernels() -> Any:
-    """Two of torch's operators without MKL, on CPUs.
+    """Replace MKL in two of torch's operators on CPUs.
 
-    Products of float32 matrices by oneDNN, whose kernel for AVX2 is the same on every make of processor and three times
-    faster than MKL's for all makes. Square roots by the instruction, which IEEE 754 defines to the last bit: MKL's begin
-    at the processor's *approximate* 1/√x, so that a tenth of them is a bit off, on AMD's processors others than on Intel's.
+    oneDNN multiplies float32 matrices: its AVX2 kernel is the same on every make of processor, and three times faster than
+    MKL's kernel for all makes. The processor's instruction computes square roots, which IEEE 754 defines to the last bit.
+    MKL starts from the processor's *approximate* 1/√x, so a tenth of its roots are off by a bit: other roots on AMD's
+    processors than on Intel's.
     """
     import numpy as np
     import torch
@@ -108,7 +109,7 @@ def _replace_kernels() -> Any:
     multiply = torch.ops.mkldnn._linear_pointwise.default
 
     def replace(name: str, fits: Callable[..., bool], compute: Callable[..., Any]) -> None:
-        """``compute`` for arguments that it ``fits``, in place or into ``out`` where the operator is such a one."""
+        """Use ``compute`` for arguments that it ``fits``, in place or into ``out`` for operators of these kinds."""
         original = torch.library.get_kernel(f"aten::{name}", "CPU")
 
         def kernel(keys: Any, *tensors: Any, **options: Any) -> Any:
@@ -119,7 +120,7 @@ def _replace_kernels() -> Any:
             return result if out is None else out.resize_(result.shape).copy_(result)
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that this replaces a kernel is the point
+            warnings.simplefilter("ignore", UserWarning)  # torch warns that this replaces a kernel
             library.impl(name, kernel, "CPU", with_keyset=True)
 
     def matrices(*tensors: Any) -> bool:
@@ -144,12 +145,12 @@ def _replace_kernels() -> Any:
         replace(name, matrices, addmm)
     for name in ("sqrt", "sqrt_", "sqrt.out"):
         replace(name, real, sqrt)
-    return library  # the kernels live as long as it does
+    return library  # the kernels live as long as this object
 
 
 @cache
 def in_effect() -> Arithmetic:
-    """What this process computes by, whatever variables say: it is told by what comes of a computation."""
+    """The arithmetic of this process, identified by the result of a computation and not by variables."""
     import torch
 
     settle()
@@ -163,12 +164,12 @@ def in_effect() -> Arithmetic:
 
 
 def arithmetic_fingerprint() -> dict[str, str]:
-    """What must be the same wherever a model computes: see `coevolve.core.workers.Standing`."""
+    """The arithmetic and its version, which must be equal on all machines that run a model (see `core.workers.Fingerprint`)."""
     return {"arithmetic": in_effect().name}
 
 
 def digest() -> str:
-    """Hash of what a layer of a transformer comes to on the CPU, forwards and backwards, on one thread."""
+    """Hash of the outputs and gradients of a transformer layer on the CPU, on one thread."""
     import numpy as np
     import torch
     from torch.nn import functional

@@ -1,8 +1,9 @@
-"""Which of our files decide what a stage does, and a hash of each: the modules that its script imports, directly or not.
+"""Find the files of this package that decide a stage's output, and hash each: all modules that its script imports, directly
+or indirectly.
 
-Stage `code` writes these hashes to data/code, so that a change of code reruns exactly the stages whose outputs it may shape.
-Imports inside functions count as well. Imports for type checkers and comments do not. Standard library only: workers ask
-for the closure of their environment.
+Stage `code` writes these hashes to data/code, so a change of code reruns exactly the stages whose outputs it may change.
+Imports inside functions count. Imports for type checkers do not, and neither do comments. Standard library only, because
+workers compute the closure of their environment.
 """
 
 import ast
@@ -17,8 +18,8 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2]  # the folder that holds our package
 PACKAGE = "coevolve"
 
-# These files carry what a stage makes and shape none of it. The values of parameters are hashed beside the code, so the
-# modules that declare them (`config.py`) are carriers too. data/environment.json identifies what `registry` makes.
+# These files cannot change a byte of an output. The digest holds the values of parameters, so the modules that declare them
+# (`config.py`) are carriers too. data/environment.json identifies the environment that `registry` makes.
 DECLARATIONS = "config.py"
 CARRIERS = frozenset(
     f"{PACKAGE}/{name}.py"
@@ -63,14 +64,14 @@ Chosen = Mapping[str, Collection[str]]  # file of a table → the entries that a
 def closure(
     start: Path, source: Path = SOURCE, without: Collection[str] = CARRIERS, chosen: Chosen | None = None
 ) -> set[str]:
-    """The files below ``source`` that ``start`` needs, as paths relative to it: modules that it imports, and data files of
-    the packages that these name (templates, prompts).
+    """The files below ``source`` that ``start`` needs, as paths relative to ``source``: imported modules, and the data files
+    (templates, prompts) of packages that these modules name.
 
-    Files of ``without`` are left out, with all that only they import; ``start`` itself is left out as well. A table of
-    modules, loaded by name, counts as an import of each. In a file of ``chosen``, only the entries named there count.
+    The result omits ``start``, the files of ``without``, and all files that only they import. A table of modules that are
+    loaded by name counts as an import of each. In a file of ``chosen``, only the entries named there count.
     """
     modules: set[str] = set()
-    left = [start, source / PACKAGE / "__init__.py"]  # which runs before anything else of the package
+    left = [start, source / PACKAGE / "__init__.py"]  # runs before every other module of the package
     while left:
         file = left.pop()
         used = (chosen or {}).get(str(file.relative_to(source))) if file.is_relative_to(source) else None
@@ -88,7 +89,10 @@ def _carries(name: str, without: Collection[str]) -> bool:
 
 @cache
 def _needed(file: Path, changed: int, source: Path, used: Collection[str] | None) -> list[str]:
-    """What ``file``, last changed at ``changed``, needs by itself; of its tables, only the entries that are ``used``."""
+    """The files that ``file`` imports or names itself. Of its tables, only ``used`` entries count.
+
+    ``changed``, the time of the last change, is part of the cache's key.
+    """
     return list(_imports(ast.parse(file.read_text(encoding="utf-8")), source, used))
 
 
@@ -115,9 +119,7 @@ def _imports(tree: ast.Module, source: Path, used: Collection[str] | None) -> It
 
 
 def _running(tree: ast.AST, used: Collection[str] | None) -> Iterator[ast.AST]:
-    """The nodes of ``tree`` that are there when it runs: those under `if TYPE_CHECKING` are not, and neither are the
-    entries of a table that are not ``used``.
-    """
+    """The nodes of ``tree`` that exist at run time: not those under `if TYPE_CHECKING`, and only ``used`` entries of tables."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             continue
@@ -132,7 +134,7 @@ def _running(tree: ast.AST, used: Collection[str] | None) -> Iterator[ast.AST]:
 
 
 def code_of(start: Path, chosen: Chosen | None = None) -> dict[str, str]:
-    """Path → hash of the file ``start`` and of all our code that it needs."""
+    """Path → hash of the file ``start`` and of all code of this package that it needs."""
     first = str(start.relative_to(SOURCE)) if start.is_relative_to(SOURCE) else start.name
     return {
         first: code_hash(start),
@@ -141,7 +143,7 @@ def code_of(start: Path, chosen: Chosen | None = None) -> dict[str, str]:
 
 
 def code_hash(file: Path) -> str:
-    """Hash of all in ``file`` that can matter. Comments cannot; docstrings can, since they may become descriptions of tools."""
+    """Hash of ``file`` without its comments. Docstrings count, because they may become descriptions of tools."""
     return _hash(file, file.stat().st_mtime_ns)
 
 
@@ -149,7 +151,7 @@ def code_hash(file: Path) -> str:
 def _hash(file: Path, changed: int) -> str:
     content = file.read_bytes()
     if file.suffix == ".py":
-        # a template, or code of another Python: it cannot be imported
+        # a template, or code of another Python version: it is not importable, and its comments count
         with suppress(SyntaxError, ValueError, tokenize.TokenError):
             content = _without_comments(file).encode()
     return hashlib.sha256(content).hexdigest()[:16]

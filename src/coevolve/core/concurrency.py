@@ -1,4 +1,4 @@
-"""Work on many items at once, with results in order."""
+"""Work on many items at the same time, with results in order."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -36,9 +36,9 @@ def in_order(action: Callable[[Item], Result], items: Sequence[Item], concurrenc
 
 
 class Threads:
-    """Threads that run jobs, at most ``count`` at once. A job that never ends does not keep the process from ending.
+    """Threads that run jobs, at most ``count`` at the same time. A job that never ends does not keep the process alive.
 
-    The threads of an executor would: the interpreter waits for them when it exits.
+    An executor's threads would keep it alive: the interpreter waits for them when it exits.
     """
 
     def __init__(self, count: int, name: str) -> None:
@@ -60,7 +60,7 @@ class Threads:
         self._start(lost)
 
     def close(self) -> None:
-        """Begin no further job, and end every thread after its own."""
+        """Start no further job. Every thread ends after its current job."""
         with suppress(Empty):
             while True:
                 self._jobs.get_nowait()

@@ -1,4 +1,4 @@
-"""Deadlines in running time: a machine that stalls is never taken for a call that does not end."""
+"""Deadlines in running time, so that a stalled machine does not look like a call that never ends."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -10,8 +10,8 @@ TICK = 0.1  # seconds: the longest wait, and the most that one wait counts
 class Deadline:
     """``seconds`` of running time from now on.
 
-    Whoever waits does so in ticks, and a tick counts at most ``TICK``. Time in which this process did not run, because it was
-    stopped or its machine slept, does not count.
+    Callers wait in ticks, and a tick counts at most ``TICK`` seconds. Time in which this process did not run, because it
+    was stopped or its machine slept, does not count.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -31,7 +31,7 @@ class Deadline:
 
 @asynccontextmanager
 async def within(seconds: float) -> AsyncIterator[Callable[[], object]]:
-    """A block that ends in a TimeoutError after ``seconds`` of running time, unless it calls what it gets before that."""
+    """A block that ends in a TimeoutError after ``seconds`` of running time, unless it calls the yielded function first."""
     import asyncio
 
     from anyio import CancelScope

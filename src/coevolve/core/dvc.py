@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def root() -> Path:
-    """The repository's folder, also in queued experiments, which run in a copy of it."""
+    """The repository's folder. A queued experiment runs in a copy, and this is still the original folder."""
     return Path(os.environ.get("DVC_ROOT", ".")).resolve()
 
 

@@ -7,7 +7,7 @@ class CoevolveError(Exception):
     """A mistake in the input: one line that names the file, key or line, what was expected and what to do.
 
     Commands and pipeline stages print it without a traceback and exit with code 1. Quoted text of files, servers and
-    agents is escaped, so it cannot drive a terminal.
+    agents is escaped, so it cannot control a terminal.
     """
 
     def __str__(self) -> str:

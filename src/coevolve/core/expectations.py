@@ -103,7 +103,7 @@ class Suites:
         return [_outcome(wanted, outcome) for outcome in result.results]
 
     def build_docs(self) -> None:
-        """Write the pages. A file that cannot be written is an OSError; a page that cannot be rendered is left out."""
+        """Write the pages. A failed write raises OSError. A page that fails to render is missing, with a warning."""
         if self._docs is None:
             return
         with naming(self._docs), _caught() as errors:
@@ -112,12 +112,12 @@ class Suites:
                 raise unwritten
         if errors:
             reason = one_line(f"{type(errors[0]).__name__}: {errors[0]}")
-            print(f"{self._docs}: {len(errors)} parts of Data Docs are left out ({reason})", file=sys.stderr)
+            print(f"{self._docs}: {len(errors)} parts of Data Docs could not be written ({reason})", file=sys.stderr)
 
 
 @contextmanager
 def _caught() -> Iterator[list[BaseException]]:
-    """The exceptions that Great Expectations catches in the block. It logs each with its traceback, which nobody needs."""
+    """The exceptions that Great Expectations catches in the block. Suppresses its log, which repeats each traceback."""
     errors: list[BaseException] = []
 
     class Handler(logging.Handler):

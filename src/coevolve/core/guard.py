@@ -13,7 +13,7 @@ from typing import NoReturn
 from coevolve.core.errors import CoevolveError, install
 from coevolve.core.terminal import plain
 
-# how libraries say that nothing more can be written, in errors of their own
+# words by which errors of libraries report a full disk
 FULL = (
     "No space left",
     "os error 28",
@@ -40,7 +40,7 @@ TRAIN = frozenset(
         "vl_convert",
     ]
 )
-ROOM = 2**20  # bytes: less is a full disk
+ROOM = 2**20  # bytes: with less free space the disk is full
 
 OUT_OF_MEMORY = (
     "out of memory; in params.yaml lower train.micro_batch, policy.episode_tokens or train.vllm.memory, set "
@@ -52,7 +52,7 @@ def guard(action: Callable[[], int | None]) -> NoReturn:
     """Run ``action`` and exit with its result or 0, with 130 after an interrupt, with 1 after an error that a user can fix,
     and quietly with 141 when stdout is closed.
 
-    Errors that a user can fix are one line: a CoevolveError, a path that cannot be read or written, a full disk or memory.
+    Errors that a user can fix are one line: a CoevolveError, a path that cannot be read or written, a full disk, no memory.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -69,7 +69,7 @@ def guard(action: Callable[[], int | None]) -> NoReturn:
         _say(f"error: {plain(lack)}")
         code = 1
     except KeyboardInterrupt:
-        _say("interrupted; run the same command again to go on")
+        _say("interrupted; run the same command again to continue")
         code = 130
     sys.exit(code)
 
@@ -83,7 +83,7 @@ def _say(line: str) -> None:
 
 
 def _unheard() -> bool:
-    """Whether nobody reads what is printed any more, as behind ``| head``: what is left is then let go."""
+    """Whether the reader of stdout is gone, as after ``| head``. If so, discard all further output."""
     out = select.poll()
     out.register(sys.stdout, select.POLLOUT)
     if not any(event & (select.POLLERR | select.POLLHUP) for _, event in out.poll(0)):
@@ -93,10 +93,10 @@ def _unheard() -> bool:
 
 
 def _lack(error: Exception) -> str:
-    """What this machine lacks, and what to do, if that is what ``error`` says; else nothing."""
+    """If ``error`` means that the machine lacks a package, disk space, memory or a right: the lack and its remedy. Else empty."""
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in TRAIN:
         return f"this needs the package {error.name}; run `{install('train')}`, which brings all that a run needs"
-    if isinstance(error, shutil.Error):  # of a folder's copy: it holds source, target and reason of each file
+    if isinstance(error, shutil.Error):  # of a folder's copy: source, target and reason of each file
         said = error.args[0][0][2]
     else:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -109,18 +109,18 @@ def _lack(error: Exception) -> str:
         return f"{file} cannot be written: the disk is full ({reason}); make room, and run the same command again"
     if isinstance(error, OSError):
         what = f"{error.filename}: {error.strerror}" if error.filename else reason
-        return f"{what}; mend it or its permissions, and run the same command again"
+        return f"{what}; fix it or its permissions, and run the same command again"
     return ""
 
 
 def _full_folder() -> str:
-    """Where there is no room, for the errors of libraries that name no file: here, or where temporary files go."""
+    """The full folder, for errors that name no file: the working folder, or the folder of temporary files."""
     here, temporary = os.path.abspath(os.curdir), tempfile.gettempdir()
     return temporary if shutil.disk_usage(here).free > ROOM > shutil.disk_usage(temporary).free else here
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """Whether a device, or this machine, has no memory left (torch raises a kind of RuntimeError)."""
+    """Whether a device or this machine has no memory left. Torch raises a subclass of RuntimeError for that."""
     return (
         isinstance(error, MemoryError)
         or type(error).__name__ == "OutOfMemoryError"

@@ -89,7 +89,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def flaw(value: Any) -> str:
-    """Why some file or table cannot hold a decoded value; empty if all can."""
+    """The reason why files or tables cannot hold a decoded value; empty if they can."""
     left = [(value, 1)]
     while left:
         item, depth = left.pop()
@@ -191,7 +191,7 @@ def read_jsonl_objects(
     for number, value in read_jsonl_values(path, reader):
         if not isinstance(value, dict):
             raise CoevolveError(
-                f"{path}:{number}: expected a JSON object, found {type(value).__name__}; write one a line"
+                f"{path}:{number}: expected a JSON object, found {type(value).__name__}; write one object per line"
             )
         if absent := [key for key in keys if key not in value]:
             raise CoevolveError(f"{path}:{number}: missing key {absent[0]}; run the stage that writes it again")

@@ -1,11 +1,11 @@
-"""A stage on several processes: PyTorch's own launcher (torchrun's), from the section `launch` of params.yaml.
+"""Run a stage on several processes by PyTorch's launcher (that of torchrun), from the section `launch` of params.yaml.
 
-Every process runs the same script; what belongs to one is the environment variable RANK. On the CPU they talk by gloo, on
-GPUs by NCCL. Machine 0 runs the pipeline; each other machine r runs the same script on the same files (a shared file
+Every process runs the same script. The environment variable RANK tells them apart. On the CPU they communicate by gloo, on
+GPUs by NCCL. Machine 0 runs the pipeline. Each other machine r runs the same script on the same files (a shared file
 system) with COEVOLVE_MACHINE=r.
 
-It is called here and not by `torchrun` or `accelerate launch` in dvc.yaml: those end an error of one line, and Ctrl-C, with thirty
-lines of traceback and exit code 1; and accelerate's launcher for CPUs needs mpirun, or starts one process and says nothing.
+dvc.yaml does not call `torchrun` or `accelerate launch`. After a one-line error or Ctrl-C they print thirty lines of
+traceback and exit with code 1. Accelerate's launcher for CPUs needs mpirun, or silently starts a single process.
 """
 
 import fcntl
@@ -21,8 +21,8 @@ from coevolve.core.scratch import scratch
 from coevolve.core.section import Count, Section
 
 MACHINE = "COEVOLVE_MACHINE"
-ADDRESS = "COEVOLVE_ADDRESS"  # of machine 0, in place of launch.address: a cluster says it when a job begins
-FOLDER = "COEVOLVE_SCRATCH_FOLDER"  # from a launcher to the processes that it starts
+ADDRESS = "COEVOLVE_ADDRESS"  # of machine 0, instead of launch.address: a cluster assigns it when a job starts
+FOLDER = "COEVOLVE_SCRATCH_FOLDER"  # set by a launcher for the processes that it starts
 EXTENSIONS = "TORCH_EXTENSIONS_DIR"
 
 
@@ -46,12 +46,12 @@ def world_size() -> int:
 
 
 def is_main() -> bool:
-    """Whether this process writes what is written once."""
+    """Whether this process is the one that writes files and logs."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 def inside() -> bool:
-    """Whether this process is one of those that were launched."""
+    """Whether a launcher started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
@@ -60,19 +60,19 @@ def wanted(config: Launch) -> bool:
 
 
 def machine() -> int:
-    """The number of this machine in a launch on several."""
+    """The number of this machine in a launch on several machines."""
     return int(os.environ.get(MACHINE, "0"))
 
 
 def folder(default: Path) -> Path:
-    """The scratch folder that whoever launched this process has claimed; ``default`` on other machines."""
+    """The scratch folder that this process's launcher has claimed; ``default`` on other machines."""
     return Path(os.environ.get(FOLDER, default))
 
 
 def spawn(config: Launch, *command: str, folder: Path | None = None) -> int:
-    """Run ``python command`` in every process and wait; the exit code of the first that fails, or 0.
+    """Run ``python command`` in every process and wait. Returns the exit code of the first failed process, or 0.
 
-    ``folder`` is handed to them. A process that fails ends all of them. What they print is theirs.
+    The processes get ``folder`` as their scratch folder. A failed process ends all others. Each prints its own errors.
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -96,7 +96,9 @@ def spawn(config: Launch, *command: str, folder: Path | None = None) -> int:
     if folder is not None:
         os.environ[FOLDER] = str(folder)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")  # torch's and DeepSpeed's, from every process
+    os.environ.setdefault(
+        "PYTHONWARNINGS", "ignore::FutureWarning"
+    )  # every process would print those of torch and DeepSpeed
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     try:
         with _compiled():
@@ -111,11 +113,11 @@ def spawn(config: Launch, *command: str, folder: Path | None = None) -> int:
 
 @contextmanager
 def _compiled() -> Iterator[None]:
-    """Where processes keep what PyTorch compiles for them (DeepSpeed's operators).
+    """Set the folder of operators that PyTorch compiles (DeepSpeed's), and remove stale locks in it.
 
-    A build that was killed leaves a lock for which PyTorch waits without end. Every launch holds the folder's flock,
-    shared; who gets it alone knows that nobody builds, and takes such locks away. A folder that was set already is
-    another's, and left as it is.
+    A killed build leaves a lock on which PyTorch waits for ever. Every launch holds a shared flock on the folder. A launch
+    that gets the flock exclusively knows that no other build runs, and removes such locks. If the user has set a folder,
+    this function leaves it alone.
     """
     if EXTENSIONS in os.environ:
         yield

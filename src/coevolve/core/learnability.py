@@ -1,7 +1,7 @@
 """How much an agent learns from a task that it solves with probability p, and estimates of p.
 
 A shape maps p in [0, 1] to [0, 1]; its maximum is 1. Shapes favour tasks that the agent solves about half the time: a
-group of episodes that all succeed, or all fail, has no advantages and teaches nothing.
+group of episodes that all succeed, or that all fail, has zero advantages and teaches nothing.
 """
 
 import math

@@ -27,13 +27,17 @@ def shares(text: str) -> dict[str, float]:
     try:
         given = [float(share) for share, sign, _ in terms if sign]
     except ValueError:
-        raise CoevolveError(f"environment {text!r}: a share is no number, as in 0.5*miniworld+0.5*sql") from None
+        raise CoevolveError(
+            f"environment {text!r}: a share is not a number; expected a text such as 0.5*miniworld+0.5*sql"
+        ) from None
     by_environment = dict(zip(names, given or [1 / len(names)] * len(names), strict=False))
     if len(given) not in (0, len(names)):
-        raise CoevolveError(f"environment {text!r}: some have a share and some have none; give one to each, or to none")
+        raise CoevolveError(
+            f"environment {text!r}: some environments have a share and some have none; give a share to each or to none"
+        )
     if not all(share > 0 for share in by_environment.values()) or abs(sum(by_environment.values()) - 1) > TOLERANCE:
         raise CoevolveError(
-            f"environment {text!r}: the shares sum to {sum(by_environment.values()):g}; let each be above 0, and their sum 1"
+            f"environment {text!r}: the shares sum to {sum(by_environment.values()):g}; expected shares above 0 with the sum 1"
         )
     return by_environment
 

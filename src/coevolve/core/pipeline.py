@@ -1,4 +1,4 @@
-"""dvc.yaml as a program reads it: the stages of the loop, unrolled over the iterations."""
+"""Read dvc.yaml: the stages of the loop, unrolled over the iterations."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ class Loop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PipelineStep:
-    """A stage of dvc.yaml in one iteration, or in none: what it runs, reads and writes, as paths."""
+    """A stage of dvc.yaml, in an iteration if it belongs to one, with the paths that it reads and writes."""
 
     stage: str
     t: int | None
@@ -60,7 +60,7 @@ def steps(iterations: Sequence[Iteration], pipeline: Path = PIPELINE) -> Iterato
 
 @cache
 def _stages(pipeline: Path, folder: Path, changed: int) -> Any:
-    """The section `stages` of ``pipeline``, seen from ``folder``, last changed at ``changed``. A stage asks for it several times."""
+    """The section `stages` of ``pipeline``, seen from ``folder``, last changed at ``changed``. Cached, because a stage reads it often."""
     return load_yaml(pipeline, "run in a project's folder; `coevolve init DIR` makes a project").get("stages")
 
 
@@ -102,22 +102,22 @@ def _step(stage: dict[str, Any], iteration: Iteration, last: Iteration) -> Pipel
 
 
 def scratch_key(stage: str, t: int | None, params: Loop) -> str:
-    """Hash of all that the result of ``stage`` in iteration ``t`` depends on: the contents of the ``deps`` that dvc.yaml
-    names, which hold the stage's code and parameters, and this machine's arithmetic.
+    """Hash of everything that the result of ``stage`` in iteration ``t`` depends on: the contents of its ``deps`` in dvc.yaml,
+    which include the digest of its code and parameters, and this machine's arithmetic.
 
-    Checkpoints are kept under it: work that other code, parameters or data left half-done is never continued.
+    It names the folder of checkpoints, so a stage never continues unfinished work of other code, parameters or data.
     """
     for step in steps(params.iterations):
         if (step.stage, step.t) == (stage, t):
             deps = {dep: _hash(Path(dep)) for dep in step.deps}
             return content_hash([in_effect().name, stage, t, deps])
     raise CoevolveError(
-        f"{PIPELINE}: no stage runs {stage}{'' if t is None else f' {t}'}; append the iteration to params.yaml, or take the "
+        f"{PIPELINE}: no stage runs {stage}{'' if t is None else f' {t}'}; append the iteration to params.yaml, or use the "
         f"{PIPELINE} of this version of coevolve"
     )
 
 
 def _hash(path: Path) -> str:
     if not path.exists():
-        raise CoevolveError(f"{path}: no such file or folder; run `dvc repro`, which makes it")
+        raise CoevolveError(f"{path}: no such file or folder; run `dvc repro`, which writes it")
     return policy_hash(path) if path.is_dir() else file_hash(path)

@@ -1,7 +1,7 @@
-"""Find and load what other packages add: by installed entry points, and by those that the project's own pyproject.toml declares.
+"""Find additions of other packages and of the project: entry points that are installed, or declared in pyproject.toml.
 
-The project's declarations need no installation: its folder, the working directory, goes on the import path. So an
-environment in one file beside params.yaml works at once, and a queued experiment imports its own copy of that file.
+The project's declarations need no installation, because its folder (the working directory) joins the import path. So an
+environment in a file beside params.yaml works at once, and a queued experiment imports its own copy of that file.
 """
 
 import importlib

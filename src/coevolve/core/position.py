@@ -48,7 +48,10 @@ def ordered(unrolled: Sequence[PipelineStep]) -> list[PipelineStep]:
 
 
 def time_left(keys: Sequence[tuple[str, int | None]], known: Mapping[str, float]) -> float | None:
-    """Seconds that the steps ``keys`` take, by what each took last, or another iteration of it; None if one never ran here."""
+    """Seconds that the steps ``keys`` will take: for each the last time of the step, or of its stage in another iteration.
+
+    None if a stage never ran on this machine.
+    """
     by_stage = {name.partition("/")[0]: took for name, took in known.items()}
     expected = [known.get(f"{stage}/{t}" if t is not None else stage, by_stage.get(stage)) for stage, t in keys]
     return None if None in expected else sum(took for took in expected if took is not None)

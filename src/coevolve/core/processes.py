@@ -1,7 +1,7 @@
-"""Work in several processes: each holds an object of its own, which is called by the names of its methods.
+"""Work in several processes. Each holds its own object, and callers call the object's methods by name.
 
-How many there are is a matter of the machine, never of the results: whoever shares work out cuts it into pieces that do not
-depend on their number, and puts the results together in order.
+Results never depend on the number of processes: callers cut work into pieces that do not depend on it, and join the
+results in order.
 """
 
 import os
@@ -26,27 +26,27 @@ from coevolve.core import arithmetic, launch
 from coevolve.core.errors import CoevolveError
 
 VARIABLE = "COEVOLVE_PROCESSES"
-MOST = 8  # processes without being told: a step of training has no more pieces to share
+MOST = 8  # processes by default: a training step has no more pieces
 
 
 class WorkerDied(RuntimeError):
-    """A process ended in the middle of a call, or before it. ``how`` is its signal or exit code."""
+    """A process ended during a call or before it. ``how`` is its signal or exit code."""
 
     how = ""
 
 
 class WorkerLate(WorkerDied):
-    """A call took longer than its process has, and the process was ended."""
+    """A call exceeded the time limit of its process, and the process was ended."""
 
 
 class WorkerLost(WorkerDied):
-    """The machine of a process is out of reach, for which no call is to blame."""
+    """The machine of a process is out of reach. The call did not cause this."""
 
 
 def available() -> int:
-    """How many processes share the work of this one: COEVOLVE_PROCESSES, or a process for each core that it may use.
+    """The number of processes for this process's work: COEVOLVE_PROCESSES, or one per core that it may use.
 
-    One in a process that is itself one of several.
+    It is 1 in a process that is itself a worker or was launched as one of several.
     """
     text = os.environ.get(VARIABLE)
     if text is not None and (not text.isdigit() or int(text) < 1):
@@ -57,7 +57,7 @@ def available() -> int:
 
 
 def prepare(*modules: str) -> None:
-    """Begin to import ``modules`` where workers come from, once for all of them, while this process does something else."""
+    """Start to import ``modules`` in the process that workers fork from, once for all of them, in the background."""
     set_forkserver_preload(["__main__", *modules])
     with _without_interrupts():
         forkserver.ensure_running()
@@ -65,7 +65,7 @@ def prepare(*modules: str) -> None:
 
 
 def _end_forkserver() -> None:
-    """End the process of ``prepare``. It may import for long after this one, and hold its output open to who reads that."""
+    """End the process of ``prepare``. Otherwise it may import long after this process, and keep its output open."""
     server: Any = forkserver
     with suppress(ProcessLookupError):
         if pid := server._forkserver._forkserver_pid:
@@ -74,8 +74,8 @@ def _end_forkserver() -> None:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """What is started here never hears of Ctrl-C, not even while it imports; this process hears of it a moment later."""
-    resource_tracker.ensure_running()  # or it would be started within, and let interrupts through when it is
+    """Processes started in the block never receive Ctrl-C, not even while they import. This process gets it after the block."""
+    resource_tracker.ensure_running()  # if it started inside the block, it would let interrupts through
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -84,10 +84,10 @@ def _without_interrupts() -> Iterator[None]:
 
 
 class Worker:
-    """A process that holds what ``make(*arguments)`` returns, and ends with this one; ``make`` is begun at once.
+    """A process that holds the object that ``make(*arguments)`` returns, and ends with this process. ``make`` starts at once.
 
-    A call waits for its result, at most ``seconds`` if they are set. What it raises there is raised here: a CoevolveError or an
-    OSError as it is, another error as a RuntimeError with its traceback.
+    A call waits for its result, at most ``seconds`` if they are set. It raises the errors of the process: a CoevolveError
+    or an OSError unchanged, another error as a RuntimeError with its traceback.
     """
 
     seconds: float | None = None
@@ -95,7 +95,7 @@ class Worker:
     def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
         context = get_context("forkserver")
         self._pipe, theirs = context.Pipe()
-        # daemons, so that multiprocessing ends them with us; the terminal's Ctrl-C is for us alone
+        # a daemon, so that multiprocessing ends it with this process; only this process receives the terminal's Ctrl-C
         self._process = context.Process(target=_serve, args=(theirs, arithmetic.pinned(), make, arguments), daemon=True)
         with _without_interrupts():
             self._process.start()
@@ -123,7 +123,7 @@ class Worker:
         return result
 
     def close(self) -> None:
-        """End the process, whatever it is at."""
+        """End the process, even during a call."""
         self._process.kill()
         self._process.join()
         self._pipe.close()
@@ -134,7 +134,7 @@ def _how(code: int) -> str:
 
 
 def _serve(pipe: "Connection[Any, Any]", pinned: bool, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """Answer calls until the pipe closes. The process computes as its parent: by the shared arithmetic if that is ``pinned``."""
+    """Answer calls until the pipe closes. The process uses the shared arithmetic if its parent is ``pinned``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -157,7 +157,7 @@ def _serve(pipe: "Connection[Any, Any]", pinned: bool, make: Callable[..., Any],
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed closes no pipe for whoever is busy."""
+    """End this process when its parent ends: a busy worker does not notice that the pipe of a killed parent is closed."""
     parent = parent_process()
     assert parent is not None
     parent.join()
@@ -170,6 +170,6 @@ def portable(error: Exception) -> Exception:
         return CoevolveError(str(error))
     if isinstance(error, MemoryError):
         return MemoryError(str(error))
-    if isinstance(error, OSError):  # of a file, which is said in one line
+    if isinstance(error, OSError):  # `guard` reports it in one line
         return OSError(error.errno, error.strerror or str(error), error.filename)
     return RuntimeError("".join(traceback.format_exception(error)))

@@ -21,6 +21,6 @@ def bar(total: int, name: str, unit: str, initial: int = 0) -> "tqdm[Any]":
 
 
 def close_bars() -> None:
-    """Close the bars that an exception left open, so that what is printed next has a line of its own."""
+    """Close the bars that an exception left open, so that the next output starts on a new line."""
     for open_bar in list(getattr(tqdm, "_instances", ())):
         open_bar.close()

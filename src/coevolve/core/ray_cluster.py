@@ -1,6 +1,6 @@
-"""Workers on the machines of a Ray cluster: an actor each. The extra `ray` installs it.
+"""Workers on the machines of a Ray cluster, each an actor. The extra `ray` installs Ray.
 
-Nothing is shared but what is sent: no file system is taken for granted. A machine must have this project's code, as it is here.
+Workers get all data in messages, so the machines need no shared file system. Each must have the same code as this machine.
 """
 
 import importlib
@@ -22,15 +22,15 @@ from coevolve.core.processes import WorkerDied, WorkerLost, portable
 from coevolve.core.scratch import temporary
 from coevolve.core.workers import Compute, Fingerprint
 
-USAGE = "RAY_USAGE_STATS_ENABLED"  # Ray reports usage unless told not to
+USAGE = "RAY_USAGE_STATS_ENABLED"  # Ray reports usage unless this is 0
 SECONDS = 10.0  # to wait for a cluster
-SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # an empty frame of settings: with it each side of HTTP/2 begins (RFC 9113, 3.4)
+SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # an empty SETTINGS frame, with which each side of HTTP/2 begins (RFC 9113, 3.4)
 HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS
-HERE = "here"  # the address of a cluster of this machine alone, which ends with us
+HERE = "here"  # the address of a new cluster on this machine only, which ends with this process
 
 
 def load() -> Any:
-    """The package, set up as we use it."""
+    """The package `ray`, without usage reports."""
     os.environ.setdefault(USAGE, "0")
     try:
         return importlib.import_module("ray")
@@ -42,7 +42,7 @@ def load() -> Any:
 
 @contextmanager
 def cluster(config: Compute, fingerprint: Fingerprint) -> Iterator["RayCluster"]:
-    """The cluster at ``config.address``, which is asked for when it is first needed."""
+    """The cluster at ``config.address``. It connects at its first use."""
     cluster = RayCluster(config, fingerprint)
     try:
         yield cluster
@@ -51,7 +51,7 @@ def cluster(config: Compute, fingerprint: Fingerprint) -> Iterator["RayCluster"]
 
 
 def code() -> str:
-    """A hash of the code that runs here."""
+    """A hash of this machine's code."""
     files = sorted(SOURCE.glob("coevolve/**/*.py"))
     return content_hash({str(file.relative_to(SOURCE)): file_hash(file) for file in files})
 
@@ -67,15 +67,15 @@ class RayCluster:
     def _ray(self) -> Any:
         ray, config = load(), self._config
         address = None if config.address == HERE else config.address
-        ended = signal.getsignal(signal.SIGTERM)  # Ray puts a handler of its own there
+        ended = signal.getsignal(signal.SIGTERM)  # Ray replaces this handler
         try:
             if address not in (None, "auto"):
                 _answers(address)  # Ray itself would try for minutes
             ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
         except (OSError, ValueError, ray.exceptions.RayError) as error:
             raise CoevolveError(
-                f"compute.address is {config.address}, and no Ray cluster answers there ({str(error).splitlines()[0]}); start "
-                f"one by `ray start --head`, or set compute.address to {HERE}"
+                f"compute.address is {config.address}, but no Ray cluster answers there ({str(error).splitlines()[0]}); start "
+                f"a cluster with `ray start --head`, or set compute.address to {HERE}"
             ) from None
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, ended)
@@ -89,7 +89,7 @@ class RayCluster:
     def count(self) -> int:
         cpus, there = self._config.cpus, int(self._ray.cluster_resources().get("CPU", 0))
         if there < cpus:
-            raise CoevolveError(f"compute.cpus is {cpus}, and the Ray cluster has {there} CPUs")
+            raise CoevolveError(f"compute.cpus is {cpus}, but the Ray cluster has {there} CPUs; lower compute.cpus")
         return there // cpus
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class RayCluster:
         return Actor(self._ray, self._config.cpus, [self._fingerprint, fingerprint], same, make, sent)
 
     def _folder(self, path: Path) -> Any:
-        """What the folder holds, sent once however many workers there are."""
+        """The contents of a folder, sent once for all workers."""
         if path not in self._folders:
             files = {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
             self._folders[path] = Folder(self._ray.put(files))
@@ -110,7 +110,7 @@ class RayCluster:
 
 
 def _answers(address: str) -> None:
-    """An OSError unless a gRPC server answers there, as a cluster's head does. Ray itself would ask any other server for ever."""
+    """Raise an OSError unless a gRPC server, such as a cluster's head, answers. Ray itself would wait for ever."""
     host, _, port = address.rpartition(":")
     if not (host and port.isdigit()):
         raise ValueError("expected auto, here or HOST:PORT")
@@ -121,20 +121,20 @@ def _answers(address: str) -> None:
         try:
             answer = connection.recv(len(SETTINGS))
         except TimeoutError:
-            raise OSError(f"it is silent for {SECONDS:g} s") from None
+            raise OSError(f"no answer within {SECONDS:g} s") from None
         if answer[3:4] != SETTINGS[3:4]:  # the type of the first frame
-            raise OSError("what answers is no gRPC server")
+            raise OSError("the server there is not a gRPC server")
 
 
 class Folder:
-    """A folder on its way: ``files`` refers to bytes by name."""
+    """A folder in a message: ``files`` refers to the bytes of each file by name."""
 
     def __init__(self, files: Any) -> None:
         self.files = files
 
 
 class Actor:
-    """See `coevolve.core.workers.Hired`."""
+    """A worker on the cluster: see `coevolve.core.workers.Hired`."""
 
     def __init__(
         self,
@@ -157,26 +157,27 @@ class Actor:
             message = str(died)
             if "node has died" in message or "node was" in message:
                 raise WorkerLost(message) from None
-            if "creation task" in message:  # a machine that cannot read what it is sent
+            if "creation task" in message:  # the machine cannot unpickle the arguments
                 raise CoevolveError(
-                    f"a machine of the Ray cluster cannot hold a worker: {message.strip().splitlines()[-1]}"
+                    f"a machine of the Ray cluster cannot start a worker: {message.strip().splitlines()[-1]}"
                 ) from None
             raise WorkerDied(f"a process of the Ray cluster ended in {method!r}") from None
-        except errors.RayActorError as lost:  # out of reach
+        except errors.RayActorError as lost:  # the machine is out of reach
             raise WorkerLost(str(lost)) from None
         if error is not None:
             raise error
         return result
 
     def close(self) -> None:
-        """End the process, whatever it is at."""
+        """End the process, even during a call."""
         self._ray.kill(self._actor)
 
 
 class Holder:
-    """The process of an actor; it holds what ``make(*arguments)`` returns, where the machine stands as the first does.
+    """The process of an actor. It holds the object that ``make(*arguments)`` returns.
 
-    It computes by the shared arithmetic if the process that hires it is ``pinned``.
+    It fails if a fingerprint of its machine differs from ``expected``, those of the machine that hires it. It uses the
+    shared arithmetic if the process that hires it is ``pinned``.
     """
 
     def __init__(
@@ -226,6 +227,6 @@ def _same(expected: Mapping[str, str], actual: Mapping[str, str]) -> None:
         if actual[name] != expected[name]:
             address = load().util.get_node_ip_address()
             raise CoevolveError(
-                f"the machine {address} of the Ray cluster has {name} {actual[name]}, and here it is {expected[name]}; "
-                "install the same there, or take it out of the cluster"
+                f"the machine {address} of the Ray cluster has {name} {actual[name]}, but this machine has {expected[name]}; "
+                "install the same there, or remove it from the cluster"
             )

@@ -1,6 +1,6 @@
 """People's decisions on tasks: one file per reviewer in ``reviews``, one decision per line.
 
-The file's name is the reviewer: nobody decides for another. A reviewer's latest decision on a task wins.
+The file's name is the reviewer's name, so no reviewer decides for another. A reviewer's latest decision on a task wins.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What a section of params.yaml is made of: typed keys, each with a default and one sentence."""
+"""The base class of the sections of params.yaml: typed keys, each with a default and one sentence."""
 
 import difflib
 from collections.abc import Callable, Collection, Mapping
@@ -22,7 +22,7 @@ class Section(BaseModel):
 
 
 def one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
-    """That a text is one of ``names``, which are asked for when a value is checked."""
+    """Check that a text is one of ``names``, which are computed at the check."""
 
     def check(name: str) -> str:
         choices = names()
@@ -47,4 +47,4 @@ class LearnerConfig(Section):
     """The keys of one learner."""
 
     by_pairs: ClassVar[bool] = False
-    """Whether it learns from preference pairs, which stage `pairs` then makes."""
+    """Whether the learner needs preference pairs, which stage `pairs` then makes."""

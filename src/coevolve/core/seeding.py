@@ -1,7 +1,7 @@
-"""The source of all random numbers: seeds that are derived from their purpose.
+"""The source of all random numbers: seeds derived from their purpose.
 
-Each use derives its seed from (seed, stage, iteration, step, ...). No state of a random number generator must be saved,
-so a resumed run equals an uninterrupted one.
+Each use derives its seed from (seed, stage, iteration, step, ...). A run saves no state of a random number generator, so a
+resumed run equals an uninterrupted run.
 """
 
 import hashlib

@@ -22,7 +22,7 @@ class Note:
 
 
 def note_seconds(stage: str, seconds: float) -> None:
-    """Note that ``stage`` ("train/0") of this experiment took ``seconds``. A stage that has done its work never fails for it."""
+    """Note that ``stage`` ("train/0") of this experiment took ``seconds``. A failed write does not fail the finished stage."""
     with suppress(OSError):
         scratch().mkdir(parents=True, exist_ok=True)
         with (scratch() / FILE).open("a", encoding="utf-8") as file:
@@ -30,9 +30,9 @@ def note_seconds(stage: str, seconds: float) -> None:
 
 
 def seconds(experiment: str = "") -> dict[str, float]:
-    """What the stages of a DVC experiment, this one by default, took when they last ran here, by ``stage/t``.
+    """Seconds of each stage's last run on this machine, by ``stage/t``, for a DVC experiment (by default the current one).
 
-    Torn lines are ignored.
+    Incomplete lines are ignored.
     """
     experiment = experiment or experiment_name()
     latest: dict[str, float] = {}

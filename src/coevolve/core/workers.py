@@ -1,7 +1,7 @@
-"""Work shared out among workers, on this machine or on several: each holds an object of its own, which is called by the names of its methods.
+"""Divide work among workers, on this machine or on several. Each worker holds its own object, whose methods are called by name.
 
-An *engine* says where they are. How many there are, and where, is never a matter of the results: whoever shares work out cuts it
-into pieces that depend on neither, and puts the results together in order.
+An *engine* decides where the workers run. Results never depend on how many workers there are or where they run: callers cut
+work into pieces that depend on neither, and join the results in order.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,22 +19,22 @@ from coevolve.core.processes import Worker, WorkerDied, WorkerLost, available, p
 from coevolve.core.section import Count, Section
 
 Member = TypeVar("Member")
-Fingerprint = Callable[[], Mapping[str, str]]  # what must be the same wherever a worker is, by name
+Fingerprint = Callable[[], Mapping[str, str]]  # values by name that must be equal on all machines with workers
 
 
 class Compute(Section):
-    """Section `compute`: which processes verify, explore and play. It never changes a result. See docs/more-machines.md."""
+    """Section `compute`: the processes that verify, explore and play. It never changes a result. See docs/more-machines.md."""
 
     engine: Literal["local", "ray"] = "local"
-    """Whose processes do the work: local, this machine's; ray, those of a Ray cluster (extra `ray`)."""
+    """Processes that do the work: local, those of this machine; ray, those of a Ray cluster (extra `ray`)."""
     address: Annotated[str, Field(pattern=r"^(auto|here|[A-Za-z0-9._\-\[\]:]{1,255}:[0-9]{1,5})\z")] = "auto"
-    """Address of the cluster: auto, the one that this machine is in; here, a new one on this machine; or HOST:PORT."""
+    """Address of the cluster: auto, the cluster of this machine; here, a new cluster on this machine; or HOST:PORT."""
     cpus: Count = 1
-    """The cluster's CPUs per process."""
+    """CPUs of the cluster per process."""
 
 
 class Hired(Protocol):
-    """What holds the object; see `coevolve.core.processes.Worker`."""
+    """A worker, which holds an object: see `coevolve.core.processes.Worker`."""
 
     def call(self, method: str, *arguments: Any) -> Any: ...
 
@@ -42,17 +42,18 @@ class Hired(Protocol):
 
 
 class Engine(Protocol):
-    """Where workers are."""
+    """The place where workers run."""
 
     @property
     def count(self) -> int:
-        """How many there are at once."""
+        """The number of workers that can run at the same time."""
         ...
 
     def hire(self, make: Callable[..., Any], *arguments: Any, fingerprint: Fingerprint = dict) -> Hired:
-        """A worker that holds what ``make(*arguments)`` returns. An argument that is the path of a folder goes there with what it holds.
+        """A worker that holds the object that ``make(*arguments)`` returns.
 
-        ``fingerprint`` must be the same there besides.
+        An argument that is the path of a folder is sent with the folder's files. ``fingerprint`` adds values that must be
+        equal on the worker's machine.
         """
         ...
 
@@ -74,7 +75,7 @@ def _local(config: Compute, fingerprint: Fingerprint) -> Iterator[Engine | None]
 
 
 def local() -> Local | None:
-    """As many processes as this one may have; None where there is no other."""
+    """The engine of this machine's processes; None if this process works alone."""
     return Local(available()) if available() > 1 else None
 
 
@@ -91,15 +92,15 @@ ENGINES: dict[str, Callable[[Compute, Fingerprint], AbstractContextManager[Engin
 
 
 def engine(config: Compute, fingerprint: Fingerprint = dict) -> AbstractContextManager[Engine | None]:
-    """The engine that the section `compute` asks for, or None where this process works alone.
+    """The engine that the section `compute` asks for, or None if this process works alone.
 
-    ``fingerprint`` is asked here and by every worker on another machine: one that differs from here is a CoevolveError.
+    This process and every worker on another machine compute ``fingerprint``. A difference is a CoevolveError.
     """
     return ENGINES[config.engine](config, fingerprint)
 
 
 class Free(Generic[Member]):
-    """Those of ``members`` that have no work, for threads that have some."""
+    """The idle ``members``, for threads that have work."""
 
     def __init__(self, members: Iterable[Member]) -> None:
         self._queue: SimpleQueue[Member | None] = SimpleQueue()
@@ -109,21 +110,21 @@ class Free(Generic[Member]):
             self._queue.put(member)
 
     def take(self) -> Member:
-        """One of them, as soon as there is one. CoevolveError: all are lost."""
+        """Wait for an idle member. Raises CoevolveError if all members are lost."""
         member = self._queue.get()
         if member is None:
-            self._queue.put(None)  # for whoever else waits
+            self._queue.put(None)  # for the other threads that wait
             raise CoevolveError(
-                "every machine that worked is out of reach; when some are back, run the same command again"
+                "all machines of the cluster are out of reach; run the same command again when some are back"
             )
         return member
 
     def give(self, member: Member) -> None:
-        """It has no work any more."""
+        """Return ``member``, which is idle again."""
         self._queue.put(member)
 
     def lose(self) -> None:
-        """One that was taken does not come back."""
+        """Report that a member that was taken is lost."""
         with self._lock:
             self._left -= 1
             if not self._left:
@@ -131,9 +132,9 @@ class Free(Generic[Member]):
 
 
 class Workers:
-    """As many workers as ``engine`` has, which hold the same.
+    """All workers of ``engine``, each with an equal object.
 
-    A worker that dies is replaced. One whose machine is lost is not: its call is made again by another.
+    A worker that dies is replaced. A worker whose machine is lost is not replaced: another worker repeats its call.
     """
 
     def __init__(self, engine: Engine, make: Callable[..., Any], *arguments: Any) -> None:
@@ -149,7 +150,7 @@ class Workers:
         self.close()
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """The result from whichever worker is free next. WorkerDied: the call may be made again, by another one."""
+        """The result of a call to the next idle worker. After WorkerDied, the caller may repeat the call."""
         while True:
             number = self._free.take()
             try:
@@ -170,11 +171,11 @@ class Workers:
             return result
 
     def map(self, action: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-        """``action`` of every item, in order, as many at once as there are workers: it makes the calls."""
+        """The results of ``action`` for every item, in order. ``action`` makes the calls; as many run at once as workers exist."""
         yield from in_order(action, items, self.count)
 
     def all(self, method: str) -> None:
-        """Call it once on each, when none has work."""
+        """Call ``method`` once on each worker. All must be idle."""
         for worker in self._workers.values():
             worker.call(method)
 

@@ -1,4 +1,4 @@
-"""Reading params.yaml, and files like it: every mistake is one line that names the key and the nearest right one."""
+"""Read params.yaml and similar files. Every mistake is a line that names the key and the nearest valid key."""
 
 import difflib
 import json
@@ -30,10 +30,10 @@ SECRET = {
     "compute.address": "expected auto, here or HOST:PORT, without a user",
 }
 
-# What to do with keys, and with values of keys, that have been removed
+# Removed keys and removed values of keys, each with the remedy
 REMOVED = {
     "explore.curiosity": "remove it: no guidance reads it",
-    "explore.guidance: adaptive": "set signals, which goes for the agent's weaknesses and for tools that few tasks ask for",
+    "explore.guidance: adaptive": "set signals, which explores the agent's weaknesses and tools that few tasks ask for",
     "explore.shape": "remove it: no guidance reads it",
     "explore.stones": "remove it; signals.kinds with unsolved explores around tasks that always fail",
     "grpo.unsolved_groups": "remove it; grpo.rescue learns from the references of tasks that were never solved",
@@ -57,7 +57,7 @@ def read_yaml(text: str, where: str = "YAML") -> Any:
     CoevolveError that names ``where`` and the key.
     """
     if len(text) > CHARACTERS:
-        raise CoevolveError(f"{where}: {len(text)} characters, expected at most {CHARACTERS}")
+        raise CoevolveError(f"{where}: has {len(text)} characters, expected at most {CHARACTERS}; shorten it")
     yaml = YAML(typ="safe", pure=True)
     yaml.max_depth = DEPTH
     try:
@@ -73,7 +73,7 @@ def read_yaml(text: str, where: str = "YAML") -> Any:
 
 
 class _Size:
-    """The number of values in a document, with each alias (``*name``) written out, and a ValueError for an odd value.
+    """Count the values in a document, with each alias (``*name``) written out. An unsupported value is a ValueError.
 
     An alias costs a few characters and stands for any number of values, so a short text may hold billions of them.
     """
@@ -84,20 +84,22 @@ class _Size:
 
     def of(self, node: Node, key: str) -> int:
         if (known := self._sizes.get(id(node), 0)) is None:
-            raise ValueError(f"{key}: an alias of itself; write its value out")
+            raise ValueError(f"{key}: is an alias of itself; write its value out")
         if known:
             return known
         self._sizes[id(node)] = None
         size = 1 + sum(self.of(inner, name) for inner, name in self._inner(node, key))
         if size > VALUES:
-            raise ValueError(f"{key or 'the file'}: {size} values, aliases written out; expected at most {VALUES}")
+            raise ValueError(
+                f"{key or 'the file'}: has {size} values with aliases written out; expected at most {VALUES}"
+            )
         self._sizes[id(node)] = size
         return size
 
     def _inner(self, node: Node, key: str) -> Iterator[tuple[Node, str]]:
         """The nodes in ``node`` with their keys."""
         if (kind := str(node.tag).removeprefix(PREFIX)) not in KINDS:
-            raise ValueError(f"{key or 'the file'}: a {kind[:40]} of YAML is no value here; put a text in quotes")
+            raise ValueError(f"{key or 'the file'}: the YAML type {kind[:40]} is not allowed; put a text in quotes")
         if isinstance(node, MappingNode):
             for name, inner in node.value:
                 yield inner, f"{key}.{self._name(name, key)}".removeprefix(".")
@@ -115,7 +117,7 @@ class _Size:
     def _flaw(self, node: Node) -> str:
         try:
             return flaw(self._yaml.constructor.construct_object(node))
-        except ValueError:  # no number, or one of more digits than Python converts
+        except ValueError:  # not a number, or a number with more digits than Python converts
             return "expected a number of at most 64 bits"
 
 
@@ -127,7 +129,7 @@ def write_yaml(values: Any) -> str:
 
 
 def one_line(value: Any, word: Callable[[str], str]) -> str:
-    """``value`` in one line, as YAML and Hydra's grammar have it; ``word`` writes a text that is no key."""
+    """``value`` in one line, in the syntax of YAML and Hydra. ``word`` writes texts that are not keys."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {one_line(inner, word)}" for key, inner in value.items()) + "}"
     if isinstance(value, list | tuple):
@@ -136,7 +138,7 @@ def one_line(value: Any, word: Callable[[str], str]) -> str:
 
 
 def load_yaml(path: Path, missing: str) -> dict[str, Any]:
-    """The sections of a YAML file; ``missing`` says what to do where there is none."""
+    """The sections of a YAML file. ``missing`` is the remedy in the error for a missing file."""
     try:
         raw = read_yaml(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError:
@@ -149,7 +151,7 @@ def load_yaml(path: Path, missing: str) -> dict[str, Any]:
 
 
 def validated(section: type[Checked], values: dict[str, Any], name: str) -> Checked:
-    """A section that was not read from params.yaml; mistakes are named as if it were section ``name``."""
+    """A section from other sources than params.yaml. Errors name its keys as those of section ``name``."""
     try:
         return section.model_validate(values)
     except ValidationError as error:
@@ -157,7 +159,7 @@ def validated(section: type[Checked], values: dict[str, Any], name: str) -> Chec
 
 
 def removed(changes: Mapping[str, Any]) -> str | None:
-    """The first of ``changes``, by dotted key, that sets a removed key, or a key to a removed value."""
+    """The first dotted key of ``changes`` that was removed, or that is set to a removed value; None if no key is."""
     return next((key for key, value in changes.items() if key in REMOVED or f"{key}: {value}" in REMOVED), None)
 
 
@@ -177,7 +179,7 @@ def explain(error: ValidationError, model: type[BaseModel], section: str = "") -
     message = str(first["msg"]).removeprefix("Value error, ")
     if not key:
         return message
-    if isinstance(first["input"], dict) and first["type"] == "value_error":  # of keys that do not go together
+    if isinstance(first["input"], dict) and first["type"] == "value_error":  # keys that contradict each other
         return f"{key}: {message}; change one of them"
     if key in SECRET:
         return f"{key}: {SECRET[key]}; change it"  # the value may be a key: it is not shown
@@ -185,7 +187,7 @@ def explain(error: ValidationError, model: type[BaseModel], section: str = "") -
 
 
 def unknown(key: str, keys: Collection[str]) -> str:
-    """That ``key`` is none of the ``keys`` of its section, with the nearest of them."""
+    """The error for a ``key`` that is not among the ``keys`` of its section, with the nearest valid key."""
     key = shortened(key)
     close = difflib.get_close_matches(key.rpartition(".")[2], keys, n=1)
     hint = f"did you mean {close[0]!r}?" if close else "remove it, or see docs/parameters.md"
@@ -193,7 +195,7 @@ def unknown(key: str, keys: Collection[str]) -> str:
 
 
 def _siblings(model: Any, location: tuple[int | str, ...]) -> list[str]:
-    """Keys that are right at ``location`` of the parameters."""
+    """The valid keys at ``location`` of the parameters."""
     for part in location:
         if isinstance(part, int):
             continue

@@ -1,9 +1,8 @@
 """AgentDojo (arXiv 2406.13352) as an environment: mails, trips, a bank and a chat, judged by its own checkers. Runs in a worker.
 
-Its tasks by users alone: injections are at their harmless defaults, and no score here says how well an agent resists them. What a
-user wants to know is told by the tool ``answer``, which is ours; AgentDojo takes the last message, and so does a message here.
-A task that the loop synthesizes has another goal: that the world and the answer end as its reference leaves them (``goal: state``
-in its world).
+It has only AgentDojo's user tasks. Injections have their harmless defaults, so no score here says how well an agent resists
+them. An agent answers a user by the tool ``answer``, which this module adds, or by its last message, as in AgentDojo. A task that
+the loop synthesizes has another goal (``goal: state`` in its world): world and answer must end as its reference leaves them.
 """
 
 import datetime
@@ -24,7 +23,7 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
 
 NAME = "agentdojo"
-VERSION = 1  # of how tasks are made of AgentDojo's
+VERSION = 1  # of the rules that turn AgentDojo's tasks into tasks
 BENCHMARK = "v1.2.2"
 SPLITS = ("seed", "validation", "seed", "test")  # of a suite's tasks, in turn
 IDLE = "doing nothing succeeds: its checker finds what is there from the start"
@@ -46,7 +45,7 @@ ANSWER = {
 
 
 class AgentDojo(Environment):
-    """Four suites; a task offers the tools of its own."""
+    """Four suites. A task offers the tools of its suite."""
 
     name = NAME
     license = "MIT"
@@ -112,7 +111,7 @@ class AgentDojoSession(Session):
 
 
 class AgentDojoEpisode:
-    """What was done in a world, and what it is now. What is refused changes nothing."""
+    """The calls made in a world, and its current state. A refused call changes nothing."""
 
     def __init__(self, world: Mapping[str, Any]) -> None:
         self._suite = suites()[world["suite"]]
@@ -151,7 +150,7 @@ class AgentDojoEpisode:
         return tool_result_to_str(result), False
 
     def solved(self) -> bool:
-        """What AgentDojo's checker of the task says: of the calls, or of the answer and the world."""
+        """The result of AgentDojo's checker for the task, which looks at the calls, or at the answer and the world."""
         from agentdojo.functions_runtime import FunctionCall
 
         calls = [FunctionCall(function=call.name, args=call.arguments) for call in self._calls]
@@ -160,21 +159,21 @@ class AgentDojoEpisode:
             said = self._task.utility_from_traces(*ends, calls)
             return bool(self._task.utility(*ends) if said is None else said)
         except (LookupError, AttributeError, TypeError, ValueError):
-            return False  # a checker that trips over what is not there
+            return False  # the checker raised an error because an object is missing
 
     def state(self) -> str:
         return content_hash([self._now.model_dump(mode="json"), self.answer])
 
 
 def _frozen(task: Task) -> tuple[str, str]:
-    """Its world and reference as JSON."""
+    """The world and the reference of a task as JSON."""
     calls = [[call.name, call.arguments] for turn in task.reference for call in turn]
     return json.dumps(task.world, sort_keys=True), json.dumps(calls)
 
 
 @lru_cache(maxsize=256)
 def _end(world: str, calls: str) -> str:
-    """How the calls leave the world."""
+    """The world after the calls, as a hash."""
     episode = AgentDojoEpisode(json.loads(world))
     for name, arguments in json.loads(calls):
         if episode.answer is None:
@@ -184,7 +183,7 @@ def _end(world: str, calls: str) -> str:
 
 @cache
 def suites() -> Mapping[str, Any]:
-    """AgentDojo's suites by name. Its package for agents imports every provider's client, of which none is needed: it is left out."""
+    """AgentDojo's suites by name, without its package for agents, which imports every provider's client."""
     spec = find_spec("agentdojo")
     if spec is None or spec.origin is None:
         raise CoevolveError(f"{NAME} is not installed; run `coevolve env install {NAME}`")
@@ -199,15 +198,15 @@ def suites() -> Mapping[str, Any]:
     from agentdojo.task_suite.load_suites import get_suites
 
     tools = "agentdojo.default_suites.v1.tools"
-    for one in ("cloud_drive_client", "email_client"):  # which ask the machine's clock for the time of a change
+    for one in ("cloud_drive_client", "email_client"):  # they read the machine's clock for the time of a change
         import_module(f"{tools}.{one}").datetime = _clock()  # type: ignore[attr-defined]
-    # which makes a list of a set: its order is another in each process
+    # it makes a list from a set, whose order differs between processes
     import_module(f"{tools}.calendar_client").set = dict.fromkeys  # type: ignore[attr-defined]
     return dict(get_suites(BENCHMARK))
 
 
 def _clock() -> ModuleType:
-    """The module ``datetime`` with another clock: it is always noon of the day that calendars take for today."""
+    """The module ``datetime`` with another clock: it is always noon of the day that the calendars call today."""
 
     class Noon(datetime.datetime):
         @classmethod
@@ -221,7 +220,7 @@ def _clock() -> ModuleType:
 
 @cache
 def _opened(suite: str) -> Any:
-    """Its world as tasks find it, read once; not to be changed."""
+    """The initial world of a suite, read once. Callers must not change it."""
     return suites()[suite].load_and_inject_default_environment({})
 
 

@@ -1,9 +1,9 @@
-"""AppWorld (arXiv 2407.18901) in workers, one world to a process: code actions, or function calls by its API docs.
+"""AppWorld (arXiv 2407.18901) in workers, one world per process: code actions, or function calls by its API docs.
 
-The benchmark's tasks are not ours to pass on: the user downloads them (`appworld download data`) into APPWORLD_ROOT.
-The verdict is AppWorld's own evaluator's. It judges the benchmark's tasks alone, so the loop trains and evaluates here,
-and what it synthesizes is rejected. A root with a file ``data/GENERATED`` holds worlds that are not the benchmark's:
-the fingerprint says so, and no score of theirs is one of AppWorld's.
+The license does not let coevolve ship the benchmark's tasks: the user downloads them (`appworld download data`) into
+APPWORLD_ROOT. AppWorld's evaluator judges an episode. It judges only the benchmark's tasks, so the loop can train and evaluate
+here, and verification rejects synthesized tasks. A root with a file ``data/GENERATED`` holds other worlds than the benchmark's.
+The fingerprint says so, and their scores are not comparable with AppWorld's.
 """
 
 import ast
@@ -22,7 +22,7 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
 
 SPLITS = {"seed": "train", "validation": "dev", "test_normal": "test_normal", "test_challenge": "test_challenge"}
-PARTIAL = 0.49  # what a run without success can reach: its share of the evaluator's tests
+PARTIAL = 0.49  # highest score of an episode without success: times its share of the evaluator's tests
 MAX_CODE = 50_000  # characters
 FAILED = "Execution failed"
 EXECUTE = {
@@ -40,19 +40,19 @@ EXECUTE = {
 
 
 def root() -> Path:
-    """Where AppWorld's ``data`` is; a CoevolveError says how to get it."""
+    """The folder that holds AppWorld's ``data``. If it is missing, a CoevolveError says how to download it."""
     place = Path(os.environ.get("APPWORLD_ROOT") or Path(os.environ.get("COEVOLVE_CACHE", ".")) / "appworld")
     if not (place / "data/datasets").is_dir():
         raise CoevolveError(
             f"appworld has no data in {place}; download it with "
             f"`{os.environ.get('COEVOLVE_CACHE', 'scratch/environments')}/appworld/venv/bin/appworld download data "
-            f"--root {place}`, or set APPWORLD_ROOT to where it is"
+            f"--root {place}`, or set APPWORLD_ROOT to the folder that holds it"
         )
     return place
 
 
 class AppWorld(Environment):
-    """AppWorld by code actions, as the benchmark has them."""
+    """AppWorld by code actions, as in the benchmark."""
 
     name = "appworld"
     license = "Apache-2.0, and AppWorld asks that its tasks are passed on encrypted alone"
@@ -80,7 +80,7 @@ class AppWorld(Environment):
         return f"difficulty {task.world['difficulty']}"
 
     def scenario(self, task: Task) -> str:
-        """Tasks of one scenario count together in SGC, the share of scenarios of which every task succeeds."""
+        """The scenario of ``task``. SGC is the share of scenarios in which every task succeeds."""
         return str(task.world["id"]).rsplit("_", 1)[0]
 
 
@@ -152,7 +152,7 @@ def _code(call: ToolCall) -> str | None:
 
 
 def _function_code(call: ToolCall) -> str | None:
-    """A documented call as code: names from the documents, arguments as literals."""
+    """A documented call as code, with names from the documents and arguments as literals; None for any other call."""
     schema = _functions().get(call.name)
     if schema is None or set(call.arguments) - set(schema["function"]["parameters"]["properties"]):
         return None
@@ -197,8 +197,8 @@ def _task(name: str, environment: str, split: str, functions: bool) -> Task:
 
 
 def _solution(file: Path) -> list[ToolCall]:
-    """The benchmark's own solution as one action, where it comes with the data: its function, called with what the
-    shell has under its parameters' names."""
+    """The benchmark's solution as one action, if the data holds it: its function, called with the shell's variables of its
+    parameters' names."""
     if not file.exists():
         return []
     code = file.read_text()

@@ -1,7 +1,7 @@
-"""What every environment promises, as checks that tests and ``coevolve env doctor`` run.
+"""The contract of every environment, as checks that tests and ``coevolve env doctor`` run.
 
-A check takes an environment and how many tasks of each split to try; a broken promise is an AssertionError whose
-message names the task and says what happened.
+A check takes an environment and the number of tasks to try in each split. A violation is an AssertionError whose message
+names the task and the violation.
 """
 
 import gc
@@ -16,7 +16,7 @@ from coevolve.environments.environment import Environment, Phrasebook, Session
 
 Check = Callable[[Environment, int], None]
 STRANGE_NAMES = ("no_such_tool", "__class__", "__init__", "", "../../etc/passwd")
-DEEP: list[object] = reduce(lambda inner, _: [inner], range(990), [])  # which json.dumps does not take everywhere
+DEEP: list[object] = reduce(lambda inner, _: [inner], range(990), [])  # json.dumps rejects it on some Python versions
 STRANGE_VALUES: tuple[object, ...] = (None, [], {}, [[[[]]]], DEEP, float("nan"), 10**400, "\ud800", "x" * 10**6, True)
 
 
@@ -26,7 +26,7 @@ def _some(environment: Environment, count: int) -> Iterator[Task]:
 
 
 def _perform(environment: Environment, task: Task, reference: list[list[ToolCall]]) -> tuple[Session, list[str]]:
-    """A session in which the calls were made turn by turn, and everything it said."""
+    """A session after the calls of ``reference``, made turn by turn, with all its answers."""
     session = environment.open()
     seen = [session.reset(task).content]
     for calls in reference:
@@ -36,19 +36,19 @@ def _perform(environment: Environment, task: Task, reference: list[list[ToolCall
 
 
 def is_an_environment(environment: Environment, count: int) -> None:
-    assert isinstance(environment, Environment), "it does not inherit coevolve.environments.environment.Environment"
+    assert isinstance(environment, Environment), "it must inherit coevolve.environments.environment.Environment"
     session = environment.open()
-    assert isinstance(session, Session), "open() gives no coevolve.environments.environment.Session"
+    assert isinstance(session, Session), "open() must return a coevolve.environments.environment.Session"
     session.close()
     for key, fits, wanted in _attributes(environment):
         assert fits, f"{key} is not {wanted}"
     names = [schema["function"]["name"] for schema in environment.tools()]
     doubled = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    assert not doubled, f"tools() names twice: {', '.join(doubled[:5])}"
+    assert not doubled, f"tools() lists a name twice: {', '.join(doubled[:5])}"
 
 
 def _attributes(environment: Environment) -> Iterator[tuple[str, bool, str]]:
-    """Each attribute, whether it fits, and what it has to be."""
+    """For each attribute: its name, whether its value is valid, and the expected value in words."""
     for key, text in (("name", environment.name), ("fingerprint", environment.fingerprint)):
         yield key, isinstance(text, str) and bool(text), "a text"
     for key, names in (
@@ -67,10 +67,14 @@ def answers_about_tasks_are_usable(environment: Environment, count: int) -> None
     for task in _some(environment, count):
         for ask in (environment.category, environment.scenario):
             said = ask(task)
-            assert isinstance(said, str) and said, f"task {task.task_id}: {ask.__name__}() gives {said!r}, not a text"
+            assert isinstance(said, str) and said, (
+                f"task {task.task_id}: {ask.__name__}() returns {said!r}, expected a text"
+            )
         world = environment.fresh_world(task, 0)
-        assert isinstance(world, dict), f"task {task.task_id}: fresh_world() gives {world!r}, not a world"
-        assert world == environment.fresh_world(task, 0), f"task {task.task_id}: fresh_world() of one seed differs"
+        assert isinstance(world, dict), f"task {task.task_id}: fresh_world() returns {world!r}, expected a dict"
+        assert world == environment.fresh_world(task, 0), (
+            f"task {task.task_id}: fresh_world() returns different worlds for the same seed"
+        )
         session = environment.open()
         session.reset(replace(task, world=world))
         session.close()
@@ -78,8 +82,8 @@ def answers_about_tasks_are_usable(environment: Environment, count: int) -> None
 
 def tasks_are_unique(environment: Environment, count: int) -> None:
     ids = [task.task_id for split in ("seed", *environment.panels) for task in environment.tasks(split)]
-    assert ids, "there are no tasks"
-    assert len(set(ids)) == len(ids), "a task_id occurs twice, in one split or in two"
+    assert ids, "the environment has no tasks"
+    assert len(set(ids)) == len(ids), "a task_id occurs twice, in the same split or in two splits"
 
 
 def reference_succeeds(environment: Environment, count: int) -> None:
@@ -104,7 +108,7 @@ def scoring_is_pure(environment: Environment, count: int) -> None:
     for task in _some(environment, count):
         session, _ = _perform(environment, task, environment.reference(task))
         before = session.digest()
-        assert session.score() == session.score(), f"task {task.task_id}: a second score() differs"
+        assert session.score() == session.score(), f"task {task.task_id}: a second score() returns another result"
         assert session.digest() == before, f"task {task.task_id}: score() changed the world"
         session.close()
 
@@ -112,7 +116,7 @@ def scoring_is_pure(environment: Environment, count: int) -> None:
 def same_task_same_bytes(environment: Environment, count: int) -> None:
     for task in _some(environment, count):
         first, second = (_perform(environment, task, environment.reference(task)) for _ in range(2))
-        assert first[1] == second[1], f"task {task.task_id}: the same calls are answered differently"
+        assert first[1] == second[1], f"task {task.task_id}: the same calls get different answers"
         assert first[0].digest() == second[0].digest(), f"task {task.task_id}: the same calls end in different worlds"
         first[0].close()
         second[0].close()
@@ -156,8 +160,10 @@ def what_is_constructed_is_a_task(environment: Environment, count: int) -> None:
     session = environment.open()
     for goal in environment.goals[:count] + environment.goals[-count:]:
         task = environment.construct(goal, count)
-        assert task == environment.construct(goal, count), f"{goal}: construct() of one seed differs"
-        assert goal in task.tags, f"{goal}: construct() gives a task without this tag"
+        assert task == environment.construct(goal, count), (
+            f"{goal}: construct() returns different tasks for the same seed"
+        )
+        assert goal in task.tags, f"{goal}: construct() returns a task without this tag"
         said = session.reset(replace(task, turns=[""])).content
         assert said == task.turns[0], f"{goal}: its world says {said[:80]!r}, its instruction is {task.turns[0][:80]!r}"
         solved, _ = _perform(environment, task, task.reference)

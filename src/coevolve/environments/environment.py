@@ -1,4 +1,4 @@
-"""What the loop asks of a world: an environment, which knows its tasks, and sessions, the episodes in it."""
+"""The interface of environments: an environment knows its tasks and tools, and a session is an episode in it."""
 
 import errno
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.lexicon import Meaning
 from coevolve.environments.sources import sources
 
-# of the machine: no space, no quota, a broken disk, no more files to open
+# errors of the machine: no space, no quota, a broken disk, no more files to open
 MACHINE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE})
 
 
@@ -30,7 +30,7 @@ class SessionLost(EnvironmentFailed):
 
 
 class NoRoom(EnvironmentFailed):
-    """Raised by ``reset`` where a server works, but all of its sessions are in use."""
+    """Raised by ``reset`` if a server works but all its sessions are in use."""
 
 
 class FailureReason(StrEnum):
@@ -43,10 +43,11 @@ class FailureReason(StrEnum):
 
 
 def blameless(error: BaseException, environment: "Environment", task: Task) -> FailureReason | None:
-    """Why ``error``, which a session of ``task`` raised after a call, says nothing about the agent; None if the call is to blame.
+    """The reason why ``error``, which a session of ``task`` raised after a call, says nothing about the agent.
 
-    What follows from a call is the agent's. Otherwise an agent could take its failures out of the statistics by calls that
-    break its session. So a session's own word does not excuse the agent: the environment failed if no new session starts.
+    None means that the call is to blame. The agent is responsible for the effects of its calls. Otherwise it could take its
+    failures out of the statistics by calls that break its session. So a claim of the session does not excuse the agent: the
+    environment failed only if no new session starts.
     """
     if isinstance(error, SessionLost):
         return FailureReason.LOST
@@ -74,11 +75,10 @@ def _starts(environment: "Environment", task: Task) -> bool:
 
 @dataclass(frozen=True)
 class Phrasebook:
-    """How an environment's tools are spoken of; ``{argument}`` stands for an argument's description.
+    """Phrases for an environment's tools. ``{argument}`` stands for an argument's description.
 
-    ``actions``: tool → ways to ask for it. ``lookups``: tool → ways to describe what it finds.
-    ``fields``: ``tool.field`` → ways to describe that field of what the lookup finds, and ``questions``: ways to ask
-    for it.
+    ``actions``: tool → ways to ask for it. ``lookups``: tool → ways to describe the object that it finds. ``fields``:
+    ``tool.field`` → ways to describe that field of the object. ``questions``: ``tool.field`` → ways to ask for it.
     """
 
     actions: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -88,22 +88,22 @@ class Phrasebook:
 
 
 class Session(ABC):
-    """One episode at a time, never shared between threads."""
+    """A session plays one episode at a time. Threads must not share it."""
 
     @abstractmethod
     def reset(self, task: Task) -> Observation:
-        """Start ``task`` from a fresh world; the first user turn, with the tools."""
+        """Start ``task`` in a fresh world. Returns the first user turn with the tools."""
 
     @abstractmethod
     def step(self, call: ToolCall) -> Observation:
         """Execute one call. The agent's mistakes come back as ``Observation.error``, never as exceptions.
 
-        An exception ends the episode: ``blameless`` says whose fault it is.
+        An exception ends the episode: ``blameless`` decides whether the agent or the environment is to blame.
         """
 
     @abstractmethod
     def say(self, text: str) -> Observation:
-        """A message without a call: answered by the next user turn, or by the end (``done``)."""
+        """Take a message without a call. Returns the next user turn, or the end of the episode (``done``)."""
 
     @abstractmethod
     def score(self) -> Score:
@@ -113,45 +113,45 @@ class Session(ABC):
     def digest(self) -> str:
         """Content hash of the world's mutable state: equal before and after a call that changed nothing.
 
-        After ``reset`` it says which world a task starts in: verification knows a panel's world by it, however it is spelled.
+        After ``reset`` it identifies the world in which a task starts. Verification recognizes a panel's world by it in any spelling.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what the episode holds. A second time does nothing."""
+        """Release the resources of the episode. A second call does nothing."""
 
     def begin_reply(self) -> None:
-        """Comes before the calls of each reply that has any, for benchmarks that count replies; does nothing here."""
+        """Called before the calls of each reply with calls, for benchmarks that count replies. Does nothing by default."""
         return
 
 
 class Environment(ABC):
-    """A stateless catalogue of tasks, and the door to episodes.
+    """A stateless catalogue of tasks that opens sessions.
 
-    A subclass has a name, a fingerprint and panels, and says what its tasks and tools are and how an episode is opened.
-    Everything else has a default.
+    A subclass sets ``name``, ``fingerprint`` and ``panels``, and implements ``load_tasks``, ``tools`` and ``open``. Everything
+    else has a default.
     """
 
     name: str
     fingerprint: str  # package version + data hash; part of every lineage
     panels: tuple[str, ...]  # the frozen evaluation splits; "seed" is the training split
 
-    license: str = "unknown"  # of its tasks, as an SPDX identifier, with what else who passes them on must know
-    more_splits: tuple[str, ...] = ()  # that ``tasks`` knows besides
-    capacity: int | None = None  # how many sessions can be open at once; None: as many as one likes
+    license: str = "unknown"  # SPDX identifier of the tasks' license, with further conditions for redistribution
+    more_splits: tuple[str, ...] = ()  # further splits of ``tasks``
+    capacity: int | None = None  # most sessions open at the same time; None: no limit
     quarantine: Mapping[str, str] = MappingProxyType({})  # items known to be unsolvable: ``id`` in a world → reason
-    phrasebook: Phrasebook = Phrasebook()  # without it, tools are spoken of by their names
+    phrasebook: Phrasebook = Phrasebook()  # without it, instructions name tools by their names
     goals: tuple[
         str, ...
-    ] = ()  # kinds of tasks that it constructs itself; each of its tasks has its own among its tags
+    ] = ()  # kinds of tasks that ``construct`` makes; a constructed task has its kind among its tags
 
     @abstractmethod
     def load_tasks(self, split: str) -> Sequence[Task]:
-        """The tasks of ``split``, which exists; always the same."""
+        """The tasks of an existing ``split``, the same at each call."""
 
     @abstractmethod
     def tools(self) -> Sequence[dict[str, Any]]:
-        """OpenAI function schemas of every tool that any task may offer."""
+        """OpenAI function schemas of all tools that any task may offer."""
 
     @abstractmethod
     def open(self) -> Session:
@@ -169,47 +169,47 @@ class Environment(ABC):
         return self
 
     def reference(self, task: Task) -> list[list[ToolCall]]:
-        """The calls, turn by turn, that solve ``task``: those that it carries."""
+        """The calls, turn by turn, that solve ``task``: by default ``task.reference``."""
         return task.reference
 
     def reading(self, task: Task) -> list[ToolCall] | None:
-        """The calls that the words of ``task`` ask for in its world, where they are the environment's own and say so; here None.
+        """The calls that the words of ``task`` ask for in its world, if the environment can parse the words; None by default.
 
-        Never from the reference: verification plays them to see whether words and reference ask for the same.
+        Implementations must not use the reference: verification compares these calls with it.
         """
         return None
 
     def meaning(self, task: Task) -> Meaning | None:
-        """What words can mean in the world of ``task``, and what its reference does in the same senses; here nothing is known."""
+        """The senses of words in the world of ``task``, and the senses of its reference. None by default: unknown."""
         return None
 
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
-        """Where an exploration around ``task`` starts: another world of its kind, if there are any; here its own."""
+        """The world in which an exploration around ``task`` starts: another world of its kind, or by default its own."""
         return task.world
 
     def construct(self, goal: str, seed: int) -> Task:
-        """A task of the kind ``goal``, which is one of ``goals``; always the same. Its world alone gives the instruction at ``reset``."""
+        """The task of the kind ``goal``, one of ``goals``, for ``seed``. ``reset`` must derive the instruction from its world."""
         raise CoevolveError(f"{self.name} constructs no tasks")
 
     def category(self, task: Task) -> str:
-        """The line of a table of results that ``task`` belongs to; here its first tag."""
+        """The row of ``task`` in a table of results: by default its first tag."""
         return task.family or "other"
 
     def scenario(self, task: Task) -> str:
-        """What ``task`` counts together with: a scenario succeeds if all of its tasks do. Here each is its own."""
+        """The scenario of ``task``. A scenario succeeds if all its tasks do. By default each task is a separate scenario."""
         return task.task_id
 
     def sources(self) -> dict[str, str]:
-        """The files that decide what happens here, each with its hash: our code, or all of a third party's package."""
+        """The files that decide the environment's behavior, each with its hash: code of coevolve, or a whole other package."""
         return sources(one.__module__ for one in type(self).__mro__ if issubclass(one, Environment))
 
 
 def check_owner(task: Task, name: str) -> None:
-    """A task of another environment than ``name`` is a CoevolveError."""
+    """Raise a CoevolveError if ``task`` belongs to another environment than ``name``."""
     if task.environment != name:
         raise CoevolveError(f"task {task.task_id} belongs to environment {task.environment!r}, expected {name!r}")
 
 
 def quarantined(environment: Environment, tasks: Iterable[Task]) -> set[str]:
-    """Ids of those that are known to be unsolvable."""
+    """The ids of the ``tasks`` that are known to be unsolvable."""
     return {task.task_id for task in tasks if task.world.get("id") in environment.quarantine}

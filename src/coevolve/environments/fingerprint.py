@@ -1,7 +1,7 @@
-"""What an environment is, so that nothing made in another one passes for made in this.
+"""The identity of an environment, so that a run never mixes data of different environments or versions.
 
-Stage `tasks` notes it in data/environment.json, every stage that plays there depends on that file, and none plays where
-what it says is no longer true.
+Stage `tasks` writes the identity to data/environment.json. Every stage that plays there depends on that file, and refuses to
+play if the identity has changed.
 """
 
 from coevolve.core.errors import CoevolveError
@@ -13,7 +13,7 @@ from coevolve.environments.registry import make
 
 
 def identity(environment: Environment) -> dict[str, str]:
-    """``name``; ``fingerprint`` (its package's version and its data's hash, by its own word); ``sources``, a hash of its code."""
+    """``name``; ``fingerprint``, as the environment states it (package version and data hash); ``sources``, a hash of its code."""
     return {
         "name": environment.name,
         "fingerprint": environment.fingerprint,
@@ -22,18 +22,18 @@ def identity(environment: Environment) -> dict[str, str]:
 
 
 def fingerprint_of(name: str) -> dict[str, str]:
-    """What must be the same wherever the environment called ``name`` is asked."""
+    """The identity of the environment ``name``, which must be equal on all machines of a run."""
     return {f"environment {name}: {key}": value for key, value in identity(make(name)).items()}
 
 
 def open_environment(name: str) -> Environment:
-    """The environment called ``name``, which must be the one that stage `tasks` noted."""
+    """The environment ``name``. Raises a CoevolveError if its identity is not the one in data/environment.json."""
     environment = make(name)
     noted, found = read_json(Paths.environment), identity(environment)
     if noted != found:
         key = next(key for key in found if noted.get(key) != found[key])
         raise CoevolveError(
-            f"{Paths.environment}: {key} of the environment is {found[key]}, and was {noted.get(key)} when the tasks were "
-            "made; run `dvc repro -f tasks`, then `dvc repro`: what was made in the other one is made again"
+            f"{Paths.environment}: {key} of the environment is {found[key]}, but was {noted.get(key)} when the tasks were "
+            "made; run `dvc repro -f tasks`, then `dvc repro`, which makes all data of this environment again"
         )
     return environment

@@ -1,4 +1,4 @@
-"""Environments whose packages live in a virtual environment of their own, under the project's cache folder."""
+"""Environments whose packages have their own virtual environment in the project's cache folder."""
 
 import hashlib
 import os
@@ -19,20 +19,20 @@ MARK = ".installed"  # holds the hash of the requirements that were installed
 
 @dataclass(frozen=True, slots=True)
 class Hosted:
-    """What ``WorkerEnvironment`` takes; ``each`` is how many sessions share a process."""
+    """Arguments of ``WorkerEnvironment``. ``each`` is the number of sessions that share a process."""
 
     place: str
     size: int = 2
     each: int = 16
     seconds: float = 60.0
-    venv: str = ""  # of another environment, if not its own
+    venv: str = ""  # the environment whose virtual environment it uses, if it has none
     after: tuple[str, ...] = ()  # a program of the virtual environment that completes the installation
-    within: tuple[tuple[str, str], ...] = ()  # variables for it that name folders of the virtual environment
+    within: tuple[tuple[str, str], ...] = ()  # variables for that program that name folders of the virtual environment
 
 
 HOSTED = {
     "agentdojo": Hosted("coevolve.environments.agentdojo:AgentDojo", each=64),
-    # its wheel holds code encrypted, which its own command unpacks; 270 MB a process
+    # its wheel holds encrypted code, which its command unpacks; 270 MB per process
     "appworld": Hosted(
         "coevolve.environments.appworld:AppWorld",
         4,
@@ -43,9 +43,9 @@ HOSTED = {
     ),
     "appworld_functions": Hosted("coevolve.environments.appworld:AppWorldFunctions", 4, 1, 120.0, venv="appworld"),
     "openenv": Hosted("coevolve.environments.openenv:OpenEnv", each=64),
-    # needs a C compiler: it imports a solver that comes as source
+    # needs a C compiler: it imports a solver that is distributed as source
     "reasoning_gym": Hosted("coevolve.environments.reasoning_gym:ReasoningGym", each=256),
-    # a Java machine a process; its first tasks take minutes
+    # a Java machine per process; its first tasks take minutes
     "scienceworld": Hosted("coevolve.environments.scienceworld:ScienceWorld", each=32, seconds=120.0),
     "tau2_airline": Hosted("coevolve.environments.tau2.airline:Tau2Airline", each=256, venv="tau2_retail"),
     "tau2_retail": Hosted("coevolve.environments.tau2.retail:Tau2Retail", each=256),
@@ -54,12 +54,12 @@ HOSTED = {
 
 
 def cache() -> Path:
-    """Where environments keep what they install and build: COEVOLVE_CACHE, or scratch/environments of the project."""
+    """The folder of files that environments install and build: COEVOLVE_CACHE, or the project's scratch/environments."""
     return Path(os.environ.get("COEVOLVE_CACHE", dvc.root() / "scratch/environments"))
 
 
 def _owner(name: str) -> str:
-    """The environment whose virtual environment it uses."""
+    """The environment whose virtual environment ``name`` uses."""
     return HOSTED[name].venv or name
 
 
@@ -87,9 +87,9 @@ def installed(name: str) -> bool:
 
 
 def fetch(interpreter: Path, pinned: Path) -> None:
-    """Install the packages that the file ``pinned`` names, and no others, for ``interpreter``.
+    """Install the packages in the file ``pinned``, and no other packages, for ``interpreter``.
 
-    By uv, where it is and reaches the registry: it needs a fraction of pip's time.
+    Uses uv if it is installed and reaches the registry, because it is several times faster than pip.
     """
     packages = ["--no-deps", "-q", "-r", str(pinned)]
     uv = [sys.executable, "-m", "uv", "pip", "install", "--python", str(interpreter), *packages]
@@ -99,7 +99,7 @@ def fetch(interpreter: Path, pinned: Path) -> None:
 
 
 def install(name: str) -> None:
-    """Build the virtual environment, unless it is what the requirements pin; a failure leaves none behind."""
+    """Build the virtual environment, unless it holds exactly the pinned packages. A failure leaves no folder."""
     if installed(name):
         return
     one, folder = HOSTED[_owner(name)], _venv(name)
@@ -114,11 +114,13 @@ def install(name: str) -> None:
         (folder / MARK).write_text(_digest(name))
     except (subprocess.CalledProcessError, OSError) as error:
         shutil.rmtree(folder, ignore_errors=True)
-        raise CoevolveError(f"{name} could not be installed: {error}; is the package registry reachable?") from None
+        raise CoevolveError(
+            f"{name} could not be installed: {error}; check that the package registry is reachable"
+        ) from None
 
 
 def make_hosted(name: str) -> WorkerEnvironment:
-    """The environment in workers; not installed is a CoevolveError that says what to type."""
+    """The environment in workers. If it is not installed, a CoevolveError says what to type."""
     if not installed(name):
         raise CoevolveError(f"{name} is not installed; run `coevolve env install {name}`")
     one = HOSTED[name]

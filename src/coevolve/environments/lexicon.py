@@ -1,7 +1,7 @@
-"""Whether words and a reference mean the same, in one vocabulary of senses, where an environment has one.
+"""Compare an instruction with a reference in a vocabulary of senses, for environments that have a lexicon.
 
-A lexicon says of a phrase which senses it can have; a reference has a place for some senses, and asks for some to be said.
-Words that have no sense there, and senses that no word says, speak against an instruction.
+A lexicon gives the possible senses of each phrase. A reference allows some senses and requires some. Two things speak against
+an instruction: a phrase whose senses the reference does not allow, and a required sense that no phrase has.
 """
 
 import re
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 Senses = frozenset[str]
 Lexicon = Mapping[str, Sequence[Senses]]
 
-SILENT = ""  # the sense of a phrase that may as well say nothing
-UNHEARD = "\0"  # in a text: a word that a language lacks. No record holds this character.
+SILENT = ""  # the sense of a phrase that may mean nothing
+UNHEARD = "\0"  # stands in a text for a word that a language lacks; no record holds this character
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 NUMERALS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _TOKEN = re.compile(r"\d{4}-\d\d-\d\d|-?\d+(?:[.,]\d+)*|[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -21,9 +21,9 @@ _GLUED = re.compile(r"n['’]t\b|['’](?:s|re|ve|d|ll|m)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """``lexicon``: phrase → what it says, each by any of some senses; nothing: it never says anything.
+    """``lexicon``: phrase → its statements, each a set of possible senses; no statements if the phrase means nothing.
 
-    ``does``: what the reference has a place for. ``must``: what has to be said, each by any of its senses.
+    ``does``: the senses that the reference allows. ``must``: required statements, each satisfied by any of its senses.
     """
 
     lexicon: Lexicon
@@ -33,7 +33,7 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The phrases of a text that a lexicon has, each with something that it says, and the words that it has not."""
+    """The phrases of a text that a lexicon knows, each with a statement's senses, and the words that it does not know."""
 
     phrases: Sequence[tuple[str, Senses]]
     unknown: Collection[str]
@@ -58,14 +58,14 @@ def number(of: float) -> str:
 
 
 def value(text: object) -> str:
-    """The sense of a value that is text."""
+    """The sense of a text value."""
     return f"value {str(text).lower()}"
 
 
 def unfitting(text: str, meaning: Meaning, guess: bool = False) -> str | None:
-    """What speaks against ``text``; "" if nothing does; None where the lexicon does not have all of its words.
+    """The complaint about ``text``; "" if there is none; None if the lexicon does not know all its words.
 
-    With ``guess``, a phrase that it has speaks against the text whatever stands around it.
+    With ``guess``, a known phrase can speak against the text even if the text also has unknown words.
     """
     heard = hear(text, meaning.lexicon)
     if heard.unknown and not guess:
@@ -80,10 +80,10 @@ def unfitting(text: str, meaning: Meaning, guess: bool = False) -> str | None:
 
 
 def hear(text: str, lexicon: Lexicon) -> Heard:
-    """``text`` as the longest phrases of ``lexicon``, from left to right.
+    """Split ``text`` into the longest phrases of ``lexicon``, from left to right.
 
-    A phrase with a capital is looked for as it is written, any other in any case; of the last word a plural's ending may be
-    missing. Numbers say themselves.
+    A phrase with a capital letter must match exactly, other phrases in any case. The last word may lack a plural's ending.
+    The sense of a number is its value.
     """
     phrases: list[tuple[str, Senses]] = []
     unknown: list[str] = []

@@ -1,8 +1,8 @@
-"""The tools of an MCP server as an environment: yours are its command, how a world begins, and what counts of it.
+"""The tools of an MCP server as an environment. A subclass gives the server's command, the start of a world, and its state.
 
-Each episode has a folder and a server of its own there, spoken to by the official client (extra ``mcp``). A task succeeds when the
-world ends as its reference leaves it; where that changes nothing, when everything that the reference hears was heard; or by a
-checker of yours. See docs/your-own-environment.md.
+Each episode has its own folder and its own server in it, which the official client calls (extra ``mcp``). A task succeeds if the
+world ends as its reference leaves it. If the reference changes nothing, the agent must receive all answers that the reference
+receives. A subclass can use another checker. See docs/your-own-environment.md.
 """
 
 import atexit
@@ -28,24 +28,24 @@ from coevolve.environments.environment import Environment, EnvironmentFailed, Se
 from coevolve.environments.methods import Question, World, asked, met
 from coevolve.environments.tool_list import PAGES, ToolList
 
-FOLDER = "."  # as which an episode's folder is shown: it has another name in every episode
-LONGEST = 100_000  # characters of an observation
-KEPT = 4096  # what references leave, that is remembered
+FOLDER = "."  # replaces the name of an episode's folder in answers, because the name differs in every episode
+LONGEST = 100_000  # most characters of an observation
+KEPT = 4096  # most results of references in the cache
 
 
 class McpEnvironment(Environment):
-    """An environment whose subclass sets ``name``, ``command`` and ``questions``, and says how a world begins and what counts of it.
+    """An environment whose subclass sets ``name`` and ``command``, and implements ``questions``, ``begin`` and ``state``.
 
-    ``command`` starts the server in the episode's folder; in it and in ``variables``, ``{folder}`` stands for that folder and
-    ``{python}`` for this interpreter. A call that takes longer than ``seconds`` of running time ends its episode, which scores 0.
+    ``command`` starts the server in the episode's folder. In ``command`` and ``variables``, ``{folder}`` stands for that folder
+    and ``{python}`` for this interpreter. A call that takes more than ``seconds`` of running time ends its episode, which scores 0.
     """
 
     command: Sequence[str]
-    variables: Mapping[str, str] = {}  # of the server's environment, besides HOME, PATH and the like
+    variables: Mapping[str, str] = {}  # environment variables of the server, besides HOME, PATH and similar ones
     seconds: float = 30.0
     version: str = "1"  # of questions, worlds and checker
     panels: tuple[str, ...] = ("validation", "test")
-    capacity: int | None = 16  # a process each
+    capacity: int | None = 16  # each session needs a process
 
     def __init__(self) -> None:
         if find_spec("mcp") is None:
@@ -60,25 +60,28 @@ class McpEnvironment(Environment):
 
     @abstractmethod
     def questions(self, split: str) -> Iterable[Question]:
-        """Instruction, world and the calls that solve it, for each task of a split; no two alike."""
+        """The instruction, the world and the calls that solve it, for each task of a split. No two tasks may be equal."""
 
     @abstractmethod
     def begin(self, folder: Path, world: World) -> None:
-        """Write into the empty ``folder`` what the server finds there. An empty world is one whose server only lists its tools."""
+        """Write the server's initial files into the empty ``folder``. For an empty world, the server only lists its tools."""
 
     @abstractmethod
     def state(self, server: "McpServer") -> Any:
-        """What counts of the world, as JSON: from ``server.folder``, or by calls that change nothing. No clock, no chance."""
+        """The state to compare, as JSON, from ``server.folder`` or from calls that change nothing. It must not depend on time or chance."""
 
     def check(self, task: Task, server: "McpServer", heard: Sequence[str], said: str) -> Mapping[str, bool]:
-        """What a success needs, by name; ``heard`` is what calls answered, ``said`` the last message. Here: what the reference leaves."""
+        """The conditions of success by name. ``heard`` holds the answers to calls, ``said`` the last message.
+
+        By default the world must end as the reference leaves it.
+        """
         start, end, answers = self.ends(task)
         if len(answers) < len(task.calls):
             return {"the server takes the reference": False}
         return met(start, end, answers, content_hash(self.state(server)), heard)
 
     def ends(self, task: Task) -> tuple[str, str, list[str]]:
-        """Hashes of the state before and after the reference of ``task``, and what it hears."""
+        """Hashes of the state before and after the reference of ``task``, and the answers that it receives."""
         key = json.dumps([task.world, [[call.name, call.arguments] for call in task.calls]])
         if key not in self._ends:
             with closing(McpServer(self, copy.deepcopy(task.world))) as server:
@@ -101,7 +104,7 @@ class McpEnvironment(Environment):
 
 
 class McpSession(Session):
-    """An episode with a server of its own."""
+    """An episode with its own server."""
 
     def __init__(self, environment: McpEnvironment) -> None:
         self._environment = environment
@@ -152,7 +155,7 @@ class McpSession(Session):
         return self._server
 
     def _unchanged(self) -> None:
-        """A server whose tools are others now is another environment. It is asked, since not every server says so."""
+        """Check that the server still lists the same tools. Not every server announces a change."""
         server = self._begun()
         if server.listed() != self._environment.tools():
             raise EnvironmentFailed(
@@ -204,7 +207,7 @@ class McpServer:
         return text.replace("{folder}", str(self.folder)).replace("{python}", sys.executable)
 
     def listed(self) -> list[dict[str, Any]]:
-        """The tools that the server lists now. A list without an end, or one that cannot be read, is EnvironmentFailed."""
+        """The tools that the server lists now. An endless or unreadable list raises EnvironmentFailed."""
         try:
             tools: list[dict[str, Any]] = _portal(os.getpid()).call(self._pages)
         except Exception as error:
@@ -228,7 +231,7 @@ class McpServer:
         raise ValueError(f"the list has more than {PAGES} pages")
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, bool]:
-        """What the tool answers, and whether it refuses. A server that ends or does not answer in time raises."""
+        """The tool's answer, and whether it refuses the call. Raises an error if the server ends or does not answer in time."""
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED
 
@@ -252,12 +255,12 @@ class McpServer:
 
 
 def _first(error: BaseException) -> BaseException:
-    """What lies in groups of exceptions."""
+    """The first exception in nested groups of exceptions."""
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _wrong(tools: Sequence[dict[str, Any]], call: ToolCall) -> str:
-    """What is wrong with a call's names; what it says is the server's to judge."""
+    """The error in the names of a call; empty if there is none. The server judges the values."""
     schema = next((one["function"]["parameters"] for one in tools if one["function"]["name"] == call.name), None)
     if schema is None:
         return f"there is no tool {call.name[:60]!r}"
@@ -268,13 +271,13 @@ def _wrong(tools: Sequence[dict[str, Any]], call: ToolCall) -> str:
 
 @cache
 def _portal(process: int) -> Any:
-    """The event loop of a process, in a thread of its own: clients of all sessions live there."""
+    """The event loop of a process, in its own thread, which runs the clients of all sessions."""
     from anyio.from_thread import start_blocking_portal
 
     opened = start_blocking_portal()
 
     def end() -> None:
-        with suppress(BaseException):  # as if interrupted: servers that nobody closed are ended, not waited for
+        with suppress(BaseException):  # at exit, end servers that were not closed instead of waiting for them
             opened.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
 
     atexit.register(end)

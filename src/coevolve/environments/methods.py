@@ -1,7 +1,7 @@
 """An environment from a plain Python class: its public methods are the tools, its attributes the state of the world.
 
-For people who have a simulator in Python. A task succeeds when the attributes end as the reference leaves them; where
-the reference changes nothing, when everything that it hears was heard. See docs/your-own-environment.md.
+Use it for a simulator in Python. A task succeeds if the attributes end as the reference leaves them. If the reference changes
+nothing, the agent must receive all answers that the reference receives. See docs/your-own-environment.md.
 """
 
 import copy
@@ -23,9 +23,9 @@ Question = tuple[str, World, list[ToolCall]]
 
 
 class MethodEnvironment(Environment):
-    """An environment whose subclass sets ``name``, ``simulator`` and ``questions``.
+    """An environment whose subclass sets ``name`` and ``simulator``, and implements ``questions``.
 
-    ``simulator(**world)`` makes a world. A method that raises ValueError refuses the call, with that message; any other
+    ``simulator(**world)`` makes a world. A method refuses a call by raising ValueError with a message for the agent. Any other
     exception ends the episode, which scores 0. Attributes must be JSON values.
     """
 
@@ -38,7 +38,7 @@ class MethodEnvironment(Environment):
 
     @abstractmethod
     def questions(self, split: str) -> Iterable[Question]:
-        """Instruction, world and the calls that solve it, for each task of a split; no two alike."""
+        """The instruction, the world and the calls that solve it, for each task of a split. No two tasks may be equal."""
 
     def load_tasks(self, split: str) -> Sequence[Task]:
         return asked(self.name, split, self.questions(split))
@@ -51,7 +51,7 @@ class MethodEnvironment(Environment):
 
 
 def asked(name: str, split: str, questions: Iterable[Question]) -> list[Task]:
-    """The tasks of the environment ``name`` that ask them."""
+    """The tasks of the environment ``name`` for these ``questions``."""
     return [
         Task.create(name, split, [words], world, [calls], [calls[0].name if calls else "nothing"])
         for words, world, calls in questions
@@ -59,8 +59,9 @@ def asked(name: str, split: str, questions: Iterable[Question]) -> list[Task]:
 
 
 def met(start: str, end: str, answers: Collection[str], now: str, heard: Collection[str]) -> dict[str, bool]:
-    """Whether the state, by its hashes, is ``now`` as a reference leaves it, and where that changes nothing, whether its ``answers``
-    were heard.
+    """The checks of an episode. All states are hashes: ``start`` and ``end`` are those of the reference.
+
+    If the reference changes the state, ``now`` must equal ``end``. If not, ``heard`` must also include its ``answers``.
     """
     checks = {"state": now == end}
     if start == end:
@@ -69,7 +70,7 @@ def met(start: str, end: str, answers: Collection[str], now: str, heard: Collect
 
 
 class MethodSession(Session):
-    """An instance of the simulator, whose methods are called."""
+    """An episode with an instance of the simulator."""
 
     def __init__(self, name: str, simulator: Callable[..., Any]) -> None:
         self._name = name
@@ -119,7 +120,7 @@ class MethodSession(Session):
 
 @lru_cache(maxsize=4096)
 def _truth(simulator: Callable[..., Any], solution: str) -> tuple[str, str, list[str]]:
-    """State before and after the reference, and what it heard; ``solution`` is JSON of a world and calls."""
+    """The state before and after the reference, and its answers. ``solution`` is JSON of a world and calls."""
     world, calls = json.loads(solution)
     session = MethodSession("", simulator)
     session.reset(Task.create("", "", [], world, []))
@@ -158,7 +159,7 @@ def _schema(method: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _kind(hint: Any) -> dict[str, Any] | None:
-    """The JSON schema of a type hint; None, if it has none here."""
+    """The JSON schema of a type hint; None if the hint is not supported."""
     if hint in JSON_TYPES:
         return {"type": JSON_TYPES[hint]}
     if get_origin(hint) is list:
@@ -173,7 +174,7 @@ def _kind(hint: Any) -> dict[str, Any] | None:
 
 
 def _wrong(parameters: dict[str, Any] | None, call: ToolCall) -> str:
-    """What is wrong with a call by its schema; empty if nothing."""
+    """The error in a call by its schema; empty if there is none."""
     if parameters is None:
         return f"there is no tool {call.name[:60]!r}"
     wrong = _misfit(call.arguments, parameters, "")

@@ -1,7 +1,7 @@
-"""Several environments as one, in which every task is still its own environment's.
+"""Several environments as one. Every task still belongs to one of them.
 
-Tools of the same name may be different tools in two environments. So what looks at tools looks at one environment at a time:
-``Environment.of`` and ``parts`` say at which.
+Tools of the same name may differ between environments. So code that uses tools handles one environment at a time:
+``Environment.of`` and ``parts`` give it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ Record = TypeVar("Record", bound=Owned)
 class Mixture(Environment):
     """``parts`` by name, each with its share of seed tasks, training, explorations and candidates.
 
-    A split has the tasks of all parts that have it, so that the first ones of any number are in proportion to the shares.
+    A split has the tasks of all parts that have this split, interleaved: any number of first tasks has the parts' shares.
     """
 
     def __init__(self, parts: Mapping[str, Environment], given: Mapping[str, float]) -> None:
@@ -58,7 +58,7 @@ class Mixture(Environment):
         return in_turn(own, self.shares)
 
     def tools(self) -> Sequence[dict[str, Any]]:
-        """One of each name. What a task offers is said at its ``reset``."""
+        """One tool of each name. ``reset`` gives the tools that a task offers."""
         by_name = {tool["function"]["name"]: tool for one in reversed(self.members.values()) for tool in one.tools()}
         return list(by_name.values())
 
@@ -88,7 +88,7 @@ class Mixture(Environment):
 
 
 class MixtureSession(Session):
-    """A session of each environment whose tasks it was given; it is in the last one."""
+    """A session for each environment whose tasks it has played. The current session is that of the last task."""
 
     def __init__(self, whole: Mixture) -> None:
         self._whole = whole
@@ -129,7 +129,7 @@ class MixtureSession(Session):
 
 @dataclass(frozen=True)
 class Part:
-    """An environment of a run, and its share of it; one alone has share 1."""
+    """An environment of a run with its share of the run. A single environment has share 1."""
 
     environment: Environment
     share: float
@@ -138,12 +138,12 @@ class Part:
         return [one for one in records if one.environment == self.environment.name]
 
     def played(self, trajectories: Iterable[Trajectory], tasks: Iterable[Task]) -> list[Trajectory]:
-        """Those at its ``tasks``."""
+        """The trajectories at ``tasks`` of this environment."""
         ours = {task.task_id for task in tasks}
         return [one for one in trajectories if self.share == 1.0 or one.task_id in ours]
 
     def about(self, signals: Iterable[Signal], tasks: Iterable[Task], played: Iterable[Trajectory]) -> list[Signal]:
-        """Those that speak of one of its ``tasks``, or show one of the episodes that were ``played`` there."""
+        """The signals about one of its ``tasks``, or with one of the trajectories ``played`` there."""
         ours, shown = {task.task_id for task in tasks}, {one.trajectory_id for one in played}
         return [
             one
@@ -153,24 +153,24 @@ class Part:
         ]
 
     def seed(self, seed: int) -> int:
-        """Of its own in a mixture."""
+        """A seed that differs between the environments of a mixture."""
         return seed if self.share == 1.0 else derive_seed("environment", seed, self.environment.name)
 
 
 def parts(environment: Environment) -> list[Part]:
-    """The environments of a mixture; any other is its only part."""
+    """The environments of a mixture. Any other environment is its only part."""
     if not isinstance(environment, Mixture):
         return [Part(environment, 1.0)]
     return [Part(one, environment.shares[name]) for name, one in environment.members.items()]
 
 
 def shares_of(environment: Environment) -> dict[str, float]:
-    """By environment."""
+    """The share of each environment, by name."""
     return {one.environment.name: one.share for one in parts(environment)}
 
 
 def split(environment: Environment, count: int) -> list[tuple[Part, int]]:
-    """The parts, and how much of ``count`` each gets."""
+    """The parts, each with its number out of ``count``."""
     found = parts(environment)
     rooms = apportioned(shares_of(environment), count)
     return [(one, rooms[one.environment.name]) for one in found]

@@ -1,11 +1,11 @@
-"""Any OpenEnv server as an environment; runs in a worker that has OpenEnv's packages.
+"""Any OpenEnv server as an environment. Runs in a worker that has OpenEnv's packages.
 
-OPENENV_URL names the server, OPENENV_SESSIONS how many sessions it allows at once (16).
+OPENENV_URL is the address of the server, OPENENV_SESSIONS the number of sessions that it allows at the same time (16).
 
-Spoken over its WebSocket, where alone a session's state lives. Tools are those that the server lists (MCP style); a
-server with an action of its own gets one tool ``act`` with that action's schema. Tasks come from the server's task API;
-without one they are numbered seeds, and have no reference. The score is the server's last reward: it cannot judge tasks
-that it does not know, so the loop can train on such an environment, and evaluates, but what it synthesizes is rejected.
+A session uses the server's WebSocket, because only a connection has a state. Tools are those that the server lists (MCP style).
+A server with its own kind of action gets one tool ``act`` with that action's schema. Tasks come from the server's task API.
+Without this API they are numbered seeds and have no reference. The score is the server's last reward. The server cannot judge
+tasks that it does not know, so the loop can train and evaluate here, and verification rejects synthesized tasks.
 """
 
 import json
@@ -30,21 +30,19 @@ from coevolve.environments.environment import Environment, EnvironmentFailed, No
 from coevolve.environments.tool_list import ToolList, function
 
 SPLITS = {"seed": ("seed", "train"), "validation": ("validation", "valid", "dev", "test"), "test": ("test",)}
-SEEDS = {"seed": 256, "validation": 64, "test": 64}  # for a server without tasks
-SESSIONS = 16  # at once, unless OPENENV_SESSIONS says more: a server refuses those above its own limit
-SECONDS = (
-    45.0  # of running time for one call of a session, whatever it asks of the server; less than a worker has for it
-)
-ATTEMPTS = 3  # to connect within SECONDS: one may be lost to a machine that stalls
-FRAME, ANSWER, SENT = 2**24, 2**26, 2**16  # bytes of the server's message, of its answer over HTTP, and of ours
-SHOWN = 100_000  # characters of an observation
-LARGEST = 1e9  # reward
+SEEDS = {"seed": 256, "validation": 64, "test": 64}  # numbers of tasks for a server without a task API
+SESSIONS = 16  # sessions at the same time unless OPENENV_SESSIONS is set; a server refuses sessions above its own limit
+SECONDS = 45.0  # seconds of running time for one call of a session, with all its requests; less than a worker's limit
+ATTEMPTS = 3  # attempts to connect within SECONDS: an attempt may fail because the machine stalls
+FRAME, ANSWER, SENT = 2**24, 2**26, 2**16  # most bytes of a server's message, of its HTTP answer, and of our message
+SHOWN = 100_000  # most characters of an observation
+LARGEST = 1e9  # largest reward
 SAY = "say"
-FULL = "CAPACITY_REACHED"  # the protocol's code of a refusal
+FULL = "CAPACITY_REACHED"  # the protocol's code for a server without a free session
 
 
 class OpenEnvRefused(Exception):
-    """The server answered that something is wrong with what it was asked."""
+    """The server answered with an error."""
 
 
 def url() -> str:
@@ -52,12 +50,12 @@ def url() -> str:
         return base_url(os.environ.get("OPENENV_URL", ""))
     except ValueError as error:
         raise CoevolveError(
-            f"openenv needs a server: set OPENENV_URL, as in OPENENV_URL=http://127.0.0.1:8000 ({error})"
+            f"openenv needs a server: set OPENENV_URL, for example OPENENV_URL=http://127.0.0.1:8000 ({error})"
         ) from None
 
 
 def _http(path: str, body: Any = None) -> Any:
-    """The JSON answer; None where the server has no such thing."""
+    """The JSON answer to an HTTP request; None if the server does not have this path."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url() + path, data, {"Content-Type": "application/json"})
     until, text = time.monotonic() + SECONDS, bytearray()
@@ -83,7 +81,9 @@ class OpenEnv(Environment):
     def __init__(self) -> None:
         sessions = os.environ.get("OPENENV_SESSIONS", str(SESSIONS))
         if not sessions.isdecimal() or not 0 < len(sessions) < 6 or int(sessions) == 0:
-            raise CoevolveError(f"OPENENV_SESSIONS is {sessions[:20]!r}, expected how many sessions the server allows")
+            raise CoevolveError(
+                f"OPENENV_SESSIONS is {sessions[:20]!r}, expected the number of sessions that the server allows"
+            )
         self.capacity = int(sessions)
         about = _http("/metadata")
         about = about if isinstance(about, dict) else {}
@@ -106,7 +106,7 @@ class OpenEnv(Environment):
 
 
 class _Socket:
-    """One WebSocket, which is one session of the server. What it does against the protocol is EnvironmentFailed, for good."""
+    """A WebSocket, which is a session of the server. A violation of the protocol raises EnvironmentFailed and closes it."""
 
     def __init__(self) -> None:
         from websockets.exceptions import WebSocketException
@@ -117,7 +117,7 @@ class _Socket:
         address = url().replace("http", "ws", 1) + "/ws"
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                # pings keep an idle connection open; a busy server may answer them late, since each call has its own deadline
+                # pings keep an idle connection open; a late answer to a ping is no error, because each call has a deadline
                 self._socket = connect(
                     address,
                     open_timeout=SECONDS / ATTEMPTS,
@@ -133,11 +133,11 @@ class _Socket:
                     raise EnvironmentFailed(f"no OpenEnv server answers at {url()} ({one_line(str(error))})") from None
 
     def begin(self) -> None:
-        """From now on a call has its seconds."""
+        """Restart the deadline for a new call."""
         self._deadline.restart()
 
     def ask(self, kind: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The answer's data. An error that the server answers with is Refused."""
+        """The data of the server's answer. An error in the answer raises OpenEnvRefused."""
         message: dict[str, Any] = {"type": kind} if data is None else {"type": kind, "data": data}
         try:
             self._hear_nothing()
@@ -159,7 +159,7 @@ class _Socket:
         raise TimeoutError
 
     def _hear_nothing(self) -> None:
-        """What comes unasked would be taken for the next answer."""
+        """Raise an error if a message is waiting: it would look like the answer to the next request."""
         try:
             told = _data(self._socket.recv(timeout=0))
         except TimeoutError:
@@ -182,7 +182,7 @@ class _Socket:
 
 
 def _data(reply: str | bytes) -> dict[str, Any]:
-    """What a message of the server holds; a ValueError if it is none by the protocol."""
+    """The data of a server's message. A message that violates the protocol is a ValueError."""
     told = loads(reply)
     data = told.get("data") if isinstance(told, dict) else None
     if not isinstance(data, dict):
@@ -193,7 +193,7 @@ def _data(reply: str | bytes) -> dict[str, Any]:
 
 
 class OpenEnvSession(Session):
-    """A session of the server, over a WebSocket of its own."""
+    """A session of the server, with its own WebSocket."""
 
     def __init__(self) -> None:
         self._socket: _Socket | None = None
@@ -219,14 +219,14 @@ class OpenEnvSession(Session):
         return Observation("user", task.turns[0] if "index" in task.world else heard or task.turns[0], tools=shown)
 
     def _ask(self, kind: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Within one call of ours."""
+        """Send one request as a call with a new deadline."""
         if self._socket is None:
             raise EnvironmentFailed("the session is closed")
         self._socket.begin()
         return self._socket.ask(kind, data)
 
     def _hear(self, result: dict[str, Any]) -> str:
-        """What an observation says; reward and end are kept."""
+        """The text of an observation. Stores the reward and the end of the episode."""
         observation, done = result.get("observation"), result.get("done")
         if not isinstance(observation, dict) or not isinstance(done, bool | type(None)):
             raise EnvironmentFailed("the server's answer is no observation")
@@ -276,7 +276,7 @@ class OpenEnvSession(Session):
         return Observation("user", content, done=self._done)
 
     def _state(self) -> dict[str, Any]:
-        """Empty where the server says that it has none: what it was asked before may be why, so that costs no episode."""
+        """The server's state; empty if it answers with an error, because an earlier request may be the cause."""
         try:
             return self._ask("state") if self._socket is not None else {}
         except OpenEnvRefused:
@@ -300,14 +300,14 @@ class OpenEnvSession(Session):
 
 
 def _number(reward: Any) -> float:
-    """A reward: a number, which neither NaN nor an endless one is."""
+    """A reward, which must be a finite number."""
     if isinstance(reward, int | float) and -LARGEST <= reward <= LARGEST:
         return float(reward)
     raise EnvironmentFailed(f"the server's reward is {str(reward)[:40]!r}, expected a number")
 
 
 def _offered(socket: _Socket) -> list[dict[str, Any]]:
-    """OpenAI schemas of the tools of a server, or of its one action."""
+    """OpenAI schemas of a server's tools, or of its action."""
     try:
         observation = socket.ask("step", {"type": "list_tools"}).get("observation")
         listed = observation.get("tools") if isinstance(observation, dict) else None
@@ -327,7 +327,7 @@ def _offered(socket: _Socket) -> list[dict[str, Any]]:
 
 @cache
 def _act() -> dict[str, Any]:
-    """The one action of a server without tools. Asked once: over HTTP it may take its time."""
+    """The action of a server without tools. Cached, because the HTTP request may take long."""
     told = _http("/schema")
     schema: Any = told.get("action") if isinstance(told, dict) else None
     try:
@@ -367,7 +367,7 @@ def _tasks(server: str, fingerprint: str, split: str) -> tuple[Task, ...]:
 
 
 def _task(spec: Any, world: dict[str, Any], split: str) -> Task:
-    """A task of a server; one of ours brings its reference along."""
+    """A task of a server. If the server is coevolve's, the task includes its reference."""
     fields: dict[str, Any] = spec if isinstance(spec, dict) else {"instruction": str(spec)}
     if "coevolve" in fields:
         ours = wire.to_task(fields["coevolve"])

@@ -1,8 +1,8 @@
-"""Any of our environments as an OpenEnv server: `coevolve env serve NAME`. Runs in the Python that has OpenEnv.
+"""Any environment of coevolve as an OpenEnv server: `coevolve env serve NAME`. Runs in the Python that has OpenEnv.
 
-The environment itself is asked through workers of our own Python, so that the two need not agree on packages. A client
-speaks MCP style: it lists tools and calls them; the tool ``say`` is a message without a call, which brings the user's
-next turn or ends the episode. The reward comes with the end, and with the state at any time.
+The environment itself runs in workers with coevolve's Python, so the two may have different packages. A client uses MCP style:
+it lists tools and calls them. The tool ``say`` sends a message without a call, which brings the user's next turn or ends the
+episode. The last answer has the reward, and so has the state at any time.
 """
 
 import sys
@@ -31,9 +31,9 @@ from coevolve.environments import wire
 from coevolve.environments.openenv import SAY
 from coevolve.environments.worker import WorkerEnvironment
 
-IDLE = 1800.0  # seconds after which a session that nobody asks is another's
-MESSAGE = 2**20  # bytes of a client's message, and of the body of a request
-SPARE = 64  # connections beside the sessions
+IDLE = 1800.0  # seconds after which another client may take an unused session
+MESSAGE = 2**20  # most bytes of a client's message, and of the body of a request
+SPARE = 64  # connections in addition to the sessions
 Message = MutableMapping[str, Any]
 
 SAY_TOOL = Tool(
@@ -44,13 +44,13 @@ SAY_TOOL = Tool(
 
 
 class Text(Observation):  # type: ignore[misc]
-    """What the user says at the start."""
+    """The user's first message."""
 
     content: str = ""
 
 
 class Served(Environment):  # type: ignore[misc]
-    """OpenEnv's Environment over one of ours, which a subclass names: the server makes one for each session."""
+    """OpenEnv's Environment over an environment of coevolve, which a subclass sets. The server makes one for each session."""
 
     world: WorkerEnvironment
     SUPPORTS_CONCURRENT_SESSIONS = True
@@ -70,10 +70,10 @@ class Served(Environment):  # type: ignore[misc]
         index: int | None = None,
         **_: Any,
     ) -> Observation:
-        # a client may send any JSON, and `%` also fills text in
+        # check the types: a client may send any JSON, and `%` would format a text
         named = isinstance(split, str) and len(split) <= 64
         if not named or not all(type(one) in (int, type(None)) for one in (seed, index)):
-            raise ValueError("expected a split, and a seed or an index, which are whole numbers")
+            raise ValueError("expected a split, and a seed or an index; both are whole numbers")
         tasks = self.world.tasks(split)
         place = index if index is not None else (seed or 0) % max(len(tasks), 1)
         if not 0 <= place < len(tasks):
@@ -88,7 +88,7 @@ class Served(Environment):  # type: ignore[misc]
         return Text(content=turn.content, metadata={"task_id": task.task_id})
 
     def _note(self) -> None:
-        """The state, for who asks: the server asks in the thread that serves all clients, where nothing may take long."""
+        """Store the state. The server reads it in the thread that serves all clients, where a call to a worker takes too long."""
         score, digest = self._session.score(), self._session.digest()
         self._state = State(step_count=self._steps, reward=score.reward, digest=digest)
 
@@ -153,14 +153,14 @@ class Served(Environment):  # type: ignore[misc]
 
 
 async def refused(request: Any, error: Exception) -> JSONResponse:
-    """The answer to a client's mistake."""
+    """The HTTP answer to a client's mistake."""
     return JSONResponse({"detail": one_line(str(error))}, 400)
 
 
 class Bounded:
-    """A client's body is of MESSAGE bytes at most: frameworks read it whole before they look at it.
+    """Limit a client's body to MESSAGE bytes, because frameworks read the whole body first.
 
-    What fails is one line of the log: frameworks answer with 500 and log a traceback for each request of a client.
+    A failed request is one line of the log. Frameworks would answer with 500 and log a traceback for each request.
     """
 
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
@@ -183,7 +183,7 @@ class Bounded:
         try:
             await self._app(scope, bounded, send)
         except Exception as error:
-            if "path" not in scope:  # the server's own start or end
+            if "path" not in scope:  # the start or end of the server
                 raise
             print(one_line(f"{scope['path'][:100]}: {type(error).__name__}: {error}"), file=sys.stderr)
 

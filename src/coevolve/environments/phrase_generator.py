@@ -1,9 +1,9 @@
-"""From a chain of calls to an instruction in words, and the instructions that a chain could have been put into.
+"""Describe a chain of calls by an instruction in words, or by a pattern of all possible instructions.
 
-An instruction names what it asks for and gives only what a person would know: a value that an earlier observation
-revealed is described by the lookup that reveals it ("the mail about rent"), never given. Wordings vary over
-openers, phrases, descriptions, connectives and closers. One grammar speaks and listens: a voice that chooses makes an
-instruction, one that takes every alternative makes the pattern of all of them.
+An instruction gives only values that a person would know. If an earlier observation revealed a value, the instruction describes
+the lookup that reveals it ("the mail about rent") instead. Wordings vary over openers, phrases, descriptions, connectives and
+closers. One grammar serves both purposes: a voice that chooses among alternatives makes an instruction, and a voice that keeps
+every alternative makes the pattern.
 """
 
 import json
@@ -20,7 +20,14 @@ from coevolve.environments.lexicon import tolerant
 
 OPENERS = ("", "", "please", "could you", "now", "i need you to", "go and", "first")
 CLOSERS = ("", "", "please", "thanks", "for me", "if you can")
-ASKING = ("who", "what", "when", "where", "which", "how")  # an instruction that begins so takes no verb before it
+ASKING = (
+    "who",
+    "what",
+    "when",
+    "where",
+    "which",
+    "how",
+)  # no verb precedes an instruction that begins with one of these
 CONNECTIVES = (" and ", " then ", " , then ", " and also ", " ; after that ")
 ARTICLE = r"(?:(?:an?|the|my|our|your) )?"
 SLOT = re.compile(r"\{([^{}]+)\}")
@@ -28,7 +35,7 @@ SLOT = re.compile(r"\{([^{}]+)\}")
 
 @dataclass(frozen=True)
 class Question:
-    """The instruction asks for ``field`` of what call ``position`` of the chain finds."""
+    """The instruction asks for ``field`` of the result of call ``position`` of the chain."""
 
     position: int
     field: str
@@ -42,7 +49,7 @@ class _Voice(Protocol):
     def value(self, text: str) -> str: ...
 
     def by_name(self, text: str) -> str:
-        """``text`` speaks of a tool by its name, because the book has no phrase."""
+        """Take ``text``, which describes a tool by its name because the book has no phrase."""
         ...
 
 
@@ -64,9 +71,9 @@ class _Speaker:
 
 
 class PhraseListener:
-    """Its words are regular expressions. A value may have an article, which nobody counts.
+    """A voice whose words are regular expressions. A value may have an article.
 
-    ``spare``: UNHEARD may stand for any word of a phrase. ``guess``: any words may speak of a tool without a phrase.
+    ``spare``: UNHEARD may stand for any word of a phrase. ``guess``: any words may describe a tool without a phrase.
     """
 
     def __init__(self, spare: bool = False, guess: bool = False) -> None:
@@ -113,9 +120,9 @@ def instructions(
     book: Phrasebook,
     listener: PhraseListener,
 ) -> re.Pattern[str]:
-    """A pattern of whatever ``instruct`` can say for the calls at ``asks`` and then, if there are any, one of ``questions``.
+    """A pattern of all texts of ``instruct`` for the calls at ``asks`` and then, if there are any, one of ``questions``.
 
-    Afterwards ``listener`` knows whether ``book`` has phrases for all of it.
+    Afterwards ``listener.phrased`` says whether ``book`` has phrases for all of them.
     """
     asked: Sequence[Question | None] = questions or [None]
     endings = [_parts(chain, asks, question, book, listener) for question in asked]
@@ -140,7 +147,7 @@ def _parts(
 
 
 def fill(template: str, described: Mapping[str, str], voice: _Voice) -> str:
-    pieces = SLOT.split(template)  # text and slots in turn
+    pieces = SLOT.split(template)  # text and slots alternate
     return "".join(described[piece] if place % 2 else voice.plain(piece) for place, piece in enumerate(pieces))
 
 
@@ -149,7 +156,7 @@ def _chosen(templates: Sequence[str], described: Mapping[str, str], voice: _Voic
 
 
 def _described(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice) -> dict[str, str]:
-    """Per argument of a call: its words."""
+    """The words for each argument of a call."""
     found = {}
     for key, value in chain[position].arguments.items():
         source = source_of(key, value, chain, position)
@@ -160,7 +167,7 @@ def _described(chain: Sequence[CallOutcome], position: int, book: Phrasebook, vo
 
 
 def _revealed(chain: Sequence[CallOutcome], source: int, key: str, value: Any, book: Phrasebook, voice: _Voice) -> str:
-    """What the lookup at ``source`` finds, or the field of it that holds ``value``."""
+    """The words for the result of the lookup at ``source``, or for its field that holds ``value``."""
     fields = [name for name, found in observed(chain[source].observation) if found == value]
     if is_identifier(key) or key in fields or fields[0] in ("", "id"):
         return _lookup(chain, source, book, voice)
@@ -178,7 +185,7 @@ def _literal(value: Any) -> str:
 
 
 def _templates(templates: Sequence[str], described: Mapping[str, Any]) -> list[str]:
-    """Those that speak of exactly the arguments there are."""
+    """The templates with exactly these arguments."""
     return [
         one for one in templates if all(f"{{{key}}}" in one for key in described) and one.count("{") == len(described)
     ]
@@ -193,7 +200,7 @@ def _listed(keys: Sequence[str]) -> str:
 
 
 def _plain_actions(name: str, keys: Sequence[str]) -> list[str]:
-    """How to ask for a tool that no book has phrases for."""
+    """Ways to ask for a tool without phrases."""
     verb, listed = spaced(name), _listed(keys)
     return (
         [f"{verb} with {listed}", f"do {verb} using {listed}", f"{verb} ({listed})"]

@@ -1,4 +1,4 @@
-"""What of an instruction is in the language that ``wording`` speaks, whatever it asks for."""
+"""Find the parts of an instruction that are in the language of ``phrase_generator``, for any calls."""
 
 import re
 from functools import lru_cache
@@ -12,19 +12,19 @@ _WORD = (
     r"(?!(?:an?|the|my|our|your|his|her|their|this|that|to|for|of|on|in|at|by|with|from|about|and|or|then|also|please|me|it)\b)"
     r"[^\W\d][\w'-]*"
 )
-# What a person gives for an argument. With a number beside words, such as "5 dollars", it is not told where the value ends.
+# A person's words for an argument. In a number with words, such as "5 dollars", the end of the value is unknown.
 _VALUE = rf"{ARTICLE}(?:-?\d[\d.,-]*|{_WORD}(?: {_WORD}){{0,2}})"
 
 
 def bare(text: str) -> str:
-    """``text`` without what ends a sentence."""
+    """``text`` without punctuation at its end."""
     return text.strip().rstrip(".!?")
 
 
 def spoken(text: str, environment: Environment) -> bool:
-    """Whether ``text`` is made of nothing but phrases of the environment's book, or of what its tools and their arguments are called.
+    """Whether ``text`` consists only of phrases of the environment's book, or of names of its tools and arguments.
 
-    Doubtful text is not: a description that no lookup of the book gives, or a value of many words.
+    Ambiguous text does not count: a description that matches no lookup of the book, or a value of many words.
     """
     goal = _any_goal(environment)
     inner = re.fullmatch(framed("(.+?)", PhraseListener()), bare(text), re.IGNORECASE)
@@ -34,7 +34,7 @@ def spoken(text: str, environment: Environment) -> bool:
 
 
 def phrases_in(text: str, book: Phrasebook) -> list[tuple[str, int, int]]:
-    """Where ``text`` asks for something by a phrase of ``book``: the tool, and from and to which character."""
+    """The phrases of ``book`` in ``text``: for each the tool, the first character and the end."""
     return [
         (tool, match.start(), match.end())
         for tool, templates in book.actions.items()
@@ -59,7 +59,10 @@ def _any_goal(environment: Environment) -> re.Pattern[str]:
     voice = PhraseListener()
     flat = [template for said in (book.lookups, book.fields) for templates in said.values() for template in templates]
     described = voice.one_of([fill(one, dict.fromkeys(SLOT.findall(one), _VALUE), voice) for one in flat] or [_VALUE])
-    slots = {True: described, False: voice.one_of([_VALUE, described])}  # what only a lookup reveals, and the rest
+    slots = {
+        True: described,
+        False: voice.one_of([_VALUE, described]),
+    }  # True: arguments that only a lookup reveals; False: all others
     templates = [one for said in (book.actions, book.questions) for found in said.values() for one in found]
     goals = [fill(one, {slot: slots[is_identifier(slot)] for slot in SLOT.findall(one)}, voice) for one in templates]
     verbs = voice.one_of([voice.plain(spaced(name)) for name in tools if name not in book.actions] or ["(?!)"])

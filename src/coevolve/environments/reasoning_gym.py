@@ -1,7 +1,7 @@
-"""reasoning-gym's generators as an environment that constructs its tasks: the difficulty of each is known. Runs in a worker.
+"""reasoning-gym's generators as an environment that constructs tasks of known difficulty. Runs in a worker.
 
-A goal is a generator and a level of its own curriculum (``lcm_2``): every attribute is set to that level and to no easier one. A task is
-one problem of it, in a line; who answers is told nothing, and an answer ends the episode. reasoning-gym's own checker scores it.
+A goal is a generator with a level of its curriculum (``lcm_2``). Every attribute has exactly that level. A task is one problem in
+a line. An answer ends the episode without feedback, and reasoning-gym's checker scores it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,15 +17,15 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, check_owner
 
 NAME = "reasoning_gym"
-VERSION = 1  # of how tasks are made of problems
+VERSION = 1  # of the rules that turn problems into tasks
 LEVELS = 4
 EACH = 2  # tasks of a goal in a split
-PARTIAL = 0.49  # what an answer that is not right can reach
-FLOOR = 0.01  # what checkers give for any answer
-TOO_LONG = 10_000  # characters of an answer
-# A generator's problem in words, of its metadata. Its own question would do, but says so much that is the same in all of them that
-# any two are near-duplicates. `gcd` and `letter_counting` are left out: 1 is the answer to 87 of 100 problems of the one's highest level,
-# and to 46 of 100 of the other's lowest, so that a level says nothing of difficulty.
+PARTIAL = 0.49  # highest score of a wrong answer
+FLOOR = 0.01  # score that checkers give for any answer
+TOO_LONG = 10_000  # most characters of an answer
+# A generator's problem in words, from its metadata. The generators' own questions share so much text that any two of them are
+# near-duplicates. `gcd` and `letter_counting` are missing: 1 is the answer to 87 of 100 problems of gcd's highest level, and to
+# 46 of 100 of letter_counting's lowest, so their levels say nothing about difficulty.
 WORDS: Mapping[str, str] = {
     "base_conversion": "convert {source_repr} from base {source_base} to base {target_base}",
     "basic_arithmetic": "calculate {expression}",
@@ -118,7 +118,7 @@ class ReasoningGymSession(Session):
         if self._world is None:
             raise CoevolveError("score() before reset(): no task was started")
         got = 0.0 if self._given is None else _judged(*self._world, self._given)
-        right = got == 1.0  # more than 1 is what shares of a longer answer add up to
+        right = got == 1.0  # a longer answer can add up to more than 1
         return Score(1.0 if right else PARTIAL * min(max(got - FLOOR, 0.0), 1.0), {"right": right})
 
     def digest(self) -> str:
@@ -129,7 +129,7 @@ class ReasoningGymSession(Session):
 
 
 def _judged(goal: str, seed: int, answer: str) -> float:
-    """What the checker gives, 1 for what is right; it raises for much that it cannot read."""
+    """The checker's score, 1 for a correct answer. The checker raises an error for many unreadable answers."""
     made, entry = _problem(goal, seed)
     try:
         return float(made.score_answer(answer, entry))
@@ -138,7 +138,7 @@ def _judged(goal: str, seed: int, answer: str) -> float:
 
 
 def words(goal: str, seed: int) -> str:
-    """The problem in a line."""
+    """The problem as one line."""
     known = _problem(goal, seed)[1]["metadata"]
     return WORDS[goal.rsplit("_", 1)[0]].format_map({key: _said(value) for key, value in known.items()})
 
@@ -159,14 +159,14 @@ def constructed(goal: str, seed: int, split: str) -> Task:
 
 @lru_cache(maxsize=4096)
 def _problem(goal: str, seed: int) -> tuple[Any, dict[str, Any]]:
-    """The generator, which holds the checker, and its problem of that number."""
+    """The generator, which holds the checker, and its problem with the number ``seed``."""
     made = _generator(goal)
     return made, made[seed]
 
 
 @cache
 def _generator(goal: str) -> Any:
-    """At that level: made once, since some count primes for a second first."""
+    """The generator of ``goal`` at its level. Cached, because some generators count primes for a second at first."""
     from reasoning_gym.coaching.base_curriculum import RangeAttributeDefinition
     from reasoning_gym.factory import CURRICULA, DATASETS
 
@@ -186,7 +186,7 @@ def _generator(goal: str) -> Any:
 
 @cache
 def _tasks() -> Mapping[str, tuple[Task, ...]]:
-    """By split, of each goal a few problems: `hard` has those of the highest level, the others all. None occurs in two splits."""
+    """The tasks of each split: a few problems of each goal, in `hard` only of the highest level. No task is in two splits."""
     found: dict[str, tuple[Task, ...]] = {}
     said: set[str] = set()
     for split in SPLITS:
@@ -196,7 +196,7 @@ def _tasks() -> Mapping[str, tuple[Task, ...]]:
 
 
 def _problems(split: str, goal: str, said: set[str]) -> Iterator[Task]:
-    """``EACH`` problems that were not ``said`` before."""
+    """``EACH`` problems that are not in ``said``."""
     wanted = len(said) + EACH
     for number in count():
         task = constructed(goal, derive_seed(NAME, split, goal, number) % 2**31, split)

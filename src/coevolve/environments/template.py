@@ -27,8 +27,8 @@ MODULE = '''\
 
   coevolve env doctor {name}   # the contract tests
   coevolve env show {name}     # tools and splits, as the agent gets them
-  coevolve play {name}         # act yourself
-  coevolve env audit {name}    # is it fit to train on?
+  coevolve play {name}         # solve a task by hand
+  coevolve env audit {name}    # check whether it is fit for training
 """
 
 from collections.abc import Iterator
@@ -63,10 +63,10 @@ class Warehouse:
 
 class {maker}(MethodEnvironment):
     name, simulator = "{name}", Warehouse
-    # phrasebook = Phrasebook(actions={{"move": ["take {{pieces}} pieces of {{item}} out"]}})   # how new tasks are worded
+    # phrasebook = Phrasebook(actions={{"move": ["take {{pieces}} pieces of {{item}} out"]}})   # the words of new tasks
 
     def questions(self, split: str) -> Iterator[Question]:
-        """Yield (instruction, the simulator's arguments, the calls that solve it), once for each task of the split."""
+        """Yield (instruction, the simulator's arguments, the calls that solve it) for each task of the split."""
         number = SPLITS.index(split)
         stock = {{item: 8 + place for place, item in enumerate(ITEMS)}}
         for item, pieces in list(product(ITEMS, range(2, 8)))[number::3]:  # no task is in two splits
@@ -89,9 +89,11 @@ def check_new(folder: Path) -> None:
 
 
 def write(name: str, folder: Path) -> list[Path]:
-    """Write the environment ``name`` into ``folder``, which must be new or empty; returns the files."""
+    """Write the environment ``name`` into ``folder``, which must be new or empty. Returns the files."""
     if not name.isidentifier() or name != name.lower():
-        raise CoevolveError(f"{name!r} is no environment's name; use small letters, digits and underscores")
+        raise CoevolveError(
+            f"{name!r} is not a valid name of an environment; use small letters, digits and underscores"
+        )
     check_new(folder)
     folder.mkdir(parents=True, exist_ok=True)
     maker = "".join(part.capitalize() for part in name.split("_"))

@@ -1,8 +1,8 @@
 """TextWorld (Microsoft) as a source of seeded text games, with walkthroughs and graded rewards. Runs in a worker.
 
-A game is made of a seed and compiled when it is first played (seconds); the file stays in the cache. Its own quest is
-the goal, with its points as partial reward. A task that the loop synthesizes has another goal: that the facts of the
-world end as its reference leaves them (``goal: state`` in its world).
+A game is made from a seed and compiled at its first use, which takes seconds; the file stays in the cache. Its quest is the
+goal, with its points as partial reward. A task that the loop synthesizes has another goal (``goal: state`` in its world): the
+facts of the world must end as its reference leaves them.
 """
 
 import hashlib
@@ -22,17 +22,17 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments import wire
 from coevolve.environments.environment import Environment, Session, check_owner
 
-VERSION = 1  # of how tasks are made of games
+VERSION = 1  # of the rules that turn games into tasks
 COUNTS = {"seed": 64, "validation": 24, "test": 24, "hard": 24}
 FIRST_SEED = {"seed": 10_000, "validation": 20_000, "test": 30_000, "hard": 40_000}
-# rooms, objects, and the quests that all must be done, with the commands that each needs at most
+# the numbers of rooms, objects, and quests (all must be done), and the most commands of a quest
 SIZES = {
     "plain": {"rooms": 3, "objects": 5, "quests": 2, "length": 2},
     "hard": {"rooms": 5, "objects": 8, "quests": 2, "length": 3},
 }
-PARTIAL = 0.49  # what a run without success can reach
+PARTIAL = 0.49  # highest score of an episode without success
 MISUSED = "expected act(command) or commands()"
-MAX_COMMAND = 200  # characters
+MAX_COMMAND = 200  # most characters of a command
 TOOLS = [
     {
         "type": "function",
@@ -78,13 +78,13 @@ class TextWorld(Environment):
         return TextWorldSession()
 
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
-        """Another game of the same size, without its quest. One of few, so that most are in the cache already."""
+        """Another game of the same size, without its quest. It is one of a few games, so most are already in the cache."""
         worlds = ({"seed": 50_000 + (seed + step) % 64, "size": task.world["size"]} for step in range(64))
         return {**next(world for world in worlds if _made(world)), "goal": "state"}
 
 
 class TextWorldSession(Session):
-    """A game. What is not possible is refused and changes nothing."""
+    """A game. An impossible command is refused and changes nothing."""
 
     def __init__(self) -> None:
         self._task: Task | None = None
@@ -139,12 +139,12 @@ class TextWorldSession(Session):
 
 
 def listed(commands: Iterable[str]) -> Observation:
-    """What the tool ``commands`` answers."""
+    """The answer of the tool ``commands``."""
     return Observation("tool", json.dumps([{"command": one} for one in sorted(commands)]))
 
 
 def commanded(call: ToolCall) -> str | None:
-    """The command that a call of the tool ``act`` gives; None if it is no such call."""
+    """The command in a call of the tool ``act``; None for any other call."""
     command = call.arguments.get("command")
     right = call.name == "act" and set(call.arguments) == {"command"} and isinstance(command, str)
     return command if right else None
@@ -187,7 +187,7 @@ def _wanted(world: str, commands: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _made(world: dict[str, Any]) -> tuple[Any, Any] | None:
-    """The game of a world and the options it was made with; None where no quest of the size fits the map."""
+    """The game of a world and its options; None if no quest of this size fits the map."""
     from textworld import GameOptions
     from textworld.generator import QuestGenerationError, make_game
 
@@ -203,14 +203,14 @@ def _made(world: dict[str, Any]) -> tuple[Any, Any] | None:
 
 
 def folder() -> Path:
-    """Where games and lists of tasks are kept."""
+    """The folder of games and lists of tasks."""
     place = Path(os.environ.get("COEVOLVE_CACHE", tempfile.gettempdir())) / "textworld"
     place.mkdir(parents=True, exist_ok=True)
     return place
 
 
 def _file(world: dict[str, Any]) -> Path:
-    """The compiled game; made once, also when several workers want it at the same time."""
+    """The compiled game. It is made once, even if several workers need it at the same time."""
     from textworld.generator import compile_game
 
     key = hashlib.sha256(f"{version('textworld')} {world['seed']} {SIZES[world['size']]}".encode()).hexdigest()[:16]
@@ -245,7 +245,7 @@ def _tasks(split: str) -> tuple[Task, ...]:
 def kept(fingerprint: str, split: str, generate: Callable[[str], list[Task]]) -> tuple[Task, ...]:
     """The tasks of a split: made once (a fraction of a second each), then read from the cache.
 
-    Of several processes that want them at the same time one makes them, and the others wait for it.
+    If several processes need them at the same time, one makes them and the others wait.
     """
     file = folder() / f"{fingerprint}-{split}.jsonl"
     if not file.exists():
@@ -267,7 +267,7 @@ def _generated(split: str) -> list[Task]:
         if made := _made(world):
             game = made[0]
             commands = game.metadata["walkthrough"]
-            # a look at what is possible comes first: from it others learn where commands come from
+            # the reference first lists the possible commands: it shows where commands come from
             calls = [ToolCall("commands"), *(ToolCall("act", {"command": command}) for command in commands)]
             task = Task.create("textworld", split, [game.objective], world, [calls], [f"{len(commands)} commands"])
             found[task.task_id] = task

@@ -13,7 +13,7 @@ EXPECTED = "expected a name, a description and a JSON schema with properties for
 
 
 class ToolList:
-    """The ``schemas`` of a server's tools, which the server may try to make endless. A tool too many, or an invalid one, is a ValueError."""
+    """The ``schemas`` of a server's tools. The server may try to make the list endless: too many or invalid tools are a ValueError."""
 
     def __init__(self) -> None:
         self.schemas: list[dict[str, Any]] = []
@@ -34,7 +34,7 @@ class ToolList:
 
 
 def function(name: Any, description: Any, parameters: Any) -> dict[str, Any]:
-    """The OpenAI schema of a tool. A name that a terminal cannot show, or a schema that is none of a function, is a ValueError."""
+    """The OpenAI schema of a tool. A name that a terminal cannot show, or an invalid schema, is a ValueError."""
     if not (isinstance(name, str) and isinstance(description, str) and isinstance(parameters, dict)):
         raise ValueError(EXPECTED)
     if not 0 < len(name) <= NAME or not name.isprintable() or not isinstance(parameters.get("properties", {}), dict):

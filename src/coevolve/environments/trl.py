@@ -1,8 +1,8 @@
-"""Our environments for TRL's own argument `environment_factory` (experimental there), for people who train without our loop.
+"""coevolve's environments for TRL's argument `environment_factory` (experimental in TRL), to train without coevolve's loop.
 
-TRL wants a class: a method for each tool, with a signature and a docstring, `reset`, and `get_reward`. Its loop ends at
-the first message without a call and knows no later user turns, so that environments with several get one more tool,
-``next_request``. Its loop also steps one environment after the other; `make bench` says what that costs.
+TRL expects a class with `reset`, `get_reward`, and a method for each tool, with a signature and a docstring. Its loop ends at the
+first message without a call and has no later user turns. So environments with several user turns get another tool,
+``next_request``. TRL's loop also steps one environment after another; `make bench` measures the cost.
 """
 
 import inspect
@@ -29,9 +29,9 @@ Tasks = str | Path | Iterable[Task]
 def dataset_rows(
     environment: str | Environment, split: str = "seed", tasks: Tasks | None = None
 ) -> list[dict[str, Any]]:
-    """Rows of a dataset for ``GRPOTrainer``: the prompt, and the ``task_id`` that ``reset`` is called with.
+    """Rows of a dataset for ``GRPOTrainer``: the prompt, and the ``task_id`` for ``reset``.
 
-    They are for ``tasks`` (a JSONL file such as accepted.jsonl, or tasks in memory) if given, else for those of ``split``.
+    ``tasks`` is a JSONL file such as accepted.jsonl, or tasks in memory; by default, the tasks of ``split``.
     """
     return [
         {"prompt": [{"role": "user", "content": task.turns[0]}], "task_id": task.task_id}
@@ -42,7 +42,7 @@ def dataset_rows(
 def environment_factory(environment: str | Environment, split: str = "seed", tasks: Tasks | None = None) -> type:
     """A class for ``GRPOTrainer(environment_factory=...)``; its instances play the same tasks as ``dataset_rows`` has.
 
-    The reward is the environment's own. A tool whose name is no Python identifier cannot be a method: CoevolveError.
+    The reward is the environment's. A tool whose name is not a Python identifier cannot be a method: this is a CoevolveError.
     """
     world = _world(environment)
     chosen = {task.task_id: task for task in _chosen(world, split, tasks)}
@@ -55,7 +55,7 @@ def environment_factory(environment: str | Environment, split: str = "seed", tas
     wrong = [name for name in schemas if not name.isidentifier() or keyword.iskeyword(name)]
     if wrong:
         raise CoevolveError(
-            f"{world.name}: {wrong[0]!r} is no Python name, so it cannot be a tool of TRL's environments"
+            f"{world.name}: {wrong[0]!r} is not a Python name, so it cannot be a tool of TRL's environments"
         )
     members: dict[str, Any] = {name: _method(function) for name, function in schemas.items()}
     if any(len(task.turns) > 1 for task in chosen.values()):
@@ -91,13 +91,13 @@ def _reset(self: Any, task_id: str, **row: Any) -> None:
 
 
 def _asked(self: Any, ask: Callable[..., Any], *what: Any) -> Any:
-    """What the session answers; None where it breaks by the agent's doing, after which the episode scores 0."""
+    """The session's answer; None if the agent's call broke the session, after which the episode scores 0."""
     try:
         return None if self._broken else ask(*what)
     except Exception as error:
         self._broken = True
         with suppress(Exception):
-            self._session.close()  # it may hold the place of the session that ``blameless`` opens
+            self._session.close()  # it may occupy the place of the session that ``blameless`` opens
         if blameless(error, self._world, self._task):
             raise
         return None

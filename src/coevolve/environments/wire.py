@@ -10,7 +10,7 @@ Message = dict[str, Any]
 
 
 def of_task(task: Task) -> Message:
-    """Without a copy of what it holds: it is about to be written down."""
+    """A task as a JSON object. It shares the task's values, because the caller only writes it."""
     reference = [[{"name": call.name, "arguments": call.arguments} for call in turn] for turn in task.reference]
     provenance = asdict(task.provenance) if task.provenance else None
     return {

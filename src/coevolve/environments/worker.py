@@ -1,8 +1,8 @@
-"""Environments in processes of their own: those whose packages clash with ours, each with its own virtual environment, and
-those where a call can hold the interpreter's lock for ever, since a process can be killed.
+"""Environments in separate processes. Some have packages that conflict with coevolve's and need their own virtual environment. In
+others a call can hold the interpreter's lock for ever, and only a process can be killed.
 
-A call that ends its process, or outlasts the limit, ends its own session alone. The others go on in another process, where
-what they were asked is asked again.
+A call that ends its process or exceeds the time limit ends only its own session. The other sessions continue in another process,
+which repeats their requests.
 """
 
 import hashlib
@@ -20,14 +20,14 @@ from coevolve.environments.environment import Environment, EnvironmentFailed, Ph
 from coevolve.environments.sources import sources
 from coevolve.environments.worker_process import MAIN, CallBroke, EnvironmentProcess, EnvironmentProcessLost, Pool
 
-PURE = ("score", "digest")  # leave no trace in a session
+PURE = ("score", "digest")  # requests that do not change a session
 
 
 class WorkerEnvironment(Environment):
     """An environment that lives in workers.
 
-    ``place`` is MODULE:CLASS of it there, or =NAME for one that ``make`` knows there. What it says of itself is what the
-    one in the worker says; ``capacity`` is no more than the workers hold.
+    ``place`` is its MODULE:CLASS, or =NAME for a name that ``make`` knows in the worker. Its attributes are those of the
+    environment in the worker; ``capacity`` is at most the number of sessions that the workers hold.
     """
 
     capacity: int
@@ -62,7 +62,7 @@ class WorkerEnvironment(Environment):
 
     @property
     def pool(self) -> Pool:
-        """This process's own: a fork must not share its parent's pipes."""
+        """The workers of this process. A fork gets its own, because it must not share its parent's pipes."""
         if os.getpid() not in self._pools:
             self._pools = {os.getpid(): Pool(*self._arguments)}
         return self._pools[os.getpid()]
@@ -70,13 +70,13 @@ class WorkerEnvironment(Environment):
     def _ask(self, do: str, **fields: Any) -> Any:
         try:
             return self.pool.any().ask(do, **fields)
-        except EnvironmentProcessLost:  # by the call of a session, while this waited for its answer
+        except EnvironmentProcessLost:  # a session's call ended the process while this request waited
             return self._ask(do, **fields)
         except (EnvironmentFailed, CallBroke, OSError) as error:
             raise CoevolveError(f"{self.name}: {' '.join(str(error).split())}") from None
 
     def load_tasks(self, split: str) -> Sequence[Task]:
-        """Kept, since a worker may need long to make them."""
+        """The tasks of a split. Cached, because a worker may need long to make them."""
         if split not in self._tasks:
             self._tasks[split] = tuple(wire.to_task(one) for one in self._ask("tasks", split=split))
         return self._tasks[split]
@@ -105,7 +105,7 @@ class WorkerEnvironment(Environment):
         return str(self._ask("scenario", task=wire.of_task(task)))
 
     def sources(self) -> dict[str, str]:
-        """Those of the one in the worker, and of the two ends of the pipe."""
+        """The sources of the environment in the worker, and the modules at both ends of the pipe."""
         theirs: dict[str, str] = self._ask("sources")
         return {**theirs, **sources([__name__, MAIN])}
 
@@ -116,16 +116,16 @@ class WorkerEnvironment(Environment):
 class WorkerSession(Session):
     """A session in a worker.
 
-    What it was asked since its reset is kept. If the worker is lost by another's doing, all of it is asked again in
-    another worker, and must be answered as it was. If it is lost by what this session asked, the session is over.
+    It keeps its requests since the last reset. If another session's call ends the worker, this session repeats its requests in
+    another worker, which must give the same answers. If its own request ends the worker, the session is over.
     """
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._worker: EnvironmentProcess | None = None
         self._number = 0
-        self._asked: list[tuple[str, dict[str, Any], bytes]] = []  # what, and the gist of the reply
-        self._over = ""  # by what this session asked
+        self._asked: list[tuple[str, dict[str, Any], bytes]] = []  # requests, with the gist of each reply
+        self._over = ""  # the reason, if this session's own request ended it
         self._enter()
 
     def _enter(self) -> None:
@@ -171,7 +171,7 @@ class WorkerSession(Session):
             raise
 
     def _move(self) -> None:
-        """Into another worker."""
+        """Continue in another worker: repeat all requests and compare the answers."""
         self._leave()
         try:
             self._enter()
@@ -213,7 +213,7 @@ class WorkerSession(Session):
         return str(self._ask("digest"))
 
     def close(self) -> None:
-        """Also of a session whose worker died; a second time does nothing."""
+        """Close the session, even if its worker died. A second call does nothing."""
         worker = self._worker
         if worker is None:
             return
@@ -227,6 +227,6 @@ class WorkerSession(Session):
 
 
 def _gist(reply: bytes) -> bytes:
-    """What must be the same when it is asked again; the words of a failure may name an address in memory."""
+    """The part of a reply that a repeated request must give again. The text of a failure may contain a memory address."""
     broke = reply.startswith((b'{"failed"', b'{"environment"', b'{"full"', b'{"machine"'))
     return reply.partition(b":")[0] if broke else hashlib.sha256(reply).digest()

@@ -1,10 +1,10 @@
-"""The worker's side: an environment in a process of its own, asked by JSON lines on standard input.
+"""The worker's side: an environment in its own process, which answers requests as JSON lines on standard input.
 
-`python -m coevolve.environments.worker_main PARENT PLACE MEMORY`; PLACE is MODULE:CLASS, or =NAME for ``make``, and
-MEMORY how many bytes of address space it may take (0: no limit).
+`python -m coevolve.environments.worker_main PARENT PLACE MEMORY`. PLACE is MODULE:CLASS, or =NAME for ``make``. MEMORY is the limit
+of its address space in bytes (0: no limit).
 
-Standard library only, beside what the environment itself imports. It ends with its parent, however that ends: at the
-end of its input, or by the kernel's signal.
+Standard library only, except for the environment's imports. The worker always ends with its parent: at the end of its input, or
+by the kernel's signal.
 """
 
 import ctypes
@@ -28,7 +28,7 @@ PR_SET_PDEATHSIG = 1
 
 
 class WorkerServer:
-    """Answers one request after the other; sessions are known by number."""
+    """Answers one request after another. Sessions have numbers."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -106,14 +106,14 @@ class WorkerServer:
 
 
 def _listen(requests: "queue.SimpleQueue[str]") -> None:
-    """Pass requests on; at the end of input the process ends, also in the middle of a call."""
+    """Forward requests. At the end of the input, end the process, even during a call."""
     for line in sys.stdin:
         requests.put(line)
     os._exit(0)
 
 
 def end_with(parent: int) -> None:
-    """Ask the kernel for SIGKILL when the parent dies: a call that holds the interpreter's lock hears no end of input."""
+    """Ask the kernel for SIGKILL when the parent dies: a call that holds the interpreter's lock does not notice the end of input."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -139,7 +139,7 @@ def _serve(place: str, replies: TextIO) -> None:
 
 
 def _failure(error: Exception) -> dict[str, Any]:
-    """What the other end raises again."""
+    """``error`` as a reply, from which the other side raises it again."""
     if isinstance(error, OSError) and error.errno in MACHINE:
         return {"machine": [error.errno, str(error)]}
     claim = "full" if isinstance(error, NoRoom) else "environment"
@@ -157,9 +157,9 @@ def _limit(memory: int) -> None:
 def main() -> None:
     end_with(int(sys.argv[1]))
     _limit(int(sys.argv[3]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the environment prints must not get between the replies
+    os.dup2(2, 1)  # output of the environment must not mix with the replies
     sys.stdout = sys.stderr
     _serve(sys.argv[2], replies)
 

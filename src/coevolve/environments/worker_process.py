@@ -1,7 +1,7 @@
-"""Processes that answer questions, one at a time: each holds many sessions, and a pool of them steps sessions at once.
+"""Processes that answer requests, one at a time. Each holds many sessions, and a pool of processes runs sessions in parallel.
 
-One that dies or does not answer in time is replaced. That is the doing of what it was asked (``CallBroke``); who asks it
-afterwards hears that it was lost (``EnvironmentProcessLost``).
+A process that dies or does not answer in time is replaced. The request that ended it raises ``CallBroke``. Later requests to it
+raise ``EnvironmentProcessLost``.
 """
 
 import json
@@ -21,9 +21,9 @@ from coevolve.environments.environment import EnvironmentFailed, NoRoom, Session
 
 SOURCE = Path(__file__).parents[2]
 MAIN = "coevolve.environments.worker_main"  # the worker's side
-TAIL = 300  # characters of what a dead worker last wrote to its standard error
+TAIL = 300  # last characters of a dead worker's standard error to read
 
-# What a process that carries out an agent's calls is told of our environment: under these names there are no keys
+# Environment variables for a process that executes an agent's calls: no variable with these names holds a key
 INHERITED = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "TERM", "VIRTUAL_ENV"}
 FAMILIES = (
     "LC_",
@@ -38,25 +38,25 @@ FAMILIES = (
     "ATEN_",
     "SSL_CERT_",
 )
-PROXIES = {"http_proxy", "https_proxy", "all_proxy", "no_proxy"}  # unless there is a password in it
+PROXIES = {"http_proxy", "https_proxy", "all_proxy", "no_proxy"}  # inherited unless the value holds a password
 
 
 class CallBroke(RuntimeError):
-    """What was asked raised in the worker, ended it, or took too long."""
+    """A request raised an error in the worker, ended it, or took too long."""
 
 
 class EnvironmentProcessLost(SessionLost):
-    """The worker had ended before it was asked."""
+    """The worker had ended before the request."""
 
 
 @cache
 def _spawner(process: int) -> ThreadPoolExecutor:
-    """A thread that lives as long as the process: the kernel ends a worker with the thread that started it."""
+    """A thread that lives as long as the process, to start workers: the kernel ends a worker with the thread that started it."""
     return ThreadPoolExecutor(1, thread_name_prefix="spawner")
 
 
 def inherited() -> dict[str, str]:
-    """Of this process's environment what such a process needs, and our code; no secret of the user's is among it."""
+    """The environment variables that a worker needs, and the path to coevolve's code. They hold no secret of the user."""
     found = {
         name: value
         for name, value in os.environ.items()
@@ -67,9 +67,11 @@ def inherited() -> dict[str, str]:
 
 
 class EnvironmentProcess:
-    """One process. ``seconds`` limits the running time (see ``core.deadline``) of a call within a session, ``prepare_seconds``
-    that of any other: to start, to make tasks or to look for a reference may take long. Both are there for calls that hang.
-    ``memory`` limits its address space in bytes (0: no limit)."""
+    """One process. Both time limits count running time (see ``core.deadline``) and exist for requests that hang.
+
+    ``seconds`` limits a request of a session. ``prepare_seconds`` limits any other request: to start, to make tasks or to find a
+    reference may take long. ``memory`` limits the address space in bytes (0: no limit).
+    """
 
     def __init__(self, place: str, python: str, seconds: float, prepare_seconds: float, memory: int = 0) -> None:
         self.place = place
@@ -94,22 +96,22 @@ class EnvironmentProcess:
             stderr=self._errors,
             bufsize=0,
             env=inherited(),
-            start_new_session=True,  # Ctrl-C in the terminal is for us
+            start_new_session=True,  # only this process receives the terminal's Ctrl-C
         )
 
     def ask(self, do: str, **fields: Any) -> Any:
-        """The value of what it answers; see ``value``."""
+        """Send a request and return the value of the reply; see ``value``."""
         return self.value(do, self.answer(do, **fields))
 
     def value(self, do: str, line: bytes) -> Any:
-        """What a reply holds. A refusal is a CoevolveError, what broke in the worker CallBroke, EnvironmentFailed or OSError."""
+        """The value of a reply. A refusal raises CoevolveError; a failure in the worker raises CallBroke, EnvironmentFailed or OSError."""
         try:
             reply: dict[str, Any] = json.loads(line)
         except (ValueError, RecursionError):
             reason = f"{self.place}: {do} was answered by what is no JSON"
             with self._lock:
                 if not self.dead:
-                    self._bury(reason)  # something else writes to the pipe: the next line may answer another question
+                    self._bury(reason)  # another writer uses the pipe, so the next line may answer another request
             raise CallBroke(reason) from None
         if "refused" in reply:
             raise CoevolveError(reply["refused"])
@@ -125,8 +127,11 @@ class EnvironmentProcess:
         return reply["value"]
 
     def answer(self, do: str, **fields: Any) -> bytes:
-        """Its reply, a line of JSON. None of a worker that had ended before is WorkerLost, none for another reason CallBroke."""
-        line = json.dumps({"do": do, **fields}).encode() + b"\n"  # what cannot be written down does not touch the pipe
+        """Send a request and return the reply, a line of JSON.
+
+        Raises EnvironmentProcessLost if the worker had ended before, and CallBroke if it does not reply for another reason.
+        """
+        line = json.dumps({"do": do, **fields}).encode() + b"\n"  # may raise, so it comes before the pipe
         with self._lock:
             if not self.dead and self._process.poll() is not None:
                 self._bury(f"{self.place}: the worker ended by itself (exit code {self._process.poll()})")
@@ -136,7 +141,7 @@ class EnvironmentProcess:
                 limit = self.seconds if "session" in fields else self._prepare_seconds
                 return self._exchange(do, line, limit)
             except BaseException as error:
-                # whatever it was, the next line on the pipe would answer another question
+                # after any error, the next line on the pipe would answer another request
                 self._bury(f"{self.place}: {error}" if isinstance(error, CallBroke) else f"{self.place}: {error!r}")
                 if isinstance(error, Exception):
                     raise CallBroke(self.dead) from None
@@ -158,7 +163,7 @@ class EnvironmentProcess:
                     raise CallBroke(f"the worker ended in {do} (exit code {self._process.wait()}){self._said()}")
                 self._rest += chunk
             elif out in ready:
-                # no more than a pipe takes at once, or a worker that does not read would block us
+                # at most as much as a pipe takes at once: a worker that does not read must not block this process
                 line = line[os.write(out, line[: select.PIPE_BUF]) :]
                 if not line:
                     poll.unregister(out)
@@ -183,7 +188,7 @@ class EnvironmentProcess:
                 pass
 
     def stop(self) -> None:
-        """End the process; its sessions raise from now on."""
+        """End the process. Its sessions raise errors from now on."""
         self.stopped = True
         with self._lock:
             if not self.dead:
@@ -195,7 +200,7 @@ class EnvironmentProcess:
 
 
 class Pool:
-    """Up to ``size`` workers with up to ``each`` sessions; who wants more waits until one is closed."""
+    """Up to ``size`` workers with up to ``each`` sessions. Further callers wait until a session is closed."""
 
     def __init__(
         self, place: str, python: str, size: int, each: int, seconds: float, prepare_seconds: float, memory: int
@@ -207,7 +212,7 @@ class Pool:
         self.workers: list[EnvironmentProcess] = []
 
     def take(self) -> EnvironmentProcess:
-        """The worker with the fewest sessions, with one more; blocks while all are full."""
+        """The worker with the fewest sessions, which gets another session. Blocks while all workers are full."""
         with self._free:
             while True:
                 self.workers = [one for one in self.workers if not one.dead]
@@ -218,10 +223,10 @@ class Pool:
                 if best is not None and best.sessions < self._each:
                     best.sessions += 1
                     return best
-                self._free.wait(timeout=1.0)  # a worker may also die without a word
+                self._free.wait(timeout=1.0)  # a worker may also die without notice
 
     def any(self) -> EnvironmentProcess:
-        """A worker for a question outside of sessions: never waits for one to be closed."""
+        """A worker for a request outside of sessions. Never waits for a session to close."""
         with self._free:
             alive = [one for one in self.workers if not one.dead]
             if not alive:

@@ -1,7 +1,7 @@
 """The three methods of the loop. They differ in what an agent's failures become, and each is a set of defaults.
 
-A key that params.yaml sets overrides its method's, so that methods combine. A key without which nothing of the method is
-left cannot be overridden.
+A key that params.yaml sets overrides the method's default, so methods combine. Each method also has essential keys, which
+params.yaml cannot override.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ COEVOLVE, GENENV, COEVOLVING_AGENTS = "coevolve", "genenv", "coevolving_agents"
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """``defaults``: key → value. ``essential``: key → whether a value keeps the method what it is, and what is expected."""
+    """``defaults``: key → value. ``essential``: key → a check of a value, and the expected values in words."""
 
     defaults: Mapping[str, Any]
     essential: Mapping[str, tuple[Callable[[Any], bool], str]] = field(default_factory=dict)
@@ -27,7 +27,7 @@ def _by_pairs(learner: Any) -> bool:
 
 
 METHODS: Mapping[str, Method] = {
-    # arXiv 2604.15840: tasks synthesized around what the agent forgets, solves now and then, or rarely does
+    # arXiv 2604.15840: tasks synthesized around tasks that the agent forgets or sometimes solves, and rare tool patterns
     COEVOLVE: Method({}),
     # arXiv 2512.19682: a task generator, rewarded for tasks that the agent solves about half the time
     GENENV: Method(
@@ -49,11 +49,11 @@ METHODS: Mapping[str, Method] = {
 
 
 def with_method(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """``raw`` parameters, with the defaults of their method where they have no value of their own."""
+    """The ``raw`` parameters, with the method's defaults for keys that they do not set."""
     values = dict(raw)
     name = values.get("method", COEVOLVE)
     if not isinstance(name, str) or name not in METHODS:
-        return values  # the check of the key itself says what is wrong
+        return values  # the check of the key `method` reports the error
     for key, (keeps, expected) in METHODS[name].essential.items():
         section, _, inner = key.partition(".")
         given = values.get(section)

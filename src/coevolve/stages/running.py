@@ -22,7 +22,7 @@ from coevolve.stages.schema import Params, load
 
 
 def run(main: Callable[[Params], int | None]) -> NoReturn:
-    """Run a stage that belongs to no iteration. The docstring of its module is the text of --help."""
+    """Run a stage that runs once, not per iteration. The docstring of its module is the text of --help."""
     _parser(main).parse_args()
     guard(lambda: _run(main))
 
@@ -42,7 +42,7 @@ def run_stage(name: str, t: int | None) -> int | None:
     if needs_iteration and t is None:
         raise CoevolveError(f"stage {name} needs an iteration, for example `coevolve stage {name} 0`")
     if not needs_iteration and t is not None:
-        raise CoevolveError(f"stage {name} belongs to no iteration; run `coevolve stage {name}`")
+        raise CoevolveError(f"stage {name} takes no iteration; run `coevolve stage {name}`")
     return _run(main) if t is None else _run(main, t)
 
 

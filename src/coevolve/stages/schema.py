@@ -54,7 +54,7 @@ class Params(Section):
     """params.yaml as a whole. ``learners`` holds the sections of learners, which params.yaml has at its top."""
 
     seed: Whole = 0
-    """All randomness is derived from it, the stage, the iteration and the step."""
+    """Seed from which all random numbers derive, together with the stage, the iteration and the step."""
     method: Annotated[str, one_of(lambda: METHODS)] = COEVOLVE
     """What the agent's failures become: coevolve, new tasks; genenv, targets of a task generator; coevolving_agents, hard negatives."""
     environment: Annotated[str, BeforeValidator(_mixed, json_schema_input_type=str | dict[str, float])] = "miniworld"
@@ -117,13 +117,13 @@ class Params(Section):
             return self
         if len(shares(self.environment)) > 1:
             raise ValueError(
-                f"environment: {self.environment} and generate.model: {generate.model} do not go together: a generator is made "
-                "for the tools of one environment; set generate.model: none, or name one environment"
+                f"environment: {self.environment} and generate.model: {generate.model} do not go together: a generator knows "
+                "the tools of a single environment; set generate.model: none, or name one environment"
             )
         if explore.explorer != "scripted":
             raise ValueError(
                 f"explore.guidance: generator and explore.explorer: {explore.explorer} do not go together: the generator names "
-                "tools to call, and only the scripted explorer keeps to them"
+                "tools to call, and only the scripted explorer follows them"
             )
         if not generate.frozen and self.verify.pass_rate_samples == 0:
             raise ValueError(
@@ -131,8 +131,8 @@ class Params(Section):
             )
         if self.candidates < self._written:
             raise ValueError(
-                f"synthesize.count: {self.synthesize.count} leaves no room for explore.explorations and generate.control, "
-                f"{self._written} together; raise it, or lower these"
+                f"synthesize.count: {self.synthesize.count} is less than explore.explorations plus generate.control, "
+                f"{self._written} together; raise synthesize.count, or lower the others"
             )
         return self
 
@@ -142,12 +142,12 @@ class Params(Section):
             return self
         if self.train.vllm.mode != "off":
             raise ValueError(
-                f"train.learner: {self.train.learner} and train.vllm.mode: {self.train.vllm.mode} do not go together: its "
-                "episodes are played before training, by policy.backend; change one of them"
+                f"train.learner: {self.train.learner} and train.vllm.mode: {self.train.vllm.mode} do not go together: "
+                "policy.backend plays this learner's episodes before training; change one of them"
             )
         if self.pairs.hard and self.policy.backend == "vllm":
             raise ValueError(
-                f"pairs.hard: {self.pairs.hard:g} and policy.backend: vllm do not go together: two agents play in turns, and vLLM "
+                f"pairs.hard: {self.pairs.hard:g} and policy.backend: vllm do not go together: two agents take turns, and vLLM "
                 "keeps its memory; set policy.backend: transformers, or pairs.hard: 0"
             )
         return self
@@ -155,9 +155,7 @@ class Params(Section):
     @model_validator(mode="after")
     def _panels(self) -> "Params":
         if self.evaluate.panels is not None and self.report.panel not in self.evaluate.panels:
-            raise ValueError(
-                f"report.panel is {self.report.panel}, which evaluate.panels leaves out; change one of them"
-            )
+            raise ValueError(f"report.panel is {self.report.panel}, which evaluate.panels omits; change one of them")
         return self
 
     @model_validator(mode="after")
@@ -207,7 +205,7 @@ def plain(params: Params) -> dict[str, Any]:
 
 
 def value(params: Params, key: str) -> Any:
-    """The value of `section.key`, or of a property such as `learner`, as JSON has it."""
+    """The value of `section.key`, or of a property such as `learner`, as a JSON value."""
     if key in DERIVED:
         held = getattr(params, key)
         return held.model_dump(mode="json") if isinstance(held, Section) else held

@@ -41,7 +41,7 @@ def test_a_stage_reads_the_keys_that_its_module_mentions(tmp_path: Path) -> None
     )
     assert reads(file) == {"train.lora", "signals", "seed", "validate.min_rows", "learner"}
     file.write_text("def main(params):\n    f(params.moon)\n")
-    with pytest.raises(CoevolveError, match=r"params\.moon is no section"):
+    with pytest.raises(CoevolveError, match=r"params\.moon is not a section"):
         reads(file)
 
 

@@ -211,7 +211,7 @@ def test_files_that_are_not_there_or_do_not_go_together_are_named(tmp_path: Path
         ([one, other], "other.parquet: the other files are not Parquet"),
         ([one, bad], "two.jsonl:1: missing key score"),
         (str(tmp_path / "*.json"), "no such file"),
-        ([one, "memory://nowhere/*.jsonl"], "memory://nowhere/.*: no such file there"),
+        ([one, "memory://nowhere/*.jsonl"], "memory://nowhere/.*: no such file in the object store"),
         ("nonsense://bucket/a.parquet", "nonsense://bucket/a.parquet: Protocol not known"),
     ]
     for source, said in wrong:

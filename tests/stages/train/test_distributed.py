@@ -139,7 +139,7 @@ def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     code, err = finished(process)
     assert code == 130, err[-3000:]
-    assert "interrupted; run the same command again to go on" in err and "Traceback" not in err
+    assert "interrupted; run the same command again to continue" in err and "Traceback" not in err
     assert left(tmp_path) == []
 
 

@@ -227,7 +227,10 @@ def test_a_page_that_cannot_be_rendered_is_left_out_in_one_line(
 
     monkeypatch.setattr(ValidationResultsPageRenderer, "render", fails)
     assert judged(GOOD, tmp_path / "docs").critical is None
-    assert capfd.readouterr().err == f"{tmp_path}/docs: 2 parts of Data Docs are left out (KeyError: 'odd\\nrow')\n"
+    assert (
+        capfd.readouterr().err
+        == f"{tmp_path}/docs: 2 parts of Data Docs could not be written (KeyError: 'odd\\nrow')\n"
+    )
 
 
 def test_data_docs_show_what_a_file_says_and_run_none_of_it(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ ARRIVED = "I have updated some more functions you can choose from. What about no
 class BFCL(Environment):
     """BFCL's multi-turn items.
 
-    ``seed`` holds the even scenarios, base category first, without those in quarantine, which are a split of their own;
-    the panels are whole.
+    ``seed`` holds the even scenarios, base category first, without the scenarios in quarantine, which form a separate split.
+    The panels are complete.
     """
 
     name = "bfcl"
@@ -41,7 +41,7 @@ class BFCL(Environment):
         return BFCLSession()
 
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
-        """The start state of ``task`` with every function at hand from the first turn."""
+        """The start state of ``task``, with every function offered from the first turn."""
         return {key: value for key, value in task.world.items() if key != "missed_function"}
 
     def category(self, task: Task) -> str:
@@ -50,7 +50,7 @@ class BFCL(Environment):
 
 @cache
 def _splits() -> dict[str, tuple[Task, ...]]:
-    """Even indices are for training; odd ones are held out, validation and test in turn."""
+    """The tasks of each split. Even indices are for training; odd indices alternate between validation and test."""
     splits: dict[str, list[Task]] = {"seed": [], "validation": [], "test": [], "quarantine": []}
     for category in CATEGORIES:
         for row, answer in items(category):
@@ -77,7 +77,7 @@ def _task(row: dict[str, Any], answer: list[list[str]], split: str) -> Task:
 
 
 def _arrival(world: dict[str, Any], turn: int) -> str:
-    """What the user says when functions arrive. The schemas are in the text: a chat's first message stays as it was."""
+    """The user's message when functions arrive. It holds their schemas, so that a chat's first message does not change."""
     names = hidden(world, turn - 1) - hidden(world, turn)
     schemas = [documented(group)[name] for group in world["involved_classes"] for name in documented(group)]
     return "\n".join([*(json.dumps(one) for one in schemas if one["function"]["name"] in names), ARRIVED])

@@ -1,7 +1,7 @@
-"""What keeps a call of the package's functions from running without end, and what it leaves behind from other calls.
+"""Bounds on calls of the package's functions: no call runs without end, and none affects later calls.
 
-Where the package itself would answer nothing but an error, its answer is given at once; where a smaller argument gives the
-same answer, it is taken instead. What is left is a limit of ours: ``PRECISION``.
+If the package would answer with an error after all its work, the error comes at once. If a smaller argument gives the same
+answer, it replaces the argument. The only limit that can change an answer is ``PRECISION``.
 """
 
 import decimal
@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-PRECISE = frozenset({"logarithm", "square_root"})  # set the precision of everything that computes after them
-# digits that either may be asked for; the benchmark's answers ask for 10 at most
+PRECISE = frozenset({"logarithm", "square_root"})  # they set the precision of all later computations
+# most digits for both; the benchmark's answers ask for at most 10
 PRECISION = 10_000
-DIGITS = 4300  # of a whole number, beyond which Python writes none down; so none that is read has more
+DIGITS = 4300  # most digits of a whole number that Python converts to text or from text
 
 
 def bounded(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call, or others with the same answer. A ValueError is the answer of a call that has no end."""
+    """The arguments of a call, or other arguments with the same answer. A ValueError is the answer to a call without end."""
     if name == "power":
         _check_power(arguments.get("base"), arguments.get("exponent"))
     elif name == "round_number":
@@ -30,7 +30,7 @@ def bounded(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_power(base: Any, exponent: Any) -> None:
-    """A power of whole numbers that is too long to be written down is an error in the package too, after all its work."""
+    """Raise the package's error for a power of whole numbers with too many digits, which the package raises only at the end."""
     if isinstance(base, int) and isinstance(exponent, int) and exponent > 0:
         bits = (abs(base).bit_length() - 1) * exponent  # at least
         if bits > 4 * DIGITS:
@@ -45,14 +45,14 @@ def _check_precision(precision: Any) -> None:
     try:
         digits = int(precision)
     except (TypeError, ValueError, OverflowError):
-        return  # the function says so itself
+        return  # the function reports the error
     if digits > PRECISION:
         raise ValueError(f"precision must be at most {PRECISION} digits")
 
 
 @contextmanager
 def contained(name: str) -> Iterator[None]:
-    """A call within this starts with the usual precision of decimal and mpmath, and leaves that of others as it was."""
+    """A call in this block starts with the default precision of decimal and mpmath, and does not change that of other calls."""
     if name not in PRECISE:
         yield
         return

@@ -1,6 +1,6 @@
-"""What the package ``bfcl-eval`` holds: its items and answers, its functions' documents, its API classes.
+"""The contents of the package ``bfcl-eval``: its items and answers, its functions' documents, its API classes.
 
-Only the parts that need none of its dependencies are imported, and nothing that creates folders in site-packages.
+This module imports only parts that need no dependency of the package and create no folders in site-packages.
 """
 
 import ast
@@ -35,7 +35,7 @@ Row = dict[str, Any]
 
 
 def folder() -> Path:
-    """The package's data; where it is not installed a CoevolveError says what to type."""
+    """The folder of the package's data. If the package is missing, a CoevolveError says what to type."""
     spec = find_spec("bfcl_eval")
     try:
         version("bfcl-eval")
@@ -62,14 +62,14 @@ def items(category: str) -> list[tuple[Row, Any]]:
 
 
 def fingerprint(categories: Iterable[str]) -> str:
-    """Version of the package and hash of the items and answers of the categories."""
+    """The version of the package, with a hash of the items and answers of the categories."""
     content = b"".join(_file(one, answers).read_bytes() for one in categories for answers in (False, True))
     return f"bfcl-eval-{version('bfcl-eval')}-{hashlib.sha256(content).hexdigest()[:12]}"
 
 
 @cache
 def documented(name: str) -> dict[str, dict[str, Any]]:
-    """OpenAI schemas by function name, of the functions of an API class that are documented."""
+    """OpenAI schemas, by function name, of the documented functions of an API class."""
     return {
         doc["name"]: function_schema(doc) for doc in _lines(folder() / "multi_turn_func_doc" / f"{DOCS[name]}.json")
     }
@@ -88,7 +88,7 @@ def function_schema(doc: Row) -> dict[str, Any]:
 
 
 def _schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """A JSON schema of what the package writes with Python's type names."""
+    """A JSON schema from the package's format, which uses Python's type names."""
     kind = str(schema.get("type", "string")).lower()
     new = {**schema, "type": _SCHEMA_TYPES.get(kind, kind)}
     if isinstance(schema.get("properties"), dict):
@@ -107,14 +107,14 @@ def api_class(name: str) -> Any:
 
 
 def parse_call(text: str, classes: Sequence[str]) -> ToolCall:
-    """A call string of the benchmark's answers: literals only, positions bound to the function's signature."""
+    """Parse a call string of the benchmark's answers. Arguments are literals; positions follow the function's signature."""
     node = ast.parse(text, mode="eval").body
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         raise CoevolveError(f"expected a call with literal arguments, found {text[:80]!r}")
     name = node.func.id
     owner = next((one for one in classes if name in documented(one)), None)
     if owner is None:
-        raise CoevolveError(f"{name!r} is a function of none of: {', '.join(classes)}")
+        raise CoevolveError(f"{name!r} is not a function of any of: {', '.join(classes)}")
     parameters = [one for one in inspect.signature(getattr(api_class(owner), name)).parameters if one != "self"]
     arguments = dict(zip(parameters, (ast.literal_eval(value) for value in node.args), strict=False))
     arguments.update({str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords})

@@ -1,10 +1,10 @@
-"""BFCL multi-turn behind our protocol, without its executor.
+"""BFCL multi-turn as a coevolve environment, without BFCL's executor.
 
-The package's executor evaluates model text and keeps instances in globals, shared by parallel rollouts. Here every
-session has its own instances, methods come from a table built of the documented functions, arguments are JSON, and the
-verdict is that of the package's own ``state_checker`` and ``response_checker``. Official semantics: after each turn
-that has an answer, states are compared and the answer's outputs must be among the model's so far; extra calls are
-allowed; a turn with an answer and no call fails, as does one of more than 20 steps.
+The package's executor evaluates model text and keeps instances in globals, which parallel rollouts would share. Here every
+session has its own instances, methods come from a table of the documented functions, and arguments are JSON. The package's
+``state_checker`` and ``response_checker`` judge, with the official semantics. After each turn that has an answer, the states
+must agree, and the answer's outputs must be among the model's outputs so far. Extra calls are allowed. A turn fails if it has
+an answer and no call, or more than 20 steps.
 """
 
 import copy
@@ -24,23 +24,23 @@ from coevolve.environments.bfcl.bounds import bounded, contained
 from coevolve.environments.bfcl.data import api_class, documented
 from coevolve.environments.environment import Session, check_owner
 
-MAX_STEPS = 20  # replies with calls in a turn; the benchmark ends an episode that needs more
-PARTIAL = 0.49  # what a run without success can reach
+MAX_STEPS = 20  # most replies with calls in a turn; the benchmark ends an episode that needs more
+PARTIAL = 0.49  # highest score of an episode without success
 
 Instances = dict[str, Any]
 
 
 class BFCLSession(Session):
-    """An item, played on the package's own API classes.
+    """An episode on an item, with the package's own API classes.
 
-    The check ``strict`` is an outcome of its own that the reward ignores: no call in a turn that has no answer, none to
-    a function that was not offered, and no state changed twice by the same call where the answer makes it once.
+    The reward ignores the check ``strict``. It passes if the agent makes no call in a turn without an answer, calls only
+    offered functions, and does not repeat a call that changes the state and that the answer makes once.
     """
 
     def __init__(self) -> None:
         self._task: Task | None = None
         self._instances: Instances = {}
-        self._owners: dict[str, str] = {}  # function name → API class; what was not offered is executed too
+        self._owners: dict[str, str] = {}  # function name → API class; also of functions that were not offered
         self._turn = 0
         self._steps = 0
         self._heard: list[list[str]] = []
@@ -90,7 +90,7 @@ class BFCLSession(Session):
         return bool(_reference(self._task, turn)) and call.name not in hidden(world, turn)
 
     def _answered(self, call: ToolCall) -> int:
-        """How often the answer of this turn makes the call."""
+        """The number of times that the answer of this turn makes the call."""
         assert self._task is not None
         return _reference(self._task, self._turn).count(call)
 
@@ -109,7 +109,7 @@ class BFCLSession(Session):
         return Observation("user", self._task.turns[self._turn], tools=tools)
 
     def _check_turn(self) -> str:
-        """The name of the check that the turn so far fails, by the package's checkers; empty if none."""
+        """The name of the package's check that the turn fails so far; empty if it fails none."""
         from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import response_checker, state_checker
 
         assert self._task is not None
@@ -125,7 +125,7 @@ class BFCLSession(Session):
         return "" if response_checker(said, outputs, self._turn)["valid"] else "response"
 
     def score(self) -> Score:
-        """The unfinished turn, if it is the last one, is judged as if it ended here; missing turns fail."""
+        """Judge the episode. An unfinished last turn counts as if it ended here. Missing turns fail."""
         if self._task is None:
             raise CoevolveError("score() before reset(): no task was started")
         passed, failed = self._passed, self._failed
@@ -149,11 +149,11 @@ class BFCLSession(Session):
 def execute(instance: Any, call: ToolCall) -> str:
     """The observation of a documented call, in the words of the package's executor.
 
-    The name must come from the table of documented functions.
+    The name must be in the table of documented functions.
     """
     try:
         arguments = bounded(call.name, {**_defaults(instance.__class__, call.name), **call.arguments})
-        with contained(call.name):  # until the result is written down: its digits depend on the precision
+        with contained(call.name):  # includes the conversion to text: the digits depend on the precision
             result = getattr(instance, call.name)(**copy.deepcopy(arguments))
             if isinstance(result, dict):
                 try:
@@ -167,9 +167,9 @@ def execute(instance: Any, call: ToolCall) -> str:
 
 @cache
 def _defaults(owner: Any, name: str) -> dict[str, Any]:
-    """Mutable default values of a function as they were before any call.
+    """Copies of the mutable default values of a function, from before any call.
 
-    Some functions change theirs, through which sessions would touch each other: they are given copies instead.
+    Some functions change their default values, so sessions would affect each other. They get these copies instead.
     """
     parameters = inspect.signature(getattr(owner, name)).parameters.values()
     return {one.name: copy.deepcopy(one.default) for one in parameters if isinstance(one.default, list | dict)}
@@ -186,7 +186,7 @@ def _refused(content: str) -> bool:
 
 
 def hidden(world: dict[str, Any], turn: int) -> set[str]:
-    """Functions that are not offered in a turn: those kept back for good, and those that arrive later."""
+    """Functions that a turn does not offer: excluded functions, and functions that arrive later."""
     later = world.get("missed_function", {})
     return {*world.get("excluded_function", []), *(name for key in later if int(key) > turn for name in later[key])}
 
@@ -215,14 +215,14 @@ def _instances(task: Task) -> Instances:
         instance = api_class(name)()
         if name != "MathAPI":
             instance._load_scenario(config.get(name, {}), long_context=long)
-        if name == "TravelAPI":  # the cards that it adds to a long context are the same objects in every instance
+        if name == "TravelAPI":  # all instances share the card objects that it adds to a long context
             instance.credit_card_list = copy.deepcopy(instance.credit_card_list)
         found[name] = instance
     return found
 
 
 class _Keyed:
-    """A task that hashes by its id (which candidates and drafts may share: so equality looks at the content)."""
+    """A task that hashes by its id. Candidates and drafts may share an id, so equality compares the content."""
 
     __slots__ = ("task",)
 
@@ -246,7 +246,7 @@ def _config(keyed: _Keyed) -> str:
 
 @lru_cache(maxsize=256)
 def _truth(keyed: _Keyed) -> list[tuple[Instances, list[str]] | None]:
-    """Per turn with an answer: the instances after it, and the answer's outputs. Nobody may change them."""
+    """For each turn with an answer, the instances after it and the answer's outputs. Callers must not change them."""
     instances = _instances(keyed.task)
     owner = {name: group for group in instances for name in documented(group)}
     found: list[tuple[Instances, list[str]] | None] = []
@@ -263,7 +263,7 @@ def _truth(keyed: _Keyed) -> list[tuple[Instances, list[str]] | None]:
 
 
 def _plain(value: Any, seen: dict[int, int]) -> Any:
-    """Mutable state as JSON: objects by their attributes, repeated objects by number, clocks left out."""
+    """Mutable state as JSON: objects by their attributes, repeated objects by number, without clocks."""
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, random.Random):

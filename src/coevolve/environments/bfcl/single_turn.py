@@ -25,7 +25,7 @@ CATEGORIES = (
     "live_parallel",
     "live_parallel_multiple",
 )
-# items whose answer the package's own checker accepts from nobody
+# items for which the package's checker rejects every answer
 QUARANTINE = {
     "live_simple_106-63-0": "the answer lacks a parameter that the function requires",
     "live_simple_112-68-0": "the answer accepts no value for parameters that the function requires",
@@ -37,7 +37,7 @@ _NAME = "coevolve"
 
 
 class BFCLSingle(Environment):
-    """BFCL's single-turn items, split by index within each category as ``bfcl`` is; what is in quarantine is in no split."""
+    """BFCL's single-turn items, split by index within each category, as in ``bfcl``. Quarantined items are in no split."""
 
     name = "bfcl_single"
     license = "Apache-2.0"
@@ -51,7 +51,7 @@ class BFCLSingle(Environment):
         return _splits()[split]
 
     def tools(self) -> Sequence[dict[str, Any]]:
-        """Every function by name; where items disagree about one, the first item's."""
+        """Every function by name. If items disagree about a function, the first item's schema counts."""
         found: dict[str, dict[str, Any]] = {}
         for tasks in _splits().values():
             for task in tasks:
@@ -64,7 +64,7 @@ class BFCLSingle(Environment):
 
 
 class SingleSession(Session):
-    """A reply to an item. Calls are noted, not executed; a second reply comes too late."""
+    """An episode of one reply. The session records calls and does not execute them. A second reply does not count."""
 
     def __init__(self) -> None:
         self._task: Task | None = None
@@ -120,12 +120,12 @@ def _official(functions: list[dict[str, Any]], calls: Sequence[ToolCall], answer
     try:
         return bool(_checker().ast_checker(functions, made, answer, _python(), category, _NAME)["valid"])
     except (TypeError, AttributeError, KeyError, ValueError):
-        return False  # the checker trips over arguments of an unexpected shape; its runner counts those as wrong
+        return False  # the checker raises an error for arguments of an unexpected shape; BFCL's runner counts them as wrong
 
 
 @cache
 def _checker() -> ModuleType:
-    """The package's AST checker. Of the models' table it needs one entry: whether dots in names were replaced."""
+    """The package's AST checker. Its table of models gets a single entry, which says that dots in names are kept."""
     known = sys.modules.get(_MODEL_CONFIG)
     table = ModuleType(_MODEL_CONFIG)
     table.MODEL_CONFIG_MAPPING = {_NAME: SimpleNamespace(underscore_to_dot=False)}  # type: ignore[attr-defined]
@@ -156,7 +156,7 @@ def _splits() -> dict[str, tuple[Task, ...]]:
 
 
 def _task(row: dict[str, Any], answer: list[dict[str, Any]], category: str, split: str) -> Task:
-    # a system message, which some live items have, stands before the user's
+    # some live items have a system message before the user's message
     turn = "\n\n".join(message["content"] for message in row["question"][0])
     world = {"id": row["id"], "functions": row["function"], "answer": answer}
     docs = {doc["name"]: doc for doc in row["function"]}
@@ -165,7 +165,7 @@ def _task(row: dict[str, Any], answer: list[dict[str, Any]], category: str, spli
 
 
 def _answered(name: str, allowed: dict[str, list[Any]], doc: dict[str, Any]) -> ToolCall:
-    """The call with the first accepted value of each parameter, without those that may be left out."""
+    """The call with the first accepted value of each parameter, without optional parameters."""
     required = doc["parameters"].get("required", [])
     schemas = doc["parameters"]["properties"]
     arguments = {}
@@ -176,7 +176,7 @@ def _answered(name: str, allowed: dict[str, list[Any]], doc: dict[str, Any]) -> 
 
 
 def _value(accepted: Any, schema: dict[str, Any]) -> Any:
-    """A value of an accepted one: dictionaries hold a list of accepted values for each of their keys."""
+    """A value that ``accepted`` allows. Dictionaries hold a list of accepted values for each key."""
     if isinstance(accepted, dict):
         return {
             key: next(one for one in values if one != "")

@@ -1,7 +1,7 @@
-"""Scenarios that no agent can be expected to solve, with the reason; the ceiling of a panel is what is left.
+"""Scenarios that no agent can be expected to solve, with the reason. The other scenarios are the ceiling of a panel.
 
-Found by reading every answer whose values occur in no user turn and no observation before. gorilla#1367 counts 27 of
-the 200 base items that none of 18 models passes; for the others of those no defect is certain, so they stay.
+We read every answer with a value that occurs in no earlier user turn or observation. gorilla#1367 counts 27 of the 200 base
+items that none of 18 models passes. Items of these without a certain defect stay in the panels.
 """
 
 SCENARIOS = {

@@ -1,7 +1,7 @@
 """The tools of miniworld: a table of name, schema and function.
 
-A tool reads or changes the state and returns a JSON value; what it refuses raises ``Refused``, whose text tells
-the agent what to do about it. Look-alikes are tools that take the same arguments but mean something else.
+A tool reads or changes the state and returns a JSON value. To refuse a call it raises ``Refused``, whose text says how to fix
+the call. Look-alikes are tools that take the same arguments but mean something else.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""An expert that solves any generated task by talking to the environment.
+"""An expert that solves any generated task by calls to the environment.
 
-It knows the intent of the task and the meaning of the tools, and learns identifiers, locks, trashed files,
-empty wallets and new names from observations alone.
+It knows the intent of the task and the meaning of the tools. It learns identifiers, locks, trashed files, empty wallets and
+new names only from observations.
 """
 
 import json
@@ -16,7 +16,7 @@ Intent = list[dict[str, Any]]
 
 
 def solve(session: MiniworldSession, task: Task, intent: Intent) -> list[CallOutcome]:
-    """Play ``task``; the accepted calls in order, without the detours. An intent is a list of goals:
+    """Play ``task``. Returns the accepted calls in order, without detours. An intent is a list of goals:
 
     ``{"tool": name, "find": {argument: [lookup, arguments]}, "give": {argument: value}}`` or
     ``{"ask": [lookup, arguments, field]}`` (at most one, at the end).
@@ -50,13 +50,13 @@ def _first(observation: str) -> dict[str, Any]:
 
 
 def _do(session: MiniworldSession, variant: str, made: list[CallOutcome], name: str, arguments: dict[str, Any]) -> str:
-    """Make a call; where it is refused for a reason that can be mended, mend it and try again."""
+    """Make a call. If the environment refuses it for a reason that the expert can fix, fix it and try again."""
     call = renamed(ToolCall(name, arguments), variant)
     turn = session.step(call)
     if turn.error:
         words = turn.content.replace(";", "").split()
         if words[-1] != "first" or words[-2] == "find":
-            raise CoevolveError(f"the expert cannot mend: {turn.content}")
+            raise CoevolveError(f"the expert cannot fix: {turn.content}")
         if "locked" in words:
             _do(session, variant, made, "unlock", {"app": words[0]})
         elif "trashed" in words:

@@ -1,7 +1,7 @@
 """Task families with Zipf frequencies, and tasks made from them: a world, an intent, an instruction.
 
-A family is one kind of goal; a task has one to three goals (more in ``hard``). The split ``seed`` knows
-only the head of the distribution.
+A family is a kind of goal. A task has one to three goals (more in ``hard``). The split ``seed`` has only families from the head
+of the distribution.
 """
 
 import random
@@ -70,7 +70,7 @@ def _contact(state: State, rng: random.Random, used: set[str]) -> list[Any]:
 
 
 def _fresh(state: State, app: str, rng: random.Random, used: set[str], **wanted: Any) -> str:
-    """An entity of ``app`` that no other goal of the task is about."""
+    """An entity of ``app`` that no other goal of the task uses."""
     fitting = [
         key
         for key, entity in state[app].items()
@@ -84,7 +84,7 @@ def _fresh(state: State, app: str, rng: random.Random, used: set[str], **wanted:
 
 
 def goal_of(family: str, state: State, rng: random.Random, used: set[str]) -> dict[str, Any]:
-    """One goal of ``family`` in this world; a CoevolveError where the world offers none."""
+    """A goal of ``family`` in this world. Raises a CoevolveError if the world allows none."""
     if family == "ask_balance":
         return {"ask": ["balance", {}, "balance"]}
     if family in QUESTIONS:
@@ -145,7 +145,7 @@ def _meets(call: CallOutcome, goal: dict[str, Any]) -> bool:
 
 
 def generate_one(split: str, families: Sequence[str], seed: int, variant: str) -> Task:
-    """A task of the given families, in this order; the world is drawn again until it offers them all."""
+    """A task of the given families, in this order. Draws worlds until one allows all of them."""
     for attempt in range(100):
         rng = rng_for("miniworld task", split, variant, seed, attempt)
         world = derive_seed("miniworld world", split, seed, attempt) % 2**31
@@ -164,7 +164,7 @@ def generate_one(split: str, families: Sequence[str], seed: int, variant: str) -
             key.endswith("_id") or key == "answer" or source_of(key, value, chain, row) is None
             for row, call in enumerate(chain)
             for key, value in call.arguments.items()
-        )  # what the user names is not what a lookup happens to show as well
+        )  # values that the user names must not count as revealed by a lookup that shows them too
         if (
             given
             and is_success(session.score().reward)
@@ -192,7 +192,7 @@ def _task(
 
 
 def draw_families(split: str, rng: random.Random, index: int, every: bool) -> list[str]:
-    """The families of task ``index``: Zipf over the head, or each in turn (``every``), with company."""
+    """The families of task ``index``: drawn by Zipf from the head, or one after another (``every``), with further families."""
     low, high = GOALS.get(split, (1, 2))
     count = rng.randint(low, high) if low > 1 else rng.choices((1, 2, 3), (0.6, 0.3, 0.1))[0]
     pool = FAMILIES if every else HEAD
@@ -206,6 +206,6 @@ def draw_families(split: str, rng: random.Random, index: int, every: bool) -> li
     questions = [family for family in chosen if family.startswith("ask_")]
     acts = [family for family in chosen if not family.startswith("ask_") and family != "lock"]
     locks = [family for family in chosen if family == "lock"]
-    if locks:  # a question about what was just locked would have to unlock it again
+    if locks:  # a question about a locked app would need to unlock it again
         questions = [family for family in questions if family != "ask_balance"]
     return [*acts, *locks, *questions[:1]]

@@ -1,6 +1,6 @@
-"""miniworld: AppWorld in miniature, so that the whole loop is a true run on any laptop.
+"""miniworld: AppWorld in miniature, so that the whole loop runs on any laptop.
 
-Some thirty tools in seven seeded apps, task families with Zipf frequencies, identifiers that only an observation
+It has about thirty tools in seven seeded apps, task families with Zipf frequencies, identifiers that only an observation
 reveals, look-alike tools, preconditions with informative errors, and a checker of goal, collateral and answer.
 """
 
@@ -42,7 +42,7 @@ def _shifted(template: str) -> str:
 
 
 class Miniworld(Environment):
-    """The embedded default."""
+    """The default environment, which needs no installation."""
 
     name = "miniworld"
     fingerprint = f"miniworld-{VERSION}"
@@ -62,7 +62,7 @@ class Miniworld(Environment):
         return MiniworldSession()
 
     def fresh_world(self, task: Task, seed: int) -> dict[str, Any]:
-        """Another world of the kind that ``task`` plays in."""
+        """Another world of the same variant as the world of ``task``."""
         return {"seed": derive_seed("fresh world", seed) % 2**31, "variant": task.world.get("variant", "plain")}
 
     def category(self, task: Task) -> str:
@@ -71,17 +71,17 @@ class Miniworld(Environment):
 
     @staticmethod
     def generate(split: str, count: int, seed: int, every: bool = False) -> list[Task]:
-        """``count`` fresh tasks of the seed distribution, or of ``every`` family evenly."""
+        """``count`` new tasks of the seed distribution, or with ``every``, evenly of all families."""
         return [_generated(split, derive_seed(seed, index), index, every) for index in range(count)]
 
     @staticmethod
     def values() -> list[str]:
-        """What instructions speak of: names, cities, subjects, titles, files, items, days and apps."""
+        """All values in instructions: names, cities, subjects, titles, files, items, days and apps."""
         return [*NAMES, *CITIES, *SUBJECTS, *TITLES, *FILES, *ITEMS, *DAYS, *LOCKABLE]
 
     @staticmethod
     def lexicon() -> tuple[list[str], list[str]]:
-        """Strings that deserve one token each: names (tools, keys, enumerable values), and words of instructions."""
+        """Strings that the tokenizer keeps as one token: names (tools, keys, enumerable values), and words of instructions."""
         names = [*TOOLS, *(key for tool in TOOLS.values() for key in tool.arguments)]
         shown = [
             "id",
@@ -119,7 +119,7 @@ def _generated(split: str, seed: int, index: int, every: bool) -> Task:
 
 @lru_cache
 def _frozen(split: str) -> tuple[Task, ...]:
-    """The tasks of a split: ``seed`` is of the head families, ``broad`` and the panels are balanced over all."""
+    """The tasks of a split. ``seed`` has the head families; ``broad`` and the panels are balanced over all families."""
     found: dict[str, Task] = {}
     index = 0
     while len(found) < SIZES[split]:

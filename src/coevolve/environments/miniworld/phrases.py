@@ -1,4 +1,4 @@
-"""How miniworld's tools are spoken of; the synthesizer and the task families share it."""
+"""Phrases for miniworld's tools, which the synthesizer and the task families share."""
 
 from coevolve.environments.environment import Phrasebook
 

@@ -1,8 +1,8 @@
-"""One episode in miniworld, and how it is judged.
+"""An episode in miniworld, and its score.
 
-The goal of any task is what its reference yields in a fresh world: so a new task needs a world, an instruction
-and a reference, and nothing else. A run succeeds if every change of the reference is there (goal), nothing else
-changed (collateral), the task was completed, and with the reference's answer.
+The goal of a task is the state after its reference in a fresh world. So a new task needs only a world, an instruction and a
+reference. An episode succeeds under four conditions: it makes every change of the reference (goal) and no other (collateral),
+it completes the task, and it gives the reference's answer.
 """
 
 import json
@@ -25,12 +25,12 @@ from coevolve.environments.miniworld.apps import (
 from coevolve.environments.miniworld.world import State, build, copied
 
 VARIANTS = ("plain", "shifted")
-PARTIAL = 0.49  # what a run without success can reach: below the threshold of success
+PARTIAL = 0.49  # highest score of an episode without success: below the threshold of success
 _TYPES: dict[str, type] = {"string": str, "integer": int}
 
 
 def renamed(call: ToolCall, variant: str) -> ToolCall:
-    """``call`` as the tools of ``variant`` spell it."""
+    """``call`` with the names that ``variant`` uses."""
     if variant == "plain":
         return call
     arguments = {SHIFTED_ARGUMENTS.get(key, key): value for key, value in call.arguments.items()}
@@ -39,7 +39,7 @@ def renamed(call: ToolCall, variant: str) -> ToolCall:
 
 @lru_cache
 def catalogue(variant: str) -> dict[str, tuple[Tool, dict[str, str], dict[str, Any]]]:
-    """By name: the tool, its argument names here → its own, and its schema."""
+    """By name: the tool, its argument names in ``variant`` → its original names, and its schema."""
     shifted = variant == "shifted"
     found = {}
     for tool in TOOLS.values():
@@ -149,7 +149,7 @@ class _Keyed:
 
 @lru_cache(maxsize=4096)
 def _goal(task_id: str, keyed: _Keyed) -> tuple[State, str | None]:
-    """State and answer after the reference in a fresh world. Never changed by anybody."""
+    """The state and the answer after the reference in a fresh world. Callers must not change them."""
     session = MiniworldSession()
     session.reset(keyed.task)
     for turn in keyed.task.reference:
@@ -175,7 +175,7 @@ def _normal(answer: str | None) -> str:
 
 
 def _wrong_arguments(tool: Tool, keys: dict[str, str], arguments: dict[str, Any]) -> str:
-    """What is wrong with the arguments by the schema; the empty string if nothing is."""
+    """The error in the arguments by the schema; empty if there is none."""
     for key, value in arguments.items():
         if key not in keys:
             new = SHIFTED_ARGUMENTS.get(key)
@@ -196,9 +196,9 @@ def _wrong_arguments(tool: Tool, keys: dict[str, str], arguments: dict[str, Any]
 
 
 def _changes(start: State, now: State) -> Counter[str]:
-    """What changed, as a multiset: fields of kept entities, removed ones, and the content of new ones.
+    """The changes as a multiset: changed fields of entities, removed entities, and the content of new entities.
 
-    New entities count by content, not by id: the order in which they were made does not matter.
+    New entities count by content, not by id, so the order of their creation does not matter.
     """
     changes: Counter[str] = Counter()
     for app, before in start.items():

@@ -1,6 +1,6 @@
 """Seeded start states: seven small apps whose identifiers only an observation reveals.
 
-A state is ``{app: {entity_id: {field: value}}}``: JSON all the way down, so that it copies, compares and hashes.
+A state is ``{app: {entity_id: {field: value}}}``. It is JSON, so it can be copied, compared and hashed.
 """
 
 import random
@@ -89,15 +89,15 @@ LOCKABLE = ("wallet", "files")
 
 
 def _ids(rng: random.Random, letter: str, count: int) -> list[str]:
-    """Distinct identifiers such as ``c47``: short, and not to be guessed from their neighbours."""
+    """Distinct identifiers such as ``c47``: short, and not predictable from each other."""
     return [f"{letter}{number:02d}" for number in rng.sample(range(100), count)]
 
 
 def build(seed: int) -> State:
-    """The start state of world ``seed``: always the same for the same seed."""
+    """The start state of world ``seed``. The same seed gives the same state."""
     rng = rng_for("miniworld", seed)
     names = rng.sample(NAMES, 8)
-    names.append(names[0])  # two people of one name, told apart by their cities
+    names.append(names[0])  # two people share a name; their cities differ
     cities = [rng.choice(CITIES) for _ in names]
     cities[-1] = rng.choice([city for city in CITIES if city != cities[0]])
     people = list(zip(names, cities, strict=True))

@@ -1,7 +1,7 @@
-"""Small databases made from seeds, and the questions that can be asked of them.
+"""Small databases made from seeds, and questions about them.
 
-A question is a family: words, a statement, and for each of its parameters a query that lists what it can be, so that
-every question is about something that is there.
+A family of questions has words, a statement, and for each parameter a query that lists its possible values. So every question
+is about existing rows.
 """
 
 import random
@@ -35,7 +35,7 @@ FIRST = (
 )
 LAST = ("Abel", "Brand", "Cruz", "Dorn", "Ek", "Falk", "Gray", "Holm", "Ito", "Jung")
 CITIES = ("Bath", "Bern", "Cork", "Gent", "Graz", "Kiel", "Lyon", "Nice", "Oslo", "Riga", "Turin", "Ulm")
-OTHERS = 8  # databases of a domain that are looked into for what its text columns can hold
+OTHERS = 8  # further databases of a domain that show the possible values of its text columns
 SHOP = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, city TEXT NOT NULL, joined TEXT NOT NULL);
 CREATE TABLE products (id INTEGER PRIMARY KEY, name TEXT NOT NULL, category TEXT NOT NULL, price INTEGER NOT NULL,
@@ -134,7 +134,7 @@ DOMAINS = {
 
 
 def build(domain: str, seed: int) -> sqlite3.Connection:
-    """A fresh database in memory: the same seed, the same rows."""
+    """A new database in memory. The same seed gives the same rows."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     connection.executescript(DOMAINS[domain].schema)
     for table, rows in DOMAINS[domain].rows(rng_for("sql database", domain, seed)).items():
@@ -158,7 +158,7 @@ def columns_of(domain: str) -> dict[str, list[str]]:
 
 
 def texts(domain: str, seed: int) -> frozenset[str]:
-    """What the text columns of a database hold, but for dates, and what those of others of its domain could."""
+    """The values in the text columns of a database and of OTHERS databases of its domain, without dates."""
     return _texts(domain).union(_held(domain, seed))
 
 
@@ -176,7 +176,7 @@ def _held(domain: str, seed: int) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """``words`` and ``sql`` hold {parameters}; ``choices`` has a query for each of them, or a list of values."""
+    """``words`` and ``sql`` contain {parameters}. ``choices`` has a query or a list of values for each parameter."""
 
     name: str
     domain: str
@@ -295,7 +295,7 @@ def literal(value: object) -> str:
 
 
 def ask(family: Family, seed: int, rng: random.Random) -> tuple[str, str]:
-    """A question of the family to the database of ``seed``, in words and as a statement."""
+    """A question of the family about the database of ``seed``, in words and as a statement."""
     connection = build(family.domain, seed)
     chosen = {}
     for key, choices in family.choices.items():
@@ -307,9 +307,9 @@ def ask(family: Family, seed: int, rng: random.Random) -> tuple[str, str]:
 
 
 def read(domain: str, words: str) -> list[tuple[Family, str]]:
-    """The questions in ``words`` to a database of ``domain`` that its families could have put so, each with its statement.
+    """The questions in ``words`` about a database of ``domain``, each as its family and statement.
 
-    None if anything else is said, or if a sentence could be put by two families.
+    None if a sentence is not in the words of any family, or in the words of two families.
     """
     found, rest = [], words
     for family in FAMILIES:
@@ -323,7 +323,7 @@ def read(domain: str, words: str) -> list[tuple[Family, str]]:
 
 @cache
 def _pattern(template: str) -> str:
-    pieces = re.split(r"\{(\w+)\}", template)  # text and parameters in turn
+    pieces = re.split(r"\{(\w+)\}", template)  # text and parameters alternate
     said = "".join(
         rf"(?P<{piece}>[\w'-]+(?: [\w'-]+)?)" if place % 2 else tolerant(piece) for place, piece in enumerate(pieces)
     )

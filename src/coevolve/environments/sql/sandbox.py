@@ -1,7 +1,7 @@
-"""Statements by whoever wrote them, run in processes that may be lost (``sandbox_main``): none can hold or end this one.
+"""Run untrusted statements in processes that may be lost (``sandbox_main``). No statement can block or end this process.
 
-A database is what its world and the statements that changed it make of it, so that any process can answer for it, and one
-that was lost takes nothing along.
+A database follows from its world and the statements that changed it. So any process can answer for it, and nothing is lost with
+a process.
 """
 
 import os
@@ -27,7 +27,7 @@ Result = tuple[tuple[Any, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class StatementOutcome:
-    """What came of a statement: ``error`` says why it was refused, ``wrote`` that the database may be another now."""
+    """The outcome of a statement. ``error`` is the reason of a refusal. ``wrote``: the statement may have changed the database."""
 
     columns: list[str]
     rows: Result
@@ -36,11 +36,11 @@ class StatementOutcome:
 
 
 class SandboxLost(Exception):
-    """The process ended; with the signal that ended it, if one did."""
+    """The process ended. The text is the signal or the exit code."""
 
 
 class Process:
-    """One process that runs statements, one at a time."""
+    """A process that runs one statement at a time."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -49,7 +49,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=inherited(),
-            start_new_session=True,  # Ctrl-C in the terminal is for us
+            start_new_session=True,  # only this process receives the terminal's Ctrl-C
         )
         try:
             self._read()
@@ -69,7 +69,7 @@ class Process:
         except BrokenPipeError:
             raise self._gone() from None
         except BaseException:
-            self._gone()  # or the next answer would be to another question
+            self._gone()  # the next answer could belong to this request
             raise
 
     def _read(self) -> Any:
@@ -84,14 +84,14 @@ class Process:
         code = self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                with suppress(BrokenPipeError):  # what it did not read
+                with suppress(BrokenPipeError):  # the process did not read all data
                     stream.close()
         return SandboxLost(signal.Signals(-code).name if code < 0 else f"exit code {code}")
 
 
 @cache
 def _idle(process: int) -> "LifoQueue[Process | None]":
-    """Those that have nothing to do, in this process: a fork of it has its own. None may be started."""
+    """The idle sandbox processes of this process; a fork has its own. None stands for a process that may still start."""
     idle: LifoQueue[Process | None] = LifoQueue()
     for _ in range(min(MOST, len(os.sched_getaffinity(0)))):
         idle.put(None)
@@ -99,7 +99,7 @@ def _idle(process: int) -> "LifoQueue[Process | None]":
 
 
 def _answer(*request: Any) -> tuple[str, Any]:
-    """The answer to a request. What ends two processes in a row ended them itself."""
+    """The answer to a request. A request that ends two processes in a row is to blame."""
     idle = _idle(os.getpid())
     one = idle.get()
     try:
@@ -131,6 +131,6 @@ def run(world: World, journal: tuple[str, ...], statement: str) -> StatementOutc
 
 @lru_cache(maxsize=4096)
 def state(world: World, journal: tuple[str, ...]) -> str:
-    """Hash of all that the database holds. What statements made of it may be past reading: then it is like no other."""
+    """Hash of the database's contents. If statements made it unreadable, the hash equals that of no other database."""
     kind, value = _answer(world, journal, None)
     return str(value) if kind == "state" else content_hash(["unreadable", world, journal])

@@ -1,9 +1,9 @@
-"""The side of ``sandbox`` that runs statements: a process that may be lost, and that the kernel limits.
+"""The process that runs statements for ``sandbox``. It may be lost, and the kernel limits it.
 
-Some of what a statement can cost SQLite does not count: a function on long values, or the planning of nested queries, which
-may take exponential time and memory. The process ends at its limit of processor time, whatever it is at.
+SQLite does not count all costs of a statement: a function on long values is free, and so is the planning of nested queries,
+which may take exponential time and memory. So the kernel ends the process at its limit of processor time.
 
-A request is a marshalled value after its length, and so is a reply. Standard library and ``databases`` alone.
+A request is its length and then a marshalled value, and so is a reply. Uses only the standard library and ``databases``.
 """
 
 import hashlib
@@ -20,16 +20,16 @@ from typing import IO, Any
 
 from coevolve.environments.sql.databases import build
 
-SECONDS = 2.0  # of the processor, that a statement may take
-STEPS = 500_000  # of SQLite's machine, that it may take: the same on every machine, and mostly reached first
-EVERY = 1_000  # steps after which they are counted
-ROWS = 1_000  # of a result
-MAX_RESULT = 1_000_000  # bytes of its values together
-MAX_VALUE = 10_000  # bytes of a value, or of a row that is kept for sorting
-MAX_STATEMENT = 5_000  # characters
-MEMORY = 512 * 2**20  # bytes of address space that the process has
-PAGES = 1_000  # of 4 kB that a database may grow to
-KEPT = 32  # databases that are held at a time
+SECONDS = 2.0  # most processor time of a statement
+STEPS = 500_000  # most steps of SQLite's machine per statement: equal on all machines, and usually reached first
+EVERY = 1_000  # steps between two checks of the count
+ROWS = 1_000  # most rows of a result
+MAX_RESULT = 1_000_000  # most bytes of all values of a result
+MAX_VALUE = 10_000  # most bytes of a value, or of a row in a sort
+MAX_STATEMENT = 5_000  # most characters of a statement
+MEMORY = 512 * 2**20  # bytes of address space of the process
+PAGES = 1_000  # most pages of 4 kB in a database
+KEPT = 32  # most databases in memory
 
 LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE,
@@ -41,27 +41,27 @@ LIMITS = {
 }
 READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION}
 WRITING = READING | {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE}
-# whose results depend on chance, on the clock, or on what the connection did before
+# functions whose results depend on chance, on the clock, or on earlier statements of the connection
 REFUSED = {"load_extension", "random", "randomblob", "current_date", "current_time", "current_timestamp", "changes",
            "total_changes", "last_insert_rowid"}  # fmt: skip
 CALENDAR = ("date", "time", "datetime", "julianday", "strftime", "unixepoch")
-CLOCK = {"now", "localtime", "utc", "subsec", "subsecond"}  # what makes them depend on the clock and its zone
+CLOCK = {"now", "localtime", "utc", "subsec", "subsecond"}  # arguments that make them depend on the clock or its zone
 
 WORDS = {
     "interrupted": f"took more than {STEPS} steps",
     "user-defined function raised exception": "dates take what is written, never the clock or its zone (now, localtime, utc)",
 }
 
-World = tuple[str, int, bool]  # domain, seed, and whether it may be written to
+World = tuple[str, int, bool]  # domain, seed, and whether statements may write
 Key = tuple[World, tuple[str, ...]]  # a world, and the statements that changed it
 
 
 class Database:
-    """The database of a world, guarded: what a statement may do, how long, and how large its values get."""
+    """The database of a world, with limits on the actions, the time and the size of values of a statement."""
 
     def __init__(self, world: World) -> None:
         domain, seed, self._writable = world
-        self._ours = True  # whether what comes now is our own statement
+        self._ours = True  # whether the current statement is one of this module
         self._connection = build(domain, seed)
         self._tables = [
             row[0] for row in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -84,7 +84,7 @@ class Database:
         return sqlite3.SQLITE_OK if allowed and not internal and not refused else sqlite3.SQLITE_DENY
 
     def run(self, statement: str) -> tuple[list[str], list[tuple[Any, ...]], bool]:
-        """Columns and rows of one statement, and whether it wrote; an error leaves the database as it was."""
+        """The columns and rows of a statement, and whether it wrote. An error leaves the database unchanged."""
         if len(statement) > MAX_STATEMENT:
             raise ValueError(f"the statement is longer than {MAX_STATEMENT} characters")
         before = self._connection.total_changes
@@ -92,7 +92,7 @@ class Database:
         try:
             columns, rows = self._fetched(statement)
         except BaseException:
-            if self._connection.in_transaction:  # some errors end it
+            if self._connection.in_transaction:  # some errors end the transaction
                 self._connection.execute("ROLLBACK")
             raise
         self._connection.execute("COMMIT")
@@ -123,7 +123,7 @@ class Database:
             self._connection.set_progress_handler(None, 0)
 
     def state(self) -> str:
-        """Hash of all rows of all tables, whatever was written: text is taken as its bytes, and told from blobs."""
+        """Hash of all rows of all tables, for any contents. Text counts as its bytes, and differs from blobs."""
         self._connection.text_factory = _raw
         rows = [self._connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in self._tables]
         return hashlib.sha256(repr(rows).encode()).hexdigest()
@@ -141,7 +141,7 @@ def _raw(raw: bytes) -> tuple[str, bytes]:
 
 
 def _calendar(plain: sqlite3.Connection, name: str) -> Callable[..., Any]:
-    """SQLite's own function ``name``, but for what asks for the time of day or a zone."""
+    """SQLite's function ``name``, which refuses arguments that need the clock or a time zone."""
 
     def function(*arguments: Any) -> Any:
         if not arguments or any(isinstance(one, str) and one.strip().lower() in CLOCK for one in arguments):
@@ -153,13 +153,13 @@ def _calendar(plain: sqlite3.Connection, name: str) -> Callable[..., Any]:
 
 
 class SandboxServer:
-    """The databases that were asked for last, each as its statements left it."""
+    """The last used databases, each in the state after its statements."""
 
     def __init__(self) -> None:
         self._databases: OrderedDict[Key, Database] = OrderedDict()
 
     def answer(self, world: World, journal: tuple[str, ...], statement: str | None) -> tuple[str, Any]:
-        """``("ran", [columns, rows, wrote])``, ``("state", hash)`` where no statement is given, or ``("error", text)``."""
+        """``("ran", [columns, rows, wrote])``, or ``("state", hash)`` without a statement, or ``("error", text)``."""
         key = world, journal
         database = self._databases.pop(key, None) or self._replayed(world, journal)
         try:
@@ -173,7 +173,7 @@ class SandboxServer:
         except MemoryError:
             self._databases.clear()
             return "error", "needs more memory than a statement may have"
-        except Exception as error:  # whatever a statement does is its own fault
+        except Exception as error:  # every error is the statement's fault
             reply = ("error", str(error) or type(error).__name__)
         finally:
             with_limit(0.0)
@@ -190,7 +190,7 @@ class SandboxServer:
 
 
 def with_limit(seconds: float) -> None:
-    """End the process after so many seconds of the processor from now; 0: never."""
+    """End the process after ``seconds`` of processor time from now; never if 0."""
     signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
@@ -201,7 +201,7 @@ def send(stream: IO[bytes], value: Any) -> None:
 
 
 def receive(stream: IO[bytes]) -> Any:
-    """The next value; EOFError if the other side has gone."""
+    """The next value. Raises EOFError if the other side has ended."""
     head = stream.read(4)
     content = stream.read(struct.unpack(">I", head)[0]) if len(head) == 4 else b""
     if not content:
@@ -210,8 +210,8 @@ def receive(stream: IO[bytes]) -> Any:
 
 
 def main() -> None:
-    """Answer until the other side goes."""
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # the kernel's own end: no Python need run for it
+    """Answer until the other side ends."""
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # the kernel ends the process, even if no Python code runs
     for kind, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(kind, (most, most))
     server = SandboxServer()

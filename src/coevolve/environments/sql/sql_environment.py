@@ -1,7 +1,7 @@
 """Interactive SQL over SQLite, in the manner of InterCode-SQL (arXiv 2306.14898): schema on request, queries with
 feedback from execution, and a graded reward from comparing result sets. Databases are made from seeds.
 
-Read-only to the agent unless the task's world says ``writable``; then the state of the database is judged too.
+The database is read-only for the agent unless the task's world sets ``writable``. Then the score also judges its state.
 """
 
 import sqlite3
@@ -23,11 +23,11 @@ from coevolve.environments.sql.sql_words import lexicon
 
 VERSION = 3
 SIZES = {"seed": 256, "validation": 128, "test": 128, "hard": 64, "shifted": 64}
-TRIES = 60  # databases that a family is asked of, before it is said to have no question for a split
+TRIES = 60  # databases to try before a family counts as without a question for a split
 SHOWN = 30  # rows that an observation shows
-MAX_SHOWN = 20_000  # characters of an observation
-MAX_WRITES = 100  # statements that change the database, in an episode
-PARTIAL = 0.49  # what a result that is not right can reach: its overlap with the right one
+MAX_SHOWN = 20_000  # most characters of an observation
+MAX_WRITES = 100  # most statements in an episode that change the database
+PARTIAL = 0.49  # highest score of a wrong result: times its overlap with the correct result
 
 
 def _tool(name: str, description: str, **properties: str) -> dict[str, Any]:
@@ -46,7 +46,7 @@ TOOLS = [
 
 
 class SQL(Environment):
-    """Questions to databases made from seeds. ``shifted`` asks of a domain that no other split holds."""
+    """Questions about databases made from seeds. ``shifted`` has a domain that no other split has."""
 
     name = "sql"
     fingerprint = f"sql-{VERSION}-sqlite-{sqlite3.sqlite_version}"
@@ -63,7 +63,7 @@ class SQL(Environment):
         return SQLSession()
 
     def reading(self, task: Task) -> list[ToolCall] | None:
-        """Also of questions to another domain: no statement of theirs runs here."""
+        """Parses questions about every domain, because it runs no statement."""
         text = " ".join(task.turns)
         domains = dict.fromkeys((_world(task)[0], *DOMAINS))
         found = next((questions for domain in domains if (questions := read(domain, text))), [])
@@ -75,7 +75,7 @@ class SQL(Environment):
             must,
             parsed,
             writes,
-        )  # a worker needs the standard library alone
+        )  # a worker needs only the standard library
 
         statements = [statement for _, statement in _statements(task)]
         trees = [tree for one in statements if (tree := parsed(one)) is not None]
@@ -91,7 +91,7 @@ class SQL(Environment):
 
 
 class SQLSession(Session):
-    """One database: its world, and what the agent has written to it."""
+    """An episode with a database: its world, and the agent's statements that changed it."""
 
     def __init__(self) -> None:
         self._task: Task | None = None
@@ -161,7 +161,7 @@ def _world(task: Task) -> World:
 
 
 def _statement(call: ToolCall) -> str | None:
-    """What ``call`` wants to be run; None if it is no such call."""
+    """The statement in ``call``; None for a call without a statement."""
     statement = call.arguments.get("sql")
     known = call.name in ("query", "submit") and set(call.arguments) == {"sql"}
     return statement if known and isinstance(statement, str) else None
@@ -183,14 +183,14 @@ def _shown(columns: list[str], rows: Result) -> str:
 
 
 def _statements(task: Task) -> tuple[tuple[str, str], ...]:
-    """What the reference runs, each with its tool."""
+    """The statements of the reference, each with its tool."""
     found = ((call.name, _statement(call)) for call in task.calls)
     return tuple((name, statement) for name, statement in found if statement is not None) or (("", ""),)
 
 
 @lru_cache(maxsize=4096)
 def _truth(world: World, statements: tuple[tuple[str, str], ...]) -> tuple[Result | None, str]:
-    """What the reference submits (None: nothing), and the state that it leaves."""
+    """The result that the reference submits (None if it submits none), and the state that it leaves."""
     journal: tuple[str, ...] = ()
     submitted: Result | None = None
     for tool, statement in statements:
@@ -237,7 +237,7 @@ def _families(split: str) -> list[Family]:
 
 
 def home(statement: str) -> str:
-    """The split that ``statement`` belongs to, of the three that ask the same kinds of questions: no other asks it."""
+    """The split of ``statement`` among the three splits with the same families. The other two do not use it."""
     return ("seed", "seed", "validation", "test")[int(content_hash(["sql split", statement], 8), 16) % 4]
 
 
@@ -247,8 +247,10 @@ def _asking(family: Family, statement: str) -> ToolCall:
 
 @cache
 def _tasks(split: str) -> tuple[Task, ...]:
-    """Families in turn, so that a panel is balanced. A question whose answer is empty or nothing, or that is another split's, is
-    asked again, of another database; a family of which this split has no question is left out.
+    """The tasks of a split. Families alternate, so that a panel is balanced.
+
+    A question with an empty answer, or whose statement belongs to another split, is drawn again for another database. A family
+    without a question for this split is omitted.
     """
     families, found, number, missed = _families(split), dict[str, Task](), 0, 0
     while len(found) < SIZES[split]:

@@ -1,6 +1,6 @@
-"""What English words ask of a database: for each sense, the phrases that can have it.
+"""The meaning of English words for a database: for each sense, the phrases that can have it.
 
-A phrase under several senses has one of them where it stands. Under "" are phrases that may as well say nothing.
+A phrase under several senses has one of them in a sentence. Under "" are phrases that may mean nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,7 +48,7 @@ SENSES = {
     "insert": "insert, add, create, register, new, sign up",
 }  # fmt: skip
 PERSON = "person, people, who, whom, someone, somebody, anyone, everybody, everyone"
-NOUNS = {  # what the rows of a table are called
+NOUNS = {  # names for the rows of a table
     "customers": f"customer, client, buyer, shopper, purchaser, {PERSON}",
     "products": "product, item, article, good, goods, merchandise, thing, piece",
     "orders": "order, purchase, sale",
@@ -59,7 +59,7 @@ NOUNS = {  # what the rows of a table are called
     "doctors": f"doctor, physician, specialist, dr, {PERSON}",
     "visits": "visit, appointment, consultation",
 }
-SPOKEN_OF = {  # what else a table is in
+SPOKEN_OF = {  # other words that refer to a table
     "customers": "nobody, no one, he, she, they",
     "products": "something",
     "orders": "place, placed, ordered, ordering, purchased, bought, buy, buying, sold, sell, spent, spend, spending, paid, buyer",
@@ -71,7 +71,7 @@ SPOKEN_OF = {  # what else a table is in
     "doctors": "nobody, no one",
     "visits": "visited, visiting, seen, saw, see, spend, spent, unvisited, been to, with doctors, with a doctor, with the doctors",
 }
-ASKING = (  # before a noun of the table whose rows are asked for
+ASKING = (  # words before a noun that ask for the rows of its table
     "which, which different, what, how many, how many different, how many distinct, names of, names of the, names of all, names of all the,"
     " number of, count the, count all, count all the, list the, list all, list all the"
 )
@@ -98,7 +98,7 @@ COLUMNS = {
     "fee": "fee, charge, charges, charging, cost, costs, price, rate, priced, expensive",
     "minutes": "minute, how long, time, how much time, length, duration",
 }  # fmt: skip
-VALUES = {  # how else a value is spoken of
+VALUES = {  # other words for a value
     "cancelled": "cancel, cancelled, canceled, call off",
     "pending": "pending",
     "shipped": "shipped, sent, dispatched",
@@ -122,7 +122,7 @@ def _split(text: str) -> list[str]:
 
 
 def lexicon(tables: Sequence[str], columns: Sequence[str], values: Iterable[str]) -> Lexicon:
-    """The lexicon of a database with these tables and columns, whose text columns hold ``values``."""
+    """The lexicon of a database with these tables and columns, and with ``values`` in its text columns."""
     words = {phrase: frozenset(senses) for phrase, senses in _words(tables, columns, values).items()}
     found = {phrase: [senses] if senses else [] for phrase, senses in words.items()}
     for asking in _split(ASKING):
@@ -158,6 +158,6 @@ def _words(tables: Iterable[str], columns: Iterable[str], values: Iterable[str])
     for word in [*NOTHING.split(), *_split(PHRASES_OF_NOTHING)]:
         if found.setdefault(word, set()):
             found[word].add(SILENT)
-    for extreme in _split(HIGH) + _split(LOW):  # where a list that begins at the other end goes to
+    for extreme in _split(HIGH) + _split(LOW):  # the end of a list that begins at the other end
         enter(SILENT, [f"{to} {extreme}" for to in ("to", "to the", "down to", "down to the", "up to", "up to the")])
     return found

@@ -1,4 +1,4 @@
-"""What a SQL statement does, and what has to be said of it, in the senses of ``lexicon``."""
+"""The senses of a SQL statement, as ``lexicon`` defines them: all its senses, and the senses that an instruction must have."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -23,11 +23,11 @@ PARTS: Mapping[str, tuple[type[exp.Expr], ...]] = {
     "sorted": (exp.Order,),
     "limit": (exp.Limit,),
 }
-TEXTS = ("name", "title")  # columns that a row is called by: asked for with no word more
+TEXTS = ("name", "title")  # columns that name a row: an instruction need not mention them
 
 
 def parsed(statement: str) -> exp.Expr | None:
-    """None if it is no statement of SQLite."""
+    """The parsed statement; None if it is not a statement of SQLite."""
     try:
         return sqlglot.parse_one(statement, dialect="sqlite")
     except sqlglot.errors.SqlglotError:
@@ -39,14 +39,14 @@ def writes(tree: exp.Expr) -> bool:
 
 
 def does(tree: exp.Expr, columns: Mapping[str, Sequence[str]]) -> Senses:
-    """Everything that the statement has a part for, in a database with these columns by table."""
+    """The senses of all parts of the statement, in a database with these columns by table."""
     return frozenset(_does(tree, columns))
 
 
 def must(tree: exp.Expr) -> Iterator[Senses]:
-    """What has to be said of the statement, each in any of some senses.
+    """The statements that an instruction must make, each a set of possible senses.
 
-    Not what decides between equals, and not the one text column of a list: both are often left to whoever answers.
+    They omit the order among equal rows and the only text column of a list, because instructions often leave both open.
     """
     outputs = _outputs(tree)
     for sense, kind in SUMMARIES.items():
@@ -114,7 +114,7 @@ def _direction(ordered: exp.Expr) -> str:
 
 
 def _asked(tree: exp.Expr) -> Iterator[str]:
-    """The tables whose rows are asked for: those of the columns that are shown; any, where something is counted or added up."""
+    """The tables of the shown columns, whose rows the statement asks for. All tables if it counts or adds up."""
     tables = {one.alias_or_name: one.name for one in tree.find_all(exp.Table)}
     outputs = _outputs(tree)
     if not outputs or any(not isinstance(one, exp.Column) for one in outputs):
@@ -125,7 +125,7 @@ def _asked(tree: exp.Expr) -> Iterator[str]:
 
 
 def _compares(part: exp.Expr) -> Iterator[str]:
-    """How a comparison can be said: more than 3 and at least 4 are the same."""
+    """The senses of a comparison. More than 3 and at least 4 are the same, so a comparison has both."""
     sense = next(one for one, kind in COMPARISONS.items() if isinstance(part, kind))
     yield sense
     if part.find(exp.Literal):
@@ -144,7 +144,7 @@ def _literal(literal: exp.Literal) -> Iterator[str]:
 
 
 def _steps(tree: exp.Expr) -> Iterator[str]:
-    """Of ``SET price = price + 2``: that it is raised."""
+    """The sense of a change: for ``SET price = price + 2`` it is "raise"."""
     for one in tree.expressions if isinstance(tree, exp.Update) else ():
         for kind, sense in ((exp.Add, "raise"), (exp.Sub, "lower"), (exp.Mul, "raise"), (exp.Div, "lower")):
             if isinstance(one.expression, kind):

@@ -6,10 +6,10 @@ from typing import TypedDict
 
 from coevolve.environments.tau2.domain import Domain, Record, Tau2, paid, tables
 
-NOW = "2024-05-15T15:00:00"  # in the airline's world
-RESERVATIONS = ("HATHAT", "HATHAU", "HATHAV")  # ids of what is booked, in turn
+NOW = "2024-05-15T15:00:00"  # the time in the airline's world
+RESERVATIONS = ("HATHAT", "HATHAU", "HATHAV")  # ids of new reservations, in this order
 CERTIFICATES = ("certificate_3221322", "certificate_3221323", "certificate_3221324")
-INSURANCE, BAGGAGE = 30, 50  # dollars for a passenger, and for a bag that is not free
+INSURANCE, BAGGAGE = 30, 50  # dollars per passenger, and per bag that is not free
 AIRPORTS = {
     "ATL": "Atlanta", "BOS": "Boston", "CLT": "Charlotte", "DEN": "Denver", "DFW": "Dallas", "DTW": "Detroit", "EWR": "Newark",
     "IAH": "Houston", "JFK": "New York", "LAS": "Las Vegas", "LAX": "Los Angeles", "LGA": "LaGuardia", "MCO": "Orlando",
@@ -35,7 +35,7 @@ class Payment(TypedDict):
 
 
 class Airline(Domain):
-    """An airline. What its policy forbids its tools may well allow: an agent has to know."""
+    """An airline. Its tools may allow actions that its policy forbids, so an agent must know the policy."""
 
     name = "airline"
 
@@ -100,7 +100,7 @@ class Airline(Domain):
             method = user["payment_methods"][one["payment_id"]]
             if method["source"] == "gift_card":
                 method["amount"] -= one["amount"]
-            elif method["source"] == "certificate":  # what it does not pay is lost
+            elif method["source"] == "certificate":  # the rest of its value is lost
                 del user["payment_methods"][one["payment_id"]]
         for leg in legs:
             self._own("flights", leg["flight_number"])["dates"][leg["date"]]["available_seats"][cabin] -= len(
@@ -169,7 +169,7 @@ class Airline(Domain):
         return found
 
     def _flights(self, date: str, origin: str, destination: str | None = None, after: str = "") -> list[Record]:
-        """Those that can be booked, from ``origin`` to ``destination`` or anywhere, and leave at ``after`` or later."""
+        """The available flights from ``origin`` to ``destination`` or anywhere that leave at ``after`` or later."""
         found = []
         for key in tables(self.name)["flights"]:
             one = self._read("flights", key)
@@ -182,7 +182,7 @@ class Airline(Domain):
         return found
 
     def _leg(self, wanted: Leg, cabin: str, people: int) -> Record:
-        """A flight as a reservation has it, if there are seats."""
+        """A flight in the form of a reservation, if it has enough seats."""
         number, date = wanted["flight_number"], wanted["date"]
         flight, day = self._read("flights", number), self._day(number, date)
         if day["status"] != "available":
@@ -195,7 +195,7 @@ class Airline(Domain):
         return {"flight_number": number, **ends, "date": date, "price": day["prices"][cabin]}
 
     def _pay(self, reservation: Record, payment_id: str, price: int) -> None:
-        """Pay, or take back, ``price`` for a change of the reservation."""
+        """Pay ``price`` for a change of the reservation, or refund it if it is negative."""
         user = self._own("users", reservation["user_id"])
         method = paid(user["payment_methods"], payment_id)
         if method["source"] == "certificate":
@@ -209,7 +209,7 @@ class Airline(Domain):
 
 
 def _after(date: str) -> str:
-    """The day after, in a month that ends with no flight in the air."""
+    """The next day in May 2024; no flight is in the air at the end of that month."""
     return f"{date[:-2]}{int(date[-2:]) + 1:02d}"
 
 

@@ -1,8 +1,8 @@
-"""Domains of τ²-bench (arXiv 2506.07982): data and tasks of its own, tools that are written anew. Runs in a worker.
+"""Domains of τ²-bench (arXiv 2506.07982): its data and tasks, with tools that were written again. Runs in a worker.
 
-It is *not* τ²'s protocol. There an LLM plays the user from a script, and replies are judged besides; here the script is the instruction,
-and a task succeeds as in `coevolve.environments.methods`: the database ends as the reference leaves it, or, where that changes nothing,
-what it looks up was looked up. The domain's policy is told by the tool ``policy``.
+This is *not* τ²'s protocol. There an LLM plays the user from a script, and replies are judged too. Here the script is the
+instruction, and a task succeeds as in `coevolve.environments.methods`: the database must end as the reference leaves it. If the
+reference changes nothing, the agent must look up the same records. The tool ``policy`` returns the domain's policy.
 """
 
 import ast
@@ -19,10 +19,10 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.task import ToolCall
 from coevolve.environments.methods import MethodEnvironment, Question
 
-EACH = 4  # every so many-th goal of its training split is one of validation
-# whose reference is refused: its gift card does not cover the difference
+EACH = 4  # one of so many goals of the training split goes to validation
+# the reference of this task is refused: its gift card does not cover the difference
 UNSOLVABLE = {("retail", "105")}
-LONGEST = 200  # characters of a calculation
+LONGEST = 200  # most characters of a calculation
 OPERATORS: Mapping[type, Callable[..., float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.USub: operator.neg,
     ast.UAdd: operator.pos,
@@ -31,9 +31,9 @@ Record = dict[str, Any]
 
 
 class Domain:
-    """A database as it is now: ``changed`` holds the records that are not as ``tables`` has them, by table and key.
+    """The current state of a database. ``changed`` holds the records that differ from ``tables``, by table and key.
 
-    A method that is refused raises ValueError.
+    A method refuses a call by raising ValueError.
     """
 
     name: str
@@ -65,18 +65,18 @@ class Domain:
         ]
 
     def _read(self, table: str, key: str) -> Record:
-        """A record, which is not to be changed."""
+        """A record that the caller must not change."""
         found = self.changed.get(table, {}).get(key) or tables(self.name)[table].get(key)
         if found is None:
             raise ValueError(f"{table}: there is no {key[:60]}")
         return found
 
     def _own(self, table: str, key: str) -> Record:
-        """A record, to be changed."""
+        """A record that the caller may change."""
         return self.changed.setdefault(table, {}).setdefault(key, copy.deepcopy(self._read(table, key)))
 
     def _settled(self, told: Record) -> str:
-        """``told`` as an answer; records that are as they were are no longer ``changed``."""
+        """``told`` as an answer. Removes records from ``changed`` that equal their original."""
         before = tables(self.name)
         for table, some in list(self.changed.items()):
             self.changed[table] = {key: one for key, one in some.items() if one != before[table].get(key)}
@@ -86,7 +86,7 @@ class Domain:
 
 
 def paid(methods: Mapping[str, Record], name: str) -> Record:
-    """The payment method called so."""
+    """The payment method called ``name``."""
     if name not in methods:
         raise ValueError(f"there is no payment method {name[:60]}")
     return methods[name]
@@ -104,7 +104,7 @@ def _value(node: ast.AST) -> float:
 
 @cache
 def read(domain: str, file: str) -> str:
-    """A file of the domain's data. The package that it comes in is not imported."""
+    """The text of a file of the domain's data, read without importing its package."""
     package = f"tau2_{domain}_mcp"
     spec = find_spec(package)
     if spec is None or spec.origin is None:
@@ -114,7 +114,7 @@ def read(domain: str, file: str) -> str:
 
 @cache
 def tables(domain: str) -> dict[str, dict[str, Record]]:
-    """The database as it is at first; not to be changed."""
+    """The initial database. Callers must not change it."""
     found: dict[str, dict[str, Record]] = json.loads(read(domain, "db.json"))
     return found
 
@@ -136,10 +136,10 @@ class Tau2(MethodEnvironment):
 
 
 def questions(domain: str, split: str) -> Iterator[Question]:
-    """The script of each task's user as an instruction, and the calls of its reference. A task whose reference makes none, or none that
-    is carried out, is left out: it asks an agent to refuse, and to do nothing would solve it.
+    """The script of each task's user as an instruction, and the calls of its reference.
 
-    What τ² tests is whole. Of what it trains on, tasks with the reference of one that it tests are left out.
+    Tasks without an executed call in their reference are omitted: they ask an agent to refuse, so doing nothing would solve
+    them. The test split is complete. The training split omits tasks whose reference is also in the test split.
     """
     sides = json.loads(read(domain, "split_tasks.json"))
     tested, trained = (
@@ -160,7 +160,7 @@ def questions(domain: str, split: str) -> Iterator[Question]:
 
 
 def _goal(task: Record) -> str:
-    """The calls of its reference, in any order."""
+    """The calls of the task's reference, in any order."""
     return json.dumps(sorted(map(json.dumps, _calls(task))))
 
 

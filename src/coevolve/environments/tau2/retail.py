@@ -11,7 +11,7 @@ REASONS = ("no longer needed", "ordered by mistake")
 
 
 class Retail(Domain):
-    """A shop. Of several items that are exchanged at once each gets the price of its own (in τ²'s code, that of the last)."""
+    """A shop. If several items are exchanged, each has its own price (in τ²'s code, all have the price of the last)."""
 
     name = "retail"
 
@@ -163,14 +163,14 @@ class Retail(Domain):
             raise ValueError("only items of a delivered order can be sent back")
 
     def _held(self, order: Record, item_ids: Sequence[str]) -> None:
-        """``order`` has all these items, each as often as it is named."""
+        """Check that ``order`` has all these items, each as often as it is named."""
         if missing := Counter(item_ids) - Counter(one["item_id"] for one in order["items"]):
             raise ValueError(f"the order has no item {next(iter(missing))[:60]}")
 
     def _exchanged(
         self, order_id: str, item_ids: Sequence[str], new_item_ids: Sequence[str]
     ) -> list[tuple[Record, Record]]:
-        """The order's items, and the variants that take their place."""
+        """The order's items, each with the variant that replaces it."""
         order = self._read("orders", order_id)
         self._held(order, item_ids)
         if not item_ids or len(item_ids) != len(new_item_ids):
@@ -197,7 +197,7 @@ class Retail(Domain):
         self._move(order["user_id"], method, amount)
 
     def _move(self, user_id: str, method: str, amount: float) -> None:
-        """Put ``amount`` on a gift card; other methods have no balance."""
+        """Add ``amount`` to a gift card. Other payment methods have no balance."""
         if paid(self._read("users", user_id)["payment_methods"], method)["source"] == "gift_card":
             card = self._own("users", user_id)["payment_methods"][method]
             card["balance"] = round(card["balance"] + amount, 2)

@@ -1,7 +1,7 @@
-"""Train the tiny policy: first able, by copying and correct demonstrations, then unreliable.
+"""Train the tiny policy: first on copying and correct demonstrations, then on unreliable demonstrations.
 
 A policy that converged on correct demonstrations leaves nothing for GRPO to reinforce. A policy that stopped early lacks skills
-that reinforcement cannot give. So it learns correct behavior first, and then mistakes in its choice of calls alone.
+that reinforcement cannot give. So the policy learns correct behavior first, and then mistakes, but only in its choice of calls.
 """
 
 from pathlib import Path

@@ -2,7 +2,8 @@
 
 Writes policies/base: the embedded tiny policy, or a pinned pointer to the model that `base.model` names. A project takes the
 tiny policy from the installed package; the repository, or a changed section `base`, trains it from scratch.
-The tiny policy stays in scratch/base, for the next run with the same section: DVC's run cache keeps no output that is in git.
+The tiny policy stays in scratch/base for the next run with the same section, because DVC's run cache keeps no output that is in
+git.
 """
 
 import shutil

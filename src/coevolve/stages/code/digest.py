@@ -1,8 +1,8 @@
-"""What a stage does, as a file that DVC can compare: the code that the stage runs and the parameters that it reads.
+"""The digest of a stage, a file that DVC can compare: the code that the stage runs and the parameters that it reads.
 
-The code is what `stages/NAME/stage.py` imports, directly or not, comments not counted; of a table of modules, only the
-entries that the parameters choose. The parameters are those that `stage.py` mentions as `params.SECTION.KEY`, with defaults
-filled in. A stage's digest changes exactly when the same inputs could give other outputs.
+The code is everything that `stages/NAME/stage.py` imports, directly or indirectly, without comments. Of a table of modules it
+includes only the entries that the parameters choose. The parameters are those that `stage.py` mentions as
+`params.SECTION.KEY`, with defaults filled in. A stage's digest changes exactly when the same inputs could give other outputs.
 """
 
 import ast
@@ -22,7 +22,7 @@ from coevolve.stages.schema import DERIVED, Params, value
 from coevolve.stages.train.learners import GROUP
 
 STAGES = SOURCE / PACKAGE / "stages"
-CARRIED = frozenset({"tracking", "compute"})  # sections that shape no output
+CARRIED = frozenset({"tracking", "compute"})  # sections that cannot change an output
 LEARNERS = f"{PACKAGE}/stages/train/learners.py"
 # a table of modules → the parameter that chooses among them
 TABLES = {
@@ -47,7 +47,7 @@ def digest(stage: str, params: Params) -> dict[str, Any]:
     file = STAGES / stage / "stage.py"
     chosen = {table: [value(params, key)] for table, key in TABLES.items()}
     code = code_of(file, chosen)
-    if stage == "tasks":  # which notes what the environment is, for all stages that play there
+    if stage == "tasks":  # it writes the environment's identity, on which all stages that play there depend
         code |= environment_code(params.environment)
     if LEARNERS in code:
         code |= added_code(GROUP, [params.train.learner])
@@ -76,17 +76,17 @@ def _mentions(tree: ast.AST, file: Path) -> Iterator[str]:
             yield names[0]
             continue
         if field is None:
-            raise CoevolveError(f"{file}: {ast.unparse(node)} is no section; hand over the sections that are read")
+            raise CoevolveError(f"{file}: {ast.unparse(node)} is not a section; pass the sections that are read")
         nested = isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
         yield ".".join(names[: 2 if nested else 1])
 
 
 def check(stage: str, params: Params) -> None:
-    """Raise where data/code does not say what ``stage`` would do now: its outputs would pass for those of other code."""
+    """Raise a CoevolveError if the digest of ``stage`` in data/code is stale: DVC would record its outputs under other code."""
     path = Paths.code(stage)
     if PIPELINE.exists() and not _compared(stage, params):
         raise CoevolveError(
-            f"{PIPELINE}: stage {stage} does not depend on {path}: it is of an older version of coevolve; take the "
+            f"{PIPELINE}: stage {stage} does not depend on {path}: the file is from an older version of coevolve; use the "
             f"{PIPELINE} of this version"
         )
     if not path.exists():
@@ -98,11 +98,11 @@ def check(stage: str, params: Params) -> None:
             before = before if isinstance(before, dict) else {}
             key = next(key for key in {**before, **after} if before.get(key, ...) != after.get(key, ...))
             raise CoevolveError(
-                f"{path} is stale: {key} has changed since; run `dvc repro`, which writes it anew, or `dvc repro code`"
+                f"{path} is stale: {key} has changed since; run `dvc repro`, which writes it again, or `dvc repro code`"
             )
 
 
 def _compared(stage: str, params: Params) -> bool:
-    """Whether DVC compares the digest of ``stage``, wherever dvc.yaml runs the stage."""
+    """Whether every entry of dvc.yaml that runs ``stage`` depends on its digest."""
     deps = [step.deps for step in steps(params.iterations) if step.stage == stage]
     return bool(deps) and all(str(Paths.code(stage)) in names for names in deps)

@@ -1,7 +1,7 @@
-"""Stage `code`: what every other stage does, as a digest that DVC compares. Writes data/code/STAGE.json.
+"""Stage `code`: write a digest of every other stage's code and parameters to data/code/STAGE.json, which DVC compares.
 
 It runs whenever a source file or a parameter changes, and takes seconds. A stage runs again only if its own digest differs:
-a changed comment reruns nothing, and another GRPO loss reruns training alone.
+a changed comment reruns nothing, and another GRPO loss reruns only training.
 """
 
 from coevolve.core.io import write_json

@@ -9,7 +9,7 @@ from coevolve.core.section import Count, NotNegative, Section
 
 class Evaluate(Section):
     panels: Annotated[list[str], Field(min_length=1)] | None = None
-    """Frozen panels to play, such as [validation]; null plays all of the environment's."""
+    """Frozen panels to play, such as [validation]; null plays all panels of the environment."""
     tasks: Count = 256
     """Tasks per panel, or all if it has fewer."""
     samples: Count = 1

@@ -48,7 +48,7 @@ def evaluate(
 ) -> list[Outcome]:
     """Play the first ``config.tasks`` of every panel, each ``config.samples`` times in a row.
 
-    Episodes that the environment broke are left out, and counted by reason in ``failures``. The folder ``kept`` stores
+    The result omits episodes in which the environment failed; ``failures`` counts them by reason. The folder ``kept`` stores
     each finished batch, and batches that it already holds are not played again.
     """
     with TemporaryDirectory() as nowhere:

@@ -73,7 +73,7 @@ def main(params: Params, t: int) -> None:
             for name, value in result.several.items()
         }
         if fresh and solved:
-            extra["seconds_per_success"] = seconds / solved  # only here: files must be equal for equal runs
+            extra["seconds_per_success"] = seconds / solved  # only in MLflow: the files of equal runs must be equal
         run.metrics({**figures, **extra}, t)
         run.artifact(folder / OUTCOMES)
         run.model(t, Paths.policy(t), {panel: result.success for panel, result in results.items()})

@@ -27,12 +27,12 @@ class Explore(Section):
     explorer: Annotated[str, one_of(_explorers)] = "scripted"
     """Explorer: scripted, samples calls from schemas; endpoint, the LLM of section endpoint; policy, the agent itself."""
     guidance: Annotated[str, one_of(_guidances)] = "signals"
-    """Guide: signals, the agent's weaknesses; coverage and random, baselines without them; generator, the task generator."""
+    """Guide: signals, the agent's weaknesses; coverage and random, baselines without signals; generator, the task generator."""
     schedule: Annotated[str, one_of(_schedules)] = "loop"
-    """When to explore: loop, in each iteration; upfront, all of it in iteration 0, as an open loop does."""
+    """When to explore: loop, in each iteration; upfront, all explorations in iteration 0, which makes an open loop."""
     explorations: Whole = 768
     """Chains of calls to look for per iteration."""
     max_calls: Count = 8
     """Calls in one chain."""
     tries: Count = 12
-    """Calls in one chain that may fail or find nothing before the chain is given up."""
+    """Calls in one chain that may fail or find nothing before the explorer gives the chain up."""

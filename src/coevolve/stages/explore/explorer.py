@@ -81,7 +81,7 @@ def accepted(trajectory: Trajectory, knowledge: Knowledge) -> list[CallOutcome]:
 
 
 def explore(explorer: Explorer, requests: Sequence[Request], progress: Callable[[int], object]) -> list[Exploration]:
-    """The explorations that found something, in the order of ``requests``."""
+    """The explorations with at least one accepted call, in the order of ``requests``."""
     kept = []
     for exploration in explorer.explore(requests):
         if exploration.calls:

@@ -54,7 +54,7 @@ def main(params: Params, t: int) -> None:
             scratch=folder,
             withheld=params.synthesize.withhold,
         )
-        # two models play one after another, and vLLM would not release its memory between them
+        # two models play one after the other, and vLLM would not release its memory between them
         acting = params.policy.model_copy(update={"backend": "transformers"})
         opened = partial(playing, config=acting, temperature=config.temperature)
         generated = generate(plan, config, GeneratorContext(environment, Limits.of(params.policy), opened, shared))

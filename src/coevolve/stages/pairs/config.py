@@ -15,7 +15,7 @@ class FailureAgent(Section):
     """The failure agent's episodes and training, used if ``Pairs.hard`` is above 0."""
 
     start: Literal["agent", "own"] = "agent"
-    """Where each iteration starts: agent, from the agent in training; own, from the failure agent of the iteration before."""
+    """Weights at the start of an iteration: agent, those of the agent in training; own, those of the last failure agent."""
     episodes: Count = 512
     """Episodes that it plays before it learns, if it starts from its own weights."""
     hard_episodes: Count = 1024
@@ -42,7 +42,7 @@ class Pairs(Section):
     per_task: Count = 4
     """Most pairs per task."""
     expert: bool = True
-    """Whether reference solutions are preferred too; false uses the agent's own successes alone."""
+    """Whether reference solutions are preferred too; false uses only the agent's own successes."""
     hard: Share = 0.5
     """Share of a task's pairs whose rejected side is a hard negative; 0 switches the failure agent off."""
     failure_agent: FailureAgent = FailureAgent()

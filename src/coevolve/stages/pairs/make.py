@@ -48,8 +48,8 @@ def make(policy: Path, context: PairsContext, config: Train, section: Pairs, riv
     references = replayed(environment, plan.tasks, context.limits)
     if not references:
         raise CoevolveError(
-            f"train.learner: {config.learner} needs references that solve their tasks when they are replayed, and of the "
-            f"{len(plan.tasks)} tasks of iteration {plan.iteration} of {environment.name} none has one; set train.learner: grpo"
+            f"train.learner: {config.learner} needs references that solve their tasks in a replay, but none of the "
+            f"{len(plan.tasks)} tasks of iteration {plan.iteration} of {environment.name} has one; set train.learner: grpo"
         )
     count = config.steps * config.tasks_per_step * config.group_size
     with context.open(policy) as player, bar(count, f"pairs {plan.iteration}", "episodes") as progress:

@@ -1,9 +1,10 @@
-"""Stage `pairs`: policies/t plays the tasks of iteration t, and its failures are paired with successes.
+"""Stage `pairs`: policies/t plays the tasks of iteration t, and the stage pairs its failures with successes.
 
-With `pairs.hard` above 0 the failure agent plays too: it learns among failures, and its hard negatives join the agent's failures.
+With `pairs.hard` above 0 the failure agent plays too: it learns from pairs of failures, and its hard negatives join the agent's
+failures.
 
-Writes failures/next, the failure agent, and data/t/pairs: pairs.jsonl, rehearsals.parquet, references.parquet and hard.parquet,
-all empty for a learner that plays by itself. After a kill, a new run continues after the last step that was played or learned.
+Writes failures/next (the failure agent) and data/t/pairs with pairs.jsonl, rehearsals.parquet, references.parquet and
+hard.parquet. All are empty for a learner that plays by itself. After a kill, a new run continues after the last complete step.
 """
 
 import shutil

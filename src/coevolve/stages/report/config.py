@@ -5,8 +5,8 @@ from coevolve.core.section import Section, Share, Whole
 
 class Report(Section):
     panel: str = "validation"
-    """Frozen panel that decides who is champion."""
+    """Frozen panel that decides which policy is champion."""
     max_regressions: Share = 0.25
     """Largest share of the champion's solved tasks that a challenger may fail."""
     traces: Whole = 20
-    """Weakest trajectories per iteration that are logged as MLflow traces."""
+    """Weakest trajectories per iteration to log as MLflow traces."""

@@ -2,8 +2,8 @@
 
 Writes to report/: index.html, summary.json, metrics.json and curves/ (which DVC shows), table.txt, charts.
 
-It logs the pipeline's run to MLflow, makes the stages' runs its children, logs the weakest trajectories as traces, and
-challenges for the alias `champion`.
+It logs the pipeline's run to MLflow, makes the stages' runs its children, and logs the weakest trajectories as traces. If the
+run's best policy beats the champion, it takes the alias `champion`.
 """
 
 from dataclasses import asdict

@@ -15,8 +15,8 @@ def _kinds() -> list[str]:
 
 class Signals(Section):
     window: Annotated[int, Field(ge=2)] = 5
-    """Attempts at one task that forgetting looks back on (W)."""
+    """Attempts at one task that forgetting compares (W)."""
     rare_threshold: Annotated[float, Field(ge=0.0, le=100.0)] = 2.0
     """Share of all tool patterns, in percent, below which a pattern is rare (theta)."""
     kinds: list[Annotated[str, one_of(_kinds)]] = ["forgetting", "boundary", "rare"]
-    """Signals to extract: CoEvolve's forgetting, boundary and rare; unsolved adds tasks that always fail."""
+    """Signals to extract: forgetting, boundary and rare, as in CoEvolve; unsolved adds tasks that always fail."""

@@ -5,7 +5,7 @@ A row is an episode, in JSONL or Parquet (by the files' ending):
 - ``task_id`` text, ``step`` integer, ``score`` finite number: required
 - ``iteration`` integer (0 if absent), ``trajectory_id`` text (no examples if absent)
 - ``calls`` list of ``{name, ok}`` (no rare patterns if absent; a call without ``ok`` counts as valid)
-- ``stop_reason``: episodes with ``environment_failed`` (a failure that the agent did not cause) count as visits alone
+- ``stop_reason``: episodes with ``environment_failed`` (a failure that the agent did not cause) count only as visits
 - ``schema_version``: 1 if present
 
 Other columns are ignored. History is a JSONL file of attempts: ``task_id``, ``iteration``, ``step``, ``score``, and
@@ -75,12 +75,14 @@ def find_files(source: Source, connection: "duckdb.DuckDBPyConnection") -> Files
         text = str(entry)
         matches = _stored(text, connection) if "://" in text else _here(text)
         if not matches:
-            raise missing(Path(text)) if "://" not in text else CoevolveError(f"{text}: no such file there")
+            raise (
+                missing(Path(text)) if "://" not in text else CoevolveError(f"{text}: no such file in the object store")
+            )
         paths.update(dict.fromkeys(matches))
     files = Files(paths)
     if other := next((file for file in files if file.endswith(".parquet") != files.parquet), None):
         raise CoevolveError(
-            f"{other}: the other files are {'' if files.parquet else 'not '}Parquet; give them of one kind"
+            f"{other}: the other files are {'' if files.parquet else 'not '}Parquet; name files of one format"
         )
     return files
 
@@ -106,8 +108,8 @@ def _stored(text: str, connection: "duckdb.DuckDBPyConnection") -> list[str]:
 
 
 def load_episodes(connection: "duckdb.DuckDBPyConnection", files: Files) -> None:
-    """Make the table ``loaded``, with the names of valid calls, and its view ``episodes`` without those that the environment
-    ``failed``.
+    """Make the table ``loaded``, with the names of valid calls, and its view ``episodes`` without episodes that the
+    environment ``failed``.
     """
     if files.parquet:
         source, columns = PARQUET, set(_parquet_columns(connection, files))

@@ -40,11 +40,11 @@ def main(params: Params, t: int) -> None:
 
 
 def check_start(t: int, signals: int, attempts: Sequence[Attempt]) -> None:
-    """Raise a CoevolveError if the first iteration gives the loop nothing to go on: no success and no signal."""
+    """Raise a CoevolveError if the first iteration has no success and no signal, so that the loop cannot continue."""
     tried = [attempt for attempt in attempts if attempt.size]  # others are visits in which the environment failed
     if t == 0 and not signals and tried and not any(attempt.successes for attempt in tried):
         raise CoevolveError(
             f"the agent solved none of {len({attempt.task_id for attempt in tried})} tasks and no signal fired, so more training "
-            "has nothing to go on: start from a more able model (base.model), teach it the tools first (warm.steps: 60), take "
+            "cannot help: start from a more able model (base.model), teach it the tools first (warm.steps: 60), choose "
             "easier tasks, or explore around unsolved tasks (add unsolved to signals.kinds)"
         )

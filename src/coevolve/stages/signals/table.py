@@ -27,7 +27,7 @@ PART = 1_000_000  # rows to group at once
 
 @dataclass(slots=True)
 class Visit:
-    """An attempt. It is ``current`` if it comes from the file and not from history; then it has some trajectory ids."""
+    """An attempt. A ``current`` attempt comes from the file, not from history, and has some trajectory ids."""
 
     attempt: Attempt
     current: bool
@@ -103,7 +103,7 @@ class Table:
             if key == previous:
                 raise CoevolveError(
                     f"--history holds task {row[0]} at iteration {row[1]}, step {row[2]} "
-                    f"{'and so do the trajectories' if visit.current else 'twice'}; give only attempts made before"
+                    f"{'and so do the trajectories' if visit.current else 'twice'}; give only earlier attempts"
                 )
             previous = key
             yield visit

@@ -17,6 +17,6 @@ class Synthesize(Section):
     count: Whole | None = None
     """Most candidates per iteration; null means half of explore.explorations, or as many as the task generator writes."""
     errors: Share = 0.0
-    """Share of references spoilt on purpose, to measure what verification is worth."""
+    """Share of references to corrupt on purpose, to measure the value of verification."""
     withhold: list[str] = []
-    """Tools that no synthesized task may use, to measure what happens to them."""
+    """Tools that no synthesized task may use, to measure the agent's success at tools without new tasks."""

@@ -21,12 +21,12 @@ def start(environment: Environment, config: Tasks, champion_panel: str) -> Start
     """The initial tasks. ``champion_panel`` (`report.panel`) must be a panel of ``environment``."""
     if champion_panel not in environment.panels:
         raise CoevolveError(
-            f"params.yaml: report.panel: {champion_panel!r} is no panel of {environment.name}; "
+            f"params.yaml: report.panel: {champion_panel!r} is not a panel of {environment.name}; "
             f"expected one of: {', '.join(environment.panels)}"
         )
     if config.split not in (splits := ("seed", *environment.more_splits)):
         raise CoevolveError(
-            f"params.yaml: tasks.split: {config.split!r} is no training split of {environment.name}; "
+            f"params.yaml: tasks.split: {config.split!r} is not a training split of {environment.name}; "
             f"expected one of: {', '.join(splits)}"
         )
     panels = {panel: environment.tasks(panel) for panel in environment.panels}

@@ -31,9 +31,9 @@ def main(params: Params) -> None:
         and (others := sorted(set(shares(params.environment)) - {"miniworld"}))
     ):
         print(
-            f"note: the embedded policy knows miniworld's words alone and will solve next to nothing in {', '.join(others)}; "
-            "set warm.steps to 100 or more, and it first learns the tools from your references, or set base.model to a pretrained "
-            "model (`coevolve profile apply smollm2-135m` is one for a laptop)"
+            f"note: the embedded policy knows only miniworld's words and will solve almost nothing in {', '.join(others)}; "
+            "set warm.steps to 100, so that it learns the tools from your references, or set base.model to a pretrained model "
+            "(for a laptop: `coevolve profile apply smollm2-135m`)"
         )
     for panel, tasks in first.panels.items():
         write_jsonl(Paths.panel(panel), tasks)

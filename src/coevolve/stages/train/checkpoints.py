@@ -44,7 +44,7 @@ class Steps:
         self._folder = folder
         self.done = done
         folder.mkdir(parents=True, exist_ok=True)
-        # the main process alone cleans up: it may write before the others get here
+        # only the main process cleans up: it may write before the others get here
         for file in folder.iterdir() if is_main() else ():
             if not file.stem.isdigit() or int(file.stem) >= done:  # no digits: half-written at a kill
                 file.unlink()

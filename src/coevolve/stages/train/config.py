@@ -35,7 +35,7 @@ class Lora(Section):
 
 class Vllm(Section):
     mode: Literal["off", "colocate", "server"] = "off"
-    """Who generates in training: off, transformers; colocate, vLLM on the training GPUs; server, a vLLM server."""
+    """Engine that generates in training: off, transformers; colocate, vLLM on the training GPUs; server, a vLLM server."""
     memory: Share = 0.3
     """Share of a GPU's memory for a colocated vLLM."""
     url: str = "http://127.0.0.1:8001"
@@ -50,7 +50,7 @@ class Optimizer(Section):
     save_steps: Count = 10
     """Steps between checkpoints."""
     micro_batch: Whole = 0
-    """Episodes in one forward and backward pass of a process; 0 takes its share of a step at once."""
+    """Episodes in one forward and backward pass of a process; 0 means its whole share of a step."""
     gradient_checkpointing: bool = False
     """Whether to recompute activations in the backward pass: less memory, a third more time."""
     share_prefixes: bool = True
@@ -68,11 +68,11 @@ class Train(Optimizer):
     temperature: Positive = 1.0
     """Sampling temperature of the attempts."""
     curriculum: Annotated[str, one_of(_curricula)] = "learnable"
-    """Order of tasks: even, each as often; learnable, untried tasks first, then those solved about half the time."""
+    """Order of tasks: even, all equally often; learnable, untried tasks first, then tasks solved about half the time."""
     shape: Annotated[str, one_of(SHAPES.keys)] = "variance"
     """Learnability of a task solved with probability p: variance, 4p(1-p), or bell."""
     keep_base: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.5
-    """Share of policies/0 in the averaged weights that are kept, against forgetting."""
+    """Share of policies/0 in the averaged weights of the new policy, against forgetting."""
     anchor: Literal["parent", "base"] = "parent"
     """Policy that the KL terms of grpo and dpo pull towards: parent, policies/t; base, policies/0."""
     vllm: Vllm = Vllm()
@@ -81,7 +81,7 @@ class Train(Optimizer):
     def _anchored(self) -> "Train":
         if self.anchor == "base" and self.lora.enabled:
             raise ValueError(
-                "anchor: base and lora.enabled: true do not go together: adapters are pulled towards the weights that they "
-                "adapt, those of the parent"
+                "anchor: base and lora.enabled: true do not go together: the KL term pulls adapters towards the weights that "
+                "they adapt, those of the parent"
             )
         return self

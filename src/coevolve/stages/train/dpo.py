@@ -18,11 +18,11 @@ from coevolve.stages.train.learner import Job, Log, Settings
 class Dpo(LearnerConfig):
     by_pairs: ClassVar[bool] = True
     learning_rate: Positive = 0.00002
-    """Learning rate; pairs pull one way where groups pull several, so GRPO's is too high."""
+    """Learning rate; GRPO's rate is too high here, because pairs pull in one direction and groups in several."""
     beta: Positive = 0.1
     """Scale of the log-ratios to train.anchor."""
     sft_weight: NotNegative = 0.5
-    """Weight of the preferred episode's likelihood, beside 1 for the preference."""
+    """Weight of the preferred episode's likelihood; the preference has weight 1."""
 
 
 def learn(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:

@@ -18,13 +18,13 @@ class Grpo(LearnerConfig):
     learning_rate: Positive = 0.00015
     """Learning rate; twice this value drifts on the embedded policy."""
     beta: NotNegative = 0.1
-    """Weight of the KL divergence from train.anchor; at 0.001 the agent forgets what it does not train on."""
+    """Weight of the KL divergence from train.anchor; at 0.001 the agent forgets tasks that it does not train on."""
     epsilon: Positive = 0.2
     """Lower clip range."""
     epsilon_high: Positive = 0.28
     """Upper clip range."""
     refill_rounds: Whole = 1
-    """Rounds in which groups without variance are replaced by fresh ones."""
+    """Rounds that replace groups of equal rewards by new groups."""
     rescue: NotNegative = 0.0
     """Weight of imitating the reference of a never-solved task; above 0 the agent sees references, so do not compare such runs."""
 

@@ -1,10 +1,10 @@
-"""GRPO by TRL's ``GRPOTrainer``, over episodes that our own rollout loop plays.
+"""GRPO by TRL's ``GRPOTrainer``, over episodes that coevolve's rollout loop plays.
 
 The loss is TRL's. This module adds three things: it replaces groups that teach nothing before the forward pass, it stores
 every trajectory, and a killed run continues as if it had never stopped.
 
-With several processes, each plays a share of the groups, all learn which groups are kept, and each trains on an equal share
-of their rows. One process writes the trajectories.
+With several processes, each plays a share of the groups. All receive the kept groups, and each trains on an equal share of
+their rows. One process writes the trajectories.
 """
 
 import os
@@ -142,7 +142,7 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         self._job = job
         self._steps = steps
         self._rows: dict[str, Any] = {}
-        self._last_loaded_step = -1  # of the weights outside this process; TRL's own attribute, needed before its loop
+        self._last_loaded_step = -1  # of the weights outside this process; TRL's attribute, needed before its loop
         self._gathers = settings.launch.sharding == "zero3" and self._config.vllm.mode == "off"
         shared = _is_shared(settings)
         replicas = _replicas(settings, job) if shared else None
@@ -335,7 +335,7 @@ def _order(prompts: Sequence[Sequence[int]], lengths: Any, sharing: bool) -> Any
 
 
 def _is_shared(settings: Settings) -> bool:
-    """Whether processes of this machine can share the passes of a step: on a CPU, training all weights."""
+    """Whether processes of this machine can share the passes of a step: only on a CPU, if training changes all weights."""
     config, launch = settings.train, settings.launch
     whole = not config.lora.enabled and not config.gradient_checkpointing and config.vllm.mode == "off"
     return whole and alone(launch)

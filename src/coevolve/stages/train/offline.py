@@ -1,4 +1,4 @@
-"""Learning from stored episodes: their token ids, the rows of each step, and the training that offline learners share."""
+"""Learn from stored episodes: their token ids, the rows of each step, and the training that offline learners share."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

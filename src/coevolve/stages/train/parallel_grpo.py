@@ -1,7 +1,7 @@
 """Run GRPO's forward and backward passes over the parts of a batch in one process or several, with the same bytes either way.
 
-A part holds rows of similar lengths. Each part has a graph of its own, and gradients are added in the order of the parts. So no
-bit depends on the process that computed a part.
+A part holds rows of similar lengths. Each part has its own graph, and gradients are added in the order of the parts. So no bit
+depends on the process that computed a part.
 """
 
 from collections.abc import Sequence
@@ -99,7 +99,7 @@ def make_learner(
     anchor: Path | None,
     shares: bool,
 ) -> TrainingReplica:
-    """Load a replica from model directories and prepare it as TRL's trainer does; it runs in a process of its own."""
+    """Load a replica from model directories and prepare it as TRL's trainer does. A separate process calls this."""
     model, tokenizer = load(parent, threads, dtype)
     add_fused_lm_head(model, temperature=temperature, outputs=("log_probs", "entropy"))
     anchor_model = load(anchor, threads, dtype)[0] if anchor else None
@@ -112,7 +112,7 @@ def make_learner(
 
 
 class Team(PassSharing):
-    """The replicas that share the parts of a batch: those of ``replicas``, or else ``local`` alone, in this process."""
+    """The replicas that share the parts of a batch: those of ``replicas``, or else only ``local``, in this process."""
 
     def __init__(self, local: TrainingReplica, replicas: Replicas | None) -> None:
         calls: list[Call] = [lambda method, *arguments: getattr(local, method)(*arguments)]

@@ -1,6 +1,6 @@
 """Spread the passes of a step of transformers' ``Trainer`` over several processes, with the same bytes as in one process.
 
-Each process holds a trainer of its own and computes the loss and the gradients of whole passes. The main process adds the
+Each process holds its own trainer and computes the loss and the gradients of whole passes. The main process adds the
 gradients in the order of the passes, as a single process does.
 """
 
@@ -98,7 +98,7 @@ class Spread:
         return derive_seed(self.args.seed, "pass", self.state.global_step, number) % 2**63
 
     def _computed(self, sharing: PassSharing, samples: Sequence[Mapping[str, torch.Tensor]], items: Any) -> list[Any]:
-        """What ``Helper.work`` returns for each of the ``samples``."""
+        """The result of ``Helper.work`` for each of the ``samples``."""
         count, total = len(samples), None if items is None else int(items)
         passes = [
             Pass({name: values.numpy() for name, values in sample.items()}, self._seed(number), count, total)

@@ -1,7 +1,7 @@
 """Rescue: imitate the references of tasks that the agent never solved, since their equal rewards teach nothing.
 
-LUFFY (arXiv 2504.14945) mixes another policy's successful episodes into GRPO. Here the references have a term of their own in
-the loss, for unsolved tasks alone.
+LUFFY (arXiv 2504.14945) mixes another policy's successful episodes into GRPO. Here the loss has a separate term for
+references, and only of unsolved tasks.
 """
 
 from collections.abc import Sequence

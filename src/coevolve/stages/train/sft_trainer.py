@@ -28,7 +28,7 @@ def method(rate: float) -> OfflineMethod:
 
 
 def row(example: Example) -> Row:
-    """The chosen side alone."""
+    """The row of a pair's chosen side."""
     return supervised(example.chosen)
 
 

@@ -1,9 +1,9 @@
 """Shared prefixes in training passes: tokens that several rows begin with are computed once, with gradients.
 
 Most tokens of an agent's row are its prompt, the tools and the task, and rows of one pass share both. So a pass runs in up to
-three levels: the prefix that rows with the same tools share, the longer one that attempts at the same task share, and the rest
-of each row. Each level attends to the keys and values of the levels before it. Causal attention makes this exact: a token's
-hidden state depends on the tokens before it alone. Log-probabilities differ from those of the plain pass by rounding.
+three levels: the prefix that rows with the same tools share, the longer prefix that attempts at the same task share, and the
+rest of each row. Each level attends to the keys and values of the levels before it. Causal attention makes this exact: a
+token's hidden state depends only on the tokens before it. Log-probabilities differ from the plain pass by rounding.
 
 Compare Unsloth's shared-prefix path for GRPO, AReaL's tree training, and prefix-grouper (arXiv 2506.05433).
 """
@@ -32,8 +32,8 @@ Rows = list[list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Segments of one level. ``segments`` are token ids, ``parents`` the segment of the level before that each continues, and
-    ``rows`` the segment that each row goes through.
+    """Segments of one level. ``segments`` are token ids. ``parents`` are the segments of the level before that they continue.
+    ``rows`` holds the segment of each row.
     """
 
     segments: Rows
@@ -42,19 +42,19 @@ class Level:
 
 
 def unshareable(model: Any) -> str:
-    """Why training passes of the causal LM ``model`` cannot share prefixes; empty if they can."""
+    """The reason why training passes of the causal LM ``model`` cannot share prefixes; empty if they can."""
     config = model.config.get_text_config().to_dict()
     if any(value for key, value in config.items() if "dropout" in key or key.endswith("_pdrop")):
-        return "it drops units at random, for each row in its own way"
+        return "it drops units at random, and differently for each row"
     return obstacle(model)
 
 
 def share_prefixes(model: Any, on_request: bool = False) -> None:
-    """Let the body of the causal LM ``model`` compute shared prefixes once, for every caller that hands it whole rows.
+    """Let the body of the causal LM ``model`` compute shared prefixes once, for every caller that passes whole rows.
 
-    The body of a model that cannot share computes as before. Every body takes ``keep`` too, the number of last columns whose
-    hidden states it returns; ``on_request``: only passes that name it share. The first pass that shares is checked against the
-    plain pass: log-probabilities of a few rows must agree up to rounding, or a CoevolveError says so.
+    The body of a model that cannot share computes as before. Every body also takes ``keep``, the number of last columns whose
+    hidden states it returns. With ``on_request``, only passes that set ``keep`` share. The first shared pass is compared with
+    the plain pass: if log-probabilities of a few rows differ by more than rounding, a CoevolveError says so.
     """
     body = model.base_model
     plain = body.forward
@@ -81,18 +81,18 @@ def share_prefixes(model: Any, on_request: bool = False) -> None:
 
 
 def shares(config: Optimizer, launch: Launch) -> bool:
-    """Whether training passes are prepared to share prefixes. ZeRO-3 gathers the weights of a layer for one call of it."""
+    """Whether training passes may share prefixes. ZeRO-3 cannot: it gathers a layer's weights for a single call."""
     return config.share_prefixes and launch.sharding != "zero3" and not config.gradient_checkpointing
 
 
 def prepare_passes(model: Any, config: Optimizer, launch: Launch, on_request: bool = False) -> None:
-    """Let ``model`` share prefixes, if the parameters say so and allow it: see `share_prefixes`."""
+    """Let ``model`` share prefixes if the parameters ask for it and allow it: see `share_prefixes`."""
     if shares(config, launch):
         share_prefixes(model, on_request)
 
 
 def tell_obstacle(model: Any, config: Optimizer, launch: Launch) -> None:
-    """Say in one line why training passes do not share prefixes although ``train.share_prefixes`` asks for it."""
+    """Print the reason why training passes do not share prefixes although ``train.share_prefixes`` asks for it."""
     if not config.share_prefixes or not is_main():
         return
     if not shares(config, launch):
@@ -173,7 +173,7 @@ def _levels(rows: Rows) -> list[Level]:
             start = starts[group[0]]
             stop = end if len(group) > 1 else min(start + typical, end)
             if stop <= start:
-                return _last(rows, levels, starts, parents)  # a row without a token of its own here: share no deeper
+                return _last(rows, levels, starts, parents)  # a row has no separate token here: share no deeper
             level.segments.append(rows[group[0]][start:stop])
             level.parents.append(parents[group[0]])
             for row in group:
@@ -192,7 +192,7 @@ def _last(rows: Rows, levels: list[Level], starts: list[int], parents: list[int]
 
 
 def _alike(rows: Rows, group: Sequence[int], starts: Sequence[int]) -> list[list[int]]:
-    """Parts of ``group`` whose rows go on alike for at least LEAST tokens, in the order of their first row."""
+    """Parts of ``group`` whose rows have the same next LEAST tokens or more, in the order of their first row."""
     parts: dict[tuple[int, ...], list[int]] = {}
     for row in group:
         parts.setdefault(tuple(rows[row][starts[row] : starts[row] + LEAST]), []).append(row)
@@ -200,7 +200,7 @@ def _alike(rows: Rows, group: Sequence[int], starts: Sequence[int]) -> list[list
 
 
 def _common(rows: Rows, group: Sequence[int]) -> int:
-    """The length of the prefix that all rows of ``group`` share, one token of each row left out."""
+    """The length of the prefix that all rows of ``group`` share, without the last token of each row."""
     low, high = min(rows[row] for row in group), max(rows[row] for row in group)
     most = min(len(rows[row]) for row in group) - 1
     return next((index for index in range(most) if low[index] != high[index]), most)
@@ -212,7 +212,7 @@ def _by_levels(
     """Hidden states, rows × columns × width, zero at padding."""
     device = ids.device
     cache: DynamicCache | None = None
-    seen = torch.zeros((1, 0), dtype=mask.dtype, device=device)  # which keys of each segment's cache are there
+    seen = torch.zeros((1, 0), dtype=mask.dtype, device=device)  # the keys that exist in each segment's cache
     states: list[torch.Tensor] = []
     columns: list[list[int]] = [[] for _ in levels[-1].rows]  # the indices of each row's hidden states in ``states``
     offset = 0

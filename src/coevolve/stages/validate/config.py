@@ -5,11 +5,11 @@ from coevolve.core.section import Count, Section, Share
 
 class Validate(Section):
     min_rows: Count = 16
-    """Rows below which a dataset is a critical failure."""
+    """Fewest rows of a dataset; fewer are a critical failure."""
     max_turn_characters: Count = 4000
-    """Characters above which an instruction is quarantined."""
+    """Most characters of an instruction; longer instructions go to quarantine."""
     max_calls: Count = 40
-    """Calls above which a reference is quarantined."""
+    """Most calls of a reference; longer references go to quarantine."""
     max_near_duplicates: Share = 0.2
     """Share of near-duplicates above which the pipeline stops."""
     max_family_share: Share = 0.6

@@ -1,8 +1,7 @@
-"""Stage `validate`: check the next dataset with Great Expectations: the old dataset and the accepted tasks.
+"""Stage `validate`: check the next dataset, which is the old dataset plus the accepted tasks, with Great Expectations.
 
-Tasks that a reviewer rejects are left out. Writes data/next/tasks.jsonl, data/next/validation with report.md,
-quarantine.jsonl and metrics.json, and Data Docs in data/next/data_docs. A critical failure stops the pipeline after the
-report is written.
+It omits tasks that a reviewer rejects. Writes data/next/tasks.jsonl, data/next/validation with report.md, quarantine.jsonl and
+metrics.json, and Data Docs in data/next/data_docs. A critical failure stops the pipeline after the report is written.
 """
 
 import shutil

@@ -2,7 +2,7 @@
 
 Rows that break an expectation go to quarantine with its name. A failure of the whole file is critical and stops the
 pipeline. This module repeats the near-duplicate and panel checks of verification on purpose: it is the last check before
-training, whoever wrote the file. New words of a reviewer pass verification's gates here, because no gate has seen them.
+training, for files of any origin. New words of a reviewer pass verification's gates here, because no gate has seen them.
 """
 
 import json
@@ -170,8 +170,8 @@ def describe(
 ) -> "pd.DataFrame":
     """A row of plain facts for each row of the file, for the expectations.
 
-    ``tasks`` are the rows as tasks, and ``library`` holds the panels. ``own`` holds the ids of the environment's own
-    training tasks, which are as like a panel as the environment makes them. ``rejected`` holds ids that reviewers reject.
+    ``tasks`` are the rows as tasks, and ``library`` holds the panels. ``own`` holds the ids of the environment's own training
+    tasks, which may be similar to a panel. ``rejected`` holds ids of tasks that reviewers reject.
     Text from the file is escaped, because Data Docs insert values into their HTML unescaped.
     """
     import pandas as pd
@@ -210,7 +210,7 @@ def describe(
 
 
 def _is_own(task: Task, own: Collection[str]) -> bool:
-    """Whether the content of ``task``, whatever its id says, is that of a task in ``own``."""
+    """Whether ``task`` has the content of a task in ``own``. Its id does not matter."""
     return task_id_of(task.environment, task.world, task.turns, task.reference) in own
 
 
@@ -225,7 +225,7 @@ def _task(row: Any, number: int) -> Task | None:
 def _refused(
     tasks: Sequence[Task | None], reworded: Collection[int], environment: Environment, library: Library, words: str
 ) -> list[str]:
-    """For each row, why a gate refuses its new words; empty if none does, or if the words are not new."""
+    """For each row, the reason why a gate refuses its new words; empty if no gate does, or if the words are not new."""
     reasons = [""] * len(tasks)
     for number in sorted(reworded):
         task = tasks[number]
@@ -261,7 +261,7 @@ def write(folder: Path, validation: Validation, name: str) -> None:
 
 
 def report(validation: Validation, name: str) -> str:
-    """The report for people without a network, which the styles of Data Docs need."""
+    """The report as Markdown. Data Docs need a network for their styles; this page does not."""
     metrics = validation.metrics
     lines = [
         f"# {name}",

@@ -21,7 +21,7 @@ class Select(Section):
 
 class Verify(Section):
     enabled: bool = True
-    """Whether the environment judges candidates; false accepts all that are readable and new, as an ablation."""
+    """Whether the environment judges candidates; false accepts all readable and new candidates, as an ablation."""
     words: Literal["none", "language", "values"] = "language"
     """Check of an instruction against its reference: language, by the environment's phrases; values, for environments without a phrasebook too; none."""
     near_duplicate: Share = 0.9
@@ -31,10 +31,10 @@ class Verify(Section):
     pass_rate_samples: Whole = 4
     """Episodes of the current policy per accepted task, to measure its pass rate; 0 leaves the rate unknown."""
     select: Select | None = Select()
-    """Which accepted tasks to keep; null keeps all."""
+    """Rule that selects the accepted tasks to keep; null keeps all."""
 
     @model_validator(mode="after")
     def _measured(self) -> "Verify":
         if self.select is not None and self.pass_rate_samples == 0:
-            raise ValueError("select needs pass rates, and pass_rate_samples is 0")
+            raise ValueError("select needs pass rates, but pass_rate_samples is 0")
         return self

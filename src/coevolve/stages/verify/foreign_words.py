@@ -1,7 +1,7 @@
-"""What in an instruction is foreign to an environment's language: unknown words, negations and prohibitions.
+"""Find words in an instruction that are foreign to an environment's language: unknown words, negations and prohibitions.
 
-A language says what it knows in whole sentences. A foreign word in such a sentence is noise or a negation, never a
-synonym that a gate could understand.
+A language consists of whole sentences. A foreign word in such a sentence is noise or a negation, never a synonym that a
+gate could understand.
 """
 
 import re
@@ -15,7 +15,7 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.lexicon import NUMERALS, UNHEARD
 from coevolve.environments.phrase_generator import CLOSERS, CONNECTIVES, OPENERS, SLOT, spaced
 
-Edit = tuple[int, int, str]  # from and to which character, and what stands there instead
+Edit = tuple[int, int, str]  # the first character, the end, and the text that replaces them
 
 MOST = 3  # most foreign words of an instruction that is otherwise in a language
 SHOWN = 160  # most characters of an instruction in a reason
@@ -51,14 +51,14 @@ _FORBIDS = (
 
 
 def forbids(text: str) -> str:
-    """The prohibition that an instruction begins with, or the bare negation that it ends with; empty without either."""
+    """The prohibition at the beginning of an instruction, or the bare negation at its end; empty without either."""
     begin, end = _FORBIDS
     match = begin.match(courteous(text)) or end.search(text)
     return match[0].strip(" .!?") if match else ""
 
 
 def courteous(text: str) -> str:
-    """``text`` without the courtesies that it begins and ends with."""
+    """``text`` without the courtesies at its beginning and end."""
     bare = text.strip()
     for _ in range(_COURTESIES):
         begin = _BEGIN.match(bare)
@@ -69,14 +69,14 @@ def courteous(text: str) -> str:
 
 
 def normal(text: str) -> str:
-    """``text`` as a phrasebook writes it: without courtesies, and commas stand only in connectives."""
+    """``text`` in a phrasebook's form: without courtesies, and with commas only in connectives."""
     spaced_out = re.sub(r"\s*([,;])(?=\s|$)\s*", r" \1 ", courteous(text))
     kept = re.sub(r" (?:,(?! then )|;(?! after that ))", "", spaced_out)
     return " ".join(kept.split())
 
 
 def cut(text: str) -> str:
-    """``text`` as a reason quotes it."""
+    """``text`` as a quotation in a gate's reason."""
     return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
 
 
@@ -104,7 +104,7 @@ def vocabulary(environment: Environment) -> frozenset[str]:
 
 
 def unknown_words(text: str, known: Collection[str]) -> list[str]:
-    """The words of ``text`` that are not ``known``, as they stand there. A number is known, and so are a plural and a possessive."""
+    """The words of ``text`` that are not ``known``, unchanged. Numbers, plurals and possessives count as known."""
     return [
         word[0]
         for word in WORD.finditer(text)
@@ -116,9 +116,10 @@ def unknown_words(text: str, known: Collection[str]) -> list[str]:
 
 
 def variants(text: str, unknown: Collection[str]) -> Iterator[tuple[str, str]]:
-    """``text`` without some of its foreign words, or with UNHEARD in place of an unknown one; and the first such word.
+    """``text`` without some of its foreign words, or with UNHEARD instead of an unknown word; with the first such word.
 
-    If there are more than MOST, all are left out, or all but negations. Nothing if no language has a sentence as long.
+    More than MOST foreign words are removed together, or all but negations. Yields nothing for a text that is longer than
+    any sentence of a language.
     """
     if len(text) > LONGEST:
         return
@@ -139,7 +140,7 @@ def variants(text: str, unknown: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def _foreign(text: str, unknown: Collection[str]) -> Iterator[tuple[int, int, bool]]:
-    """Where a negation or an ``unknown`` word begins and ends, and whether it is a word."""
+    """The beginning and end of each negation and ``unknown`` word, and whether it is a word."""
     ends = 0
     parts = {part for word in unknown for part in words_of(word)}
     negations = [(match.start(), match.end()) for match in NEGATION.finditer(text)]
@@ -152,13 +153,16 @@ def _foreign(text: str, unknown: Collection[str]) -> Iterator[tuple[int, int, bo
 
 
 def _edits(text: str, start: int, end: int, is_word: bool) -> list[Edit | None]:
-    """What can become of the characters from ``start`` to ``end``: they stay, go, go with a comma, or are UNHEARD."""
+    """The possible edits of the characters from ``start`` to ``end``: none, removal, removal with a comma, or UNHEARD."""
     comma = len(text[:start].rstrip(" ,;:"))
     return [None, (start, end, ""), (comma, end, ""), *([(start, end, UNHEARD)] if is_word else [])]
 
 
 def shortened(text: str, new: str = "") -> Iterator[tuple[str, str]]:
-    """``text`` with ``new`` instead of one of its words, and that word. Nothing if no language has a sentence as long."""
+    """``text`` with ``new`` instead of one of its words, and that word, for each word.
+
+    Yields nothing for a text that is longer than any sentence of a language.
+    """
     for match in WORD.finditer(text) if len(text) <= LONGEST else ():
         yield _tidy(text[: match.start()] + new + text[match.end() :]), match[0]
 
@@ -170,7 +174,7 @@ def _tidy(text: str) -> str:
 
 
 def alike(one: Sequence[str], other: Collection[str]) -> bool:
-    """Whether a word of ``one``, in some form, is among ``other``: forms of a word begin alike."""
+    """Whether a word of ``one``, in some form, is among ``other``. Forms of a word have the same beginning."""
     return any(word in other or any(_same(word, form) for form in other) for word in one)
 
 

@@ -1,7 +1,7 @@
 """The gates that a candidate must pass, in order. Each is a named outcome with its reason.
 
-The line alone decides `readable`. The environment decides the next eight: they run the candidate's calls and variants
-of them, and compare its words with them. The existing tasks decide the last three.
+The gate `readable` depends only on the line. The environment decides the next eight gates: they run the candidate's calls and
+variants of them, and compare its words with its calls. The existing tasks decide the last three.
 """
 
 from collections.abc import Iterator, Sequence
@@ -91,7 +91,7 @@ def _id(task: Task) -> str:
 
 
 def unreadable(turns: Sequence[str]) -> str:
-    """Why nobody could read an instruction; empty if everybody can."""
+    """The reason why an instruction is not readable; empty if it is."""
     if not turns or not all(turn.strip() for turn in turns):
         return "an instruction is empty"
     sign = next((sign for sign in sorted(set("".join(turns)) - JOINERS) if plain(sign) != sign), None)
@@ -219,10 +219,10 @@ def _needed(environment: Environment, session: Session, task: Task, changed: Seq
 
 
 def _collateral(environment: Environment, session: Session, candidate: Candidate, played: Played, words: str) -> Gate:
-    """Whether the instruction asks for every change, or the change only enables another. Unknown without ``asks``.
+    """Whether the instruction asks for every change that does not only enable another change. Unknown without ``asks``.
 
-    A claim in ``asks`` alone proves nothing. The words must speak of the change too, if the environment has phrases for
-    it; if not, or if ``words`` forbids to look, the gate does not check it.
+    A claim in ``asks`` proves nothing. If the environment has phrases for the change, the words must mention it too. If it
+    has none, or if ``words`` is "none", the gate does not check the change.
     """
     task, chain = candidate.task, played.chain
     if not candidate.asks:

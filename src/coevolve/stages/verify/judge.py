@@ -1,9 +1,9 @@
-"""Verification of candidate tasks by the environment alone: a verdict for each, with the outcomes of all gates.
+"""Verify candidate tasks by the environment only: a verdict for each candidate, with the outcomes of all gates.
 
-The reference of a synthesized task must pass from a fresh world, twice with the same result. Doing nothing must fail.
-So must a wrong variant of the reference, and the reference without any call that changes the state. The instruction must
-ask for every change. The task must not be a duplicate or near-duplicate, nor overlap a panel. No candidate can raise an
-error here or end the process.
+The reference of a synthesized task must pass from a fresh world, twice with the same result. These must fail: an agent that
+does nothing, a wrong variant of the reference, and the reference without any of its calls that change the state. The
+instruction must ask for every change. The task must not be a duplicate or near-duplicate, nor overlap a panel. No candidate
+can raise an error here or end the process.
 """
 
 import signal
@@ -39,8 +39,8 @@ from coevolve.stages.verify.gates import (
 )
 from coevolve.stages.verify.library import Library, WorldChange, effect_of
 
-MAX_SECONDS = 20.0  # of the processor, for all gates of a candidate
-MAX_WAITING = 900.0  # of running time: a guard against calls that never end and compute nothing
+MAX_SECONDS = 20.0  # processor time for all gates of a candidate
+MAX_WAITING = 900.0  # running time: a guard against calls that never end and compute nothing
 CHUNK = 16  # candidates per call of a worker
 TRIES = 2  # dead processes before a candidate is to blame: another process may have exhausted the memory
 
@@ -141,8 +141,8 @@ def _one_by_one(workers: Workers, chunk: Sequence[str]) -> list[Judgement]:
                 deaths += 1
                 if deaths == CHUNK:
                     raise CoevolveError(
-                        f"{CHUNK} candidates in a row each ended the process that judged them ({error}); check memory, or judge "
-                        "in one process by COEVOLVE_PROCESSES=1"
+                        f"{CHUNK} candidates in a row each ended the process that judged them ({error}); check memory, or set "
+                        "COEVOLVE_PROCESSES=1 to judge in one process"
                     ) from None
                 killed = [Gate("readable", False, "kills the process")]
                 results.append(Judgement(Verdict(content_hash(line), None, False, killed)))
@@ -162,7 +162,7 @@ class Judge:
         self._words = words
         if (
             enabled and words != "none"
-        ):  # compile the language now: it takes seconds, which are not the first candidate's
+        ):  # compile the language now: it takes seconds, which must not count against the first candidate
             for part in parts(self._environment):
                 spoken("", part.environment)
 
@@ -191,7 +191,7 @@ class Judge:
 
 
 def refused_words(environment: Environment, library: Library, task: Task, words: str) -> Gate | None:
-    """The first gate that refuses the new words of a verified ``task``, which no gate has seen in these words."""
+    """The first gate that refuses the new words of a verified ``task``. No gate has checked these words before."""
     gates: list[Gate] = []
     try:
         effect = effect_of(environment.of(task), task)
@@ -204,7 +204,7 @@ def refused_words(environment: Environment, library: Library, task: Task, words:
 
 
 def in_panel(environment: Environment, library: Library, task: Task) -> bool:
-    """Whether a panel holds ``task`` in any spelling, as the gate `panel_overlap` says. A task that breaks counts too."""
+    """Whether a panel holds ``task`` in any spelling, by the gate `panel_overlap`. A task that raises an error counts too."""
     if library.panel(task) is not None:
         return True
     try:
@@ -226,9 +226,9 @@ def _unasked() -> Iterator[Gate]:
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raise a CoevolveError in a block that computes for longer, or does not end. Outside the main thread there is no limit.
+    """Raise a CoevolveError in a block that computes for more than ``seconds`` or does not end.
 
-    Calls in other processes have limits of their own.
+    There is no limit outside the main thread. Calls in other processes have their own limits.
     """
     deadline = Deadline(MAX_WAITING)
 

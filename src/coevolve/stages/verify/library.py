@@ -27,7 +27,7 @@ class WorldChange:
     changes: tuple[str, ...]
 
     def holds(self, other: "WorldChange") -> bool:
-        """Whether solving this task also solves the other: the same start, and the same end or all changes of the other."""
+        """Whether solving this task also solves the other: both have the same start, and the same end or all changes of the other."""
         if self.start != other.start:
             return False
         same_end = self.end == other.end and self.end != self.start
@@ -68,7 +68,7 @@ class Library:
         self._panel_effects: dict[str, WorldChange] = {}
 
     def add(self, task: Task, kind: str) -> None:
-        """``kind``, with its article, describes the task in the reason for refusing a duplicate."""
+        """Add ``task``. ``kind``, with its article, describes it in the reason for refusing a duplicate."""
         self._ids[task.task_id] = self._solutions[solution_of(task)] = kind
         self._texts.add(task.task_id, text_of(task))
 

@@ -1,4 +1,4 @@
-"""Rules for anybody's words: what an instruction names, against the values and tools of its reference."""
+"""Rules for any words: compare the names in an instruction with the values and tools of its reference."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ Words = tuple[str, ...]
 
 
 def unnamed(text: str, chain: Sequence[CallOutcome], asked: Sequence[CallOutcome]) -> Iterator[str]:
-    """Values that no call revealed and the words do not name."""
+    """Values of the reference that no call revealed and the words do not name."""
     words = words_of(text)
     numbers = _numbers(text) | {float(NUMERALS.index(word)) for word in words if word in NUMERALS}
     for row, call in enumerate(chain):

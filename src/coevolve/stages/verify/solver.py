@@ -1,8 +1,7 @@
-"""A language model attempts accepted tasks from their words alone. It can only reject.
+"""A language model attempts accepted tasks and sees only their words. Its gate can only reject.
 
-A solver fails if an instruction asks for something else than its reference does, or omits details that only its author
-knew. A success shows that the words suffice. A failure may also mean that the model is too weak, so this gate can lose
-sound tasks.
+A solver fails if an instruction asks for something else than its reference, or omits details that only its author knew. A
+success shows that the words suffice. A failure may also mean that the model is too weak, so this gate can lose sound tasks.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Stage `verify`: the environment judges every candidate, and the new policy's pass rate on accepted tasks is measured.
+"""Stage `verify`: the environment judges every candidate, and the new policy plays the accepted tasks to measure pass rates.
 
 Reads data/t/candidates.jsonl. Writes data/t/verified/verdicts.jsonl, data/t/verified/accepted.jsonl, and
 data/next/generations.jsonl: the task generator's specs with their outcomes. data/t/requests/verify holds every request

@@ -1,15 +1,15 @@
-"""Check without a model whether an instruction asks for the same as its reference does.
+"""Check without a model that an instruction asks for the calls of its reference.
 
-If an instruction and its reference disagree but both are possible, the other gates cannot see it. The gate has three
-outcomes. It is not checked if none of these rules decides:
+If an instruction and its reference disagree but both are possible, the other gates cannot notice it. This gate has three
+outcomes: passed, failed, and not checked if none of these rules decides:
 
-- The environment parses the words (``Environment.reading``): the parsed calls must pass the checker.
-- The words are in the language of the environment's phrasebook: the phrasebook must describe the reference so.
-- The environment's lexicon (``Environment.meaning``) knows all words: each must have a place in the reference, and the
-  reference must be said.
-- Without an unknown word or a negation, or with another word in its place, the words would be in the environment's
-  language: they fail. So do words that forbid, and words that speak of nothing that the reference does.
-- For any words (only with ``values``, or if the phrasebook has all words): they fail if they omit a value that only the
+- If the environment can parse the words (``Environment.reading``), the parsed calls must pass the checker.
+- If the words are in the language of the environment's phrasebook, the phrasebook must describe the reference by them.
+- If the environment's lexicon (``Environment.meaning``) knows all words, each word must match the reference, and the words
+  must cover the reference.
+- If the words would be in the environment's language without an unknown word or a negation, or with another word instead,
+  they fail. Words that forbid also fail, and words that mention nothing of the reference.
+- Any words fail (only with ``values``, or if the phrasebook has all words) in three cases: they omit a value that only the
   user could give, name a value that no call uses, or contain a phrase for a tool that the reference does not call.
 """
 
@@ -45,8 +45,11 @@ from coevolve.stages.verify.foreign_words import (
 from coevolve.stages.verify.named_values import undone, unnamed, unused, within
 
 NAME = "words_match"
-FOREIGN, COMMON = 0.4, 0.2  # a text is no sentence with more than these unknown, and less than these function words
-OPTIONAL = 3  # most calls that the words may leave out in any combination
+FOREIGN, COMMON = (
+    0.4,
+    0.2,
+)  # a text with a larger share of unknown words and a smaller share of function words is no sentence
+OPTIONAL = 3  # most calls that the words may omit in any combination
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,9 @@ def words_match(environment: Environment, session: Session, candidate: Candidate
 
 
 def speaks_of(environment: Environment, chain: Sequence[CallOutcome], row: int, text: str) -> bool | None:
-    """Whether ``text`` has a word of the call at ``row``: of its phrases, or of its values.
+    """Whether ``text`` has a word of the phrases or values of the call at ``row``.
 
-    A tool without phrases has its name alone. A text without that name may speak of it in other words: None.
+    A tool without phrases has only its name. A text without that name may describe the call in other words: None.
     """
     name = chain[row].name
     templates = environment.phrasebook.actions.get(name)
@@ -100,7 +103,7 @@ def _complaints(instruction: "_Instruction", values: bool) -> Iterator[str | Non
 
 
 class _Instruction:
-    """A candidate's words, beside its replayed reference."""
+    """A candidate's words with its replayed reference."""
 
     def __init__(self, environment: Environment, session: Session, candidate: Candidate, played: Played) -> None:
         self.environment = environment
@@ -115,7 +118,7 @@ class _Instruction:
 
     @property
     def has_language(self) -> bool:
-        """Whether it is known which words the environment understands."""
+        """Whether the environment defines the words that it understands."""
         return self.meaning is not None or bool(self.environment.phrasebook.actions)
 
     @property
@@ -146,11 +149,11 @@ class _Instruction:
         return self.pattern(PhraseListener(spare=True))
 
     def _forms(self, text: str) -> list[str]:
-        """``text`` and, for a phrasebook, what it is without courtesies and commas."""
+        """``text`` and, for a phrasebook, its form without courtesies and commas."""
         return [bare(text), *([normal(bare(text))] if self.environment.phrasebook.actions else [])]
 
     def described(self, text: str) -> bool:
-        """Whether the phrase generator could have said ``text`` of the reference."""
+        """Whether the phrase generator could describe the reference by ``text``."""
         return self.comparable and any(self._described.fullmatch(form) for form in self._forms(text))
 
     def other_sentence(self) -> str | None:
@@ -194,7 +197,7 @@ class _Instruction:
         return reading is not None and not _played(self.session, self.task, reading)
 
     def _in_language(self, text: str, contradicted: bool) -> bool:
-        """Whether ``text`` is a sentence of the language. With ``contradicted``, one that reads must ask for the reference."""
+        """Whether ``text`` is a sentence of the language. With ``contradicted``, a parsable text must ask for the reference."""
         reading = self.environment.reading(replace(self.task, turns=[text]))
         if reading is not None:
             return not contradicted or not _played(self.session, self.task, reading)
@@ -205,7 +208,7 @@ class _Instruction:
         )
 
     def silent(self) -> str | None:
-        """The complaint about words that speak of nothing that the reference does, or not of a question that it answers."""
+        """The complaint about words that mention no call of the reference, or not the question that it answers."""
         words = words_of(self.text)
         common = sum(word in FUNCTION_WORDS for word in words)
         if self.has_language and len(self.unknown) > FOREIGN * len(words) and common < COMMON * len(words):
@@ -223,7 +226,7 @@ class _Instruction:
         return None
 
     def _about_question(self, question: Question) -> bool:
-        """Whether the words have a word of ``question``. Always true without phrases for it."""
+        """Whether the words contain a word of ``question``. Always true without phrases for it."""
         call = self.chain[question.position]
         templates = self.environment.phrasebook.questions.get(f"{call.name}.{question.field}")
         if not templates:
@@ -232,7 +235,7 @@ class _Instruction:
         return _about(self.text, [*phrases, *_values(self.chain, question.position)])
 
     def unchecked(self) -> str:
-        """Why no rule decides."""
+        """The reason why no rule decides."""
         if not self.has_language:
             return f"{self.environment.name} has no phrasebook; `verify.words: values` compares names and numbers"
         if self.unknown:
@@ -257,11 +260,11 @@ def _played(session: Session, task: Task, reading: Sequence[ToolCall]) -> str:
 
 
 def _asked(session: Session, candidate: Candidate, played: Played) -> tuple[list[list[int]], list[Question]]:
-    """The calls that the instruction may ask for, in each possible choice, and the questions that the last call may answer.
+    """Each possible set of calls that the instruction may ask for, and the questions that the last call may answer.
 
-    An instruction must ask for the calls that change the state and do not only enable a later call. It may also ask for
-    those that do. ``asks`` can only add duties: a change that it claims must be said. If no call ends the episode, a
-    lookup may be what the user wants: then nothing is known without ``asks``, and its lookups must be said too.
+    An instruction must ask for the calls that change the state, except calls that only enable a later call: it may ask for
+    those. ``asks`` can only add requirements: the words must mention a change that it claims. If no call ends the episode,
+    the user may want the result of a lookup. Then nothing is known without ``asks``, and the words must mention its lookups.
     """
     task, chain, changed = candidate.task, played.chain, played.changed
     last = len(chain) - 1
@@ -290,7 +293,7 @@ def _asked(session: Session, candidate: Candidate, played: Played) -> tuple[list
 
 
 def _about(text: str, phrases: Sequence[object]) -> bool:
-    """Whether ``text`` and ``phrases`` share a word that means something, or a number."""
+    """Whether ``text`` and ``phrases`` share a content word or a number."""
     words = set(words_of(" ".join(map(str, phrases)))) - FUNCTION_WORDS
     mine = [str(NUMERALS.index(word)) if word in NUMERALS else word for word in words_of(text)]
     return alike([word for word in mine if word not in FUNCTION_WORDS], words)
@@ -307,7 +310,7 @@ def _phrases(book: Phrasebook, chain: Sequence[CallOutcome]) -> Iterator[object]
 
 
 def _values(chain: Sequence[CallOutcome], row: int) -> list[object]:
-    """The values of a call, and the values of the lookups that revealed them, with what those found."""
+    """The values of a call, and the arguments and results of the lookups that revealed them."""
     values: list[object] = []
     for key, value in leaves(chain[row].arguments):
         values.append(value)
@@ -318,7 +321,7 @@ def _values(chain: Sequence[CallOutcome], row: int) -> list[object]:
 
 
 def _doubts(instruction: _Instruction, phrases: bool) -> Iterator[str]:
-    """The complaints of the rules for anybody's words, with those about ``phrases``."""
+    """The complaints of the rules for any words; with ``phrases``, also those about phrases."""
     text, environment, chain = instruction.text, instruction.environment, instruction.chain
     offered = {schema["function"]["name"] for schema in instruction.session.reset(instruction.task).tools or ()}
     rows = instruction.asks[0] if instruction.asks else []

@@ -11,7 +11,7 @@ class Warm(Section):
     steps: Whole = 0
     """Optimizer steps on successful episodes before the loop; 0 keeps the base as it is."""
     unreliable_steps: Whole = 0
-    """Further steps on a demonstrator that errs, which make the agent able but unreliable."""
+    """Further steps on episodes of a demonstrator that errs, which make the agent able but unreliable."""
     batch: Count = 4
     """Episodes per step."""
     micro_batch: Whole = 0
@@ -33,6 +33,6 @@ class Warm(Section):
     def _demonstrator(self) -> "Warm":
         if self.unreliable_steps and self.demonstrations is not None:
             raise ValueError(
-                "unreliable_steps and demonstrations do not go together: only references can be spoilt on purpose"
+                "unreliable_steps and demonstrations do not go together: only references can be corrupted on purpose"
             )
         return self

@@ -136,8 +136,8 @@ def _rows(config: Warm, room: int, examples: Demonstrations, seed: int) -> Calla
             if not fitting:
                 shortest = min(map(len, episodes), default=0)
                 raise CoevolveError(
-                    f"warm.steps: none of {len(episodes)} demonstrations fits into policy.episode_tokens, {room}: the shortest "
-                    f"has {shortest} tokens"
+                    f"warm.steps: none of {len(episodes)} demonstrations fits into policy.episode_tokens ({room}): the shortest "
+                    f"has {shortest} tokens; raise policy.episode_tokens"
                 )
             drawn += in_rounds(fitting, config.batch * steps, "warm start order", name, seed)
         by_step = (drawn[start : start + config.batch] for start in range(0, len(drawn), config.batch))

@@ -32,9 +32,9 @@ class Watch(Section):
     stagnant: Limit = Limit(limit=0.5)
     """Share of synthesized tasks, visited at least three times, that are solved no more often than at first."""
     environment_failed: Limit = Limit(limit=0.02, critical=0.2)
-    """Share of attempts that the environment broke, which are not counted."""
+    """Share of attempts in which the environment failed; they do not count."""
     margin: Limit = Limit(limit=3.0)
-    """Preference margin in the last step; high means that the pairs teach nothing more."""
+    """Preference margin in the last step; high means that the pairs teach no more."""
     chosen: Limit = Limit(limit=-1.0)
     """Log-ratio of the preferred episodes; low means that they became unlikely too."""
     failure_success: Limit = Limit(limit=0.8)

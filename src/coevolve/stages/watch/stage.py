@@ -57,6 +57,6 @@ def main(params: Params, t: int) -> None:
     print(f"{Paths.watch(t)}: {len(measured) - len(past)} of {len(measured)} indicators within their limits")
     if critical := next((indicator for indicator in past if indicator.state == "critical"), None):
         raise CoevolveError(
-            f"iteration {t}: {critical}; the pipeline stops before it trains on this. Read data/{t}, then change its "
-            f"cause, or watch.{critical.name}.critical in params.yaml"
+            f"iteration {t}: {critical}; the pipeline stops before it trains on this. Read data/{t}, then fix the cause, "
+            f"or change watch.{critical.name}.critical in params.yaml"
         )

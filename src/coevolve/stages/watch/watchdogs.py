@@ -39,28 +39,29 @@ from coevolve.stages.watch.config import Limit, Watch
 CHANCE = 0.05  # probability of a false alarm per task in ``regressions``
 FEW = 8  # fewest tasks for a meaningful share
 FEW_TOOLS = 4  # fewest tools for a meaningful entropy: with two, an agent that does its tasks may need one alone
-VISITS = 2  # visits without an episode that counts, after which a task is named
+VISITS = 2  # visits without an episode that counts, after which a note names the task
 NAMED = 5  # most tasks that a note names
 REPEATS = ("duplicate", "near_duplicate")  # the gates that refuse known tasks
 
 MEANING = {
-    "action_entropy": "how evenly the agent uses the tools: Shannon entropy of its valid calls over the most there could be",
-    "duplicate_trajectories": "share of attempts, after the first of their group, whose calls repeat another's",
+    "action_entropy": "evenness of the agent's tool use: Shannon entropy of its valid calls over the largest possible entropy",
+    "duplicate_trajectories": "share of attempts, after the first of their group, whose calls repeat another attempt",
     "duplicate_tasks": "share of candidates that repeat a known task",
     "drift": "Jensen-Shannon divergence, in bits, of the tools that references use, from this dataset to the next",
-    "zero_variance": "share of groups whose attempts all had one reward, from which nothing is learned",
-    "regressions": "of the tasks visited that were once solved, the share that was solved less often on their last visit, beyond chance",
-    "stagnant": "of tasks that the loop made, solved sometimes when first visited and visited twice since, the share that is solved "
-    "no more often now: its words may leave open what is asked, and success be luck",
-    "environment_failed": "share of attempts that ended without the agent's doing, which no statistics count",
-    "margin": "by how much the last step's pairs are told apart: beta times the log-ratio to the reference policy",
-    "chosen": "beta times the log-ratio of what was preferred in the last step: below 0, it has become less likely",
-    "failure_success": "share of the failure agent's episodes that succeed, from which no failure is learned",
+    "zero_variance": "share of groups whose attempts all have the same reward, so that they teach nothing",
+    "regressions": "share of visited, once-solved tasks that the agent solved less often on the last visit, beyond chance",
+    "stagnant": "share of the loop's tasks that the agent solves no more often than at first, among tasks that it sometimes solved at "
+    "first and has visited twice since: their words may be ambiguous, and success be luck",
+    "environment_failed": "share of attempts in which the environment failed; no statistics count them",
+    "margin": "beta times the difference of the log-ratios of both sides of a pair, in the last step",
+    "chosen": "beta times the log-ratio of the preferred episodes in the last step: below 0, they have become less likely",
+    "failure_success": "share of the failure agent's episodes that succeed, which teach no failure",
     "failure_idle": "share of the failure agent's failures that do nothing",
-    "failure_distinct": "of the failure agent's failures at a task, the share that differ in calls",
-    "generator_valid": "share of what the generator writes that is a spec of known tools",
-    "generator_entropy": "how evenly it names tools: Shannon entropy of its goals over the most there could be",
-    "generator_sample": "effective sample size of its update, as a share of what it learns from: low, few generations carry all",
+    "failure_distinct": "share of the failure agent's failures at a task that differ in calls",
+    "generator_valid": "share of the generator's output that is a valid spec of known tools",
+    "generator_entropy": "evenness of the tools that the generator names: Shannon entropy of its goals over the largest possible entropy",
+    "generator_sample": "effective sample size of the generator's update, as a share of its generations: low if few generations "
+    "carry all weight",
 }
 LOW_IS_BAD = frozenset(
     {"action_entropy", "chosen", "failure_distinct", "generator_valid", "generator_entropy", "generator_sample"}
@@ -115,8 +116,8 @@ def read_indicators(path: Path) -> list[Indicator]:
 
 
 def foreign(by_pairs: bool, failure_agent: bool, generator: bool) -> set[str]:
-    """The indicators that do not belong to a run, by what takes part in it: a learner from pairs, the failure agent, the
-    task generator.
+    """The indicators that do not apply to a run. The arguments say whether the run has a learner from pairs, a failure agent
+    and a task generator.
     """
     parts = {"margin": by_pairs, "chosen": by_pairs, "failure_": by_pairs and failure_agent, "generator_": generator}
     return {
