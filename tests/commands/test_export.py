@@ -41,9 +41,9 @@ def test_the_references_of_a_file_are_exported_with_a_card(outside: Path) -> Non
         (["sft", "--tasks", "accepted.jsonl"], "params.yaml: no such file"),
         (["sft", "--tasks", "accepted.jsonl", "--environment", "sql"], "belongs to environment 'miniworld'"),
         (["sft", "--tasks", "none.jsonl", "--environment", "sql"], "none.jsonl: no such file"),
-        (["tasks", "--tasks", "accepted.jsonl"], "--tasks goes with sft"),
-        (["sft", "--environment", "sql"], "--environment goes with --tasks"),
-        (["sft", "--tasks", "accepted.jsonl", "--successes"], "leave out --successes"),
+        (["tasks", "--tasks", "accepted.jsonl"], "--tasks: works only with sft"),
+        (["sft", "--environment", "sql"], "--environment: works only with --tasks"),
+        (["sft", "--tasks", "accepted.jsonl", "--successes"], "remove --successes"),
     ],
 )
 def test_a_mistake_is_one_line_and_writes_nothing(words: list[str], message: str, outside: Path) -> None:
