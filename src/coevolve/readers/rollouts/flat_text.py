@@ -1,0 +1,27 @@
+"""Rollouts as decoded text: calls between <tool_call> tags, answers between <tool_response> tags (Hermes, Qwen).
+
+Decoding without special tokens leaves role names in the text, at the edges of a reply. They are removed there.
+"""
+
+import re
+
+from coevolve.readers.rollouts.rollout_row import Message
+
+ANSWER = re.compile(r"<tool_response>(.*?)</tool_response>", re.DOTALL)
+THOUGHT = "<think>\n\n</think>"  # what Qwen3's template adds to a prompt to switch thinking off
+
+
+def messages_of(prompt: str, completion: str) -> list[Message]:
+    """The messages of a rollout. The whole prompt is the user's message."""
+    messages: list[Message] = [{"role": "user", "content": prompt}]
+    for position, part in enumerate(ANSWER.split(completion)):
+        if position % 2:
+            messages.append({"role": "tool", "content": part.strip()})
+        elif reply := part.strip().removeprefix("assistant").removesuffix("user").strip():
+            messages.append({"role": "assistant", "content": reply})
+    return messages
+
+
+def request_of(prompt: str) -> str:
+    """``prompt`` up to the end of the user's message: without what begins the agent's reply."""
+    return prompt.rstrip().removesuffix(THOUGHT).rstrip().removesuffix("assistant").rstrip()
