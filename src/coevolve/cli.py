@@ -24,6 +24,7 @@ GROUPS = {
         "doctor": "say what works on this machine, what does not, and what to type",
     },
     "data": {
+        "grow": "turn the rollouts of any trainer into verified tasks",
         "signals": "extract weakness signals from any trainer's trajectories",
         "verify": "let an environment judge candidate tasks",
         "import": "read exported tasks, and episodes of other tools",

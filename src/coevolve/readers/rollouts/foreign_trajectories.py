@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.trajectories import StopReason, Trajectory
+from coevolve.core.untrusted import one_line
 from coevolve.readers.chats import conversation, opening
 from coevolve.readers.rollouts.match_tasks import SEVERAL, UNKNOWN
 from coevolve.readers.rollouts.rollout_row import RolloutRow, Rows, SkippedRow
@@ -27,6 +28,7 @@ class RolloutAccount:
     reasons: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def leave_out(self, where: str, reason: str) -> None:
+        reason, where = one_line(reason), one_line(where)
         kind = DETAIL.sub("", MESSAGE.sub("a message", reason))
         count, first = self.reasons.get(kind, (0, where))
         self.reasons[kind] = (count + 1, first)
