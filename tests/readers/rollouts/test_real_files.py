@@ -68,4 +68,9 @@ def test_dumps_of_verl() -> None:
     assert {trajectory.task_id for trajectory in found} == {task.task_id for task in KNOWN[:3]}
     assert all(trajectory.score == 1.0 for trajectory in found if solves(trajectory))
     assert {solves(trajectory) for trajectory in found} == {True, False}
+    words = {task.task_id: task.turns[0] for task in KNOWN}
+    requests = [
+        message["content"] for trajectory in found for message in trajectory.messages if message["role"] == "user"
+    ]
+    assert requests == [words[trajectory.task_id] for trajectory in found]
     assert [trajectory.messages[-1]["content"][-4:] for trajectory in found] == ["done"] * 12

@@ -12,8 +12,10 @@ THOUGHT = "<think>\n\n</think>"  # what Qwen3's template adds to a prompt to swi
 
 
 def messages_of(prompt: str, completion: str) -> list[Message]:
-    """The messages of a rollout. The whole prompt is the user's message."""
-    messages: list[Message] = [{"role": "user", "content": prompt}]
+    """The messages of a rollout. Where the prompt holds a line `user`, the request is what follows the last one."""
+    before, line, request = f"\n{request_of(prompt)}".rpartition("\nuser\n")
+    messages: list[Message] = [{"role": "system", "content": before.strip()}] if before.strip() else []
+    messages.append({"role": "user", "content": (request if line else prompt).strip()})
     for position, part in enumerate(ANSWER.split(completion)):
         if position % 2:
             messages.append({"role": "tool", "content": part.strip()})
