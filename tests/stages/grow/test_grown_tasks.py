@@ -207,7 +207,7 @@ def test_hostile_words_of_rollouts_stay_words(tmp_path: Path) -> None:
     grow(tmp_path / "a.jsonl", "miniworld", known=KNOWN, count=1, out=tmp_path / "out", say=said.append)
     page = (tmp_path / "out/index.html").read_text()
     assert script not in page and "\x1b" not in page
-    assert any("1 tools of the rollouts are none of miniworld" in line for line in said)
+    assert any("tools of the rollouts that miniworld does not have: 1 (" in line for line in said)
 
 
 def test_the_command_reads_stolen_folders_alone(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from coevolve.readers.rollouts.rollout_row import RolloutRow, Rows, SkippedRow
 
 MESSAGE, DETAIL = re.compile(r"message \d+"), re.compile(r" \(.*|, found .*", re.DOTALL)  # what differs from row to row
 MOST = 12  # reasons to list
-UNSTEPPED = "rollouts record no step and count as one visit of their task: forgetting cannot fire on them"
+FAILED = "rollouts that an error ended, which say nothing about the agent"
+UNSTEPPED = "rollouts without a step, which count as one visit of their task, so forgetting cannot fire on them"
 
 
 @dataclass
@@ -46,11 +47,8 @@ class RolloutAccount:
             f"{count} left out: {reason} (first: {first})"
             for reason, (count, first) in sorted(self.reasons.items())[:MOST]
         ]
-        lines += [f"{count} {text}" for text, count in sorted(remarks.items())]
-        if self.failed:
-            lines.append(f"{self.failed} rollouts tell nothing about the agent: an error ended them")
-        if self.unstepped:
-            lines.append(f"{self.unstepped} {UNSTEPPED}")
+        told = {**remarks, FAILED: self.failed, UNSTEPPED: self.unstepped}
+        lines += [f"{text}: {count}" for text, count in told.items() if count]
         return lines
 
 

@@ -69,7 +69,7 @@ COEVOLVE = RolloutFormat(
     "coevolve",
     "coevolve",
     "trajectories.parquet",
-    "chat messages need a task_id and a step of their own; a call counts as refused if its answer begins with 'error'",
+    "chat messages need a task_id and a step; an answer that begins with 'error' marks a refused call",
     lambda row: {"trajectory_id", "task_id", "messages", "calls"} <= set(row) or "messages" in row,
     read,
 )

@@ -137,8 +137,8 @@ TRL = RolloutFormat(
     "trl",
     "TRL",
     "completions_*.parquet",
-    "a task id is there only as a column task_id (`log_extra`); a null argument counts as none, and a call as refused if its "
-    "answer begins with 'error'",
+    "no task id without a column task_id (`log_extra`); null arguments are dropped; an answer that begins with 'error' marks a "
+    "refused call",
     lambda row: {"step", "prompt", "completion", "advantage"} <= set(row),
     read,
 )

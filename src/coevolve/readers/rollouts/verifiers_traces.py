@@ -108,7 +108,7 @@ VERIFIERS = RolloutFormat(
     "verifiers",
     "verifiers and prime-rl",
     "traces.jsonl",
-    "only training runs record a step; whether a call was refused is read from its answer, which then begins with 'error'",
+    "no step outside training runs; an answer that begins with 'error' marks a refused call",
     lambda row: "traces" in row or {"nodes", "task"} <= set(row),
     read,
 )

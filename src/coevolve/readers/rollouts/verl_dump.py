@@ -37,8 +37,8 @@ VERL = RolloutFormat(
     "verl",
     "verl",
     "[0-9]*.jsonl",
-    "a task id is there only if the reward function returns one as task_id; calls and answers are read from <tool_call> and "
-    "<tool_response> tags in the text",
+    "no task id unless the reward function returns a task_id; calls and answers are those in <tool_call> and <tool_response> "
+    "tags",
     lambda row: {"input", "output", "score"} <= set(row),
     read,
 )

@@ -192,7 +192,7 @@ class _Growth:
         tools = {tool["function"]["name"] for tool in self.world.tools()}
         unknown = sorted(name for (name,) in counts if name not in tools)
         listed = one_line(", ".join(unknown[:5]))
-        return [f"{len(unknown)} tools of the rollouts are none of {self.name}: {listed}"] if unknown else []
+        return [f"tools of the rollouts that {self.name} does not have: {len(unknown)} ({listed})"] if unknown else []
 
     def explore(self) -> None:
         signals, t = self.signals(), int(read_json(self.work / "signals.json")["t"])
