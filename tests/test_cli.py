@@ -3,7 +3,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -64,54 +63,11 @@ def test_signals_of_any_trainers_trajectories(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = coevolve("signals", "t.jsonl", "--out", "s.jsonl", "--window", "3", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "s.jsonl: 1 forgetting, 1 boundary, 0 rare, 0 unsolved",
-        "the strongest:",
-        "  1.00  forgetting task a",
-        "  1.00  boundary   task a",
-    ]
+    assert done.stdout == "s.jsonl: 1 forgetting, 1 boundary, 0 rare, 0 unsolved\n"
     kinds = [json.loads(line)["kind"] for line in (tmp_path / "s.jsonl").read_text().splitlines()]
     assert kinds == ["forgetting", "boundary"]
     wrong = coevolve("signals", "t.jsonl", "--out", "s.jsonl", "--window", "1", cwd=tmp_path)
     assert (wrong.returncode, wrong.stderr[:18]) == (1, "error: --window 1:")
-
-
-def test_signals_show_the_words_of_weak_tasks(tmp_path: Path) -> None:
-    from tests.readers.rollouts.test_real_files import KNOWN, MADE
-
-    read = coevolve("import", "verl", str(MADE / "verl"), "--out", "t.parquet", cwd=tmp_path)
-    assert read.stdout.startswith("t.parquet: 12 rollouts of 3 tasks\n  verl: "), read.stderr
-    done = coevolve("signals", "t.parquet", "--out", "s.jsonl", "--kinds", "boundary", cwd=tmp_path)
-    assert done.stdout.splitlines()[0] == "s.jsonl: 1 boundary"
-    assert done.stdout.splitlines()[-1].split(maxsplit=2)[2] in [task.turns[0] for task in KNOWN]
-    told = json.loads(coevolve("signals", "t.parquet", "--out", "s.jsonl", "--json", cwd=tmp_path).stdout)
-    assert told["signals"]["boundary"] == 1 and told["strongest"][0]["evidence"]
-    rows = [{"task_id": KNOWN[0].task_id, "step": 0, "score": score} for score in (0, 1)]
-    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    known = ("--known", str(MADE / "tasks.jsonl"))
-    assert KNOWN[0].turns[0] in coevolve("signals", "t.jsonl", "--out", "s.jsonl", *known, cwd=tmp_path).stdout
-
-
-def test_verify_says_why_it_rejects_a_line_and_computes_ids(tmp_path: Path) -> None:
-    tasks = [asdict(task) for task in make("miniworld").tasks("seed")[:3]]
-    for task in tasks:
-        del task["task_id"]
-    lines = [tasks[0], {"candidate_id": "mine", "task": tasks[1], "asks": []}, {**tasks[2], "turns": ["x", "y"]}]
-    (tmp_path / "c.jsonl").write_text("\n\n".join(map(json.dumps, lines)))
-    arguments = ["verify", "--environment", "miniworld", "--candidates", "c.jsonl", "--out", "out"]
-    done = coevolve(*arguments, cwd=tmp_path)
-    assert done.stdout.splitlines()[0] == "out: 2 of 3 accepted", done.stderr
-    assert done.stdout.splitlines()[-1] == "line 5: readable: 2 turns, but a reference of 1"
-    ids = [task.task_id for task in make("miniworld").tasks("seed")[:2]]
-    assert [task.task_id for task in read_tasks(tmp_path / "out/accepted.jsonl")] == ids
-    told = json.loads(coevolve(*arguments, "--json", cwd=tmp_path).stdout)
-    assert told["accepted"] == 2 and [row["line"] for row in told["rejected"]] == [5]
-
-
-def test_a_wrong_file_of_a_user_is_not_a_stages_fault(tmp_path: Path) -> None:
-    (tmp_path / "chats.jsonl").write_text('{"message": 1}\n')
-    done = coevolve("import", "messages", "chats.jsonl", "--out", "t.parquet", cwd=tmp_path)
-    assert done.stderr == "error: chats.jsonl:1: missing key messages; correct the file, or name another one\n"
 
 
 def test_verify_judges_a_file_of_tasks(tmp_path: Path) -> None:

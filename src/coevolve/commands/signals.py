@@ -16,8 +16,7 @@ addresses of an object store (s3://bucket/runs/*.parquet, with s3fs installed) a
 
 {kinds}
 
-Each line of FILE is a signal with its evidence and the trajectories that show it. The ten strongest are printed, with the words of
-their tasks if TRAJECTORIES is Parquet with messages or --known names the tasks. `coevolve grow` makes tasks around the weaknesses.
+Each line of FILE is a signal with its evidence and the trajectories that show it.
 """
 
 
@@ -32,20 +31,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rare-threshold", type=float, default=2.0, metavar="THETA", help="in percent (2.0)")
     parser.add_argument("--history", type=Path, metavar="ATTEMPTS", help="JSONL of attempts made before")
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), help="only these")
-    parser.add_argument("--known", type=Path, metavar="FILE", help="tasks, to print the words of those that are weak")
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    import json
     from collections import Counter
-    from dataclasses import asdict
 
-    from coevolve.core.io import read_jsonl, read_tasks
-    from coevolve.core.records import Signal
     from coevolve.stages.signals.extract import extract
-    from coevolve.stages.signals.load import local_files
-    from coevolve.stages.signals.strongest import first_requests, strongest, subject, table_lines
     from coevolve.stages.signals.table import open_table
 
     if args.window < 2:
@@ -58,15 +49,5 @@ def run(args: argparse.Namespace) -> int:
     with open_table(args.trajectories, args.history) as table:
         signals = extract(table, table.last_iteration(), config)
         write_jsonl(args.out, (counts.update([signal.kind]) or signal for signal in signals))
-    shown = strongest(read_jsonl(args.out, Signal))
-    words = first_requests(local_files(args.trajectories), [signal.task_id for signal in shown if signal.task_id])
-    if args.known is not None:
-        words |= {task.task_id: " / ".join(task.turns) for task in read_tasks(args.known)}
-    if args.json:
-        rows = [{**asdict(signal), "words": subject(signal, words)} for signal in shown]
-        print(json.dumps({"signals": {kind: counts[kind] for kind in config.kinds}, "strongest": rows}))
-        return 0
     print(f"{args.out}: " + ", ".join(f"{counts[kind]} {kind}" for kind in config.kinds))
-    if shown:
-        print("the strongest:", *table_lines(shown, words), sep="\n")
     return 0

@@ -43,7 +43,7 @@ from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.synthesizers import candidates_of
 from coevolve.stages.validate.config import Validate
 from coevolve.stages.validate.validation import validate, write
-from coevolve.stages.verify.judge import Judged, accepted, verify
+from coevolve.stages.verify.judge import Judged, accepted, unchecked, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_rates, with_pass_rate
 from coevolve.stages.verify.select import select
@@ -305,7 +305,9 @@ class _Growth:
         return [f"{len(read_jsonl(self.work / 'candidates.jsonl', Candidate))} candidates"]
 
     def told_verdicts(self) -> list[str]:
-        return [f"{sum(verdict.accepted for verdict in self.judged_verdicts())} candidates accepted"]
+        verdicts = self.judged_verdicts()
+        counts = [f", {count} not checked by {gate}" for gate, count in sorted(unchecked(verdicts).items())]
+        return [f"{sum(verdict.accepted for verdict in verdicts)} candidates accepted{''.join(counts)}"]
 
     def told_tasks(self) -> list[str]:
         tasks = read_tasks(self.folder / "tasks.jsonl")

@@ -57,7 +57,6 @@ def read(environment: str, line: str) -> Candidate:
         raise CoevolveError(f"not JSON that every reader takes: {error}") from None
     if not isinstance(value, dict):
         raise CoevolveError("not a JSON object")
-    value = {**value, "task": _identified(value["task"])} if "task" in value else _identified(value)
     if "task" in value:
         parse(Task, value["task"], "candidate.task")  # its error names an unknown schema version
         candidate = parse(Candidate, value, "candidate")
@@ -76,14 +75,6 @@ def read(environment: str, line: str) -> Candidate:
     if not 0 < len(task.calls) <= MAX_CALLS:
         raise CoevolveError(f"the reference has {len(task.calls)} calls, expected 1 to {MAX_CALLS}")
     return candidate
-
-
-def _identified(value: Any) -> Any:
-    """A task's JSON with its id, which is computed if it is absent."""
-    if not isinstance(value, dict) or "task_id" in value:
-        return value
-    task = parse(Task, {**value, "task_id": ""}, "task")
-    return {**value, "task_id": task_id_of(task.environment, task.world, task.turns, task.reference)}
 
 
 def unreadable(turns: Sequence[str]) -> str:

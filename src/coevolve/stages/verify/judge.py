@@ -256,22 +256,13 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a candidates file, readable or not, without blank lines."""
-    return list(numbered_lines(path).values())
-
-
-def numbered_lines(path: Path) -> dict[int, str]:
-    """Number → line of a candidates file, readable or not, without blank lines.
+    """The lines of a candidates file, readable or not, without blank lines.
 
     Invalid UTF-8 becomes lone surrogates, so that the gate `readable` rejects the line.
     """
     try:
         with path.open("rb") as file:
-            return {
-                number: line.rstrip(b"\r\n").decode(errors="surrogateescape")
-                for number, line in enumerate(file, 1)
-                if line.strip()
-            }
+            return [line.rstrip(b"\r\n").decode(errors="surrogateescape") for line in file if line.strip()]
     except FileNotFoundError:
         raise missing(path) from None
 
