@@ -88,7 +88,7 @@ ui: install
 	@$(BIN)/coevolve ui
 
 bench: install
-	@for script in environments rollouts signals verify pipeline; do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
+	@for script in environments rollouts signals verify grow pipeline; do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 docs: develop
 	$(BIN)/mkdocs build -q

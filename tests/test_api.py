@@ -153,7 +153,11 @@ def test_what_is_no_environment_is_not_registered() -> None:
     class Taken(Shelves):
         name = "miniworld"
 
-    for maker, words in ((Shelf, "is not an environment"), (NoName, "is no environment's name"), (Taken, "another name")):
+    for maker, words in (
+        (Shelf, "is not an environment"),
+        (NoName, "is no environment's name"),
+        (Taken, "another name"),
+    ):
         with pytest.raises(coevolve.CoevolveError, match=words):
             coevolve.register(maker)  # type: ignore[type-var]
     assert not REGISTERED

@@ -25,6 +25,7 @@ GROUPS = {
         "doctor": "check this machine against params.yaml, and print a fix for each problem",
     },
     "data": {
+        "grow": "turn the rollouts of any trainer into verified tasks",
         "signals": "find an agent's weaknesses in the trajectories of any trainer",
         "verify": "check candidate tasks in an environment, and keep the sound ones",
         "import": "read exported tasks, or episodes that another tool recorded",

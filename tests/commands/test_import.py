@@ -97,3 +97,24 @@ def test_deep_tasks_are_one_line(folder: Path) -> None:
     deep = '{"task_id": "t", "environment": "e", "split": "s", "turns": ["x"], "reference": [[]], "world": {"a": '
     code, errors = imported(folder, deep + "[" * 900 + "]" * 900 + "}}", "tasks")
     assert code == 1 and "chats.jsonl:1: expected a JSON object (nested more than 64 deep)" in errors
+
+
+def test_a_wrong_file_of_a_user_is_not_a_stages_fault(folder: Path) -> None:
+    code, errors = imported(folder, '{"message": 1}')
+    assert code == 1
+    assert errors == f"error: {folder}/chats.jsonl:1: missing key messages; correct the file, or name another one\n"
+
+
+def test_rollouts_of_a_trainer_are_imported_with_what_they_lack(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.readers.rollouts.test_real_files import MADE
+
+    with pytest.raises(SystemExit) as left:
+        main(["import", "verl", str(MADE / "verl"), "--out", str(tmp_path / "t.parquet")])
+    assert left.value.code == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{tmp_path}/t.parquet: 12 rollouts of 3 tasks" and lines[1].startswith(
+        "  verl: no task id unless"
+    )
+    assert len(read_trajectories(tmp_path / "t.parquet")) == 12

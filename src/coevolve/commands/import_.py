@@ -4,10 +4,12 @@ import argparse
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
+from coevolve.readers.rollouts.rollout_formats import FORMATS, listed
 
 HELP = """
   coevolve import tasks DIR --out tasks.jsonl                      # a folder that `coevolve export tasks` wrote
   coevolve import messages chats.jsonl --out trajectories.parquet  # episodes as chat messages
+  coevolve import trl completions/ --out trajectories.parquet      # rollouts of TRL; also verl, verifiers (and prime-rl)
 
 tasks: the command checks that each id is the hash of the task's content. Then `coevolve verify --candidates tasks.jsonl`
 checks the tasks in an environment.
@@ -18,21 +20,52 @@ messages: a line of chats.jsonl is an episode. It has `messages` in OpenAI's for
 task. A call counts as accepted if its answer does not begin with "error". Then find that agent's weaknesses:
 
   coevolve signals trajectories.parquet --out signals.jsonl
+
+Rollouts of trainers keep the task id of their file. Without one, rollouts that begin alike are attempts at the same task.
+The formats do not record everything:
+
+{formats}
+
+`coevolve grow` reads the same files and makes new tasks.
 """
+TRAINERS = tuple(name for name in FORMATS if name != "coevolve")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
-    parser.add_argument("kind", choices=("tasks", "messages"), help="the data to read: see below")
+    parser.epilog = HELP.replace("{formats}", "\n".join(listed()))
+    parser.add_argument("kind", choices=("tasks", "messages", *TRAINERS), help="the data to read: see below")
     parser.add_argument("source", type=Path, metavar="SOURCE", help="a folder or a file")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
     parser.add_argument("--score", type=float, metavar="S", help="with messages: score of episodes that have none")
+    parser.add_argument(
+        "--reward", metavar="NAME", help="with rollouts: the reward to take as the score, if there are several"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     if args.score is not None and (args.kind != "messages" or not 0 <= args.score <= 1):
         raise CoevolveError("--score: works only with messages, and expects a number from 0 to 1")
+    if args.reward is not None and args.kind not in TRAINERS:
+        raise CoevolveError(f"--reward: works only with {', '.join(TRAINERS)}")
+    if args.kind in TRAINERS:
+        return _rollouts(args)
     print(f"{args.out}: {_tasks(args) if args.kind == 'tasks' else _messages(args)}")
+    return 0
+
+
+def _rollouts(args: argparse.Namespace) -> int:
+    from coevolve.core.trajectories import stream_trajectories
+    from coevolve.readers.rollouts.foreign_trajectories import RolloutAccount, named_or_opening, trajectories
+    from coevolve.readers.rollouts.rollout_formats import read_rollouts, rollout_files
+    from coevolve.readers.rollouts.rollout_row import Options
+
+    rows, files = rollout_files(args.source, args.kind)
+    account, options = RolloutAccount(), Options(args.reward)
+    found = trajectories(read_rollouts(rows, files, options), named_or_opening, account)
+    stream_trajectories(args.out, account.some(found, str(args.source), options.remarks))
+    print(f"{args.out}: {account.kept} rollouts of {len(account.tasks)} tasks")
+    for line in (f"{rows.writer}: {rows.lacks}", *account.lines(options.remarks)):
+        print(f"  {line}")
     return 0
 
 

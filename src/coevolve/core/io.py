@@ -21,6 +21,7 @@ from coevolve.core.mixtures import shares
 from coevolve.core.task import SCHEMA_VERSION, Task
 
 Record = TypeVar("Record")
+OUTPUTS = ("data", "evaluations", "failures", "generators", "policies", "report")  # folders that the stages write
 
 
 @contextmanager
@@ -125,11 +126,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = decode(read_text(path))
     except ValueError as error:
-        raise CoevolveError(f"{path}: expected JSON ({error}); run the stage that writes it again") from None
+        raise CoevolveError(f"{path}: expected JSON ({error}); {remedy(path)}") from None
     if not isinstance(value, dict):
-        raise CoevolveError(
-            f"{path}: expected a JSON object, found {type(value).__name__}; run the stage that writes it again"
-        )
+        raise CoevolveError(f"{path}: expected a JSON object, found {type(value).__name__}; {remedy(path)}")
     return value
 
 
@@ -153,7 +152,7 @@ def parse(kind: type[Record], value: Any, where: str) -> Record:
         if version != SCHEMA_VERSION:
             raise CoevolveError(
                 f"{where}: schema_version {version!r} is unknown, expected {SCHEMA_VERSION}; "
-                "use the coevolve version that wrote it, or make the file again with `dvc repro`"
+                f"use the coevolve version that wrote it; {remedy(Path(where.partition(':')[0]))}"
             )
     try:
         record: Record = _adapter(kind).validate_python(value)  # type: ignore[arg-type]
@@ -162,6 +161,13 @@ def parse(kind: type[Record], value: Any, where: str) -> Record:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "record"
         raise CoevolveError(f"{where}: {key}: {first['msg']}; expected a {kind.__name__} record") from None
+
+
+def remedy(path: Path) -> str:
+    """How to get a good ``path``: a run's stages write the files in a run's folders, and users write all others."""
+    if not path.is_absolute() and path.parts and path.parts[0] in OUTPUTS:
+        return "run `dvc repro`, which makes it again"
+    return "correct the file, or name another one"
 
 
 def missing(path: Path) -> CoevolveError:
@@ -194,7 +200,7 @@ def read_jsonl_objects(
                 f"{path}:{number}: expected a JSON object, found {type(value).__name__}; write one object per line"
             )
         if absent := [key for key in keys if key not in value]:
-            raise CoevolveError(f"{path}:{number}: missing key {absent[0]}; run the stage that writes it again")
+            raise CoevolveError(f"{path}:{number}: missing key {absent[0]}; {remedy(path)}")
         yield number, value
 
 
@@ -239,7 +245,5 @@ def read_tasks(
         lines[task.task_id] = number
         tasks.append(task)
     if len(tasks) < least:
-        raise CoevolveError(
-            f"{path}: expected at least {least} task, found {len(tasks)}; run the stage that writes it again"
-        )
+        raise CoevolveError(f"{path}: expected at least {least} task, found {len(tasks)}; {remedy(path)}")
     return tasks

@@ -1,21 +1,23 @@
 """Trajectories: the records of episodes, and their Parquet files."""
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import atomic, decode, missing
+from coevolve.core.io import atomic, decode, missing, remedy
 from coevolve.core.task import SCHEMA_VERSION, CallOutcome
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+PART = 2_000  # rows in memory at once
 FAILURE = "failure"  # a column of files with episodes that the environment failed
 
 
@@ -103,32 +105,59 @@ def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = []
+    rows = [_row(trajectory) for trajectory in trajectories]
     schema = trajectory_schema()
-    for trajectory in trajectories:
-        row = asdict(trajectory)
-        row["stop_reason"] = str(trajectory.stop_reason)
-        row["messages"] = json.dumps(row["messages"])
-        row["checks"] = json.dumps(row["checks"])
-        for call in row["calls"]:  # names from a model and answers from a tool may hold invalid text
-            call["arguments"] = json.dumps(call["arguments"])
-            call["name"], call["observation"] = writable(call["name"]), writable(call["observation"])
-        rows.append(row)
-    if any(row["failure"] for row in rows):
+    if any(row[FAILURE] for row in rows):
         schema = schema.append(pa.field(FAILURE, pa.string()))
     with atomic(path) as temporary:
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), temporary, compression="zstd")
 
 
-def read_trajectories(path: Path) -> list[Trajectory]:
-    """The trajectories of a Parquet file from ``write_trajectories``."""
+def stream_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
+    """Write any number of trajectories in constant memory, with the column ``failure``. Returns their number."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema, count = trajectory_schema().append(pa.field(FAILURE, pa.string())), 0
+    rows = map(_row, trajectories)
+    with atomic(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        while part := list(islice(rows, PART)):
+            writer.write_table(pa.Table.from_pylist(part, schema=schema))
+            count += len(part)
+    return count
+
+
+def _row(trajectory: Trajectory) -> dict[str, Any]:
+    """The row of a Parquet file. Names from a model and answers from a tool may hold invalid text."""
+    calls = [
+        {
+            "name": writable(call.name),
+            "arguments": json.dumps(call.arguments),
+            "ok": call.ok,
+            "observation": writable(call.observation),
+            "turn": call.turn,
+        }
+        for call in trajectory.calls
+    ]
+    row = {field.name: getattr(trajectory, field.name) for field in fields(trajectory)}
+    return {
+        **row,
+        "stop_reason": str(trajectory.stop_reason),
+        "messages": json.dumps(trajectory.messages),
+        "checks": json.dumps(trajectory.checks),
+        "calls": calls,
+    }
+
+
+def read_trajectories(path: Path, ids: Collection[str] | None = None) -> list[Trajectory]:
+    """The trajectories of a Parquet file from ``write_trajectories``: all of them, or those with ``ids``."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if not path.exists():
         raise missing(path)
     try:
-        rows = pq.read_table(path).to_pylist()
+        rows = pq.read_table(path).to_pylist() if ids is None else _chosen(path, ids)
         expected = set(trajectory_schema().names)
         if rows and set(rows[0]) - {FAILURE} != expected:
             raise CoevolveError(f"{path}: expected the columns {', '.join(sorted(expected))}")
@@ -136,14 +165,26 @@ def read_trajectories(path: Path) -> list[Trajectory]:
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         # a damaged page raises whichever error its first reader meets
         text = (str(error).splitlines() or [type(error).__name__])[0]
-        raise CoevolveError(f"{path}: not a whole Parquet file ({text[:200]}); run the train stage again") from None
+        raise CoevolveError(f"{path}: not a whole Parquet file ({text[:200]}); {remedy(path)}") from None
+
+
+def _chosen(path: Path, ids: Collection[str]) -> list[dict[str, Any]]:
+    """The rows with ``ids``, in the order of the file. Memory holds a part of the file."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    wanted, rows = pa.array(sorted(ids), pa.string()), []
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=PART):
+            rows += batch.filter(pc.is_in(batch["trajectory_id"], wanted)).to_pylist()
+    return rows
 
 
 def _trajectory(path: Path, row: dict[str, Any]) -> Trajectory:
     if row["schema_version"] != SCHEMA_VERSION:
         raise CoevolveError(
-            f"{path}: schema_version {row['schema_version']!r} is unknown, expected {SCHEMA_VERSION}; "
-            "make the file again with `dvc repro`"
+            f"{path}: schema_version {row['schema_version']!r} is unknown, expected {SCHEMA_VERSION}; {remedy(path)}"
         )
     row["stop_reason"] = StopReason(row["stop_reason"])
     row["messages"] = _json(row, "messages", list)

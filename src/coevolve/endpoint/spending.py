@@ -50,13 +50,15 @@ class Meter:
 
 
 @contextmanager
-def metered(config: EndpointSection, asked: bool, folder: Path, progress: "tqdm[Any]") -> Iterator[Meter]:
+def metered(
+    config: EndpointSection, asked: bool, folder: Path, progress: "tqdm[Any]", log: Path | None = None
+) -> Iterator[Meter]:
     """A meter whose spending is shown on ``progress`` and, at the end of the block, written to ``folder``.
 
     requests.jsonl holds what was asked and answered, enough for a replay; spend.json the sums. Both depend on the
-    replies alone. Without ``asked`` both say that nothing was.
+    replies alone. Without ``asked`` both say that nothing was. ``log`` keeps the replies, by default in the scratch folder.
     """
-    meter = Meter(open_endpoint(config) if asked else None)
+    meter = Meter(open_endpoint(config, log) if asked else None)
     endpoint = meter.endpoint
     try:
         if endpoint is not None:

@@ -22,9 +22,7 @@ Message = dict[str, Any]
 def episode(value: Mapping[str, Any], where: str, number: int, score: float | None) -> Trajectory:
     """An episode from a JSON object with ``messages``; ``score`` if it has none. What is no episode is a CoevolveError."""
     messages = _messages(value["messages"], where)
-    replies = (place for place, message in enumerate(messages) if message["role"] == "assistant")
-    opening = messages[: next(replies, len(messages))]
-    task_id = value.get("task_id", content_hash([[message["role"], message["content"]] for message in opening]))
+    task_id = value.get("task_id", opening(messages))
     if not isinstance(task_id, str):
         raise CoevolveError(f"{where}: task_id: expected text")
     return Trajectory(
@@ -34,15 +32,38 @@ def episode(value: Mapping[str, Any], where: str, number: int, score: float | No
         step=_whole(value, "step", where),
         group=0,
         sample=number,
-        messages=[{"role": message["role"], "content": _text(message)} for message in messages],
+        messages=_plain(messages),
         calls=list(_outcomes(messages)),
         score=_score(value, where, score),
         stop_reason=StopReason.DONE,
     )
 
 
-def _messages(value: Any, where: str) -> list[Message]:
-    """The messages, each with its ``calls``: pairs of a call and the id that its answer names."""
+def conversation(value: Any, where: str) -> tuple[list[Message], list[CallOutcome]]:
+    """The messages of a rollout as our trajectories have them, and its calls with their answers.
+
+    A call that nobody could carry out, such as arguments that are no JSON, is no call: agents in training write many.
+    """
+    messages = _messages(value, where, exact=False)
+    return _plain(messages), list(_outcomes(messages))
+
+
+def opening(messages: Sequence[Message]) -> str:
+    """The id of a task that is known only by the messages before the agent's first reply."""
+    replies = (position for position, message in enumerate(messages) if message["role"] == "assistant")
+    first = messages[: next(replies, len(messages))]
+    return content_hash([[message["role"], message["content"]] for message in first])
+
+
+def _plain(messages: Sequence[Message]) -> list[Message]:
+    return [{"role": message["role"], "content": _text(message)} for message in messages]
+
+
+def _messages(value: Any, where: str, exact: bool = True) -> list[Message]:
+    """The messages, each with its ``calls``: pairs of a call and the id that its answer names.
+
+    With ``exact`` a call that cannot be read is an error; without it, it is left out.
+    """
     if not isinstance(value, list) or not value:
         raise CoevolveError(f"{where}: messages: expected a list of messages")
     messages = []
@@ -55,16 +76,23 @@ def _messages(value: Any, where: str) -> list[Message]:
             raise CoevolveError(
                 f"{where}: message {place}: expected role (one of {', '.join(ROLES)}) and content, a text"
             )
-        calls = _calls(message, f"{where}: message {place}") if message["role"] == "assistant" else []
+        calls = _calls(message, f"{where}: message {place}", exact) if message["role"] == "assistant" else []
         messages.append({**message, "content": message.get("content") or "", "calls": calls})
     return messages
 
 
-def _calls(message: Mapping[str, Any], where: str) -> list[tuple[str | None, ToolCall]]:
+def _calls(message: Mapping[str, Any], where: str, exact: bool) -> list[tuple[str | None, ToolCall | None]]:
     entries = message.get("tool_calls") or []
     if not isinstance(entries, list):
         raise CoevolveError(f"{where}: tool_calls: expected a list of calls")
-    calls = [_call(entry, where) for entry in entries]
+    calls: list[tuple[str | None, ToolCall | None]] = []
+    for entry in entries:
+        try:
+            calls.append(_call(entry, where))
+        except CoevolveError:
+            if exact:
+                raise
+            calls.append((None, None))  # it keeps its place among the answers
     if not entries:
         calls += ((None, call) for call in parse_reply(message.get("content") or "")[0])
     if len(calls) > MAX_CALLS:
@@ -93,7 +121,7 @@ def _text(message: Mapping[str, Any]) -> str:
     content = str(message["content"])
     if not message.get("tool_calls"):
         return content
-    return "\n".join(filter(None, [content, *(render_call(call) for _, call in message["calls"])]))
+    return "\n".join(filter(None, [content, *(render_call(call) for _, call in message["calls"] if call)]))
 
 
 def _outcomes(messages: Sequence[Message]) -> Iterator[CallOutcome]:
@@ -108,6 +136,8 @@ def _outcomes(messages: Sequence[Message]) -> Iterator[CallOutcome]:
         for answer in reversed(answers):
             named[_id(answer.get("tool_call_id"))].append(answer["content"])
         for row, (call_id, call) in enumerate(message["calls"]):
+            if call is None:
+                continue
             content = answers[row]["content"] if row < len(answers) else None
             if call_id is not None and named[call_id]:
                 content = named[call_id].pop()

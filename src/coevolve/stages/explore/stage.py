@@ -12,20 +12,13 @@ from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
 from coevolve.core.records import Generation, Signal
 from coevolve.core.stage_summary import StageSummary, write_summary
-from coevolve.core.task import Task
-from coevolve.core.trajectories import Trajectory, read_trajectories
+from coevolve.core.trajectories import read_trajectories
 from coevolve.core.workers import engine
 from coevolve.endpoint.spending import metered
-from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import fingerprint_of, open_environment
-from coevolve.environments.mixture import split
 from coevolve.policies.loading import open_policy
-from coevolve.stages.explore.explorer import explore
-from coevolve.stages.explore.explorers import make_explorer
-from coevolve.stages.explore.requests import Request, requests, written
+from coevolve.stages.explore.exploration_plan import carry_out, plan
 from coevolve.stages.schema import Params
-
-Inputs = tuple[Environment, list[Task], list[Trajectory]]  # an environment with its tasks and trajectories
 
 
 def main(params: Params, t: int) -> None:
@@ -33,30 +26,17 @@ def main(params: Params, t: int) -> None:
     tasks = read_tasks(Paths.tasks(t), params.environment, least=1)
     signals = read_jsonl(Paths.signals(t), Signal)
     trajectories = read_trajectories(Paths.trajectories(t))
-    work: list[tuple[Inputs, list[Request]]] = []
-    for part, count in split(environment, params.explore.explorations):
-        part_tasks = part.own(tasks)
-        played = part.played(trajectories, part_tasks)
-        if params.explore.guidance == "generator":
-            specs = read_jsonl(Paths.specs(t), Generation)
-            batch = written(part.environment, part_tasks, specs, t, params.seed)
-        else:
-            config = params.explore.model_copy(update={"explorations": count})
-            part_signals = part.about(signals, part_tasks, played)
-            batch = requests(part.environment, part_tasks, played, part_signals, config, t, part.seed(params.seed))
-        work.append(((part.environment, part_tasks, played), batch))
-    total = sum(len(batch) for _, batch in work)
+    specs = read_jsonl(Paths.specs(t), Generation) if params.explore.guidance == "generator" else []
+    plans = plan(environment, tasks, trajectories, signals, specs, params.explore, t, params.seed)
+    total = sum(len(part.requests) for part in plans)
     uses_endpoint, folder = params.explore.explorer == "endpoint", Paths.requests(t, "explore")
-    explorations = []
     with (
         engine(params.compute, partial(fingerprint_of, params.environment)) as workers,
         bar(total, f"explore {t}", "explorations") as progress,
         metered(params.endpoint, uses_endpoint, folder, progress) as meter,
     ):
         policy = partial(open_policy, Paths.policy(t + 1), params.policy, params.train.temperature, workers)
-        for inputs, batch in work:
-            explorer = make_explorer(params.explore, params.policy, *inputs, policy, meter)
-            explorations += explore(explorer, batch, progress.update)
+        explorations = carry_out(plans, params.explore, params.policy, policy, meter, progress.update)
     write_jsonl(Paths.explorations(t), explorations)
     figures = {"explorations": len(explorations), **meter.costs()}
     write_summary(StageSummary("explore", t, figures, costs=list(figures), notes=meter.lost()))

@@ -4,11 +4,13 @@
 pass, so the same rule serves tables of any size.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from coevolve.core.hashing import content_hash
+from coevolve.core.mixtures import shares
 from coevolve.core.records import Signal
+from coevolve.core.task import Task
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.kind import Firing, Kind
 from coevolve.stages.signals.kinds import KINDS
@@ -38,6 +40,13 @@ def extract(
         for name, part in tables.items():
             for finding in kind.of_table(part, config) if kind.of_table else ():
                 yield _signal(kind, iteration, None, finding, name)
+
+
+def task_ids(tasks: Sequence[Task], environment: str) -> dict[str, list[str]] | None:
+    """The ids of each environment's ``tasks``, if ``environment`` is a mixture."""
+    names = shares(environment)
+    ids = {name: [task.task_id for task in tasks if task.environment == name] for name in names}
+    return ids if len(ids) > 1 else None
 
 
 def _signal(kind: Kind, iteration: int, task_id: str | None, finding: Firing, environment: str = "") -> Signal:

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.learnability import learnability, recorded
-from coevolve.core.mixtures import shares
 from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt, Signal
 from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.stages.schema import Params
-from coevolve.stages.signals.extract import extract
+from coevolve.stages.signals.extract import extract, task_ids
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.signals.table import open_table
 
@@ -23,11 +22,9 @@ LEARNABILITY = "learnability"
 
 
 def main(params: Params, t: int) -> None:
-    names = shares(params.environment)
     tasks = read_tasks(Paths.tasks(t), params.environment)
-    task_ids = {name: [task.task_id for task in tasks if task.environment == name] for name in names}
     with open_table(Paths.trajectories(t), Paths.attempts(t)) as table:
-        signals = extract(table, t, params.signals, task_ids if len(task_ids) > 1 else None)
+        signals = extract(table, t, params.signals, task_ids(tasks, params.environment))
         write_jsonl(Paths.signals(t), signals)
         fired = Counter(signal.kind for signal in read_jsonl(Paths.signals(t), Signal))
         counts = {kind: fired[kind] for kind in KINDS if kind in params.signals.kinds}

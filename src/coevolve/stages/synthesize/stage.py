@@ -11,10 +11,8 @@ from coevolve.core.records import Exploration
 from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.endpoint.spending import metered
 from coevolve.environments.fingerprint import open_environment
-from coevolve.environments.mixture import split
 from coevolve.stages.schema import Params
-from coevolve.stages.synthesize.synthesizer import synthesize
-from coevolve.stages.synthesize.synthesizers import make_synthesizer
+from coevolve.stages.synthesize.synthesizers import candidates_of
 
 
 def main(params: Params, t: int) -> None:
@@ -22,14 +20,11 @@ def main(params: Params, t: int) -> None:
     tasks = read_tasks(Paths.tasks(t), params.environment)
     explorations = read_jsonl(Paths.explorations(t), Exploration)
     config, count = params.synthesize, params.candidates
-    candidates = []
     with (
         bar(count, f"synthesize {t}", "candidates") as progress,
         metered(params.endpoint, config.synthesizer == "endpoint", Paths.requests(t, "synthesize"), progress) as meter,
     ):
-        for part, share in split(environment, count):
-            synthesizer = make_synthesizer(config, part.environment, part.own(tasks), part.seed(params.seed), meter)
-            candidates += synthesize(synthesizer, part.own(explorations), share, progress.update, config.withhold)
+        candidates = candidates_of(environment, tasks, explorations, config, count, params.seed, meter, progress.update)
     write_jsonl(Paths.candidates(t), candidates)
     figures = {"candidates": len(candidates), **meter.costs()}
     write_summary(

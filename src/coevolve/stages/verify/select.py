@@ -15,19 +15,20 @@ from coevolve.stages.verify.config import Select
 from coevolve.stages.verify.judge import Judged
 
 GATE = "selected"
+UNMEASURED = "enough tasks are kept, family by family; no policy measured pass rates"
 
 
 def select(judged: Sequence[Judged], config: Select, samples: int) -> list[Judged]:
     """Add a last gate to the accepted tasks: the ``config.keep`` most instructive tasks pass it.
 
     ``config.shape`` of the chance of success, estimated from ``samples`` episodes, ranks the tasks. The share
-    ``config.variety`` is chosen family by family, the best of each first.
+    ``config.variety`` is chosen family by family, the best of each first. Without samples all tasks are worth the same.
     """
     accepted = [(verdict, task) for verdict, task in judged if verdict.accepted and task is not None]
     worth = {task.task_id: _worth(verdict, config, samples) for verdict, task in accepted}
     kept = _kept([task for _, task in accepted], worth, config)
     return [
-        (_gated(verdict, worth[task.task_id], task.task_id in kept), task)
+        (_gated(verdict, worth[task.task_id], task.task_id in kept, samples > 0), task)
         if verdict.accepted and task is not None
         else (verdict, task)
         for verdict, task in judged
@@ -60,7 +61,8 @@ def _kept(tasks: Sequence[Task], worth: Mapping[str, float], config: Select) -> 
     return set(kept)
 
 
-def _gated(verdict: Verdict, worth: float, kept: bool) -> Verdict:
+def _gated(verdict: Verdict, worth: float, kept: bool, measured: bool) -> Verdict:
     rate = "unknown" if verdict.pass_rate is None else f"{verdict.pass_rate:.2f}"
-    gate = Gate(GATE, kept, "" if kept else f"pass rate {rate}: others are worth more than {worth:.2f}")
+    reason = f"pass rate {rate}: others are worth more than {worth:.2f}" if measured else UNMEASURED
+    gate = Gate(GATE, kept, "" if kept else reason)
     return replace(verdict, accepted=kept, gates=[*verdict.gates, gate])

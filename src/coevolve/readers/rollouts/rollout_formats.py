@@ -1,0 +1,93 @@
+"""The formats of rollouts. A format is a module with a reader, and a line here."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from glob import glob
+from os.path import commonpath
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.readers.rollouts.own_episodes import COEVOLVE
+from coevolve.readers.rollouts.rollout_row import Options, RolloutFormat, Rows, first_object
+from coevolve.readers.rollouts.trl_completions import TRL, same_as_before
+from coevolve.readers.rollouts.verifiers_traces import VERIFIERS
+from coevolve.readers.rollouts.verl_dump import VERL
+
+FORMATS: dict[str, RolloutFormat] = {rows.name: rows for rows in (VERIFIERS, TRL, VERL, COEVOLVE)}
+AUTO = "auto"
+Source = str | Path | Sequence[str | Path]
+
+
+def rollout_files(source: Source, name: str = AUTO) -> tuple[RolloutFormat, list[Path]]:
+    """The format of ``source`` (files, folders and globs) and its files, in order and each once.
+
+    ``name`` is a format's, or `auto`: then the first row of the first file decides.
+    """
+    if name not in (AUTO, *FORMATS):
+        raise CoevolveError(f"--format {name}: expected one of: {', '.join((AUTO, *FORMATS))}")
+    asked = [source] if isinstance(source, str | Path) else source
+    files = list(dict.fromkeys(file for entry in asked for file in _files(str(entry), name)))
+    if not files:
+        raise CoevolveError("no rollouts are named; name a file, a folder or a glob")
+    if name != AUTO:
+        return FORMATS[name], files
+    return _format_of(files[0]), files
+
+
+def _files(entry: str, name: str) -> list[Path]:
+    if Path(entry).is_dir():
+        for rows in FORMATS.values() if name == AUTO else [FORMATS[name]]:
+            if found := sorted(file for file in Path(entry).rglob(rows.pattern) if file.is_file()):
+                return found
+        known = ", ".join(f"{rows.pattern} ({rows.writer})" for rows in FORMATS.values())
+        raise CoevolveError(f"{entry}: holds no rollouts; expected one of: {known}; or name the files themselves")
+    found = [Path(entry)] if Path(entry).is_file() else sorted(map(Path, glob(entry, recursive=True)))
+    if not found:
+        raise CoevolveError(f"{entry}: no such file; name the rollouts that your trainer wrote")
+    return [file for file in found if file.is_file()]
+
+
+def _format_of(file: Path) -> RolloutFormat:
+    row = _columns(file) if file.suffix == ".parquet" else first_object(file)
+    for rows in FORMATS.values():
+        if rows.claims(row):
+            return rows
+    listed = ", ".join(list(row)[:12]) or "nothing"
+    raise CoevolveError(f"{file}: its first row is of no known format (it holds {listed}); name one with --format")
+
+
+def _columns(file: Path) -> Mapping[str, Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return dict.fromkeys(pq.read_schema(file).names)
+    except (pa.ArrowException, OSError) as error:
+        text = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CoevolveError(f"{file}: not a Parquet file ({text[:200]}); correct it, or name another one") from None
+
+
+def read_rollouts(rows: RolloutFormat, files: Sequence[Path], options: Options) -> Rows:
+    """The rollouts of all ``files``. Their addresses are relative to the folder that the files share."""
+    folder = Path(commonpath([file.resolve().parent for file in files]))
+    before = ""
+    for file in files:
+        found: Rows = rows.read(file, file.resolve().relative_to(folder).as_posix(), options)
+        if rows is TRL:  # a batch of several updates is logged after each of them
+            whole = list(found)
+            after = same_as_before(whole)
+            if after == before:
+                for _ in whole:
+                    options.remark(
+                        "rollouts that repeat the file before them, left out (one generation, several updates)"
+                    )
+                continue
+            before, found = after, iter(whole)
+        yield from found
+
+
+def listed() -> Iterator[str]:
+    """A line for each format: its writer and what it lacks."""
+    width = max(map(len, FORMATS)) + 2
+    for rows in FORMATS.values():
+        yield f"  {rows.name:{width}}{rows.writer}: {rows.lacks}"

@@ -1,0 +1,153 @@
+"""A rollout of any trainer, as its reader gives it: what the file says, and nothing else."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import decode, flaw
+from coevolve.core.task import CallOutcome
+
+Message = dict[str, Any]
+Progress = Callable[[int], object]  # called with the number of bytes read
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRow:
+    """A rollout at ``where`` (FILE:LINE or FILE:ROW).
+
+    ``names`` are texts that may be the id of its task, the best first. ``prompt`` is the text of the first prompt of a
+    format that has no messages. ``failure`` says why the rollout tells nothing about the agent. ``calls`` are given only if
+    the file says which calls the environment accepted.
+    """
+
+    where: str
+    messages: list[Message]
+    score: float
+    names: tuple[str, ...] = ()
+    step: int | None = None
+    iteration: int = 0
+    prompt: str | None = None
+    failure: str = ""
+    trajectory_id: str | None = None
+    calls: list[CallOutcome] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedRow:
+    """A row that is no rollout, and the reason."""
+
+    where: str
+    reason: str
+
+
+Rows = Iterator[RolloutRow | SkippedRow]
+
+
+class Unreadable(CoevolveError):
+    """A row that a reader cannot read. Its text has no address: the reader adds it."""
+
+
+@dataclass(frozen=True)
+class RolloutFormat:
+    """A format of rollouts: its files, its reader, and what it cannot say.
+
+    ``pattern`` names its files in a folder. ``claims`` says whether the first row, or the columns of a Parquet file, are of
+    this format. ``lacks`` is one line about what the format does not record.
+    """
+
+    name: str
+    writer: str
+    pattern: str
+    lacks: str
+    claims: Callable[[Mapping[str, Any]], bool]
+    read: Callable[[Path, str, "Options"], Rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """``reward`` names the reward that is the score. ``progress`` counts bytes.
+
+    A reader notes peculiarities in ``remarks``, and in ``columns`` the rewards that it took for the score.
+    """
+
+    reward: str | None = None
+    progress: Progress = lambda count: None
+    remarks: dict[str, int] = field(default_factory=dict)
+    columns: set[str] = field(default_factory=set)
+
+    def remark(self, text: str) -> None:
+        """Count a peculiarity of a rollout."""
+        self.remarks[text] = self.remarks.get(text, 0) + 1
+
+
+def json_rows(
+    path: Path, name: str, options: Options, read: Callable[[dict[str, Any], str], Iterator[RolloutRow]]
+) -> Rows:
+    """The rollouts of a JSONL file, each line read by ``read``. A line that is none is skipped with its reason."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            options.progress(len(line))
+            if not line.strip():
+                continue
+            where = f"{name}:{number}"
+            try:
+                value = decode(line.decode())
+                if not isinstance(value, dict):
+                    raise Unreadable(f"expected a JSON object, found {type(value).__name__}")
+                yield from read(value, where)
+            except ValueError as error:  # invalid UTF-8 is one, too
+                yield SkippedRow(where, f"not a line of JSON ({str(error)[:100]})")
+            except Unreadable as error:
+                yield SkippedRow(where, str(error))
+
+
+def first_object(path: Path) -> dict[str, Any]:
+    """The first line of a JSONL file that is a JSON object; empty if the first hundred lines hold none."""
+    with path.open("rb") as file:
+        for _, line in zip(range(100), file, strict=False):
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(value, dict):
+                return value
+    return {}
+
+
+def number(value: Any, name: str) -> float:
+    """A finite number; anything else is Unreadable."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise Unreadable(f"{name}: expected a number, found {str(value)[:40]}")
+    return float(value)
+
+
+def step_of(value: Any) -> int | None:
+    """A training step; None if there is none."""
+    good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
+    return value if good else None
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content, which may be a list of parts. Images are left out."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def sound_messages(messages: list[Message]) -> list[Message]:
+    """``messages`` if a file can hold them, with each content as text; else Unreadable."""
+    if not messages:
+        raise Unreadable("it has no messages")
+    for message in messages:
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise Unreadable("a message has no role")
+        message["content"] = text_of(message.get("content"))
+    if reason := flaw(messages):
+        raise Unreadable(reason)
+    return messages

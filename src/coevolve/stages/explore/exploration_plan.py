@@ -1,0 +1,69 @@
+"""The explorations of an iteration: which requests each environment gets, and what its explorer finds."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from coevolve.core.records import Exploration, Generation, Signal
+from coevolve.core.task import Task
+from coevolve.core.trajectories import Trajectory
+from coevolve.endpoint.spending import Meter
+from coevolve.environments.environment import Environment
+from coevolve.environments.mixture import split
+from coevolve.policies.config import PolicySection
+from coevolve.policies.policy import Policy
+from coevolve.policies.replicas import Replicas
+from coevolve.stages.explore.config import Explore
+from coevolve.stages.explore.explorer import explore
+from coevolve.stages.explore.explorers import make_explorer
+from coevolve.stages.explore.requests import Request, requests, written
+
+
+@dataclass(frozen=True)
+class PlannedExploration:
+    """The requests in one environment, with its tasks and the trajectories at them."""
+
+    environment: Environment
+    tasks: list[Task]
+    trajectories: list[Trajectory]
+    requests: list[Request]
+
+
+def plan(
+    environment: Environment,
+    tasks: Sequence[Task],
+    trajectories: Sequence[Trajectory],
+    signals: Sequence[Signal],
+    specs: Sequence[Generation],
+    config: Explore,
+    t: int,
+    seed: int,
+) -> list[PlannedExploration]:
+    """The requests of iteration ``t``, for each environment of a mixture. ``specs`` are the task generator's."""
+    plans = []
+    for part, count in split(environment, config.explorations):
+        part_tasks = part.own(tasks)
+        played = part.played(trajectories, part_tasks)
+        if config.guidance == "generator":
+            batch = written(part.environment, part_tasks, specs, t, seed)
+        else:
+            part_config = config.model_copy(update={"explorations": count})
+            part_signals = part.about(signals, part_tasks, played)
+            batch = requests(part.environment, part_tasks, played, part_signals, part_config, t, part.seed(seed))
+        plans.append(PlannedExploration(part.environment, part_tasks, played, batch))
+    return plans
+
+
+def carry_out(
+    plans: Sequence[PlannedExploration],
+    config: Explore,
+    acting: PolicySection,
+    policy: Callable[[], Policy | Replicas],
+    meter: Meter,
+    progress: Callable[[int], object],
+) -> list[Exploration]:
+    """The explorations that found something, in the order of the requests."""
+    explorations = []
+    for part in plans:
+        explorer = make_explorer(config, acting, part.environment, part.tasks, part.trajectories, policy, meter)
+        explorations += explore(explorer, part.requests, progress)
+    return explorations
