@@ -1,3 +1,3 @@
-"""coevolve: tool-using agents, their weaknesses and their training data evolve in one closed loop."""
+"""coevolve: train tool-using agents in a closed loop that finds their weaknesses and makes new tasks for them."""
 
 __version__ = "0.1.0"
