@@ -87,7 +87,7 @@ def test_an_environment_of_ones_own_needs_no_installation(tmp_path: Path) -> Non
         (["--environment", "{folder}/two-words.py:Mine"], "Python cannot import two-words.py"),
         (["--method", "none"], "method: expected one of"),
         (["--profile", "none"], "no profile 'none'"),
-        (["--model", "./nowhere"], "there is no directory"),
+        (["--model", "./nowhere"], "no such directory"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_nothing_is_made(options: list[str], words: str, tmp_path: Path) -> None:

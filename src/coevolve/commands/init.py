@@ -106,7 +106,9 @@ def _model(given: str | None) -> str | None:
         return given
     model = Path(given).expanduser().resolve()
     if not model.is_dir():
-        raise CoevolveError(f"--model {given}: there is no directory {model}")
+        raise CoevolveError(
+            f"--model {given}: no such directory {model}; expected a model directory or a name on the hub"
+        )
     return str(model)
 
 
