@@ -3,7 +3,7 @@
 #   docker build -t coevolve .
 #   docker run --rm --gpus all --ipc host -v "$PWD":/project -v hub:/hub -e HF_HUB_OFFLINE=0 coevolve dvc repro
 #
-# The repository is mounted, not copied: what DVC writes stays outside. --ipc host gives NCCL its shared memory.
+# The repository is mounted, not copied, so DVC's files stay outside. --ipc host gives NCCL its shared memory.
 FROM nvidia/cuda:12.9.1-devel-ubuntu24.04
 
 ENV DEBIAN_FRONTEND=noninteractive PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -25,7 +25,7 @@ RUN pip install -c constraints.txt '.[train,gpu,wandb]' 'psycopg[binary]>=3.2' b
     && pip install --no-deps -r src/coevolve/environments/requirements/bfcl.txt \
     && pip uninstall -y coevolve
 
-# the mounted repository's code is what runs
+# run the code of the mounted repository
 WORKDIR /project
 ENV PYTHONPATH=/project/src HF_HOME=/hub OMP_NUM_THREADS=1 MLFLOW_DISABLE_TELEMETRY=true HF_HUB_DISABLE_TELEMETRY=1 DO_NOT_TRACK=1
 RUN git config --global --add safe.directory /project \

@@ -1,15 +1,15 @@
-# make repro   run the loop, then print what came of it
+# make repro   run the loop, then print a summary
 # make test    run every test
 # make test-quick   run the tests of signals, verification, parameters, commands and pages: before each commit, two minutes
-# make ui      open MLflow on what ran (http://127.0.0.1:5000)
+# make ui      open MLflow on the project's runs (http://127.0.0.1:5000)
 # make bench   print the figures of docs/measured.md
 # make docs    build the documentation into site/
-# make study   run the ablation: arms x seeds as DVC experiments (hours; goes on where it stopped)
+# make study   run the ablation: arms x seeds as DVC experiments (hours; continues where it stopped)
 # make lint    ruff and mypy
-# make lock    pin what is installed
+# make lock    pin the installed packages
 #
-# make repro TORCH_INDEX=URL   takes torch from that package index: one of CPU builds saves a machine without a GPU
-#                              several GB of CUDA (only where .venv is new: torch that is installed stays)
+# make repro TORCH_INDEX=URL   install torch from that package index: an index of CPU builds saves a machine without a
+#                              GPU several GB of CUDA (only in a new .venv: an installed torch stays)
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -26,7 +26,7 @@ export UV_COMPILE_BYTECODE ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q --progress-bar off -c constraints.txt
-# uv installs in a fifth of pip's time; pip does where uv does not reach the registry that pip is set up for
+# uv installs in a fifth of pip's time; if uv does not reach the registry of pip's configuration, pip installs
 UV := $(BIN)/python -m uv pip install -q -c constraints.txt
 GET = $(UV) $(1) || $(PIP) $(1)
 export UV_SYSTEM_CERTS ?= 1
@@ -49,7 +49,7 @@ DEAR := pipeline environments endpoint policies tracking core/test_arithmetic.py
 
 install: $(VENV)/.installed
 
-# a stamp is the last thing that an installation writes
+# an installation writes its stamp last
 $(VENV)/.installed: pyproject.toml constraints.txt $(BFCL)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
 	-$(PIP) uv
@@ -58,7 +58,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt $(BFCL)
 	$(call GET,--no-deps -r $(BFCL))
 	touch $@
 
-# what tests, lint and the documentation need on top
+# further packages for tests, lint and the documentation
 develop: $(VENV)/.developing
 
 $(VENV)/.developing: $(VENV)/.installed
@@ -72,11 +72,11 @@ repro: install
 test: develop environments models/smollm2/config.json
 	COEVOLVE_REQUIRE_BFCL=1 COEVOLVE_REQUIRE_SMOLLM2=1 $(BIN)/python -m pytest -n $(JOBS) --no-loadscope-reorder --durations 25
 
-# what starts servers, other environments or training is left out
+# without tests that start servers, other environments or training
 test-quick: develop
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(addprefix --ignore tests/,$(DEAR))
 
-# environments with virtual environments of their own, in scratch/environments
+# environments with their own virtual environments, in scratch/environments
 environments: install
 	@for name in $(HOSTED); do $(BIN)/coevolve env install $$name || exit 1; done
 

@@ -1,10 +1,10 @@
-"""How many corrupted instructions pass verification, by class of corruption, and how many sound ones are lost.
+"""Count the corrupted instructions that pass verification, by class of corruption, and the sound ones that it refuses.
 
 `python benchmarks/corrupted_words.py [--count 400]`
 
-Sound tasks are the environment's own training tasks and what the scripted explorer and synthesizer make, if all gates but
-`words_match` accept them. Each corruption keeps the reference, or adds a change that nobody asked for, so that every
-other gate passes as before. A corrupted task passes if no gate that looks at it alone refuses it.
+Sound tasks are the environment's training tasks and the tasks of the scripted explorer and synthesizer, if all gates except
+`words_match` accept them. Each corruption keeps the reference, or adds a change that the instruction does not ask for, so every
+other gate passes as before. A corrupted task passes if no gate refuses it by itself.
 """
 
 import argparse
@@ -65,7 +65,7 @@ ORDINARY = [
 ]
 NEGATIONS = ("not", "never", "do not", "don't", "except", "unless", "instead of")
 CONTROL = "\x07\x1b\x08\u202e\x9b"
-HIDDEN = {  # changes that nobody asked for, by environment or domain
+HIDDEN = {  # changes that no instruction asks for, by environment or domain
     "miniworld": [("add_contact", {"name": "Zoe", "city": "Oslo"}), ("add_event", {"title": "dentist", "day": "sunday"}),
                   ("send_mail", {"contact_id": "", "subject": "news"})],
     "shop": [("query", {"sql": "UPDATE products SET stock = stock + 7 WHERE name = 'rake'"}), ("query", {"sql": "DELETE FROM orders WHERE id = 1"})],
@@ -117,7 +117,7 @@ def one_lookup(candidate: Candidate) -> Candidate:
 
 
 def swapped(tasks: Sequence[Candidate]) -> list[Candidate]:
-    """Each task in the words of the next that asks for something else."""
+    """Each task with the words of the next task that asks for something else."""
     result = []
     for number, candidate in enumerate(tasks):
         others = (tasks[(number + step) % len(tasks)] for step in range(1, len(tasks)))
@@ -127,7 +127,7 @@ def swapped(tasks: Sequence[Candidate]) -> list[Candidate]:
 
 
 def effects(candidate: Candidate) -> list[object]:
-    """The calls of a reference without the identifiers that only its own world has."""
+    """The calls of a reference, without identifiers that only its world has."""
     return [
         [call.name, {key: value for key, value in call.arguments.items() if not key.endswith("_id")}]
         for call in candidate.task.calls
@@ -136,7 +136,7 @@ def effects(candidate: Candidate) -> list[object]:
 
 
 def hidden(candidate: Candidate, rng: random.Random) -> Candidate:
-    """``candidate`` with one more change in its reference, and the claim that its words ask for all of it."""
+    """``candidate`` with another change in its reference, and the claim that its words ask for all changes."""
     world = candidate.task.world
     name, arguments = rng.choice(HIDDEN[world.get("domain", candidate.task.environment)])
     if arguments.get("contact_id") == "":
@@ -201,7 +201,7 @@ def corrupted(world: Environment, tasks: Sequence[Candidate]) -> dict[str, list[
 
 
 def other_value(candidate: Candidate, known: Knowledge, rng: random.Random) -> str | None:
-    """The words with one value of the reference replaced by another that would fit."""
+    """The words with one value of the reference replaced by another fitting value."""
     calls = [CallOutcome(call.name, call.arguments, True) for call in candidate.task.calls]
     return next((new for call in calls if (new := _other_value(candidate.task.turns[0], call, known, rng))), None)
 
@@ -219,10 +219,10 @@ def row(title: str, judged: Sequence[Verdict]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=400, help="sound tasks of each environment")
+    parser.add_argument("--count", type=int, default=400, help="sound tasks of each environment (default: 400)")
     parser.add_argument("--environments", nargs="+", default=["miniworld", "sql"])
     parser.add_argument(
-        "--show", type=int, default=0, metavar="N", help="of each class, N that pass or sound ones that are lost"
+        "--show", type=int, default=0, metavar="N", help="print N wrongly accepted or refused tasks of each class"
     )
     args = parser.parse_args()
     pin()

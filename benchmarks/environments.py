@@ -1,4 +1,4 @@
-"""Time of a step on references, and what a worker adds to a call. `python benchmarks/environments.py [NAME ...]`"""
+"""Measure the time of a step on references, and the overhead of a worker. `python benchmarks/environments.py [NAME ...]`"""
 
 import sys
 import time
@@ -8,11 +8,11 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make, names
 from coevolve.environments.worker import WorkerEnvironment
 
-STEPS, SECONDS = 20_000, 10.0  # at most, of each environment
+STEPS, SECONDS = 20_000, 10.0  # limits for each environment
 
 
 def step_seconds(world: Environment) -> tuple[float, int]:
-    """Mean seconds of a step, and how many were made."""
+    """The mean seconds of a step, and the number of steps."""
     session = world.open()
     steps, spent, began = 0, 0.0, time.perf_counter()
     tasks = [task for task in world.tasks("seed")[:64] if any(task.reference)]
@@ -39,12 +39,12 @@ def main() -> None:
         except CoevolveError as error:
             print(f"{name}: {error}")
             continue
-        print(f"{name}: {1e6 * mean:.1f} us a step over {steps} steps", flush=True)
+        print(f"{name}: {1e6 * mean:.1f} us per step over {steps} steps", flush=True)
     hosted, _ = step_seconds(
         WorkerEnvironment("miniworld", "coevolve.environments.miniworld.miniworld_environment:Miniworld")
     )
     inside, _ = step_seconds(make("miniworld"))
-    print(f"a worker adds {1e3 * (hosted - inside):.3f} ms to a call")
+    print(f"a worker adds {1e3 * (hosted - inside):.3f} ms per call")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""GRPO steps of Qwen3-shaped models with LoRA on one GPU: tokens a second, memory, and the share of what the chip can do.
+"""Measure GRPO steps of Qwen3-shaped models with LoRA on one GPU: tokens per second, memory, and the share of the chip's limits.
 
     python benchmarks/gpu.py                     # 0.6B and 4B, transformers generating
     python benchmarks/gpu.py --models 4B --vllm  # vLLM colocated
-    python benchmarks/gpu.py --models smoke      # a few thousand weights, on any machine: does the script work?
+    python benchmarks/gpu.py --models smoke      # a few thousand weights, on any machine, to test the script
 
-The models are made from their configurations with random weights, so nothing is downloaded; speed does not depend on
-what the weights are. Every reply is cut at --reply tokens. Prints a Markdown table for docs/real-models.md.
+The models have random weights, so nothing is downloaded. Speed does not depend on the values of weights. Every reply is cut at
+--reply tokens. Prints a Markdown table for docs/real-models.md.
 """
 
 import argparse
@@ -29,14 +29,14 @@ from coevolve.stages.schema import load
 from coevolve.stages.train import grpo
 from coevolve.stages.train.learner import Job, Settings
 
-# bf16 matrix rate (dense, FLOP a second) and memory bandwidth (bytes a second), from the makers' data sheets
+# bf16 matrix rate (dense, FLOP per second) and memory bandwidth (bytes per second), from the makers' data sheets
 LIMITS = {"H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12), "A100": (312e12, 2.04e12), "L40S": (362e12, 0.864e12)}
 SHAPES = {
     "smoke": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 512},
     "0.6B": {"hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936},
     "4B": {"hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936},
 }  # fmt: skip
-WARM = 1  # steps that are not counted
+WARM = 1  # first steps that do not count
 
 
 class BenchSession(MiniworldSession):
@@ -63,7 +63,7 @@ class Bench(Miniworld):
 
 @dataclass
 class Clock:
-    """Seconds and tokens of the rollout of every step, and of the step as a whole."""
+    """Seconds and tokens of the rollout of every step, and seconds of the whole step."""
 
     rollout: list[float] = field(default_factory=list)
     prompt: list[int] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Clock:
 
 
 def make(name: str, folder: Path) -> int:
-    """A model directory of this shape; its number of parameters."""
+    """Write a model directory of this shape. Returns its number of parameters."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     from coevolve.stages.base.tokenizer import build
@@ -115,7 +115,7 @@ def make(name: str, folder: Path) -> int:
 
 
 def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, float]:
-    """Tokens a second of rollout and training, memory, and shares of the limits."""
+    """Tokens per second of rollout and training, memory, and shares of the chip's limits."""
     params = load(Path(__file__).parents[1] / "params.yaml")
     cuda = torch.cuda.is_available()
     acting = params.policy.model_copy(
@@ -147,7 +147,7 @@ def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, floa
     rollout = sum(clock.rollout[played])
     sampled, read = sum(clock.sampled[played]), sum(clock.prompt[played]) + sum(clock.sampled[played])
     training = clock.ends[-1] - clock.ends[WARM - 1] - rollout
-    # LoRA: forward, backward through frozen weights, and the reference's forward; recomputation is not counted
+    # LoRA: forward, backward through frozen weights, and the reference's forward; recomputation does not count
     flops = (4 + 2) * weights * read
     rate, bandwidth = next(
         (limit for key, limit in LIMITS.items() if cuda and key in torch.cuda.get_device_name()), (0, 0)
@@ -166,11 +166,13 @@ def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, floa
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=SHAPES, default=["0.6B", "4B"])
-    parser.add_argument("--vllm", action="store_true", help="vLLM colocated (transformers generate)")
+    parser.add_argument("--vllm", action="store_true", help="generate by colocated vLLM (default: by transformers)")
     parser.add_argument("--steps", type=int, default=3, help="counted steps (3)")
-    parser.add_argument("--tasks", type=int, default=4, help="groups of 8 episodes a step (4)")
-    parser.add_argument("--reply", type=int, default=256, help="tokens in a reply (256)")
-    parser.add_argument("--micro-batch", type=int, default=4, help="episodes in a forward and backward pass (4)")
+    parser.add_argument("--tasks", type=int, default=4, help="groups of 8 episodes per step (default: 4)")
+    parser.add_argument("--reply", type=int, default=256, help="tokens in a reply (default: 256)")
+    parser.add_argument(
+        "--micro-batch", type=int, default=4, help="episodes in a forward and backward pass (default: 4)"
+    )
     args = parser.parse_args()
     pin()
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"

@@ -1,7 +1,7 @@
 """Kill the default run at random moments, each in another stage, and compare its hash with the README's.
 
-`python benchmarks/kills.py [--kills 6] [--seed 0]` clones HEAD, starts `dvc repro`, ends it and all its processes by SIGKILL, starts
-it again, and prints where each kill fell and the run's hash.
+`python benchmarks/kills.py [--kills 6] [--seed 0]` clones HEAD and starts `dvc repro`. It kills the run and all its processes by
+SIGKILL, starts it again, and prints the stage of each kill and the run's hash.
 """
 
 import argparse
@@ -21,7 +21,11 @@ import psutil
 
 ROOT = Path(__file__).parents[1]
 RUNNING = re.compile(r"Running stage '(.+)'")
-LONG = {"train": 60.0, "verify": 15.0, "evaluate": 12.0}  # seconds from which a moment is drawn; others take a few
+LONG = {
+    "train": 60.0,
+    "verify": 15.0,
+    "evaluate": 12.0,
+}  # seconds from which a moment is drawn; other stages take a few seconds
 
 
 def longest(stage: str) -> float:
@@ -36,7 +40,7 @@ def stages(folder: Path) -> list[str]:
 
 
 def end(process: "subprocess.Popen[str]") -> None:
-    """Kill the process and all that came from it."""
+    """Kill the process and all its descendants."""
     family = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]
     for member in family:
         try:
@@ -47,13 +51,13 @@ def end(process: "subprocess.Popen[str]") -> None:
 
 
 def unlock(folder: Path) -> None:
-    """Take away the locks that a killed DVC leaves."""
+    """Remove the locks that a killed DVC leaves."""
     for lock in (folder / ".dvc/tmp").glob("*lock*"):
         shutil.rmtree(lock) if lock.is_dir() else lock.unlink()
 
 
 def run(folder: Path, environment: dict[str, str], moments: dict[str, float]) -> str | None:
-    """Run to the end, or until the first stage of ``moments`` (stage → seconds into it); returns the stage that was killed."""
+    """Run to the end, or kill the run in the first stage of ``moments`` (stage → seconds after its start). Returns that stage."""
     process = subprocess.Popen(
         [sys.executable, "-m", "dvc", "repro"], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         start_new_session=True,

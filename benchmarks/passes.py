@@ -1,9 +1,9 @@
-"""Training passes that share prefixes, beside TRL's own passes: seconds and peak memory of forward and backward.
+"""Compare training passes that share prefixes with TRL's passes: seconds and peak memory of forward and backward.
 
     python benchmarks/passes.py
 
-Rows are those of GRPO: K attempts at each of some tasks, all with the same tools in their prompt. Each measurement runs in a
-process of its own, one after the other, and takes the median of several passes.
+Rows are those of GRPO: K attempts at each of some tasks, all with the same tools in their prompt. Each measurement runs in a separate
+process, one after another, and takes the median of several passes.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def model_of(name: str) -> Any:
 
 
 def measure(name: str, ours: bool, rounds: int) -> dict[str, float]:
-    """Seconds of a pass, peak memory beyond that of the loaded model in MB, and the sum of the log-probabilities."""
+    """Seconds of a pass, its peak memory in MB above that of the loaded model, and the sum of the log-probabilities."""
     import torch
     from trl.trainer.utils import add_fused_lm_head
 
@@ -92,7 +92,7 @@ def measure(name: str, ours: bool, rounds: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="passes of each measurement")
+    parser.add_argument("--rounds", type=int, default=3, help="passes of each measurement (default: 3)")
     parser.add_argument("--measure", nargs=2, metavar=("CASE", "WHOSE"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:

@@ -1,10 +1,10 @@
-"""Wall time of the pipeline, stage by stage: by one process and by all cores, or by another commit and by this one.
+"""Measure the wall time of the pipeline, stage by stage: with one process and with all cores, or for two commits.
 
-`python benchmarks/pipeline.py [--iterations 1] [--against COMMIT]` runs the stages in two clones in turn, so that a machine
-whose speed drifts is as slow for both, with the defaults but for the number of iterations; `--iterations 3` is what
-`make repro` runs. Without `--against`, both must leave the same datasets, policies and evaluations. With it, each clone
-installs its own environment by `make install` first, and stages run with the variables that its Makefile sets. What a host
-takes from a virtual machine is said at the end.
+`python benchmarks/pipeline.py [--iterations 1] [--against COMMIT]` runs each stage in two clones, one after the other, so that a drift
+of the machine's speed affects both. It uses the defaults except for the number of iterations; `make repro` runs 3. Without
+`--against`, both clones must write the same datasets, policies and evaluations. With it, each clone first installs its own
+environment by `make install`, and stages run with the variables of its Makefile. The last line gives the time that the host took from
+this virtual machine.
 """
 
 import argparse
@@ -31,7 +31,7 @@ RUNNING = "Running stage '"  # what DVC prints before a stage
 
 
 class Clone:
-    """A clone of ``commit`` in ``folder``, whose stages run by so many ``processes``."""
+    """A clone of ``commit`` in ``folder``, whose stages run with ``processes`` processes."""
 
     def __init__(self, folder: Path, processes: int, iterations: int, commit: str = "HEAD") -> None:
         subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
@@ -44,7 +44,7 @@ class Clone:
         self.stolen = 0.0
 
     def install(self) -> None:
-        """Take the environment and the variables of its own Makefile."""
+        """Install the clone's environment, and read the variables of its Makefile."""
         for name in ("PYTHONPATH", "VIRTUAL_ENV"):
             self.environment.pop(name, None)
         subprocess.run(["make", "-s", "install"], cwd=self.folder, env=self.environment, check=True)
@@ -55,7 +55,7 @@ class Clone:
         self.python = str(self.folder / ".venv/bin/python")
 
     def stages(self) -> list[str]:
-        """What `dvc repro` would run, in an order in which each stage has what it needs."""
+        """The stages of `dvc repro`, in an order in which each stage has its inputs."""
         script = (
             "import networkx, dvc.repo; order = networkx.dfs_postorder_nodes(dvc.repo.Repo().index.graph); "
             "print(*(stage.name for stage in order))"
@@ -71,7 +71,7 @@ class Clone:
         return [stage for stage in listed.stdout.splitlines()[-1].split() if stage != "base"]
 
     def run(self, stage: str) -> None:
-        """Wall time is from the stage's start to DVC's end: what DVC takes to look at one stage alone is no part of a run."""
+        """Run a stage. Its wall time is from its start to DVC's end, without DVC's check of the single stage before it."""
         start, stolen = time.perf_counter(), steal()
         for line in self._dvc("--single-item", stage):
             if line.startswith(RUNNING):
@@ -97,7 +97,7 @@ class Clone:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--iterations", type=int, default=1)
-    parser.add_argument("--against", metavar="COMMIT", help="a commit to compare HEAD with, both by all cores")
+    parser.add_argument("--against", metavar="COMMIT", help="a commit to compare with HEAD, both with all cores")
     args = parser.parse_args()
     os.environ.pop(VARIABLE, None)
     with tempfile.TemporaryDirectory() as folder:
@@ -119,7 +119,7 @@ def main() -> None:
     if args.against:
         return
     differ = sorted(name for name in {*expected, *actual} if expected.get(name) != actual.get(name))
-    print("the same bytes by both" if not differ else f"these differ: {', '.join(differ)}")
+    print("both clones wrote the same bytes" if not differ else f"these files differ: {', '.join(differ)}")
     sys.exit(bool(differ))
 
 
@@ -139,7 +139,7 @@ def show(before: Clone, now: Clone, before_name: str, now_name: str) -> None:
 
 
 def steal() -> float:
-    """Core-seconds since the start that the host kept from this virtual machine; 0 where nobody counts them."""
+    """Core-seconds since the start that the host took from this virtual machine; 0 if they are not counted."""
     try:
         ticks = int(Path("/proc/stat").read_text().split()[8])
     except (OSError, IndexError, ValueError):
@@ -148,7 +148,7 @@ def steal() -> float:
 
 
 def cut(file: Path, iterations: int) -> None:
-    """Leave the first ``iterations`` of params.yaml."""
+    """Keep only the first ``iterations`` of params.yaml."""
     yaml = YAML()
     params = yaml.load(file.read_text(encoding="utf-8"))
     del params["iterations"][iterations:]

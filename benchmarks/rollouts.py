@@ -1,9 +1,10 @@
-"""Rollouts per second: ours against TRL's own `environment_factory` loop, and against bare `generate`.
+"""Compare rollouts per second with TRL's `environment_factory` loop, and tokens per second with bare `generate`.
 
-The same model, tasks, K, sampling and limits, in one process and one thread; what counts is the ratio. If there is a
-models/smollm2 (`coevolve model smollm2`), it decodes too: with the keys of the tools, which all rows share, kept once and
-kept for each row.
 `python benchmarks/rollouts.py [--tasks 16] [--group 8]`
+
+All use the same model, tasks, K, sampling and limits, in one process and one thread, so the ratio is the result. If models/smollm2
+exists (`coevolve model smollm2`), the script also measures its decoding: with one copy of the tools' keys for all rows, and with a
+copy for each row.
 """
 
 import argparse
@@ -52,7 +53,7 @@ class SlowWorld(Miniworld):
 
 
 def trl_seconds(model: Any, tokenizer: Any, tasks: list[Any], group: int) -> tuple[float, int]:
-    """Seconds that TRL takes for the rollouts of one step, and the tokens it generated."""
+    """Seconds that TRL takes for the rollouts of one step, and the number of generated tokens."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
@@ -79,7 +80,7 @@ def trl_seconds(model: Any, tokenizer: Any, tasks: list[Any], group: int) -> tup
         )
         trainer.model.train()
         inputs = [row for row in rows for _ in range(group)]
-        # 64 tokens a reply, as for ours: TRL only limits the whole
+        # 64 tokens per reply, as in coevolve: TRL only limits the whole episode
         trainer.generation_config.max_new_tokens = LIMITS.reply_tokens
         torch.manual_seed(0)
         began = time.perf_counter()
@@ -98,7 +99,7 @@ def our_seconds(model: Any, tokenizer: Any, tasks: list[Any], group: int) -> tup
 
 
 def generate_seconds(model: Any, tokenizer: Any, episodes: list[Episode]) -> tuple[float, int]:
-    """Seconds of bare ``generate`` for the same number of rows, prompts and generated tokens, in one go."""
+    """Seconds of a single bare ``generate`` for the same number of rows, prompts and generated tokens."""
     prompts = [episode.replies[0].prompt_ids for episode in episodes]
     lengths = [sum(len(reply.token_ids) for reply in episode.replies) for episode in episodes]
     width = max(len(prompt) for prompt in prompts)
@@ -119,7 +120,7 @@ def generate_seconds(model: Any, tokenizer: Any, episodes: list[Episode]) -> tup
 
 
 def decoding_seconds(rows: int, once: bool) -> float:
-    """Seconds in which SmolLM2 samples a token for each of ``rows`` conversations, the median of their first replies."""
+    """Seconds in which SmolLM2 samples a token for each of ``rows`` conversations: the median over their first replies."""
     policy = TransformersPolicy(*load(SMOLLM2), 1.0)
     if not once:
         policy._attends = False

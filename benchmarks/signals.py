@@ -1,6 +1,6 @@
-"""`coevolve signals` on generated trajectories: seconds and peak memory. `python benchmarks/signals.py [--largest 10000000]`
+"""Measure seconds and peak memory of `coevolve signals` on generated trajectories.
 
-Files of at most a million rows, read as one by a glob.
+`python benchmarks/signals.py [--largest 10000000]` writes files of at most a million rows. A glob reads them as one table.
 """
 
 import argparse
@@ -22,7 +22,7 @@ FILE = 1_000_000
 
 
 def write(path: Path, start: int, count: int) -> None:
-    """``count`` trajectories from number ``start`` on: groups of 8, a Zipf over 60 tools, 4 to 12 calls each."""
+    """Write ``count`` trajectories from number ``start`` on: groups of 8, a Zipf distribution over 60 tools, 4 to 12 calls each."""
     rng = np.random.default_rng(start)
     lengths = rng.integers(4, 13, count)
     weights = 1 / np.arange(1, len(TOOLS) + 1)
@@ -47,7 +47,7 @@ def write(path: Path, start: int, count: int) -> None:
 
 
 def measured(command: list[str]) -> tuple[float, float]:
-    """Seconds, and GB of memory at most."""
+    """Seconds, and peak memory in GB, of a command."""
     began, peak = time.perf_counter(), 0
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
 

@@ -1,7 +1,7 @@
-"""Candidates judged a second with all gates, by two processes. `python benchmarks/verify.py [--count 2000]`
+"""Measure candidates judged per second with all gates, by two processes. `python benchmarks/verify.py [--count 2000]`
 
-With `--ray`, by two processes of this machine and by two of a Ray cluster that has this machine alone, in turn, and how many times as
-fast the latter are. The cluster is up before; its workers are not.
+With `--ray`, it alternates between two processes of this machine and two of a Ray cluster on this machine, and prints the ratio of
+their speeds. The cluster runs before the measurement; its workers do not.
 """
 
 import argparse

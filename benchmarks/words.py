@@ -1,11 +1,10 @@
-"""How many instructions that ask for something else than their reference does get past verification, by kind of corruption.
+"""Count the instructions that ask for something else than their reference and still pass verification, by kind of corruption.
 
 `python benchmarks/words.py [--count 400] [--solver policies/3 --attempts 4]`
 
-Sound tasks are what the scripted explorer and synthesizer make and every gate accepts (miniworld) and an environment's own
-(SQL, BFCL's single-turn functions). In each the words alone are corrupted, at the level of the text; the reference stays, so
-that every other gate passes as before. With --solver, a policy plays what passes: where it never succeeds, the task is
-rejected.
+Sound tasks are those that the scripted explorer and synthesizer make and every gate accepts (miniworld), and an environment's own
+tasks (SQL, BFCL's single-turn functions). Only the words of each task are corrupted, as text. The reference stays, so every other gate
+passes as before. With --solver, a policy plays the tasks that pass. If it never succeeds, the task is rejected.
 """
 
 import argparse
@@ -47,7 +46,7 @@ from coevolve.stages.verify.words import Played, words_match
 
 PARAMS = load(Path(__file__).parent.parent / "params.yaml")
 KINDS = ("value", "tool", "entity", "order", "left out", "added")
-SQL_EDITS = {  # kind: pairs of which each is put in the other's place
+SQL_EDITS = {  # kind: pairs of texts, each of which may replace the other
     "tool": [("How many", "Which"), ("Raise", "Lower"), ("on average", "in all"), ("in all", "on average")],
     "entity": [("customers", "products"), ("members", "books"), ("patients", "doctors"), ("orders", "products")],
     "order": [("dearest", "cheapest"), ("cheapest", "dearest"), ("most", "fewest"), ("later", "earlier"),
@@ -76,7 +75,7 @@ def sound(name: str, count: int) -> list[Candidate]:
 def corruptions(
     world: Environment, one: Candidate, others: Sequence[Candidate], known: Knowledge
 ) -> Iterator[tuple[str, str]]:
-    """(kind, words) of ways to corrupt the words of ``one``."""
+    """(kind, words) for each way to corrupt the words of ``one``."""
     words, rng = one.task.turns[0], rng_for("corrupt words", one.task.task_id)
     with closing(world.open()) as session:
         chain, changed, _ = replay(session, one.task)
@@ -108,8 +107,8 @@ def corruptions(
 
 
 def _the_same(words: str, old: str) -> bool:
-    """Whether words with another in place of ``old`` ask for the same: money spent on all orders is what was spent on all products,
-    and "how many" asks for the number as well.
+    """Whether words with a replacement for ``old`` ask for the same: the money spent on all orders is the money spent on all products,
+    and "how many" also asks for the number.
     """
     return (old == "orders" and "spent" in words) or (
         old == " and number" and "ow many" in words + words.replace("often", "many")
@@ -117,7 +116,7 @@ def _the_same(words: str, old: str) -> bool:
 
 
 def _other_value(words: str, call: CallOutcome, known: Knowledge, rng: random.Random) -> str | None:
-    """``words`` with one value of ``call`` in them replaced by another that would fit."""
+    """``words`` with one value of ``call`` replaced by another fitting value."""
     for key, value in call.arguments.items():
         fitting = known.fitting(call.name, key)
         inner = [a or b for a, b in QUOTED.findall(value)] if isinstance(value, str) and " " in value else []
@@ -139,7 +138,7 @@ def _other_value(words: str, call: CallOutcome, known: Knowledge, rng: random.Ra
 
 
 def _other_tool(words: str, world: Environment, used: set[str], rng: random.Random) -> str | None:
-    """``words`` with a phrase of a tool that the reference uses replaced by one of another tool of the same arguments."""
+    """``words`` with a phrase of a used tool replaced by a phrase of another tool with the same arguments."""
     book = world.phrasebook.actions
     slots = {tool: frozenset(re.findall(r"\{(\w+)\}", found[0])) for tool, found in book.items()}
     for tool in sorted(used & set(book)):
@@ -167,7 +166,7 @@ def _cut(words: str) -> tuple[str, list[str], str, str]:
 
 
 def _order_matters(world: Environment, one: Candidate) -> bool:
-    """Whether the calls that are asked for, in the other order, fail."""
+    """Whether the asked calls fail in reverse order."""
     calls = list(one.task.reference[0])
     places = sorted(row for _, row in one.asks if calls[row].name != calls[-1].name)
     for place, call in zip(places, [calls[row] for row in reversed(places)], strict=True):
@@ -181,7 +180,7 @@ def _order_matters(world: Environment, one: Candidate) -> bool:
 
 
 def paraphrased(name: str) -> dict[str, list[Candidate]]:
-    """By kind: instructions in the words of somebody who had seen the calls, and neither the rules nor the lexicon."""
+    """Instructions by kind, written by an author who saw the calls, but neither the rules nor the lexicon."""
     rows = json.loads((Path(__file__).parent / "paraphrases.json").read_text(encoding="utf-8")).get(name, [])
     found: dict[str, list[Candidate]] = {}
     for one in rows:
@@ -196,7 +195,7 @@ def paraphrased(name: str) -> dict[str, list[Candidate]]:
 
 
 def judged(world: Environment, candidates: Sequence[Candidate], rules: str) -> list[bool]:
-    """Whether each gets past the words' gate."""
+    """Whether each candidate passes the gate `words_match`."""
     session = world.open()
     if rules == "none":
         return [True] * len(candidates)
@@ -207,7 +206,7 @@ def judged(world: Environment, candidates: Sequence[Candidate], rules: str) -> l
 
 
 def corrupted(world: Environment, tasks: Sequence[Candidate]) -> dict[str, list[Candidate]]:
-    """By kind: the tasks with other words, at most one of a kind for each."""
+    """The tasks with corrupted words, by kind, at most one per task and kind."""
     known = learn(world, [one.task for one in tasks])
     wrong: dict[str, list[Candidate]] = {kind: [] for kind in KINDS}
     for one in tasks:
@@ -243,9 +242,9 @@ def table(world: Environment, title: str, tasks: Sequence[Candidate], wrong: dic
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=400, help="sound tasks of each environment, at most")
+    parser.add_argument("--count", type=int, default=400, help="most sound tasks of each environment (default: 400)")
     parser.add_argument("--environments", nargs="+", default=["miniworld", "sql", "bfcl_single"])
-    parser.add_argument("--solver", type=Path, help="a policy that plays miniworld's")
+    parser.add_argument("--solver", type=Path, help="a policy that plays miniworld's tasks")
     parser.add_argument("--attempts", type=int, default=4)
     args = parser.parse_args()
     pin()

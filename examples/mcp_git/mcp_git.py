@@ -14,7 +14,7 @@ from coevolve.environments.methods import Question
 FILES = ("notes.txt", "todo.txt", "plan.md", "readme.md", "ideas.txt", "log.md")
 BRANCHES = ("draft", "review", "fix", "release", "trial")
 HERE = {"repo_path": "."}
-PLAIN = {  # so that what git writes is the same everywhere, and at any time
+PLAIN = {  # so that git writes the same on every machine, at any time
     "GIT_AUTHOR_DATE": "1767268800 +0000",
     "GIT_COMMITTER_DATE": "1767268800 +0000",
     "GIT_AUTHOR_NAME": "agent",
@@ -59,7 +59,7 @@ class Git(McpEnvironment):
             (folder / name).write_text(f"the first line of {name}\nand another one\n")
 
     def state(self, server: McpServer) -> Any:
-        """Where each branch is, which is checked out, and what is staged."""
+        """The commit of each branch, the checked-out branch, and the staged changes."""
         branches = _git(server.folder, "for-each-ref", "--format=%(refname) %(objectname)")
         return [branches, _git(server.folder, "symbolic-ref", "HEAD"), _git(server.folder, "ls-files", "-s")]
 

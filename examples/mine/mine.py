@@ -1,4 +1,4 @@
-"""Lamps in a house. Everything that coevolve needs of an environment, in thirty lines."""
+"""Lamps in a house: a whole environment for coevolve in thirty lines."""
 
 from itertools import combinations
 

@@ -1,6 +1,6 @@
-"""coevolve: tool-using agents, their weaknesses and their training data evolve in one closed loop.
+"""coevolve: train tool-using agents in a closed loop that finds their weaknesses and makes new tasks for them.
 
-The names below are the Python API. They keep their meaning between releases, and load when they are first used.
+The names below are the Python API. They keep their meaning between releases, and load on first use.
 """
 
 from importlib import import_module

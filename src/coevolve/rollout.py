@@ -189,9 +189,9 @@ def _play_batch(policy: Policy, running: Sequence["_Running"], threads: Threads,
 
 
 def _concurrently(threads: Threads, jobs: Sequence[tuple["_Running", Callable[[], None]]]) -> None:
-    """Run the jobs. Give up those that run when none has ended for ``max_seconds`` of running time.
+    """Run the jobs. If no job ends for ``max_seconds`` of running time, give up the running jobs.
 
-    A job that waits, for a thread or for another job, is not given up before the job that it waits for.
+    A job that waits for a thread or for another job is not given up before the job that it waits for.
     """
     waiting = {threads.submit(job): episode for episode, job in jobs}
     deadline = Deadline(jobs[0][0].limits.max_seconds if jobs else 0.0)
@@ -220,7 +220,7 @@ class _Running:
     session: Session | None = None
     stop: StopReason | None = None
     score: Score = field(default_factory=lambda: Score(0.0))
-    error: BaseException | None = None  # that a session raised after a call, not yet judged
+    error: BaseException | None = None  # raised by the session after a call, and not yet judged
     failure: FailureReason | None = None
     conversation: Conversation = field(init=False)
     calls: list[CallOutcome] = field(default_factory=list)
@@ -250,7 +250,7 @@ class _Running:
             self.close()
 
     def take(self, reply: Reply) -> None:
-        """Execute ``reply``."""
+        """Execute ``reply`` in the environment."""
         self.replies.append(reply)
         self._hear("assistant", reply.text)
         if reply.prompt_tokens:
@@ -275,12 +275,12 @@ class _Running:
             self.close()
 
     def judge(self) -> None:
-        """End an episode whose session broke, and say whose fault it was. That may take a new session, after the agent's time."""
+        """End an episode whose session broke, and decide whether the agent is to blame. This may open a new session."""
         assert self.error is not None
         self.fail(self.error, blameless(self.error, self.environment, self.request.task))
 
     def abandon(self) -> None:
-        """End the episode although its job has not: by the agent's fault, unless no session started."""
+        """End the episode although its job still runs. The agent is to blame, unless no session started."""
         message = f"no answer within {self.limits.max_seconds:g} s"
         if self.error is not None:
             self.stop, self.failure = StopReason.ENVIRONMENT_FAILED, FailureReason.GONE
@@ -333,7 +333,7 @@ class _Running:
             self.stop, self.ended = reason, time.monotonic()
 
     def fail(self, error: BaseException, failure: FailureReason | None) -> None:
-        """End with what a session raised. Without a ``failure`` of the environment, the agent's call broke the session."""
+        """End the episode with the ``error`` of its session. Without a ``failure`` of the environment, the agent is to blame."""
         if not self._abandoned:
             reason = StopReason.ENVIRONMENT_FAILED if failure else StopReason.BROKEN
             self._hear("tool", f"{reason.replace('_', ' ')}: {type(error).__name__}: {str(error)[:ERROR_CHARACTERS]}")

@@ -117,11 +117,11 @@ def test_the_files_hold_all_and_escape_it(tmp_path: Path) -> None:
         (hostile.Interrupts, "KeyboardInterrupt"),
         (hostile.Raises, "does not open: .*LookupError: no map"),
         (hostile.Vanishes, r"the environment ended the process \(exit code 5\)"),
-        (hostile.Taskless, "is no Task"),
+        (hostile.Taskless, "is not a Task"),
         (hostile.Uncounted, "has more than 100,000 tasks"),
         (hostile.Unnumbered, "reward of nan"),
         (hostile.Infinite, "reward of inf"),
-        (hostile.Wordy, "gives a reward of much"),
+        (hostile.Wordy, "returns a reward of much"),
     ],
 )
 def test_whatever_an_environment_does_the_audit_is_written_and_says_it(
@@ -143,5 +143,5 @@ def test_a_check_that_does_not_end_is_a_finding_and_so_are_those_that_are_not_ru
     assert all(finding.status == "error" for finding in said.findings)
     assert [finding.evidence[0].partition(";")[0] for finding in said.findings] == [
         *["it did not end within 5 s"] * 2,
-        *["not run, because 2 checks before it did not end"] * 2,
+        *["not run, because 2 earlier checks did not end"] * 2,
     ]

@@ -129,7 +129,7 @@ def test_a_checker_and_a_world_that_changed_are_told_apart() -> None:
     assert counted(found) == {SAME: 8, CHECKER: 4, WORLD: 0, LEFT: 0, UNKNOWN: 0, IMPOSSIBLE: 0}
     assert sum(not one.holds for one in found) == 4
     changed = next(one for one in found if one.kind == CHECKER)
-    assert (changed.before, changed.after, changed.why) == (1.0, 0.0, "right: True then, False now")
+    assert (changed.before, changed.after, changed.why) == (1.0, 0.0, "right: True before, False now")
     scores = [one.score for one in with_scores(trajectories, found)]
     assert scores == [0.0] * 4 + [1.0] * 8 and with_scores(trajectories, found)[0].checks == {"right": False}
     world = again(Polite(), tasks, trajectories)
@@ -150,7 +150,7 @@ def test_what_cannot_be_played_again_is_left_and_says_why() -> None:
     assert with_scores([broken, late, other], found) == [broken, late], "nobody knows the score of an unknown task"
     assert [new.holds for new in found] == [True, True, False]
     moved = replace(one, messages=[{"role": "user", "content": "add 1 + 1"}, *one.messages[1:]])
-    assert again(quiz, tasks, [moved])[0].why == "the task is opened with other words"
+    assert again(quiz, tasks, [moved])[0].why == "the first message has other words"
 
 
 DEEP: Any = {"value": []}
@@ -209,7 +209,7 @@ def test_the_command_reads_a_run_and_writes_todays_scores(tmp_path: Path) -> Non
     done = coevolve(*arguments, "--out", "new.parquet", "--changes", "changes.jsonl", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("t.parquet: miniworld-1 does not confirm 1 of 4 scores")
-    assert "0.25 before, 1.00 now" in done.stdout and "the checker says otherwise" in done.stdout
+    assert "0.25 before, 1.00 now" in done.stdout and "the checker gives another score" in done.stdout
     assert [one.score for one in read_trajectories(tmp_path / "new.parquet")] == [1.0] * 4
     assert [json.loads(line)["kind"] for line in (tmp_path / "changes.jsonl").read_text().splitlines()][1:] == [
         SAME

@@ -111,9 +111,9 @@ class Mine(Miniworld):
         (["--environment", "{folder}/two-words.py:Mine"], "Python cannot import two-words.py"),
         (["--method", "none"], "method: expected one of"),
         (["--profile", "none"], "no profile 'none'"),
-        (["--model", "./nowhere"], "there is no directory"),
-        (["--model", "no such model"], "there is no directory"),
-        (["--model", "{folder}/empty"], "is no model directory: it lacks config.json"),
+        (["--model", "./nowhere"], "no such directory"),
+        (["--model", "no such model"], "no such directory"),
+        (["--model", "{folder}/empty"], "is not a model directory: config.json is missing"),
         (["--model", "some.gguf"], "`coevolve model some.gguf --out DIR` makes one"),
     ],
 )

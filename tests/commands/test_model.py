@@ -120,13 +120,13 @@ def test_a_template_that_shows_tools_is_kept(tmp_path: Path) -> None:
             lambda file: write(file, template="{% for m in messages %}[INST]{{ m['content'] }}{% endfor %}"),
             "is not ChatML",
         ),
-        (lambda file: file.write_bytes(b"GGUF and no more"), "no GGUF file"),
+        (lambda file: file.write_bytes(b"GGUF and no more"), "not a GGUF file"),
         (lambda file: file.write_bytes(SHORT), "its header announces more than"),
         (lambda file: forge(write(file), "llama.block_count"), "llama.block_count is 2000000000"),
         (lambda file: forge(write(file), "llama.embedding_length"), "its metadata describe a model of"),
         (lambda file: forge(write(file), "llama.feed_forward_length"), "its metadata describe a model of"),
         (lambda file: forge(write(file), "llama.vocab_size"), "its metadata describe a model of"),
-        (lambda file: forge(write(file), "llama.attention.head_count"), "no GGUF file"),
+        (lambda file: forge(write(file), "llama.attention.head_count"), "not a GGUF file"),
     ],
 )
 def test_what_cannot_be_made_is_one_line_and_leaves_nothing(

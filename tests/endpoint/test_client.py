@@ -157,7 +157,7 @@ def test_unreachable(tmp_path: Path) -> None:
 
 
 def test_wrong_model_name(tmp_path: Path, tiny_server: tuple[str, str]) -> None:
-    with pytest.raises(CoevolveError, match=r"no model 'nope'; .*mend endpoint.model"):
+    with pytest.raises(CoevolveError, match=r"no model 'nope'; .*correct endpoint.model"):
         endpoint(tiny_server[0], tmp_path, model="nope").chat(ask())
 
 

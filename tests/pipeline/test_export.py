@@ -40,7 +40,7 @@ def test_a_run_is_exported_with_cards_and_tasks_come_back(project: Project, tmp_
     assert yaml.safe_load(head) == {**card, "configs": [{"config_name": "default", "data_files": "train.jsonl"}]}
     assert f"{count} episodes in miniworld" in text and f"of dataset {t}" in text and "| complete_task | " in text
     model = (tmp_path / "policy/README.md").read_text()
-    assert "Which data made it" in model and "| validation |" in model and "policies/0, hash" in model
+    assert "Training data" in model and "| validation |" in model and "policies/0, hash" in model
     weights = (project.folder / f"policies/{t}/model.safetensors").read_bytes()
     assert (tmp_path / "policy/model.safetensors").read_bytes() == weights
 
@@ -88,7 +88,7 @@ def test_mistakes_are_one_line(project: Project, tmp_path: Path) -> None:
         (["export", "sft", "--out", str(there)], "already exists"),
         (["export", "tasks", "--successes", "--out", str(tmp_path / "a")], "--successes: works only with sft"),
         (["export", "policy", "--iteration", "9", "--out", str(tmp_path / "a")], f"expected 0 to {newest(project)}"),
-        (["export", "pairs", "--out", str(tmp_path / "a")], "train.learner: dpo or sft"),
+        (["export", "pairs", "--out", str(tmp_path / "a")], "train.learner to dpo or sft"),
         (["import", "tasks", str(changed), "--out", str(tmp_path / "b")], "not the hash of the content"),
         (
             ["import", "tasks", str(changed), "--score", "1", "--out", str(tmp_path / "b")],

@@ -48,7 +48,7 @@ def test_a_policy_is_traced_to_its_pairs_and_a_pair_to_both_episodes(preferring:
         for part in (
             f"rejected: trajectory {pair.rejected}, by {player}",
             pair.task_id,
-            "they part at call",
+            "they differ at call",
             pair.kind,
         ):
             assert part in said

@@ -71,7 +71,7 @@ def assert_other_machines_find_the_same(project: Project, folder: Path) -> None:
     script = project.folder / "pipelines/tasks.py"
     before = script.read_text()
     script.write_text(before + "\n")
-    assert "pipelines/tasks.py is not committed, and other machines run what is" in run().stderr
+    assert "pipelines/tasks.py is not committed, but other machines run the commit" in run().stderr
     script.write_text(before)
     project.set(train__steps=3)
     assert "params.yaml is not committed (train.steps 2, not 3)" in run().stderr

@@ -22,7 +22,7 @@ def test_a_task_is_walked_back_to_the_step_that_showed_the_weakness(project: Pro
     signals = {one.signal_id: one for one in read_jsonl(project.folder / "data/0/signals.jsonl", Signal)}
     assert any(name in said for name in signals[made.provenance.signal_ids[0]].trajectory_ids)
     seed = next(task for task in tasks if task.provenance is None)
-    assert "it was not synthesized" in project.run("coevolve", "lineage", seed.task_id).stdout
+    assert "not a synthesized task" in project.run("coevolve", "lineage", seed.task_id).stdout
 
 
 def test_without_a_name_it_lists_what_can_be_walked_back(project: Project) -> None:

@@ -58,14 +58,14 @@ def test_a_directory_is_pinned_to_its_files(tmp_path: Path) -> None:
     with pytest.raises(CoevolveError, match="have changed; run `dvc repro -f base` to pin them"):
         resolve(tmp_path / "0")
     shutil.rmtree(model)
-    with pytest.raises(CoevolveError, match="is gone"):
+    with pytest.raises(CoevolveError, match="is missing"):
         resolve(tmp_path / "0")
     point(str(ROOT / "policies/base"), None, tmp_path / "generator", "generate")
     assert resolve(tmp_path / "generator") == ROOT / "policies/base"
     (tmp_path / "generator" / POINTER).write_text(
         (tmp_path / "generator" / POINTER).read_text().replace(str(ROOT / "policies/base"), str(model))
     )
-    with pytest.raises(CoevolveError, match="is gone; bring it back, or run `dvc repro -f generator`"):
+    with pytest.raises(CoevolveError, match="is missing; restore it, or run `dvc repro -f generator`"):
         resolve(tmp_path / "generator")
     with pytest.raises(CoevolveError, match=r"base.revision is for models from the hub"):
         point(str(ROOT / "policies/base"), "main", tmp_path / "1")
@@ -104,5 +104,5 @@ def test_a_path_that_is_not_there_is_not_looked_for_on_the_hub(
     (tmp_path / "models").mkdir()
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    with pytest.raises(CoevolveError, match=r"base.model: there is no directory"):
+    with pytest.raises(CoevolveError, match=r"base.model: no such directory"):
         point(model, None, tmp_path / "0")

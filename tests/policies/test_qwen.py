@@ -57,11 +57,11 @@ def test_thoughts_are_no_calls_and_parallel_calls_are_all_made() -> None:
 def test_a_template_without_tools_is_one_clear_error(tmp_path: Path) -> None:
     words = tokenizer()
     words.chat_template = "{% for message in messages %}{{ message['content'] }}<|im_end|>{% endfor %}"
-    with pytest.raises(CoevolveError, match="somewhere: the chat template has no place for tools"):
+    with pytest.raises(CoevolveError, match="somewhere: the chat template cannot show tools"):
         check_template(words, "somewhere")
     folder = make_qwen3(tmp_path / "model")
     (folder / "chat_template.jinja").write_text(words.chat_template)
-    with pytest.raises(CoevolveError, match="the chat template has no place for tools"):
+    with pytest.raises(CoevolveError, match="the chat template cannot show tools"):
         load(folder)
 
 

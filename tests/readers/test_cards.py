@@ -88,7 +88,7 @@ def test_a_damaged_audit_is_one_line(tmp_path: Path, damage: dict[str, Any]) -> 
     audit = asdict(Audit("quiz", "quiz-1", "1", {}, {}, None, [finding]))
     file = tmp_path / "audit.json"
     file.write_text(json.dumps(audit))
-    assert "- a\\|b (warn): \\<b\\>? 3 against it" in task_card([], Quiz(), "run", file)
+    assert "- a\\|b (warn): \\<b\\>? 3 violations" in task_card([], Quiz(), "run", file)
     file.write_text(json.dumps({**audit, **damage} if damage else []))
     with pytest.raises(CoevolveError, match=r"audit\.json: "):
         task_card([], Quiz(), "run", file)

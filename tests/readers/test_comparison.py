@@ -81,7 +81,7 @@ def test_history_is_of_the_iterations_before_the_policy() -> None:
     found = history(whole)
     assert found.pop("pass rate") == pytest.approx(0.5)
     assert found == {
-        "tasks trained on": 80, "of them added by the loop": 16, "gradient steps": 40, "rare": 6, "boundary": 1,
+        "tasks trained on": 80, "tasks added by the loop": 16, "gradient steps": 40, "rare": 6, "boundary": 1,
     }  # fmt: skip
     assert history(replace(whole, t=1))["gradient steps"] == 20
     assert history(replace(whole, t=0))["tasks trained on"] == 0

@@ -59,5 +59,5 @@ def test_runs_are_of_the_commit_and_one_that_fails_has_its_last_words(project: P
 
 def test_what_is_not_committed_is_not_sent(project: Path) -> None:
     (project / "stage.py").write_text(SCRIPT.replace("negative", "below zero"))
-    with pytest.raises(CoevolveError, match=r"stage\.py is not committed, and other machines run what is"):
+    with pytest.raises(CoevolveError, match=r"stage\.py is not committed, but other machines run the commit"):
         bundle()

@@ -83,16 +83,16 @@ def test_the_ablation_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:
         ("a b", "{}", "'a b' becomes part of an experiment's name"),
         ("--queue", "{}", "'--queue' becomes part"),
         ("../a", "{}", "becomes part"),
-        ("a", "{base.model: '${oc.env:HOME}'}", r"arms.a: '\$\{oc.env:HOME\}' is no text of params.yaml"),
-        ("a", "{policy.template: {b: [c, '${seed}']}}", "is no text of params.yaml"),
-        ("a", '{base.model: "a\\nb"}', "is no text of params.yaml"),
-        ("a", "{~seed: 1}", "'~seed' is no key of params.yaml"),
-        ("a", "{seed=1 seed: 1}", "is no key of params.yaml"),
-        ("a", "{train..steps: 1}", "is no key of params.yaml"),
-        ("a", "{é: 1}", "'é' is no key of params.yaml"),
-        ("a", "{policy.template: {'a: 1, b': 2}}", "arms.a: policy.template: 'a: 1, b' is no key that DVC can set"),
-        ("a", "{policy.template: [{b: {'true': 2}}]}", "arms.a: policy.template: 'true' is no key that DVC can set"),
-        ("a", "{policy.template: {'': 2}}", "arms.a: policy.template: '' is no key that DVC can set"),
+        ("a", "{base.model: '${oc.env:HOME}'}", r"arms.a: '\$\{oc.env:HOME\}' cannot be a text in params.yaml"),
+        ("a", "{policy.template: {b: [c, '${seed}']}}", "cannot be a text in params.yaml"),
+        ("a", '{base.model: "a\\nb"}', "cannot be a text in params.yaml"),
+        ("a", "{~seed: 1}", "'~seed' is not a key of params.yaml"),
+        ("a", "{seed=1 seed: 1}", "is not a key of params.yaml"),
+        ("a", "{train..steps: 1}", "is not a key of params.yaml"),
+        ("a", "{é: 1}", "'é' is not a key of params.yaml"),
+        ("a", "{policy.template: {'a: 1, b': 2}}", "arms.a: policy.template: 'a: 1, b' is not a key that DVC can set"),
+        ("a", "{policy.template: [{b: {'true': 2}}]}", "arms.a: policy.template: 'true' is not a key that DVC can set"),
+        ("a", "{policy.template: {'': 2}}", "arms.a: policy.template: '' is not a key that DVC can set"),
         ("a", "{policy.template: {since: 2024-01-01}}", r"arms.a.policy.template.since: the YAML type timestamp"),
         ("a", "{train.steps: .inf}", "arms.a.train.steps: a number is out of range"),
         ("a", "&x {policy.template: *x}", "arms.a.policy.template: is an alias of itself"),
@@ -115,7 +115,7 @@ def test_a_study_needs_the_panels_that_it_is_about(tmp_path: Path) -> None:
     assert load(file).arms["b"] == {"evaluate.panels": ["validation", "test"]}
     claims = "claims: [{arm: a, over: b, panel: test, mean: 0.0, clear: 0.0}]\n"
     file.write_text(text + claims + "arms: {a: {}, b: {}}\n")
-    with pytest.raises(CoevolveError, match=r"common: evaluate.panels leaves out test, which the study is about"):
+    with pytest.raises(CoevolveError, match=r"common: evaluate.panels omits test, which the study needs"):
         load(file)
 
 

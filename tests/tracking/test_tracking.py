@@ -142,8 +142,8 @@ def test_no_text_of_a_stranger_keeps_back_what_follows(root: Path, capsys: pytes
     assert found.info.status == "FINISHED" and found.data.metrics["last"] == 1.0
     assert found.data.params["a/b"] == "a/../b" and len(found.data.params["x" * 250]) == 6000
     shown = capsys.readouterr().out
-    assert "does not answer" not in shown and "mlflow takes no dataset (" in shown
-    assert "the trackers get no trace: it is nested deeper than 64 levels" in shown
+    assert "does not answer" not in shown and "mlflow rejects a dataset (" in shown
+    assert "the trackers do not get a trace: it is nested deeper than 64 levels" in shown
 
 
 def test_a_trace_has_the_state_of_its_episode_and_tags_to_filter_by(root: Path) -> None:

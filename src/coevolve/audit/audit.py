@@ -1,4 +1,4 @@
-"""Is an environment fit to be trained on? Every check of the table, and what each saw."""
+"""Audit whether an environment is fit for training: run every check of the table and collect the findings."""
 
 import json
 import time
@@ -15,10 +15,10 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.processes import Worker, WorkerDied, WorkerLate, prepare
 from coevolve.core.untrusted import one_line
 
-COUNT = 25  # tasks of each split that are looked at
-SECONDS = 600.0  # of each check
-OPENING = 60.0  # seconds that an environment has to open, at least: it may import much
-GIVE_UP = 2  # checks that did not end, after which the others are not run
+COUNT = 25  # tasks to check in each split
+SECONDS = 600.0  # time limit of each check
+OPENING = 60.0  # fewest seconds for an environment to open, because it may import much
+GIVE_UP = 2  # checks that did not end before the audit skips all others
 
 
 def audit(
@@ -32,8 +32,8 @@ def audit(
 ) -> Audit:
     """Run all checks, or those that ``only`` names, on the environment at ``place``: its name, or MODULE:CLASS.
 
-    They run in another process, which has ``seconds`` for each check. Whatever the environment does is a finding: it raises,
-    ends the process, or never answers. ``begin`` gets its name and fingerprint, ``progress`` each finding.
+    They run in another process, which has ``seconds`` for each check. If the environment raises an error, ends the process or
+    never answers, this is a finding. ``begin`` gets its name and fingerprint, ``progress`` each finding.
     """
     checks = table(skill)
     if unknown := sorted(set(only) - set(checks)):
@@ -42,7 +42,7 @@ def audit(
     tasks: dict[str, int] = {}
     looked_at: dict[str, int] = {}
     with _Process(seconds, place, count, skill) as process:
-        with suppress(_Unanswered):  # as the checks will say
+        with suppress(_Unanswered):  # the checks will report it
             name, fingerprint = process.ask("about")
         begin(name, fingerprint)
         for key in [key for key in checks if not only or key in only]:
@@ -60,11 +60,11 @@ def audit(
 
 
 class _Unanswered(Exception):
-    """A question that the auditor's process did not answer."""
+    """The auditor's process did not answer a request."""
 
 
 class _Process:
-    """The process of an ``Auditor``, started again after a question that ended it."""
+    """The process of an ``Auditor``. It starts again after a request that ended it."""
 
     def __init__(self, seconds: float, *arguments: Any) -> None:
         self._seconds, self._arguments, self._late = seconds, arguments, 0
@@ -80,9 +80,9 @@ class _Process:
             self._worker = None
 
     def ask(self, method: str, *arguments: str) -> Any:
-        """The answer. A CoevolveError is the environment's refusal to open."""
+        """The answer to a request. Raises a CoevolveError if the environment refuses to open."""
         if self._late >= GIVE_UP:
-            raise _Unanswered(f"not run, because {GIVE_UP} checks before it did not end")
+            raise _Unanswered(f"not run, because {GIVE_UP} earlier checks did not end")
         try:
             if self._worker is None:
                 self._worker = Worker(Auditor, *self._arguments)

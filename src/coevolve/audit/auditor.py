@@ -1,4 +1,4 @@
-"""Checks of an environment in this process. An audit runs it in a process of its own, which the environment may end or hang."""
+"""Run the checks of an environment in this process. An audit uses a separate process, which the environment may end or block."""
 
 import json
 import time
@@ -21,28 +21,28 @@ def table(skill: Skill | None) -> dict[str, Check]:
 
 
 class Auditor:
-    """Its answers are JSON, so that no object of the environment leaves the process."""
+    """Answers requests with JSON, so that no object of the environment leaves the process."""
 
     def __init__(self, place: str, count: int, skill: Skill | None) -> None:
         self._subject = Subject(opened(place), count, place)
         self._checks = table(skill)
 
     def about(self) -> str:
-        """Name and fingerprint."""
+        """The environment's name and fingerprint as JSON."""
         environment = self._subject.environment
         return json.dumps([one_line(str(text), EVIDENCE) for text in (environment.name, environment.fingerprint)])
 
     def check(self, name: str) -> str:
-        """The finding of a check, with the numbers of tasks and of those looked at, where they are known by now."""
+        """The finding of a check, with the numbers of all tasks and of checked tasks, if they are known."""
         found = finding(self._subject, name, self._checks[name])
-        known = vars(self._subject)  # of cached properties
+        known = vars(self._subject)  # cached properties that are already computed
         tasks = {one_line(split): len(tasks) for split, tasks in known.get("splits", {}).items()}
         looked_at = {one_line(split): len(tasks) for split, tasks in known.get("some", {}).items()}
         return json.dumps([asdict(found), tasks, looked_at])
 
 
 def finding(subject: Subject, name: str, check: Check) -> Finding:
-    """Run ``check``. Whatever the environment raises is a finding, also what would end a process."""
+    """Run ``check``. Every exception of the environment is a finding, even one that would end a process."""
     began = time.perf_counter()
     status: Status
     try:
@@ -70,7 +70,7 @@ def command(place: str, count: int, name: str) -> str:
 
 
 def _measured(values: Measured) -> Measured:
-    """``values`` as JSON can hold them."""
+    """``values`` in a form that JSON can hold."""
 
     def held(value: Any) -> int | float | str | None:
         number = isinstance(value, int | float) and abs(value) < 1e15

@@ -1,8 +1,8 @@
-"""What an audit asks of an environment: a table of checks, with the ids of OpenEnv's RFC 008 where it has them.
+"""The checks of an audit, as a table with the ids of OpenEnv's RFC 008 where it defines them.
 
-Ours begin with ``contract.``, ``data.`` and ``cost.``; the others are the RFC's, read as it says where a world is no container: what only
-concerns images, hosts and networks is not here. Severities are the RFC's too, but that of leakage: a refusal that lists what there is
-may be meant to.
+Checks of coevolve begin with ``contract.``, ``data.`` and ``cost.``. The others are the RFC's, for worlds that are not containers:
+checks of images, hosts and networks are missing. Severities are the RFC's too, except for leakage: a refusal may list the existing
+values on purpose.
 """
 
 import json
@@ -30,14 +30,14 @@ from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.verify.words import Played, words_match
 
-LIMITS = Limits(200, 10**6, 2**20, 600.0)  # of an episode that is stored
+LIMITS = Limits(200, 10**6, 2**20, 600.0)  # of a stored episode
 CANARIES = [name for name in PLAYERS if name != "nothing"]
 LUCK = dict.fromkeys(
     ("repeat one call", "call everything", "another task's reference", "print everything"), 0.05
-)  # share that they may solve
-PREFIXES = 8  # of a reference, that are scored
-VARIED = 0.5  # share of a split's tasks that are different, at least
-MARGIN = 0.5  # between what doing nothing gets and the maximum
+)  # share of tasks that these players may solve by chance
+PREFIXES = 8  # most prefixes of a reference to score
+VARIED = 0.5  # least share of different tasks in a split
+MARGIN = 0.5  # least distance between the reward of doing nothing and the maximum
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def oracle_max(subject: Subject) -> Found:
 
 
 def floor_gap(subject: Subject) -> Found:
-    """Doing nothing fails, and lies well below the maximum."""
+    """Doing nothing fails, with a reward well below the maximum."""
     rewards = {name(task): subject.play(task, nothing(subject, task).calls).reward for task in subject.tasks}
     bad = [f"{who}: doing nothing gets {reward:g}" for who, reward in rewards.items() if reward > 1.0 - MARGIN]
     measured: Measured = {"mean of doing nothing": fmean(rewards.values()), "highest": max(rewards.values())}
@@ -67,7 +67,7 @@ def floor_gap(subject: Subject) -> Found:
 
 
 def canary_floor(subject: Subject) -> Found:
-    """Players without skill solve nothing, but for what ``LUCK`` gives those whose calls or answers may be right by chance."""
+    """Players without skill solve nothing. ``LUCK`` allows a share to players whose calls or answers may be right by chance."""
     measured: Measured = {}
     bad = []
     for who in CANARIES:
@@ -84,7 +84,7 @@ def canary_floor(subject: Subject) -> Found:
 
 
 def well_formed(subject: Subject) -> Found:
-    """Rewards are finite, and in [0, 1]. How finely they grade is measured."""
+    """Rewards are finite and in [0, 1]. Measures how finely they grade."""
     seen: Counter[float] = Counter()
     bad = []
     for task in subject.tasks:
@@ -110,7 +110,7 @@ def answers_fit(subject: Subject) -> Found:
 
 
 def digests_differ(subject: Subject) -> Found:
-    """What references change is seen in the digest, by which verification knows what a call changed."""
+    """The digest shows the changes of references: verification uses it to see what a call changed."""
     changed = []
     with closing(subject.environment.open()) as session:
         for task in subject.tasks:
@@ -148,7 +148,7 @@ def _misused(function: Mapping[str, Any]) -> list[ToolCall]:
 
 
 def deterministic(subject: Subject) -> Found:
-    """The same calls are answered and scored the same, twice here."""
+    """The same calls get the same answers and score twice in this process."""
     bad = []
     for task in subject.tasks:
         one, other = subject.reference(task), subject.reference(task)
@@ -158,18 +158,18 @@ def deterministic(subject: Subject) -> Found:
 
 
 def portable(subject: Subject) -> Found:
-    """A process with another hash seed has the same tasks, and answers and scores them the same."""
+    """A process with another hash seed has the same tasks, with the same answers and scores."""
     here, there = transcript(subject), elsewhere(subject.place, subject.count)
     bad = [f"{who} differs in another process" for who in here if here[who] != there.get(who)]
     return Found(not bad, {"tasks": len(here)}, bad)
 
 
 def replayable(subject: Subject) -> Found:
-    """An episode that was stored gets its score again."""
+    """A stored episode gets the same score again."""
     tasks = list(subject.tasks)
     policy = ReferencePolicy(subject.environment)
     found: list[Rescored] = []
-    for task in tasks:  # one at a time: whatever they hear is kept in whole
+    for task in tasks:  # one at a time, because an episode keeps all its answers
         (episode,) = rollout(policy, subject.environment, [RolloutRequest(task, 0)], LIMITS)
         found += rescore(subject.environment, {task.task_id: task}, [episode.trajectory])
     bad = [f"{name(task)}: {one.kind}, {one.why}" for task, one in zip(tasks, found, strict=True) if one.kind != SAME]
@@ -188,7 +188,7 @@ def isolated(subject: Subject) -> Found:
 
 
 def tools_are_declared(subject: Subject) -> Found:
-    """References use declared tools alone, and a tool that is not declared is refused."""
+    """References use only declared tools, and other tools are refused."""
     declared = {tool["function"]["name"] for tool in subject.tools}
     bad = [
         f"{name(task)}: its reference calls {call.name}, which is not declared"
@@ -214,14 +214,14 @@ def tasks_are_declared(subject: Subject) -> Found:
 
 
 def quarantined_is_known(subject: Subject) -> Found:
-    """What no agent can solve is measured: a ceiling below 1 has to be known."""
+    """Measures the tasks that no agent can solve, because readers must know a ceiling below 1."""
     total = sum(map(len, subject.splits.values()))
     bad = subject.bad()
     return Found(True, {"tasks in quarantine": len(bad), "ceiling": 1.0 - len(bad) / max(total, 1)})
 
 
 def coverage(subject: Subject) -> Found:
-    """Every declared tool is used by some reference of the training split."""
+    """Some reference of the training split uses each declared tool."""
     used = {call.name for task in subject.splits["seed"] for call in task.calls}
     declared = [tool["function"]["name"] for tool in subject.tools]
     unused = sorted(set(declared) - used)
@@ -230,7 +230,7 @@ def coverage(subject: Subject) -> Found:
 
 
 def variety(subject: Subject) -> Found:
-    """Tasks of a split differ in words or in what solves them, not in their worlds alone."""
+    """Tasks of a split differ in words or solution, and not only in their worlds."""
     shares = {}
     for split, tasks in subject.splits.items():
         kinds = {known_by_heart(task) for task in tasks}
@@ -240,7 +240,7 @@ def variety(subject: Subject) -> Found:
 
 
 def words(subject: Subject) -> Found:
-    """Instructions ask for what references do, where the environment's own language can say so: see the gate `words_match`."""
+    """Instructions match their references, as far as the environment's language can decide: see the gate `words_match`."""
     bad, checked = [], 0
     with closing(subject.environment.open()) as session:
         for task in subject.tasks:
@@ -260,33 +260,33 @@ def costs(subject: Subject) -> Found:
 CHECKS: dict[str, Check] = {
     "runtime.task_declaration_accuracy": Check(
         "fail",
-        "Has every split tasks, each once?",
+        "Does every split have tasks, each only once?",
         tasks_are_declared,
-        "give each task an id of its own: a hash of its content",
+        "give each task its own id: a hash of its content",
     ),
     "runtime.tool_declaration_accuracy": Check(
         "fail",
-        "Are all tools that references call declared, and others refused?",
+        "Are all tools of references declared, and undeclared tools refused?",
         tools_are_declared,
         "declare the tool, or refuse it",
     ),
     "semantic.oracle_max": Check(
         "fail",
-        "Does every reference get the maximum?",
+        "Does every reference get the maximum reward?",
         oracle_max,
-        "mend the reference or the checker, or name the item in `quarantine` with the reason",
+        "fix the reference or the checker, or name the item in `quarantine` with the reason",
     ),
     "semantic.floor_gap": Check(
         "fail",
-        "Does doing nothing stay well below the maximum?",
+        "Is the reward of doing nothing well below the maximum?",
         floor_gap,
-        "look for conditions that hold from the start",
+        "look for conditions that are true from the start",
     ),
     "semantic.canary_floor": Check(
         "fail",
         "Do players without skill solve nothing?",
         canary_floor,
-        "let the checker look at what the task asks for, and for nothing less",
+        "let the checker test everything that the task asks for",
     ),
     "runtime.reward_well_formed": Check(
         "fail", "Are rewards finite and between 0 and 1?", well_formed, "scale the reward"
@@ -299,15 +299,15 @@ CHECKS: dict[str, Check] = {
     ),
     "contract.bad_arguments": Check(
         "warn",
-        "Are bad arguments refused, without an end of the session?",
+        "Are bad arguments refused without breaking the session?",
         bad_arguments_are_refused,
         "return an error turn: an exception ends the agent's episode with score 0",
     ),
     "contract.digest": Check(
         "warn",
-        "Does the digest show what references change?",
+        "Does the digest show the changes of references?",
         digests_differ,
-        "hash all of the world that calls can change",
+        "hash the whole state that calls can change",
     ),
     "runtime.episode_determinism": Check(
         "fail",
@@ -319,43 +319,43 @@ CHECKS: dict[str, Check] = {
         "fail",
         "Does another process have the same tasks, answers and scores?",
         portable,
-        "look for sets that are iterated, hash(), clocks, and caches that differ",
+        "look for loops over sets, for hash() and clocks, and for caches that differ",
     ),
     "semantic.replayability": Check(
         "fail",
-        "Does a stored episode get its score again?",
+        "Does a stored episode get the same score again?",
         replayable,
-        "say all that an agent hears in what a call returns; `coevolve rescore` tells what differs",
+        "let all answers depend only on the calls; `coevolve rescore` shows the differences",
     ),
     "runtime.episode_isolation": Check(
-        "fail", "Do sessions leave each other alone?", isolated, "keep no state in the class or the module"
+        "fail", "Are sessions independent of each other?", isolated, "keep no state in the class or the module"
     ),
     "semantic.no_solution_leakage": Check(
         "warn",
-        "Do refusals keep the right value to themselves?",
+        "Do refusals hide the right value?",
         leaks,
-        "say what is wrong with a call, not what would be right",
+        "describe the error in a call, not the right value",
     ),
     "data.same": Check(
-        "fail", "Is no task of one split the same as one of another?", same, "draw splits apart, by world or by goal"
+        "fail", "Are all tasks of different splits different?", same, "separate the splits by world or by goal"
     ),
     "data.near": Check(
         "warn",
-        "Is no instruction of one split nearly one of another?",
+        "Do instructions of different splits differ clearly?",
         near,
-        "draw splits apart, or word them differently",
+        "separate the splits by world or by goal, or use other words",
     ),
     "data.words": Check(
         "fail",
-        "Do instructions ask for what their references do, as far as the environment's language says?",
+        "Do instructions match their references, as far as the environment's language can decide?",
         words,
-        "mend the words or the reference: who understands the task is punished",
+        "fix the words or the reference: the reward punishes an agent that understands the task",
     ),
     "data.variety": Check(
         "warn",
         "Do the tasks of a split differ?",
         variety,
-        "draw more kinds of tasks: what differs in its world alone can be known by heart",
+        "add more kinds of tasks: an agent can memorize tasks that differ only in their world",
     ),
     "data.coverage": Check(
         "advisory",
@@ -363,6 +363,6 @@ CHECKS: dict[str, Check] = {
         coverage,
         "add tasks, or let the loop explore (`explore.guidance: coverage`)",
     ),
-    "data.quarantine": Check("advisory", "How many tasks can nobody solve?", quarantined_is_known, ""),
-    "cost.requests": Check("advisory", "What do a reset, a step and a score take?", costs, ""),
+    "data.quarantine": Check("advisory", "How many tasks are unsolvable?", quarantined_is_known, ""),
+    "cost.requests": Check("advisory", "How long do a reset, a step and a score take?", costs, ""),
 }

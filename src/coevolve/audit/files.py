@@ -1,4 +1,4 @@
-"""An audit as files: audit.json, and a page that needs no network and no script."""
+"""Write an audit as files: audit.json, and a page that needs no network and no script."""
 
 from dataclasses import asdict
 from importlib.resources import files
@@ -11,7 +11,7 @@ JSON, PAGE = "audit.json", "index.html"
 
 
 def write(audit: Audit, folder: Path) -> list[Path]:
-    """Both files, in ``folder``."""
+    """Write both files to ``folder``, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / JSON, {**asdict(audit), "worst": audit.worst(), "counts": audit.counts()})
     write_text(folder / PAGE, page(audit))
@@ -30,7 +30,7 @@ def page(audit: Audit) -> str:
 
 
 def figure(value: int | float | str | None) -> str:
-    """As people read it."""
+    """A value as text for people."""
     if value is None:
         return "–"
     return f"{value:.3g}" if isinstance(value, float) else str(value)

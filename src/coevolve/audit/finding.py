@@ -1,6 +1,6 @@
-"""What an audit says: a finding for each check, and the verdict.
+"""The records of an audit: a finding for each check, and the verdict.
 
-A check has no opinion of how bad it is that it fails: the table of checks gives each its severity, as OpenEnv's RFC 008 does.
+The table of checks gives each check its severity, as in OpenEnv's RFC 008. A check itself does not decide it.
 """
 
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ from typing import Literal
 Status = Literal["pass", "fail", "skip", "error"]
 Severity = Literal["fail", "warn", "advisory"]
 SEVERITIES: tuple[Severity, ...] = ("fail", "warn", "advisory")  # the worst first
-SHOWN = 10  # pieces of evidence
+SHOWN = 10  # most pieces of evidence in a finding
 
 Measured = dict[str, int | float | str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a check saw. ``passed`` is None where there was nothing to look at; ``measured`` are its figures, and ``evidence`` says what
-    speaks against the environment, a line each.
+    """The result of a check. ``passed`` is None if there was nothing to check. ``measured`` are its figures. ``evidence`` has a line
+    for each violation.
     """
 
     passed: bool | None
@@ -28,7 +28,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A check's outcome. ``number`` counts all evidence, of which ``evidence`` holds some; ``command`` repeats the check."""
+    """A check's outcome. ``number`` counts all violations, and ``evidence`` holds some of them. ``command`` repeats the check."""
 
     check: str
     severity: Severity
@@ -48,7 +48,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """All findings about an environment, and what was looked at."""
+    """All findings about an environment, and the numbers of checked tasks."""
 
     environment: str
     fingerprint: str
@@ -59,17 +59,17 @@ class Audit:
     findings: list[Finding]
 
     def worst(self) -> Severity | None:
-        """The severity of the worst that was found; None if nothing speaks against the environment."""
+        """The highest severity among failed checks; None if no check failed."""
         found = {one.severity for one in self.findings if one.bad}
         return next((severity for severity in SEVERITIES if severity in found), None)
 
     def past(self, limit: Severity) -> bool:
-        """Whether anything of severity ``limit``, or worse, was found."""
+        """Whether a check of severity ``limit`` or worse failed."""
         worst = self.worst()
         return worst is not None and SEVERITIES.index(worst) <= SEVERITIES.index(limit)
 
     def counts(self) -> dict[str, int]:
-        """How many checks passed, were skipped, and failed by their severity."""
+        """The numbers of checks that passed, were skipped, and failed, by severity."""
         bad = [one.severity for one in self.findings if one.bad]
         return {
             "passed": sum(one.status == "pass" for one in self.findings),

@@ -1,4 +1,4 @@
-"""Does a refusal tell the value that would have been right? Then guessing twice is as good as knowing."""
+"""Check that a refusal does not reveal the right value: otherwise a second guess is always right."""
 
 import json
 from collections.abc import Iterator
@@ -9,13 +9,15 @@ from coevolve.audit.finding import Found
 from coevolve.audit.subject import Subject, name
 from coevolve.core.task import ToolCall
 
-SHORTEST = 3  # characters of a value that is looked for: shorter ones occur by chance
+SHORTEST = 3  # fewest characters of a value to look for, because shorter values occur by chance
 LONGEST = 500
 
 
 def leaks(subject: Subject) -> Found:
-    """Each argument of each reference is made wrong in turn. What is then refused may not say the right value, if nothing before did,
-    nor the tools' schemas."""
+    """Make each argument of each reference wrong, one at a time. The refusal must not contain the right value.
+
+    Values that earlier answers, the instruction or the tools' schemas contain do not count.
+    """
     bad, tried = [], 0
     schemas = json.dumps(subject.tools, ensure_ascii=False)
     for task in subject.tasks:
@@ -24,7 +26,7 @@ def leaks(subject: Subject) -> Found:
         for turn, row, key, value in _values(reference):
             tried += 1
             before = [*reference[:turn], reference[turn][:row]]
-            place = 1 + sum(map(len, before)) + turn  # of the answer to this call, in all that is heard
+            place = 1 + sum(map(len, before)) + turn  # index of the answer to this call among all answers
             known = "\n".join([schemas, *task.turns, *said[:place]])
             if value in known:
                 continue
@@ -32,12 +34,12 @@ def leaks(subject: Subject) -> Found:
             wrong = replace(call, arguments={**call.arguments, key: _other(call.arguments[key])})
             heard = subject.play(task, [*before[:-1], [*before[-1], wrong]]).heard
             if len(heard) > place and heard[place].error and value in heard[place].content:
-                bad.append(f"{name(task)}: a wrong {key} of {call.name} is answered with the right one")
+                bad.append(f"{name(task)}: the answer to a wrong {key} of {call.name} contains the right one")
     return Found(not bad if tried else None, {"arguments made wrong": tried}, bad)
 
 
 def _values(reference: list[list[ToolCall]]) -> Iterator[tuple[int, int, str, str]]:
-    """Turn, call, argument and value, as text, of all that could be told."""
+    """Turn, call, argument and value (as text) of all values that a refusal could reveal."""
     for turn, calls in enumerate(reference):
         for row, call in enumerate(calls):
             for key, value in call.arguments.items():
@@ -47,7 +49,7 @@ def _values(reference: list[list[ToolCall]]) -> Iterator[tuple[int, int, str, st
 
 
 def _other(value: Any) -> Any:
-    """Of the same type, and nothing that a refusal could repeat the right one by."""
+    """A wrong value of the same type, which does not contain the right value."""
     if isinstance(value, int | float):
         return value + 1
     return value[::-1] if value not in value[::-1] else "?" * len(value)

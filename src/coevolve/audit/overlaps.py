@@ -1,4 +1,4 @@
-"""Tasks of one split that are in another too: what is trained on must not be what is tested."""
+"""Find tasks that are in two splits: training tasks must not be test tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
@@ -9,16 +9,16 @@ from coevolve.core.similarity import Index, shingles, similarity
 from coevolve.core.task import Task
 from coevolve.stages.verify.library import solution_of, text_of
 
-THRESHOLD = 0.9  # of the similarity of instructions
+THRESHOLD = 0.9  # similarity from which two instructions are near-duplicates
 
 
 def known_by_heart(task: Task) -> str:
-    """What an agent needs to remember of a task to solve it in any world: its words, and the calls that solve it."""
+    """The parts of a task that an agent could memorize to solve it in any world: its words and the calls that solve it."""
     return repr((task.turns, [[call.name, call.arguments] for call in task.calls]))
 
 
 def same(subject: Subject) -> Found:
-    """The same instruction and reference, or the same world and reference."""
+    """Check for tasks with the same instruction and reference, or with the same world and reference."""
 
     return _between(
         subject, lambda one, other: _shared(one, other, lambda task: [solution_of(task), known_by_heart(task)])
@@ -26,7 +26,7 @@ def same(subject: Subject) -> Found:
 
 
 def near(subject: Subject) -> Found:
-    """Instructions of a similarity of at least THRESHOLD; those with the same reference in different worlds too."""
+    """Check for instructions with a similarity of at least THRESHOLD, also in different worlds with the same reference."""
 
     def close(one: Sequence[Task], other: Sequence[Task]) -> list[tuple[Task, Task]]:
         index = Index(THRESHOLD)

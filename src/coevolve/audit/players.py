@@ -1,6 +1,6 @@
-"""Players without skill: what they reach is what an environment gives away.
+"""Players without skill. Their success shows how much an environment gives away.
 
-Each makes of a task the calls that it would make, turn by turn, and says what it would say after them.
+Each player turns a task into its calls, turn by turn, and the message after them.
 """
 
 from collections import Counter
@@ -12,8 +12,8 @@ from coevolve.audit.subject import Calls, Subject
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Task, ToolCall
 
-REPEATED = 8  # times that a call is repeated
-PRINTED = 20_000  # most characters of an answer that says everything
+REPEATED = 8  # repetitions of a call
+PRINTED = 20_000  # most characters of an answer that repeats everything
 PLACEHOLDERS: Mapping[str, Any] = {
     "string": "x", "integer": 1, "number": 1.0, "float": 1.0, "boolean": True, "array": [], "object": {},
 }  # fmt: skip
@@ -30,13 +30,13 @@ def nothing(subject: Subject, task: Task) -> Play:
 
 
 def end_at_once(subject: Subject, task: Task) -> Play | None:
-    """Calls what ends every task, without arguments; None where nothing does."""
+    """Call the tool that ends every task, without arguments. None if there is no such tool."""
     terminal = subject.known.terminal
     return Play(_last(task, [ToolCall(terminal)])) if terminal else None
 
 
 def repeat(subject: Subject, task: Task) -> Play:
-    """One call again and again, the one that other tasks' references make most; then what ends a task."""
+    """Repeat the most frequent call of other tasks' references, and then end the task."""
     others = [other for other in subject.some["seed"] if other.task_id != task.task_id]
     calls = [call for other in others for call in other.calls if call.name != subject.known.terminal]
     calls = calls or [call for other in others for call in other.calls] or [ToolCall("")]
@@ -47,7 +47,7 @@ def repeat(subject: Subject, task: Task) -> Play:
 
 
 def everything(subject: Subject, task: Task) -> Play:
-    """Every tool once, with arguments that some reference had, or of the right type."""
+    """Call every tool once, with arguments from a reference or of the right type."""
     calls = []
     for tool in subject.tools:
         name, schema = tool["function"]["name"], tool["function"]["parameters"]
@@ -58,13 +58,13 @@ def everything(subject: Subject, task: Task) -> Play:
 
 
 def echo(subject: Subject, task: Task) -> Play:
-    """Says what it was asked, and gives it for every text that what ends a task takes."""
+    """Repeat the instruction as the message, and as every text argument of the tool that ends the task."""
     words = " ".join(task.turns)
     return Play(_last(task, _answer(subject, words)), words)
 
 
 def print_everything(subject: Subject, task: Task) -> Play | None:
-    """Calls every tool that reads without arguments, and answers with all that came back; None where no tool does."""
+    """Call every reading tool without required arguments, and answer with all results. None if there is no such tool."""
     functions = [tool["function"] for tool in subject.tools if not tool["function"]["parameters"].get("required")]
     idle = {subject.known.terminal, *subject.known.changing}
     calls = [ToolCall(function["name"]) for function in functions if function["name"] not in idle]
@@ -74,7 +74,7 @@ def print_everything(subject: Subject, task: Task) -> Play | None:
 
 
 def another(subject: Subject, task: Task) -> Play:
-    """The reference of another task of the split."""
+    """Make the calls of another task's reference from the same split."""
     peers = subject.some[task.split] if task.split in subject.some else subject.some["seed"]
     ids = [one.task_id for one in peers]
     other = peers[(ids.index(task.task_id) + 1) % len(peers)] if task.task_id in ids else peers[0]
@@ -98,7 +98,7 @@ def _last(task: Task, calls: list[ToolCall]) -> Calls:
 
 
 def _answer(subject: Subject, words: str) -> list[ToolCall]:
-    """What ends every task, with ``words`` for every text that it takes."""
+    """The call that ends every task, with ``words`` as each of its text arguments."""
     terminal = next(
         (tool["function"] for tool in subject.tools if tool["function"]["name"] == subject.known.terminal), None
     )

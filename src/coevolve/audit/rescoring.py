@@ -1,7 +1,7 @@
-"""Stored trajectories, played again in today's environment: which scores changed, and why.
+"""Play stored trajectories again in the installed environment, and report which scores changed and why.
 
-What an agent said and called is all in its trajectory, so that a checker that was mended, or an environment that moved on, need not mean
-that everything is run again. The calls are made as they were, turn by turn; nobody decides anything anew.
+A trajectory holds everything that an agent said and called. So after a fix of a checker or a new version of an environment, no agent
+needs to run again. The stored calls are repeated, turn by turn.
 """
 
 from collections import Counter
@@ -14,20 +14,20 @@ from coevolve.core.task import Score, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.environment import Environment, Session, blameless
 
-SAME, CHECKER, WORLD = "the same", "the checker says otherwise", "the world answers otherwise"
-LEFT, UNKNOWN, IMPOSSIBLE = "not played again", "its task is in none of the files", "no episode ends so"
+SAME, CHECKER, WORLD = "same score", "the checker gives another score", "the world answers differently"
+LEFT, UNKNOWN, IMPOSSIBLE = "not played again", "its task is in none of the files", "no rollout writes such a record"
 KINDS = (SAME, CHECKER, WORLD, LEFT, UNKNOWN, IMPOSSIBLE)
 
-# Ends of episodes that score 0, because the environment never scores them
+# Stop reasons of episodes that score 0 because the environment never scores them
 UNSCORED = {
-    StopReason.BROKEN: "the call that broke it is not in its calls",
-    StopReason.ENVIRONMENT_FAILED: "the environment failed in it",
+    StopReason.BROKEN: "the call that broke it is not recorded",
+    StopReason.ENVIRONMENT_FAILED: "the environment failed",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """A trajectory's score then and now. ``kind`` is one of KINDS, and ``why`` says what differs.
+    """A trajectory's stored and new score. ``kind`` is one of KINDS, and ``why`` names the difference.
 
     ``after`` is None if the trajectory was not played again.
     """
@@ -42,7 +42,7 @@ class Rescored:
 
     @property
     def holds(self) -> bool:
-        """Whether the score is today's score, or the 0 of an episode that is not played again."""
+        """Whether the stored score is the new score, or the 0 of an episode that is not played again."""
         if self.kind in (UNKNOWN, IMPOSSIBLE):
             return False
         return self.before == (0.0 if self.after is None else self.after)
@@ -54,16 +54,16 @@ def rescore(
     trajectories: Sequence[Trajectory],
     progress: Callable[[int], object] = lambda count: None,
 ) -> Iterator[Rescored]:
-    """Each of ``trajectories``, in order; ``tasks`` by id."""
+    """The result for each of ``trajectories``, in order. ``tasks`` are given by id."""
     for one in trajectories:
         yield _rescored(environment, tasks.get(one.task_id), one)
         progress(1)
 
 
 def with_scores(trajectories: Sequence[Trajectory], found: Sequence[Rescored]) -> list[Trajectory]:
-    """``trajectories`` with today's scores, without those of UNKNOWN tasks.
+    """``trajectories`` with their new scores, without trajectories of UNKNOWN tasks.
 
-    Those that the WORLD answers otherwise keep their scores: an agent that heard that might have gone on differently.
+    If the WORLD answers differently, a trajectory keeps its score: the agent might have continued differently after that answer.
     """
     return [
         one if new.after is None or new.kind == WORLD else replace(one, score=new.after, checks=dict(new.checks or {}))
@@ -73,7 +73,7 @@ def with_scores(trajectories: Sequence[Trajectory], found: Sequence[Rescored]) -
 
 
 def counted(found: Sequence[Rescored]) -> dict[str, int]:
-    """How many of each kind."""
+    """The number of results of each kind."""
     counts = Counter(one.kind for one in found)
     return {kind: counts[kind] for kind in KINDS}
 
@@ -98,7 +98,7 @@ def _rescored(environment: Environment, task: Task | None, one: Trajectory) -> R
         if blameless(error, environment, task):
             return unplayed(LEFT, None, f"the environment failed: {error}")
         score, other = Score(0.0), f"it breaks the session: {type(error).__name__}"
-    if other and not 0 <= one.score <= 1:  # such a score is not kept, whatever the world answered then
+    if other and not 0 <= one.score <= 1:  # such a score is never kept
         return unplayed(IMPOSSIBLE, 0.0, f"a score of {one.score:g} is not in [0, 1]")
     changed = score.reward != one.score
     kind = WORLD if other else CHECKER if changed else SAME
@@ -107,7 +107,7 @@ def _rescored(environment: Environment, task: Task | None, one: Trajectory) -> R
 
 
 def _impossible(one: Trajectory) -> str:
-    """Why no rollout wrote this trajectory; empty if one may have."""
+    """The reason why no rollout can have written this trajectory; empty if one may have."""
     if one.stop_reason in UNSCORED and one.score:
         return f"an episode that ends as {one.stop_reason} scores 0"
     if not one.messages and (one.score or one.stop_reason is not StopReason.TIMEOUT):  # a slow start leaves none
@@ -118,9 +118,9 @@ def _impossible(one: Trajectory) -> str:
 
 
 def _play(session: Session, task: Task, one: Trajectory) -> str:
-    """Make the calls; the first thing that is answered otherwise than then, in a line, or nothing."""
+    """Repeat the calls. Returns the first answer that differs, in a line; empty if none does."""
     first = session.reset(task)
-    other = "" if writable(first.content) == one.messages[0]["content"] else "the task is opened with other words"
+    other = "" if writable(first.content) == one.messages[0]["content"] else "the first message has other words"
     made = 0
     for text, count in replies(one):
         if count:
@@ -129,7 +129,7 @@ def _play(session: Session, task: Task, one: Trajectory) -> str:
             heard = session.step(ToolCall(call.name, call.arguments))
             made += 1
             if not other and (writable(heard.content), not heard.error) != (call.observation, call.ok):
-                other = f"call {made} ({call.name}) is answered {writable(heard.content)[:80]!r}, then {call.observation[:80]!r}"
+                other = f"call {made} ({call.name}) gets {writable(heard.content)[:80]!r} now, {call.observation[:80]!r} before"
             if heard.done:
                 return other
         if not count and session.say(text).done:
@@ -138,7 +138,7 @@ def _play(session: Session, task: Task, one: Trajectory) -> str:
 
 
 def replies(one: Trajectory) -> Iterator[tuple[str, int]]:
-    """What the agent replied, and how many calls it made with that; without what could not be read, and what was cut off."""
+    """The agent's replies, each with its number of calls, without unreadable and truncated replies."""
     made = 0
     for place, message in enumerate(one.messages):
         if message["role"] != "assistant":
@@ -157,6 +157,6 @@ def replies(one: Trajectory) -> Iterator[tuple[str, int]]:
 
 
 def _otherwise(before: Mapping[str, bool], after: Mapping[str, bool]) -> str:
-    """Which checks changed."""
+    """The changed checks in words."""
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    return ", ".join(f"{name}: {before.get(name)} then, {after.get(name)} now" for name in names) or "the reward alone"
+    return ", ".join(f"{name}: {before.get(name)} before, {after.get(name)} now" for name in names) or "only the reward"

@@ -1,4 +1,4 @@
-"""How hard an environment is for a policy: what it solves always, never, and sometimes."""
+"""Measure how hard an environment is for a policy: the shares of tasks that it always, never and sometimes solves."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ from coevolve.audit.subject import Subject
 from coevolve.rollout import Limits
 from coevolve.stages.verify.pass_rates import pass_rates
 
-EASY = 0.95  # success from which on there is little left to learn
+EASY = 0.95  # success from which little is left to learn
 CHECK = "statistical.difficulty"
 LIMITS = Limits(100, 32768, 1024, 600.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A policy whose success is checked too: its model directory, and the number of its episodes at each task."""
+    """A policy whose success the audit also measures: its model directory, and its episodes per task."""
 
     folder: str
     samples: int
 
     def check(self) -> Check:
-        """A check of the table."""
+        """The check for the table of checks."""
         return Check(
             "warn",
-            "Is there something to learn for this policy, and can it be reached?",
+            "Does this policy solve some tasks, but not all, so that it can learn?",
             partial(_difficulty, skill=self),
-            "take easier tasks, or a warm start; or harder ones",
+            "at no success choose easier tasks or a warm start, at full success harder tasks",
         )
 
 
@@ -58,6 +58,6 @@ def _difficulty(subject: Subject, skill: Skill) -> Found:
     bad = (
         []
         if 0.0 < success < EASY
-        else [f"success is {success:.3f} in {samples} episodes at each of {len(rates)} tasks"]
+        else [f"success is {success:.3f} in {samples} episodes of each of {len(rates)} tasks"]
     )
     return Found(not bad, measured, bad)

@@ -1,6 +1,6 @@
-"""The environment that an audit looks at: some of its tasks, and episodes in it.
+"""The environment under audit: a sample of its tasks, and episodes in it.
 
-Whatever an environment returns is checked and bounded here, so that no check meets more than it can hold.
+This module checks and bounds all values that an environment returns, so that checks can rely on them.
 """
 
 import math
@@ -17,9 +17,9 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, blameless, quarantined
 from coevolve.knowledge import Knowledge, learn
 
-Calls = Sequence[Sequence[ToolCall]]  # of each turn
-MOST_CALLS = 64  # of a turn
-MOST_TASKS = 100_000  # of a split
+Calls = Sequence[Sequence[ToolCall]]  # the calls of each turn
+MOST_CALLS = 64  # per turn
+MOST_TASKS = 100_000  # per split
 MOST_TOOLS = 10_000
 OBSERVATION = 1_000_000  # most characters of an observation
 DIGEST = 1_000  # most characters of a digest
@@ -27,15 +27,15 @@ Answer = TypeVar("Answer")
 
 
 def name(task: Task) -> str:
-    """How evidence speaks of a task."""
+    """The name of a task in evidence."""
     return f"{task.split} {task.task_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedEpisode:
-    """What was heard, ``reset`` included, and how it was scored.
+    """The answers of an episode, including that of ``reset``, and its score.
 
-    ``broken``: what a call raised, after which the score is 0. ``flaws``: answers of the wrong type or size.
+    ``broken``: the error of a call, after which the score is 0. ``flaws``: answers of the wrong type or size.
     """
 
     heard: list[Observation]
@@ -52,12 +52,12 @@ class PlayedEpisode:
 
 @dataclass
 class Subject:
-    """``count`` tasks of each split are looked at, spread over it. ``place`` is the environment's name, or MODULE:CLASS."""
+    """Checks use ``count`` tasks of each split, spread over it. ``place`` is the environment's name, or MODULE:CLASS."""
 
     environment: Environment
     count: int
     place: str
-    seconds: dict[str, list[float]] = field(default_factory=dict)  # that each kind of request took
+    seconds: dict[str, list[float]] = field(default_factory=dict)  # durations by kind of request
 
     @cached_property
     def splits(self) -> dict[str, Sequence[Task]]:
@@ -65,7 +65,7 @@ class Subject:
 
     @cached_property
     def some(self) -> dict[str, list[Task]]:
-        """Of each split ``count`` tasks at equal distances, without those that are known to be unsolvable."""
+        """``count`` tasks of each split at equal distances, without tasks that are known to be unsolvable."""
         found = {}
         for split, tasks in self.splits.items():
             bad = quarantined(self.environment, tasks)
@@ -83,16 +83,16 @@ class Subject:
     def tools(self) -> list[dict[str, Any]]:
         tools = list(islice(self.environment.tools(), MOST_TOOLS + 1))
         if len(tools) > MOST_TOOLS:
-            raise ValueError(f"tools() gives more than {MOST_TOOLS:,} tools")
+            raise ValueError(f"tools() returns more than {MOST_TOOLS:,} tools")
         return tools
 
     @cached_property
     def known(self) -> Knowledge:
-        """What the references of the training split teach of the tools."""
+        """Knowledge about the tools from the references of the training split."""
         return learn(self.environment, self.some["seed"])
 
     def play(self, task: Task, calls: Calls, says: str = "done") -> PlayedEpisode:
-        """An episode of these ``calls``, turn by turn; after each turn's, ``says`` is said."""
+        """Play an episode with these ``calls``, turn by turn, and with the message ``says`` after each turn."""
         heard: list[Observation] = []
         flaws: list[str] = []
         try:
@@ -124,12 +124,12 @@ class Subject:
     def _hear(
         self, kind: str, heard: list[Observation], flaws: list[str], ask: Callable[..., Any], *arguments: object
     ) -> Observation:
-        """The answer to a request, which ``heard`` gets in a bounded size."""
+        """The answer to a request. Adds it to ``heard`` in a bounded size."""
         answer = self._timed(kind, ask, *arguments)
         if not isinstance(answer, Observation) or not isinstance(answer.content, str):
-            raise TypeError(f"{kind}() gives no Observation with a text as its content")
+            raise TypeError(f"{kind}() does not return an Observation with a text as its content")
         if len(answer.content) > OBSERVATION:
-            flaws.append(f"{kind}() answers with more than {OBSERVATION:,} characters")
+            flaws.append(f"{kind}() returns more than {OBSERVATION:,} characters")
             answer = replace(answer, content=answer.content[:OBSERVATION])
         heard.append(answer)
         return answer
@@ -139,17 +139,17 @@ class Subject:
 
     @contextmanager
     def idle(self, task: Task) -> Iterator[Session]:
-        """A session in which nothing is done."""
+        """A session without calls."""
         with closing(self.environment.open()) as session:
             session.reset(task)
             yield session
 
     def bad(self) -> set[str]:
-        """Ids of tasks that are known to be unsolvable."""
+        """The ids of tasks that are known to be unsolvable."""
         return {one for tasks in self.splits.values() for one in quarantined(self.environment, tasks)}
 
     def costs(self) -> dict[str, float]:
-        """The median of each kind of request so far, in milliseconds."""
+        """The median duration of each kind of request so far, in milliseconds."""
         return {kind: median(found) * 1000.0 for kind, found in self.seconds.items()}
 
     def _timed(self, kind: str, ask: Callable[..., Answer], *arguments: object) -> Answer:
@@ -161,13 +161,13 @@ class Subject:
 
 
 def _tasks(environment: Environment, split: str) -> list[Task]:
-    """The tasks of a split. An endless list, or an object that is no task, is an error."""
+    """The tasks of a split. An endless list, or an object that is not a task, is an error."""
     tasks = list(islice(environment.tasks(split), MOST_TASKS + 1))
     if len(tasks) > MOST_TASKS:
         raise ValueError(f"split {split} has more than {MOST_TASKS:,} tasks")
     for number, task in enumerate(tasks):
         if not _is_task(task):
-            raise TypeError(f"task {number} of split {split} is no Task of texts, a world and calls")
+            raise TypeError(f"task {number} of split {split} is not a Task of texts, a world and calls")
     return tasks
 
 
@@ -182,17 +182,17 @@ def _is_task(task: object) -> bool:
 
 
 def _sound(score: object) -> Score:
-    """``score``, if it is one. A reward that is no finite number is an error; one beyond 0 and 1 is for a check to find."""
+    """``score`` if it is a Score. A reward that is not a finite number is an error. A check finds rewards outside [0, 1]."""
     if not isinstance(score, Score):
-        raise TypeError("score() gives no Score")
+        raise TypeError("score() does not return a Score")
     if not isinstance(score.reward, int | float) or not math.isfinite(score.reward):
-        raise ValueError(f"score() gives a reward of {str(score.reward)[:40]}")
+        raise ValueError(f"score() returns a reward of {str(score.reward)[:40]}")
     return score
 
 
 def _digest(digest: object, flaws: list[str]) -> str:
     if not isinstance(digest, str):
-        flaws.append(f"digest() gives an object of type {type(digest).__name__}, not a text")
+        flaws.append(f"digest() returns an object of type {type(digest).__name__}, expected a text")
     elif len(digest) > DIGEST:
-        flaws.append(f"digest() gives more than {DIGEST:,} characters, not a hash")
+        flaws.append(f"digest() returns more than {DIGEST:,} characters, expected a hash")
     return str(digest)[:DIGEST]

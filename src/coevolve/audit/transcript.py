@@ -1,6 +1,6 @@
-"""What an environment says when references are played in it, as a hash by task: to be compared between processes.
+"""Hash an environment's answers to references, task by task, to compare them between processes.
 
-`python -m coevolve.audit.transcript NAME COUNT` prints it as JSON; NAME may be MODULE:CLASS, of one that has no name yet.
+`python -m coevolve.audit.transcript NAME COUNT` prints the hashes as JSON. NAME may be MODULE:CLASS of an environment without a name.
 """
 
 import json
@@ -18,7 +18,7 @@ SEED = "PYTHONHASHSEED"
 
 
 def transcript(subject: Subject) -> dict[str, str]:
-    """Of the tasks that are looked at: all that is heard, the score and the last digest."""
+    """For each checked task, a hash of all answers, the score and the last digest."""
     found = {}
     for task in subject.tasks:
         one = subject.reference(task)
@@ -28,7 +28,7 @@ def transcript(subject: Subject) -> dict[str, str]:
 
 
 def elsewhere(place: str, count: int) -> dict[str, str]:
-    """The same of another process, in which texts hash otherwise."""
+    """The transcript from another process, in which Python's hashes of texts differ."""
     code = [sys.executable, "-m", "coevolve.audit.transcript", place, str(count), str(os.getpid())]
     other = "1" if os.environ.get(SEED) != "1" else "2"
     done = subprocess.run(code, capture_output=True, text=True, env={**os.environ, SEED: other}, check=False)

@@ -116,9 +116,11 @@ def _model(given: str | None) -> str | None:
         return given
     model = Path(given).expanduser().resolve()
     if not model.is_dir():
-        raise CoevolveError(f"--model {given}: there is no directory {model}")
+        raise CoevolveError(
+            f"--model {given}: no such directory {model}; expected a model directory or a name on the hub"
+        )
     if not (model / "config.json").is_file():
-        raise CoevolveError(f"--model {given}: {model} is no model directory: it lacks config.json")
+        raise CoevolveError(f"--model {given}: {model} is not a model directory: config.json is missing")
     return str(model)
 
 

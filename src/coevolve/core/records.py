@@ -26,7 +26,7 @@ class Attempt:
 class Pair:
     """Two episodes of one task, by trajectory ids: training makes ``chosen`` likelier than ``rejected``.
 
-    ``kind`` says who played the two. ``closeness`` measures how close the rejected episode comes to the reference, by
+    ``kind`` names the players of the two. ``closeness`` measures how close the rejected episode comes to the reference, by
     `pairs.rank`. ``chosen_closeness`` is the same for the chosen episode: 1 if it is right.
     """
 
@@ -86,7 +86,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """A model's analysis of a weakness, before it explores. ``ideas`` are what it wants to try."""
+    """A model's analysis of a weakness, before it explores. ``ideas`` are its plans for exploration."""
 
     what_failed: str
     where: str

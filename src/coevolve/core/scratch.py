@@ -19,9 +19,9 @@ def scratch() -> Path:
 
 @contextmanager
 def claim(folder: Path) -> Iterator[Path]:
-    """``folder`` for this process alone, or a folder beside it if another process holds ``folder``.
+    """``folder`` for this process only, or a folder next to it if another process holds ``folder``.
 
-    Queued experiments that train the same policy at once must not share checkpoints. A killed process leaves its folder
+    Queued experiments that train the same policy at the same time must not share checkpoints. A killed process leaves its folder
     unclaimed, and the next process continues with it.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -38,9 +38,9 @@ def claim(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def temporary(name: str) -> Iterator[Path]:
-    """An empty folder outside the project for this process alone, removed at the end.
+    """An empty folder outside the project for this process only, removed at the end.
 
-    The next process that asks for ``name`` removes what a killed process left.
+    The next process that asks for ``name`` removes the folder of a killed process.
     """
     with claim(Path(tempfile.gettempdir()) / f"coevolve-{os.getuid()}" / name) as claimed:
         shutil.rmtree(claimed, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What may be spent, and what was: a hard stop in requests and in tokens."""
+"""The budget of an endpoint and its use: a hard stop in requests and in tokens."""
 
 import threading
 from dataclasses import dataclass, replace
@@ -7,12 +7,12 @@ from coevolve.endpoint.messages import Answer, Ask
 
 
 class Exhausted(Exception):
-    """The budget is used up: keep what was found and stop."""
+    """The budget is used up. Callers keep their results and stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """``requests`` that were sent or remembered, those ``answered``, of which ``remembered`` from the log; tokens; USD."""
+    """The use of a budget: ``requests`` sent or remembered, the ``answered`` ones, those ``remembered`` from the log, tokens, USD."""
 
     requests: int = 0
     answered: int = 0
@@ -28,11 +28,10 @@ class Spend:
 
 
 class Budget:
-    """At most ``max_requests`` requests (failed ones and remembered answers count) and ``max_tokens`` tokens.
+    """At most ``max_requests`` requests (failed requests and remembered answers count) and ``max_tokens`` tokens.
 
-    A request is let through only if its own estimate still fits beside all that are on their way. What an answer in
-    the log once cost counts as well, so that a run ends at the same place however often it was interrupted.
-    Prices are USD per million tokens.
+    A request is allowed only if its estimate still fits with the estimates of all open requests. The cost of an answer from the log
+    counts too, so an interrupted run ends at the same place as an uninterrupted one. Prices are USD per million tokens.
     """
 
     def __init__(self, max_requests: int, max_tokens: int, input_price: float, output_price: float) -> None:
@@ -55,7 +54,7 @@ class Budget:
         return Ticket(self, tokens)
 
     def remember(self, answer: Answer) -> None:
-        """Count an answer that the log held."""
+        """Count an answer from the log."""
         with self._lock:
             self.spend = replace(self.spend, requests=self.spend.requests + 1, remembered=self.spend.remembered + 1)
             self._add(answer)
@@ -79,7 +78,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A request that was let through; ``settle`` it with its answer, or None."""
+    """An allowed request. Call ``settle`` with its answer, or with None if there is no answer."""
 
     budget: Budget
     tokens: int

@@ -1,8 +1,8 @@
-"""A model behind an OpenAI-compatible endpoint: asked carefully, because asking costs money.
+"""A client of a model at an OpenAI-compatible endpoint, where requests cost money.
 
-Every request and its reply go to an append-only log by content hash, so that no reply is paid for twice and a finished
-exploration can be replayed without a network. A budget in requests and tokens is a hard stop. Failures of the way
-(429, 5xx, resets, stalls, broken JSON) are retried with backoff; what the server refuses for good is one clear error.
+An append-only log stores every request with its reply, by content hash. So no reply is paid for twice, and a finished exploration can
+be replayed without a network. A budget in requests and tokens is a hard stop. Temporary failures (429, 5xx, resets, stalls, broken
+JSON) are retried with backoff. A final refusal of the server is one clear error.
 """
 
 import sys
@@ -29,21 +29,21 @@ from coevolve.endpoint.transport import Passing, Rejected, Transport
 __all__ = ["Answer", "Ask", "Endpoint", "Exhausted", "Failed", "Spend", "open_endpoint"]
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between attempts, doubled each time
-LONGEST_WAIT = 600.0  # seconds that a server may ask us to wait
-# Requests in a row that get no answer end the stage: three that found no server, or twelve that it failed on.
+LONGEST_WAIT = 600.0  # seconds that a server may ask a client to wait
+# Requests in a row without an answer end the stage: three that reach no server, or twelve on which the server fails.
 LOST, UNHEARD, FAILED_ON = 12, 4, 1
-LEVELS = DEPTH - 4  # of JSON in a request, so that a line of the log has no more than can be read
+LEVELS = DEPTH - 4  # most levels of JSON in a request, so that a line of the log stays readable
 
 
 class Failed(Exception):
-    """One request got no usable answer: its conversation ends here, others go on."""
+    """A request got no usable answer. Its conversation ends; others continue."""
 
 
 class Endpoint:
-    """Asks ``config.model`` at ``config.url``. Safe to use from many threads.
+    """Sends requests to ``config.model`` at ``config.url``. Safe to use from many threads.
 
-    ``log`` is looked up before anything is sent. With ``replay`` nothing is sent at all: what ``log`` lacks is treated
-    as budget that ran out, which is how the run that wrote it ended there.
+    It looks in ``log`` before it sends a request. With ``replay`` it sends nothing: a request that ``log`` lacks counts as a used-up
+    budget, because the run that wrote the log ended there.
     """
 
     def __init__(self, config: EndpointSection, log: RequestLog, replay: bool = False) -> None:
@@ -59,14 +59,14 @@ class Endpoint:
         self._asking: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self._not_before = 0.0
-        self._lost = 0  # weight of the requests in a row that got no answer
+        self._lost = 0  # weight of the last requests in a row without an answer
         self._idle = threading.Condition()
         self._on_their_way = 0
         self._closed = threading.Event()
         self._watch: Callable[[Spend], object] = lambda spend: None
 
     def watch(self, callback: Callable[[Spend], object]) -> None:
-        """Call ``callback`` whenever something was spent."""
+        """Call ``callback`` after every change of the spending."""
         self._watch = callback
 
     @property
@@ -74,14 +74,14 @@ class Endpoint:
         return self._budget.spend
 
     def key(self, ask: Ask) -> str:
-        """Content hash of a request: of the model and of everything that is asked, not of where it is sent."""
+        """Content hash of a request: of the model and the contents, not of the server's address."""
         return content_hash({"model": self.model, **ask.content()}, 32)
 
     def chat(self, ask: Ask) -> Answer:
         """The answer, from the log or the server.
 
-        Raises Exhausted where the budget ends, Failed where this request gets no answer, and CoevolveError where no
-        request would (unreachable, unknown model, refused key).
+        Raises Exhausted if the budget is used up, Failed if this request gets no answer, and CoevolveError if no request would get
+        one (unreachable, unknown model, refused key).
         """
         try:
             ask = self._clean(ask)
@@ -90,7 +90,7 @@ class Endpoint:
             raise Failed(f"the request cannot be written as JSON ({one_line(str(error))})") from None
         with self._lock:
             turn = self._asking.setdefault(key, threading.Lock())
-        with turn:  # two askers of the same thing pay once
+        with turn:  # two callers with the same request pay once
             known = self._known(key)
             if known is not None:
                 if key not in self._used:
@@ -108,35 +108,35 @@ class Endpoint:
         return known
 
     def _clean(self, ask: Ask) -> Ask:
-        """What an environment answered may be no text that a log can hold, and may hold the key as well."""
+        """``ask`` without the key, and with text that a log can hold: an environment's answers may violate both."""
         told = {"messages": sound(ask.messages, LEVELS), "tools": sound(ask.tools, LEVELS)}
         return replace(ask, **self._transport.clean(told))
 
     def _known(self, key: str) -> Answer | None:
-        """An answer in the log, which another version of us may have written with the key in it."""
+        """The answer in the log, without the key: another version of coevolve may have written it."""
         known = self._log.get(key)
         return None if known is None else answer_of(self._transport.clean(asdict(known)))
 
     def used(self) -> list[dict[str, object]]:
-        """The log's lines that were used, in a fixed order: enough to replay what was done."""
+        """The used lines of the log, in a fixed order. They are enough for a replay."""
         return [self._transport.clean(self._log.line(key)) for key in sorted(self._used)]
 
     def close(self) -> None:
-        """Send nothing more, wait for the replies that are on their way (they are paid for), and keep them.
+        """Send no further request, wait for open replies (they are paid for), and log them.
 
-        None of them is waited for longer than a reply may take.
+        The wait is at most the time limit of a reply.
         """
         self._closed.set()
         with self._idle:
             if self._on_their_way:
-                print(f"waiting for {self._on_their_way} replies that are on their way", file=sys.stderr)
+                print(f"waiting for {self._on_their_way} open replies", file=sys.stderr)
             seconds = min(self.config.timeout, threading.TIMEOUT_MAX)
             self._idle.wait_for(lambda: not self._on_their_way, timeout=seconds)
         self._transport.close()
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:
-        """While a request is sent until its answer is in the log; ``close`` waits for the end."""
+        """The time from sending a request until its answer is in the log. ``close`` waits for the end of such blocks."""
         with self._idle:
             self._on_their_way += 1
         try:
@@ -154,7 +154,7 @@ class Endpoint:
             ticket = self._budget.reserve(ask)
             self._watch(self.spend)
             try:
-                # another seed: some servers fail on what they sampled, and would sample it again
+                # another seed: some servers fail on their own sample, and the same seed would sample it again
                 answer = self._transport.send(self.model, ask, ask.seed + attempt)
             except Passing as reason:
                 ticket.settle(None)
@@ -180,46 +180,46 @@ class Endpoint:
         if lost >= LOST or not (reason.heard or self._budget.spend.answered):
             raise CoevolveError(
                 f"endpoint {self._transport.shown}: no answer after {self.config.retries + 1} attempts ({reason}); "
-                "check that the server runs and endpoint.url in params.yaml, then run the same command again: "
-                "what was answered is in the log and is not asked again"
+                "check that the server runs and check endpoint.url in params.yaml, then run the same command again: "
+                "the log holds all answers, and they are not requested again"
             )
         raise Failed(str(reason))
 
     def _pause(self, key: str, attempt: int, asked: float | None) -> None:
-        """Before the next attempt: what the server asked for, else a growing pause of this request alone."""
+        """Wait before the next attempt: as long as the server asks all requests to, or else a growing pause of this request."""
         if asked is not None:
             if asked > LONGEST_WAIT:
                 raise CoevolveError(
                     f"endpoint {self._transport.shown} asks to wait {asked:.0f} s; run the same command again then: "
-                    "what was answered is in the log and is not asked again"
+                    "the log holds all answers, and they are not requested again"
                 )
-            with self._lock:  # the server means all of us
+            with self._lock:  # the server's pause applies to all threads
                 self._not_before = max(self._not_before, time.monotonic() + asked)
             return
         pause = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
         self._closed.wait(pause * rng_for("pause", key, attempt).uniform(0.5, 1.0))
 
     def _wait(self) -> None:
-        """As long as the server asked for, or until we are closed."""
+        """Wait as long as the server asked for, or until this client is closed."""
         while (left := self._not_before - time.monotonic()) > 0 and not self._closed.wait(left):
             pass
 
 
 def open_endpoint(config: EndpointSection, log: Path | None = None) -> Endpoint:
-    """The endpoint that ``config`` describe, with its log in the scratch folder (or ``log``), or its replay."""
+    """The endpoint that ``config`` describes, with its log in the scratch folder (or ``log``), or its replay."""
     if config.replay is not None:
         if not Path(config.replay).exists():
             raise CoevolveError(
                 f"endpoint.replay: {config.replay}: no such file; name a requests.jsonl, or set it to null"
             )
         if not config.model:
-            raise CoevolveError("endpoint.model is empty; a replay needs the model's name, as the log has it")
+            raise CoevolveError("endpoint.model is empty; a replay needs the model's name from the log")
         return Endpoint(config, RequestLog(Path(config.replay), writable=False), replay=True)
     if not config.model:
         transport = Transport(config.url, key_of(config.key), config.timeout, 1)
         models = transport.models()
         transport.close()
-        served = f"the server has: {', '.join(models)}" if models else "ask whoever runs the server for its name"
+        served = f"the server has: {', '.join(models)}" if models else "ask the server's operator for the model's name"
         raise CoevolveError(f"endpoint.model is empty; {served}")
     place = log or scratch() / "requests" / f"{content_hash([config.url, config.model])}.jsonl"
     return Endpoint(config, RequestLog(place))

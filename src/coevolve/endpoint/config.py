@@ -19,15 +19,15 @@ class EndpointSection(Section):
     model: str = ""
     """The model's name on the server."""
     key: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")] = "OPENAI_API_KEY"
-    """Environment variable that holds the API key, never the key itself; none is sent if it is unset."""
+    """Environment variable that holds the API key, never the key itself; if it is unset, no key is sent."""
     concurrency: Count = 8
-    """Requests in flight at once."""
+    """Requests at the same time."""
     timeout: Positive = 120.0
     """Seconds that one reply may take."""
     retries: Whole = 6
     """Attempts after the first, with growing pauses, or after the server's Retry-After."""
     budget_requests: Whole = 4000
-    """Requests that one stage may send; results until then are kept."""
+    """Requests that one stage may send; the stage keeps its results until then."""
     budget_tokens: Whole = 4000000
     """Tokens that one stage may use, prompts and replies together."""
     reply_tokens: Count = 1024
@@ -39,4 +39,4 @@ class EndpointSection(Section):
     output_price: NotNegative = 0.0
     """USD per million reply tokens, for the report."""
     replay: str | None = None
-    """A requests.jsonl that answers instead of the network, such as data/0/requests/explore has."""
+    """A requests.jsonl that answers instead of the network, such as data/0/requests/explore/requests.jsonl."""

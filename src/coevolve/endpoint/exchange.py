@@ -1,8 +1,8 @@
-"""One HTTP request and its whole reply, bounded in seconds and in bytes, whatever the server does.
+"""An HTTP request and its whole reply, bounded in seconds and in bytes for any behavior of the server.
 
-httpx limits the seconds of a single read, so that a server which sends a byte now and then is never late. Here an event loop of
-its own carries the requests, and one deadline ends name lookup, handshake, header and body together. It counts running time
-(see ``core.deadline``). Threads wait for it.
+httpx limits the seconds of a single read, so a server that sends a byte now and then is never late. Here a separate event loop
+sends the requests, and one deadline covers name lookup, handshake, header and body. It counts running time (see
+``core.deadline``). Threads wait for the loop.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ import httpx
 from coevolve.core.deadline import within
 from coevolve.core.errors import CoevolveError
 
-LONGEST = 8 * 2**20  # bytes of a reply, decompressed
-CONNECT = 10.0  # seconds to find a server
+LONGEST = 8 * 2**20  # most bytes of a decompressed reply
+CONNECT = 10.0  # seconds to connect to a server
 
 
 class Lost(Exception):
-    """No whole reply. ``heard``: the server said something, but nothing that is of use."""
+    """No complete reply. ``heard``: the server sent an unusable reply."""
 
     def __init__(self, reason: str, heard: bool = False) -> None:
         super().__init__(reason)
@@ -36,12 +36,12 @@ class Response:
 
     @property
     def text(self) -> str:
-        """JSON is UTF-8 (RFC 8259), whatever character set the header names."""
+        """The body as text. JSON is UTF-8 (RFC 8259), so the header's character set does not matter."""
         return self.body.decode("utf-8", "replace")
 
 
 class Exchange:
-    """``send`` from many threads; ``close`` ends what is on its way. Redirects are not followed: they would get the key."""
+    """Call ``send`` from many threads. ``close`` ends open requests. Redirects are not followed, because they would get the key."""
 
     def __init__(self, seconds: float, connections: int, headers: dict[str, str]) -> None:
         self._seconds = seconds
@@ -50,20 +50,20 @@ class Exchange:
         try:
             self._client = httpx.AsyncClient(
                 timeout=httpx.Timeout(None, connect=min(seconds, CONNECT)),
-                # other encodings are decoded in one piece, however long it gets
+                # other encodings are decoded in one piece of unlimited length
                 headers={**headers, "Accept-Encoding": "gzip"},
                 limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
             )
         except (httpx.InvalidURL, ValueError, ImportError):
             raise CoevolveError(
-                "a proxy that the environment names cannot be used; mend or unset HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
+                "the proxy in the environment variables cannot be used; correct or unset HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
             ) from None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True)
         self._thread.start()
 
     def send(self, method: str, url: str, content: bytes | None = None) -> Response:
-        """The whole reply, or Lost."""
+        """The complete reply. Raises Lost if there is none."""
         with self._lock:
             if self._closed:
                 raise Lost("the endpoint is closed")
@@ -73,7 +73,7 @@ class Exchange:
         except CancelledError:
             raise Lost("the endpoint is closed") from None
         except BaseException:
-            future.cancel()  # after Ctrl-C nobody waits for it
+            future.cancel()  # after Ctrl-C no caller waits for it
             raise
 
     async def _exchange(self, method: str, url: str, content: bytes | None) -> Response:
@@ -108,7 +108,7 @@ class Exchange:
 
 
 async def _body(response: httpx.Response) -> bytes:
-    """Decompressed here, since httpx decompresses a chunk whole: 64 KB may be 64 MB, or without end if zipped twice."""
+    """The decompressed body. httpx would decompress a whole chunk: 64 KB may become 64 MB, or have no end if zipped twice."""
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", "gzip", "x-gzip"):
         raise Lost("a reply in an encoding that was not asked for", heard=True)

@@ -1,4 +1,4 @@
-"""Requests and their answers, by content hash, one JSON object a line, appended and never changed."""
+"""The log of requests and answers, by content hash: a JSON object per line, only appended and never changed."""
 
 import fcntl
 import json
@@ -14,7 +14,7 @@ from coevolve.endpoint.messages import Answer
 
 
 class RequestLog:
-    """All of ``path`` is read at the start. A line that a crash cut short is skipped, and its request asked again.
+    """Reads all of ``path`` at the start. It skips a line that a crash cut short; that request is sent again.
 
     Several processes may append to one file. ``writable`` False is for replays.
     """
@@ -44,7 +44,7 @@ class RequestLog:
             except (ValueError, KeyError, TypeError, CoevolveError):
                 if not self._writable:
                     raise CoevolveError(
-                        f"{self._path}:{number}: expected a line of a request log; get the whole file"
+                        f"{self._path}:{number}: expected a line of a request log; copy the whole file again"
                     ) from None
 
     def __len__(self) -> int:
@@ -66,7 +66,7 @@ class RequestLog:
             except OSError as error:
                 raise CoevolveError(
                     f"{self._path}: cannot be written ({error.strerror}); make room, then run the same command again: "
-                    "what was answered before is in the log"
+                    "the log holds all earlier answers"
                 ) from None
 
     def _append(self, text: bytes) -> None:
@@ -82,5 +82,5 @@ class RequestLog:
 
 
 def answer_of(reply: Any) -> Answer:
-    """The answer that a line of a log holds; a CoevolveError if it holds none."""
+    """The answer in a line of a log. A line without an answer is a CoevolveError."""
     return parse(Answer, reply, "reply")

@@ -1,18 +1,18 @@
-"""What is asked of an endpoint, and what it answered: the part of the chat completions format that is used here."""
+"""Requests to an endpoint and its answers: the used part of the chat completions format."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from pydantic import Field
 
-CHARACTERS_PER_TOKEN = 3.0  # for a cautious guess of a prompt's tokens before the server has counted them
+CHARACTERS_PER_TOKEN = 3.0  # for a cautious estimate of a prompt's tokens before the server counts them
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A request: OpenAI chat messages, tools as function schemas, and the JSON schema of the reply, if it has one.
 
-    ``seed`` tells requests of equal content apart, and servers that can sample by it.
+    ``seed`` distinguishes requests of equal content, and servers may sample with it.
     """
 
     messages: list[dict[str, Any]]
@@ -23,7 +23,7 @@ class Ask:
     schema: dict[str, Any] | None = None
 
     def content(self) -> dict[str, Any]:
-        """All that the answer depends on."""
+        """All values on which the answer depends."""
         return {
             "messages": self.messages,
             "tools": self.tools,
@@ -34,18 +34,18 @@ class Ask:
         }
 
     def prompt_tokens(self) -> int:
-        """A guess of how many tokens the prompt takes at most; letters beyond ASCII are tokens of their own."""
+        """An upper estimate of the prompt's tokens. Each character beyond ASCII counts as a token."""
         size = sum(len(str(value).encode(errors="replace")) for value in (self.messages, self.tools, self.schema or ""))
         return int(size / CHARACTERS_PER_TOKEN)
 
     def tokens(self) -> int:
-        """A guess of how many tokens it takes at most, reply included."""
+        """An upper estimate of the tokens of prompt and reply."""
         return self.prompt_tokens() + self.max_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class RawCall:
-    """A tool call as the server wrote it: ``arguments`` is text that should be a JSON object."""
+    """A tool call from the server. ``arguments`` is text that should be a JSON object."""
 
     name: str
     arguments: str

@@ -1,7 +1,7 @@
-"""The key: read from the environment, sent in one header, and told to nobody.
+"""The key: read from the environment, sent in one header, and shown nowhere.
 
-Whatever a server sends is cleaned of it by value, after JSON was decoded, in every string: of the key as it is, and of its
-spellings by the escapes of JSON, URLs and HTML, whole or in part, and escaped again.
+Every string from a server is cleaned of the key's value after JSON decoding. This covers the plain key and its spellings with
+escapes of JSON, URLs and HTML, in whole or in part, also if escaped repeatedly.
 """
 
 import html
@@ -13,19 +13,19 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 
 HIDDEN = "***"
-SHORTEST = 8  # characters; a shorter one is a placeholder (EMPTY, none) for a server that wants no key
-ROUNDS = 6  # of decoding: what is escaped more often is not looked through
+SHORTEST = 8  # fewest characters of a key; a shorter value is a placeholder (EMPTY, none) for a server without keys
+ROUNDS = 6  # rounds of decoding; text that is escaped more often is not checked
 _ESCAPE = re.compile(r"(?:\\+u0*|\\+x|%)([2-7][0-9a-f])", re.IGNORECASE)
 _BRACED = re.compile(r"(\\+u)\{([0-9a-f]+)\}", re.IGNORECASE)
 
 
 def key_of(variable: str) -> str | None:
-    """The key that the environment variable holds, if it is set; one that no header can hold is a CoevolveError."""
+    """The key in the environment variable, if it is set. A key that no header can hold is a CoevolveError."""
     key = os.environ.get(variable) or None
     if key is not None and not all("!" <= sign <= "~" for sign in key):
         raise CoevolveError(
             f"{variable} holds white space, a control character or a letter beyond ASCII (a newline at its end?), which no "
-            "key does; set it again without"
+            "key has; set it again without that"
         )
     return key
 
@@ -36,7 +36,7 @@ def _decoded(text: str) -> str:
 
 
 def _spellings(text: str) -> Iterator[str]:
-    """``text``, and what is left of it after each round of decoding."""
+    """``text``, and its form after each round of decoding."""
     for _ in range(ROUNDS):
         yield text.casefold()
         decoded = _decoded(text)
@@ -47,7 +47,7 @@ def _spellings(text: str) -> Iterator[str]:
 
 
 class Secret:
-    """A key, if there is one. It shows itself to nobody."""
+    """A key, if there is one. Its text forms never show it."""
 
     __slots__ = ("_forms", "_key", "_literal")
 
@@ -61,11 +61,11 @@ class Secret:
         return HIDDEN
 
     def headers(self) -> dict[str, str]:
-        """What tells the server the key."""
+        """The headers that send the key to the server."""
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def clean(self, value: Any) -> Any:
-        """A JSON value without the key: taken out where it stands as it is; a string that spells it otherwise is hidden."""
+        """A JSON value without the key. The plain key is removed from strings. A string with another spelling of it is hidden."""
         if not self._forms:
             return value
         if isinstance(value, str):

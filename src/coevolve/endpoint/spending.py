@@ -1,4 +1,4 @@
-"""What a stage spent at an endpoint: shown while it runs, and kept beside its result with every request and reply."""
+"""A stage's spending at an endpoint: shown while it runs, and stored with its result and with every request and reply."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,19 +15,19 @@ from coevolve.endpoint.config import EndpointSection
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-LOST = ("dropped", "unanswered", "out of budget")  # what may become of a reply but to be used
+LOST = ("dropped", "unanswered", "out of budget")  # fates of unused replies
 
 
 @dataclass
 class Meter:
-    """``endpoint`` to spend at, None where nothing is asked; ``counts`` of what became of replies."""
+    """``endpoint`` is None if the stage sends no request. ``counts`` holds the fates of replies."""
 
     endpoint: Endpoint | None
     counts: Counter[str] = field(default_factory=Counter)
-    sums: dict[str, Any] = field(default_factory=dict)  # what spend.json says, once the block of `metered` has ended
+    sums: dict[str, Any] = field(default_factory=dict)  # the contents of spend.json, after the block of `metered`
 
     def costs(self) -> dict[str, int | float]:
-        """Figures of what was spent; none where nothing was asked."""
+        """The figures of the spending; empty without requests."""
         if self.endpoint is None:
             return {}
         return {
@@ -38,11 +38,11 @@ class Meter:
         }
 
     def lost(self) -> list[str]:
-        """Of replies that came to nothing, a sentence for each way."""
+        """A sentence for each fate of unused replies."""
         return [f"replies {name}: {self.counts[name]}" for name in LOST if self.counts[name]]
 
     def __str__(self) -> str:
-        """What was spent and what was lost, for the last line of a stage; empty where nothing was asked."""
+        """The spending and the unused replies, for the last line of a stage; empty without requests."""
         if self.endpoint is None:
             return ""
         lost = ", ".join(f"{count} {name}" for name, count in self.counts.items() if count)
@@ -53,10 +53,10 @@ class Meter:
 def metered(
     config: EndpointSection, asked: bool, folder: Path, progress: "tqdm[Any]", log: Path | None = None
 ) -> Iterator[Meter]:
-    """A meter whose spending is shown on ``progress`` and, at the end of the block, written to ``folder``.
+    """A meter that shows its spending on ``progress`` and writes it to ``folder`` at the end of the block.
 
-    requests.jsonl holds what was asked and answered, enough for a replay; spend.json the sums. Both depend on the
-    replies alone. Without ``asked`` both say that nothing was. ``log`` keeps the replies, by default in the scratch folder.
+    requests.jsonl holds all requests and replies, enough for a replay, and spend.json holds the sums. Both depend only on the
+    replies. Without ``asked``, both are empty. ``log`` keeps the replies, by default in the scratch folder.
     """
     meter = Meter(open_endpoint(config, log) if asked else None)
     endpoint = meter.endpoint
@@ -70,7 +70,7 @@ def metered(
     used = endpoint.used() if endpoint else []
     if endpoint is not None and endpoint.missing and not used:
         raise CoevolveError(
-            f"endpoint.replay: {config.replay} holds none of the requests that were made; it belongs to another run "
+            f"endpoint.replay: {config.replay} holds none of this stage's requests; it belongs to another run "
             "(other data, seed, model or prompts)"
         )
     write_jsonl(folder / "requests.jsonl", used)

@@ -1,4 +1,4 @@
-"""Replies that are data: JSON by a contract, retried once with the error, then dropped and counted."""
+"""Replies as data: JSON that follows a contract. A bad reply is retried once with the error, then dropped and counted."""
 
 import json
 from collections import Counter
@@ -12,11 +12,11 @@ from coevolve.endpoint.client import Endpoint
 from coevolve.endpoint.messages import Ask
 
 Contract = TypeVar("Contract", bound=BaseModel)
-REPAIRS = 1  # times that a reply which breaks its contract is asked again
+REPAIRS = 1  # further requests after a reply that breaks its contract
 
 
 class Broken(Exception):
-    """No reply kept the contract."""
+    """No reply followed the contract."""
 
 
 def ask_json(
@@ -27,7 +27,7 @@ def ask_json(
     counts: Counter[str],
     check: Any = None,
 ) -> Contract:
-    """A reply by ``contract``; ``check`` may raise ValueError for what the schema cannot say.
+    """A reply that follows ``contract``. ``check`` may raise ValueError for rules that the schema cannot express.
 
     Counts ``repaired`` and ``dropped`` replies. Raises Broken, and what ``Endpoint.chat`` raises.
     """
@@ -53,7 +53,7 @@ def ask_json(
 
 
 def _json(text: str) -> Any:
-    """The JSON object in a reply, without the fence, the thoughts or the words that models put around it."""
+    """The JSON object in a reply, without a fence, thoughts or words around it."""
     text = text.rpartition("</think>")[2]
     start = text.find("{")
     if start < 0:

@@ -1,7 +1,7 @@
-"""One request over HTTP, and what its failure means: passing, final for this request, or final for all.
+"""A request over HTTP, and the meaning of its failure: temporary, final for this request, or final for all requests.
 
-By httpx and not by the `openai` client: each attempt is paid for from the budget and has a seed of its own, so retries cannot be
-the client's; what a failure means would be sorted out here all the same, and the environment could add headers to a request.
+It uses httpx and not the `openai` client. Each attempt takes from the budget and has its own seed, so the client could not make the
+retries. This module would still need to classify failures. And environment variables could add headers to the client's requests.
 """
 
 import email.utils
@@ -22,7 +22,7 @@ from coevolve.endpoint.messages import Answer, Ask, RawCall
 from coevolve.endpoint.secret import Secret
 
 PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
-# fields that some servers do not take, and what they are called there (None: leave them out)
+# fields that some servers reject, and their names there (None: omit the field)
 OPTIONAL: dict[str, str | None] = {
     "response_format": None,
     "seed": None,
@@ -30,14 +30,14 @@ OPTIONAL: dict[str, str | None] = {
     "max_tokens": "max_completion_tokens",
 }
 FINISHED = {"stop", "length", "tool_calls", "function_call", "content_filter"}
-MOST = 10**9  # tokens of a prompt or of a reply: what a server counts above is no count
+MOST = 10**9  # most tokens of a prompt or a reply; a larger count of a server is not believed
 MODELS = 50  # names of models that an error lists
-LOOKED_AT, DETAIL = 100_000, 2000  # characters of a server's words that are cleaned, and of those that are looked at
+LOOKED_AT, DETAIL = 100_000, 2000  # characters of a server's error to clean, and to read after that
 UNKNOWN_MODEL = ("server is pinned to", "does not exist", "model not found", "model_not_found", "no such model")
 
 
 class Passing(Exception):
-    """May work when it is tried again; ``wait`` is what the server asked for, in seconds; ``heard``: it said something."""
+    """A failure that may pass with another attempt. ``wait``: seconds that the server asks for. ``heard``: the server replied."""
 
     def __init__(self, reason: str, wait: float | None = None, heard: bool = False) -> None:
         super().__init__(reason)
@@ -46,11 +46,11 @@ class Passing(Exception):
 
 
 class Rejected(Exception):
-    """The server will not answer this request, however often it is sent."""
+    """The server will never answer this request."""
 
 
 class Transport:
-    """Sends requests to ``url``. The key is in the header that is sent, and nowhere else: ``clean`` takes it out of values."""
+    """Sends requests to ``url``. The key appears only in the sent header: ``clean`` removes it from values."""
 
     def __init__(self, url: str, key: str | None, timeout: float, connections: int) -> None:
         try:
@@ -60,15 +60,15 @@ class Transport:
             raise CoevolveError(f"endpoint.url: {URL}; change it") from None
         secret = Secret(key)
         self.clean: Callable[[Any], Any] = secret.clean
-        self._without: set[str] = set()  # optional fields that this server does not take
+        self._without: set[str] = set()  # optional fields that this server rejects
         self._exchange = Exchange(timeout, connections, secret.headers())
 
     def close(self) -> None:
-        """End what is on its way."""
+        """End open requests."""
         self._exchange.close()
 
     def models(self) -> list[str]:
-        """Names of the models that the server offers; empty if it does not say."""
+        """Names of the models that the server offers; empty if it does not list them."""
         try:
             response = self._exchange.send("GET", f"{self.shown}/models")
             return [self._words(str(one["id"]), 100) for one in loads(response.body)["data"][:MODELS]]
@@ -76,13 +76,13 @@ class Transport:
             if not str(error).startswith("ConnectError"):
                 return []
             raise CoevolveError(
-                f"endpoint {self.shown}: unreachable ({self._words(str(error))}); start the server, or mend endpoint.url"
+                f"endpoint {self.shown}: unreachable ({self._words(str(error))}); start the server, or correct endpoint.url"
             ) from None
         except (ValueError, KeyError, TypeError):
             return []
 
     def send(self, model: str, ask: Ask, seed: int) -> Answer:
-        """One answer; raises Passing, Rejected, and CoevolveError where no request would be answered."""
+        """The answer. Raises Passing, Rejected, or CoevolveError if the server would answer no request."""
         while True:
             body = self._body(model, ask, seed)
             try:
@@ -117,7 +117,7 @@ class Transport:
         return body
 
     def _adapt(self, response: Response, body: dict[str, Any]) -> bool:
-        """Whether the server complains of an optional field, which the next attempt does without."""
+        """Whether the server rejects an optional field. The next attempt omits that field."""
         if response.status not in (400, 422):
             return False
         text = response.text.lower()
@@ -151,7 +151,7 @@ class Transport:
         )
 
     def _failure(self, response: Response, model: str, ask: Ask) -> Exception:
-        """What the status and the server's words mean."""
+        """The exception for the status and the server's error text."""
         status, words = response.status, self._words(_detail(response), DETAIL)
         if status in PASSING:
             return Passing(f"HTTP {status}: {words}"[:200], _retry_after(response.retry_after), heard=True)
@@ -175,11 +175,11 @@ class Transport:
         if status == 404 or any(said in lower for said in UNKNOWN_MODEL):
             known = self.models()
             offered = f"it has: {', '.join(known)}" if known else words[:200]
-            return CoevolveError(f"endpoint {self.shown}: no model {model!r}; {offered}; mend endpoint.model")
+            return CoevolveError(f"endpoint {self.shown}: no model {model!r}; {offered}; correct endpoint.model")
         return Rejected(f"HTTP {status}: {words}"[:300])
 
     def _words(self, text: str, limit: int = 200) -> str:
-        """The server's words for an error: one line, without the key."""
+        """The server's error text as one line, without the key."""
         return one_line(self.clean(writable(text[:LOOKED_AT])), limit)
 
 
@@ -189,7 +189,7 @@ def _unsupported(text: str) -> bool:
 
 
 def _text(content: Any) -> str:
-    """Content is text, nothing, or a list of parts."""
+    """The text of a content, which is text, null or a list of parts."""
     if isinstance(content, list):
         return "".join(str(part.get("text", "")) for part in content)
     if content is not None and not isinstance(content, str):
@@ -202,7 +202,7 @@ def _arguments(value: Any) -> str:
 
 
 def _detail(response: Response) -> str:
-    """The server's own words."""
+    """The server's error text."""
     try:
         value = loads(response.body)
     except ValueError:
@@ -214,7 +214,7 @@ def _detail(response: Response) -> str:
 
 
 def _usage(usage: Any, ask: Ask, said: bool) -> tuple[int, int]:
-    """Tokens of prompt and reply as the server counts them; what it does not say, or cannot be, is what was reserved."""
+    """The server's count of tokens in prompt and reply. A missing or impossible count becomes the reserved number."""
     named = usage if isinstance(usage, dict) else {}
     return (
         _counted(named.get("prompt_tokens"), 1, ask.prompt_tokens()),
@@ -223,7 +223,7 @@ def _usage(usage: Any, ask: Ask, said: bool) -> tuple[int, int]:
 
 
 def _counted(count: Any, least: int, reserved: int) -> int:
-    """``count`` if it can be a number of tokens, which NaN and what is not between ``least`` and MOST cannot."""
+    """``count`` if it is a finite number between ``least`` and MOST, or else ``reserved``."""
     right = isinstance(count, int | float) and not isinstance(count, bool) and least <= count <= MOST
     return int(count) if right else reserved
 

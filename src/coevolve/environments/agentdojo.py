@@ -25,7 +25,7 @@ from coevolve.environments.environment import Environment, Session, check_owner
 NAME = "agentdojo"
 VERSION = 1  # of the rules that turn AgentDojo's tasks into tasks
 BENCHMARK = "v1.2.2"
-SPLITS = ("seed", "validation", "seed", "test")  # of a suite's tasks, in turn
+SPLITS = ("seed", "validation", "seed", "test")  # splits of a suite's tasks, in rotation
 IDLE = "doing nothing succeeds: its checker finds what is there from the start"
 QUARANTINE = {f"banking/user_task_{number}": IDLE for number in (5, 6, 8, 9, 10)}
 TODAY = (2024, 5, 15)
@@ -72,7 +72,7 @@ class AgentDojo(Environment):
 
 
 class AgentDojoSession(Session):
-    """A user's task."""
+    """An episode with a user's task."""
 
     def __init__(self) -> None:
         self._task: Task | None = None

@@ -89,7 +89,7 @@ class ReasoningGym(Environment):
 
 
 class ReasoningGymSession(Session):
-    """One problem, one answer."""
+    """An episode with one problem and one answer."""
 
     def __init__(self) -> None:
         self._world: tuple[str, int] | None = None

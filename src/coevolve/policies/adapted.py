@@ -1,7 +1,8 @@
-"""A model that learns beside the agent, as a folder: weights of its own or else those of another model, and adapters on them.
+"""A model that learns beside the agent, as a folder: its own weights or those of another model, with adapters.
 
-``agent.json`` says how many adapters there are, and of what other model they are (``on``). Whole weights stand in ``model``, adapters in
-``adapter-0`` and so on, each learned on top of those before. A model of many billions so costs an adapter an iteration.
+``agent.json`` holds the number of adapters, and the other model (``on``) if there is one. Whole weights are in ``model``, adapters in
+``adapter-0`` and so on, each trained on top of the earlier ones. So an iteration of a model with many billions of weights costs only
+an adapter.
 """
 
 import shutil
@@ -13,12 +14,12 @@ MANIFEST, WHOLE, ADAPTER = "agent.json", "model", "adapter_config.json"
 
 
 def start(folder: Path, on: Path | None = None) -> None:
-    """Before it has learned anything: the model directory ``on`` as it is, or nothing yet."""
+    """Write the folder of a model before any training: the model directory ``on`` unchanged, or no model yet."""
     _renew(folder, 0, on.as_posix() if on else None)
 
 
 def opened(folder: Path, place: Path, dtype: str) -> Path:
-    """The model directory of what is in ``folder``: its own, or the other; made in ``place``, if adapters are to be merged."""
+    """The model directory for ``folder``: its own or the other model's. With adapters, the merged model is written to ``place``."""
     other = _on(folder)
     whole = Path(other) if other else folder / WHOLE
     adapters = _adapters(folder)
@@ -38,7 +39,7 @@ def opened(folder: Path, place: Path, dtype: str) -> Path:
 
 
 def write(folder: Path, before: Path, learned: Path | None = None) -> None:
-    """Into ``folder``, what is in ``before`` as it is after it has ``learned``: a model directory, an adapter, or nothing."""
+    """Write to ``folder`` the model in ``before`` after it has ``learned``: a model directory, an adapter, or None."""
     adapters, whole, other = _adapters(before), before / WHOLE, _on(before)
     if learned and (learned / ADAPTER).exists():
         adapters = [*adapters, learned]

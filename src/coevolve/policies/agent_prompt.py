@@ -1,4 +1,4 @@
-"""Between messages and text: what a turn adds to the prompt, and the calls that a reply holds."""
+"""Convert between messages and text: the tokens that a turn adds to the prompt, and the calls in a reply."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from coevolve.core.task import ToolCall
 from coevolve.policies.policy import Conversation, Reply
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
-# how TRL's own loop reads the replies of the embedded policy: `tokenizer.response_template`
+# how TRL's loop parses the replies of the embedded policy: `tokenizer.response_template`
 RESPONSE_TEMPLATE = {
     "defaults": {"role": "assistant"},
     "start_anchor": "<|assistant|>",
@@ -26,19 +26,19 @@ RESPONSE_TEMPLATE = {
         "content": {"close_pattern": r"<\|end\|>\s*", "content": "text"},
     },
 }
-_MARK = "stand-in"  # the reply of the conversation behind which later turns are rendered
+_MARK = "stand-in"  # the reply in the short conversation after which later turns are rendered
 _STAND_IN = [{"role": "user", "content": "a"}, {"role": "assistant", "content": _MARK}]
 
 
 def render_call(call: ToolCall) -> str:
-    """A call as a reply holds it (the format of Hermes and Qwen)."""
+    """A call as text in a reply (the format of Hermes and Qwen)."""
     return f"{OPEN}{json.dumps({'name': call.name, 'arguments': call.arguments}, ensure_ascii=False)}{CLOSE}"
 
 
 def parse_reply(text: str) -> tuple[list[ToolCall], str]:
-    """The calls in ``text``, in order, and what is wrong with the first unreadable one (or the empty string).
+    """The calls in ``text``, in order, and the error in the first unreadable call (or the empty string).
 
-    What a model thinks first, between <think> and </think>, is no part of its reply.
+    A model's thoughts before its reply, between <think> and </think>, do not count.
     """
     calls: list[ToolCall] = []
     for part in text.rpartition("</think>")[2].split(OPEN)[1:]:
@@ -61,18 +61,18 @@ def parse_reply(text: str) -> tuple[list[ToolCall], str]:
 
 
 def read_reply(tokenizer: Any, prompt: list[int], ids: list[int], logprobs: list[float], ended: bool) -> Reply:
-    """What sampled ``ids`` say; ``ended``: the last of them is an end token, which is not part of the text."""
+    """The reply for sampled ``ids``. ``ended``: the last id is an end token, which is not part of the text."""
     text = tokenizer.decode(ids[:-1] if ended else ids, skip_special_tokens=True)
     calls, error = parse_reply(text) if ended else ([], "")
     return Reply(text, calls, prompt, ids, logprobs, bool(error), error, not ended)
 
 
 class Renderer:
-    """Turns of a conversation as token ids, by the tokenizer's own chat template.
+    """Turns of a conversation as token ids, by the tokenizer's chat template.
 
-    The first prompt is rendered whole. Later ones are what the template puts after a finished reply: rendered behind
-    a stand-in conversation, so that the ids the model sampled are never re-tokenized. ``variables`` are passed to the
-    template (such as Qwen3's ``enable_thinking``).
+    The first prompt is rendered whole. A later turn is the text that the template adds after a finished reply. It is rendered
+    after a stand-in conversation, so sampled ids are never tokenized again. The template gets ``variables``, such as Qwen3's
+    ``enable_thinking``.
     """
 
     def __init__(self, tokenizer: Any, variables: Mapping[str, Any] | None = None) -> None:
@@ -85,12 +85,12 @@ class Renderer:
         return self._encode(self._text(list(messages), tools=list(tools) or None, add_generation_prompt=True))
 
     def later(self, messages: Sequence[dict[str, Any]]) -> list[int]:
-        """Ids of ``messages`` (none the assistant's) after a reply that ended with the end token."""
+        """Ids of ``messages``, which are not the assistant's, after a reply that ended with the end token."""
         key = json.dumps([[m["role"], m["content"]] for m in messages])
         return list(self._rendered(key))
 
     def reply(self, text: str, ended: bool = True) -> list[int]:
-        """Ids of a reply that says ``text``, with the end token if it ``ended``."""
+        """Ids of a reply with this ``text``, with the end token if it ``ended``."""
         return self._encode(text + self._end if ended else text)
 
     def _suffix(self, key: str) -> tuple[int, ...]:
@@ -110,15 +110,15 @@ class Renderer:
 
 
 class Listener:
-    """What each conversation has heard since its last reply, as token ids; forgets all of them at ``begin``."""
+    """The new messages of each conversation since its last reply, as token ids. ``begin`` forgets all conversations."""
 
     def __init__(self, renderer: Renderer) -> None:
         self._renderer = renderer
-        self._seen: dict[int, int] = {}  # messages rendered, and the reply after them
+        self._seen: dict[int, int] = {}  # number of messages already rendered, including the reply
 
     @property
     def fresh(self) -> bool:
-        """Whether nothing was heard since ``begin``."""
+        """Whether no conversation has been rendered since ``begin``."""
         return not self._seen
 
     def begin(self) -> None:
@@ -126,32 +126,32 @@ class Listener:
 
     def heard(self, one: Conversation) -> list[int]:
         seen = self._seen.get(one.key, 0)
-        self._seen[one.key] = len(one.messages) + 1  # with the reply that comes now
+        self._seen[one.key] = len(one.messages) + 1  # includes the next reply
         if seen:
             return self._renderer.later(one.messages[seen:])
         return self._renderer.first(one.messages, one.tools)
 
 
 def check_template(tokenizer: Any, where: str) -> None:
-    """A CoevolveError unless the chat template can show tools to the model."""
+    """Raise a CoevolveError unless the chat template can show tools to the model."""
     template = tokenizer.chat_template
     if template is None or tokenizer.eos_token_id is None:
         raise CoevolveError(f"{where}: the tokenizer needs a chat template and an end token; use a chat model")
     texts = template.values() if isinstance(template, dict) else [template]
     if not any("tools" in text for text in texts):
         raise CoevolveError(
-            f"{where}: the chat template has no place for tools, so the model cannot learn which there are; use a model "
-            "with a tool-calling template (Qwen2.5, Qwen3, Hermes), or give it one in chat_template.jinja"
+            f"{where}: the chat template cannot show tools, so the model would not know them; use a model "
+            "with a tool-calling template (Qwen2.5, Qwen3, Hermes), or write one into chat_template.jinja"
         )
 
 
 def check_room(conversations: Sequence[Conversation], prompts: Sequence[Sequence[int]], context: int) -> None:
-    """A CoevolveError if a first prompt exceeds the model's context, or no prompt fits into its episode."""
+    """Raise a CoevolveError if a first prompt exceeds the model's context, or if no prompt fits into its episode."""
     for one, prompt in zip(conversations, prompts, strict=True):
         if len(prompt) >= context:
             raise CoevolveError(
                 f"task {one.task.task_id}: context too long: the prompt with its {len(one.tools)} tool schemas has "
-                f"{len(prompt)} tokens, the model takes {context} with the reply: {len(prompt) - context + 1} too many; "
+                f"{len(prompt)} tokens, but the model takes {context} with the reply: {len(prompt) - context + 1} too many; "
                 "use a model with a longer context"
             )
     over = [len(prompt) - one.room for one, prompt in zip(conversations, prompts, strict=True)]

@@ -1,11 +1,11 @@
-"""A KV cache with room ahead: transformers' ``DynamicCache`` copies all of itself for every token."""
+"""A KV cache with spare room. Transformers' ``DynamicCache`` copies its whole contents for every token."""
 
 from typing import Any
 
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
-ROOM = 64  # columns kept free, at least, when a layer moves
+ROOM = 64  # fewest free columns after a layer moves to a new buffer
 
 
 class GrowingLayer(DynamicLayer):  # type: ignore[misc]
@@ -39,7 +39,7 @@ class GrowingLayer(DynamicLayer):  # type: ignore[misc]
         return new
 
     def select(self, rows: torch.Tensor, columns: torch.Tensor | None = None) -> None:
-        """Keep these rows, each as often as it is named, and of each these columns (rows × kept) or all, in this order."""
+        """Keep ``rows``, each as often as it is named, in this order. Of each row keep ``columns`` (rows × kept) or all columns."""
         self._buffers = None
         for name in ("keys", "values"):
             kept = getattr(self, name)[rows]
@@ -49,5 +49,5 @@ class GrowingLayer(DynamicLayer):  # type: ignore[misc]
 
 
 def growing_cache() -> Any:
-    """An empty cache of such layers."""
+    """An empty cache of growing layers."""
     return Cache(layer_class_to_replicate=GrowingLayer)

@@ -1,4 +1,4 @@
-"""Section `policy`: how the agent plays, wherever it plays."""
+"""Section `policy`: how the agent plays, in all stages."""
 
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ class PolicySection(Section):
     reply_tokens: Count = 64
     """Tokens in one reply."""
     max_seconds: Positive = 900.0
-    """A guard: if no call of a batch ends for so many seconds, those under way are given up. Time while stopped does not count."""
+    """Seconds after which calls that never end are given up, if no call of the batch ends. Time while stopped does not count."""
     backend: Literal["transformers", "vllm"] = "transformers"
     """Library that generates outside training."""
     dtype: Literal["float32", "bfloat16"] = "float32"

@@ -1,4 +1,4 @@
-"""A served model as a policy, by the server's own function calling."""
+"""A served model as a policy, by the server's function calling."""
 
 import json
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ class ContextTooShort(CoevolveError):
 
 
 class EndpointPolicy:
-    """See ``coevolve.policies.policy.Policy``. Asks for all conversations at once, as many as the endpoint allows.
+    """See ``coevolve.policies.policy.Policy``. Sends the requests of all conversations in parallel, as many as the endpoint allows.
 
-    A request that gets no answer ends its episode (as truncated); a budget that runs out ends all of them.
+    A request without an answer ends its episode (as truncated). A used-up budget ends all episodes.
     """
 
     def __init__(self, endpoint: Endpoint, temperature: float, name: str = "endpoint") -> None:
@@ -32,7 +32,7 @@ class EndpointPolicy:
         self.exhausted = 0
         self.failures: list[str] = []
         self._said: dict[int, list[dict[str, Any]]] = {}  # OpenAI messages of each conversation
-        self._heard: dict[int, int] = {}  # how many of its own messages they hold
+        self._heard: dict[int, int] = {}  # number of the conversation's messages in them
 
     def begin(self, conversations: Sequence[Conversation]) -> None:
         self._said = {one.key: [] for one in conversations}
@@ -64,23 +64,23 @@ class EndpointPolicy:
         return _reply(answer, calls, error)
 
     def _listen(self, one: Conversation) -> None:
-        """Bring what was heard since the last reply into the form that servers want."""
+        """Convert the new messages since the last reply to the form that servers expect."""
         said = self._said[one.key]
         waiting = [call["id"] for call in said[-1].get("tool_calls", [])] if said else []
         for message in one.messages[self._heard[one.key] :]:
             if message["role"] == "tool" and waiting:
                 said.append({"role": "tool", "tool_call_id": waiting.pop(0), "content": message["content"]})
-            elif message["role"] == "tool":  # about a reply that was no call
+            elif message["role"] == "tool":  # about a reply without a call
                 said.append({"role": "user", "content": message["content"]})
             else:
                 said.append({"role": message["role"], "content": message["content"]})
         for left in waiting:
             said.append({"role": "tool", "tool_call_id": left, "content": "not carried out"})
-        self._heard[one.key] = len(one.messages) + 1  # with the reply that comes now
+        self._heard[one.key] = len(one.messages) + 1  # includes the next reply
 
 
 def _message(answer: Answer, calls: Sequence[RawCall], turn: int) -> dict[str, Any]:
-    """The answer as a message of the conversation; calls are numbered anew, so that equal episodes are equal text."""
+    """The answer as a message of the conversation. Calls get new numbers, so that equal episodes have equal text."""
     if not calls:
         return {"role": "assistant", "content": answer.content}
     numbered = [
@@ -95,7 +95,7 @@ def _message(answer: Answer, calls: Sequence[RawCall], turn: int) -> dict[str, A
 
 
 def _object(arguments: str) -> dict[str, Any] | None:
-    """The JSON object of a call's arguments; None if it is none, or none that a call may have."""
+    """The JSON object of a call's arguments; None if it is not an object, or not valid for a call."""
     try:
         value = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
@@ -104,7 +104,7 @@ def _object(arguments: str) -> dict[str, Any] | None:
 
 
 def _calls(answer: Answer) -> tuple[list[RawCall], str]:
-    """The calls of an answer, and what is wrong with them. A server without a parser leaves them in the text."""
+    """The calls of an answer, and the error in them. A server without a parser leaves calls in the text."""
     if not answer.calls and OPEN in answer.content:
         calls, error = parse_reply(answer.content)
         return [RawCall(call.name, json.dumps(call.arguments)) for call in calls], error

@@ -13,7 +13,7 @@ SPECIAL = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_
 
 
 def load(file: Path, dtype: str) -> tuple[Any, Any]:
-    """The model, its weights dequantized to ``dtype``, and its tokenizer. CoevolveErrors for what cannot be read."""
+    """The model, with its weights dequantized to ``dtype``, and its tokenizer. An unreadable file is a CoevolveError."""
     if find_spec("gguf") is None:
         raise CoevolveError(f"a GGUF file is read by the package gguf; run `{install('gguf')}`")
     import torch
@@ -29,15 +29,15 @@ def load(file: Path, dtype: str) -> tuple[Any, Any]:
         special = _special(file)
         tokenizer = AutoTokenizer.from_pretrained(**where, local_files_only=True)  # see transformers_policy.load
         model = AutoModelForCausalLM.from_pretrained(**where, config=config, dtype=getattr(torch, dtype))
-    except Exception as error:  # of a file that is none, damaged, or of another architecture, each in its own words
+    except Exception as error:  # libraries raise many errors for other files, damaged files and other architectures
         if isinstance(error, MemoryError):
             raise
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise CoevolveError(f"{file}: no GGUF file of an architecture that transformers reads ({reason})") from None
-    # transformers takes other tokens for these than the file says, and would not save weights that once were quantized
+        raise CoevolveError(f"{file}: not a GGUF file of an architecture that transformers reads ({reason})") from None
+    # transformers chooses other special tokens than the file, and refuses to save weights that were quantized
     tokenizer.add_special_tokens(special)
     tokenizer.clean_up_tokenization_spaces = (
-        False  # of words in pieces, which these are not; true is a warning at every load
+        False  # applies to tokenizers of word pieces, and this is none; true would print a warning at every load
     )
     model.hf_quantizer, model.is_quantized = None, False
     del model.config.quantization_config
@@ -49,7 +49,7 @@ def load(file: Path, dtype: str) -> tuple[Any, Any]:
 
 
 def _check_size(config: Any, weights: int) -> None:
-    """A ValueError if the model of ``config`` has far more weights than the file: the rest would be allocated, and random."""
+    """Raise a ValueError if ``config`` describes far more weights than the file has: the rest would be random weights."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -57,7 +57,7 @@ def _check_size(config: Any, weights: int) -> None:
         model = AutoModelForCausalLM.from_config(config)
     described = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
     if described > 2 * weights:
-        raise ValueError(f"its metadata describe a model of {described} weights, and it holds {weights}")
+        raise ValueError(f"its metadata describe a model of {described} weights, but it holds {weights}")
 
 
 def _special(file: Path) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""The header of a GGUF file, checked before a library reads it: no number in it may claim more than the file holds.
+"""Check the header of a GGUF file before a library reads it: no number in it may claim more than the file holds.
 
-The libraries believe each number, loop over it and allocate it. Layout of the file:
+The libraries trust each number, loop over it and allocate memory for it. Layout of the file:
 https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 """
 
@@ -15,7 +15,7 @@ ENTRIES = 2**21  # most values, tensors and elements of arrays: a tokenizer of 2
 DIMENSIONS = 4  # most dimensions of a tensor in ggml
 TOKEN_BYTES = 1024  # most bytes of a text in an array: a token, a merge
 ALIGNMENT, DEFAULT_ALIGNMENT = "general.alignment", 32
-STRING, ARRAY = 8, 9  # types of values
+STRING, ARRAY = 8, 9  # numbers of the types
 SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, STRING: 8, 10: 8, 11: 8, 12: 8}  # fewest bytes of a value
 INTEGERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 10: "Q", 11: "q"}  # as ``struct`` names them
 
@@ -44,14 +44,14 @@ def check(file: Path) -> int:
 
 
 class _Cursor:
-    """Reads forward in a file, behind its magic and version. A read past the end is a ValueError."""
+    """Reads forward in a file, after its magic and version. A read past the end is a ValueError."""
 
     def __init__(self, data: mmap.mmap) -> None:
         self._data, self.at, self._order, self._entries = data, 0, "<", 0
         if self._read(4) != b"GGUF":
             raise ValueError("it does not begin with GGUF")
         version = self.integer("I")
-        if version & 0xFFFF == 0:  # written on a machine of the other byte order
+        if version & 0xFFFF == 0:  # the file has the other byte order
             self.at, self._order = 4, ">"
             version = self.integer("I")
         if version not in (2, 3):
@@ -86,7 +86,7 @@ class _Cursor:
 
 
 def _value(cursor: _Cursor, kind: int) -> int | None:
-    """Read a value. Returns an integer, also the only one of an array, as libraries take it; None for other values."""
+    """Read a value. Returns an integer, or the only integer of an array, as libraries do; None for other values."""
     if kind in INTEGERS:
         return cursor.integer(INTEGERS[kind])
     if kind == STRING:
@@ -127,7 +127,7 @@ def _tensor(cursor: _Cursor) -> _Tensor:
 
 
 def _check_places(tensors: Sequence[_Tensor], end: int, alignment: int, size: int) -> None:
-    """A ValueError unless all tensors are in a file of ``size`` bytes, behind the ``end`` of its header, each in its own place."""
+    """Raise a ValueError unless all tensors are in a file of ``size`` bytes, after the ``end`` of its header, without overlap."""
     if not 0 < alignment <= size:
         raise ValueError(f"{ALIGNMENT} is {alignment}")
     start = -(-end // alignment) * alignment
@@ -138,9 +138,9 @@ def _check_places(tensors: Sequence[_Tensor], end: int, alignment: int, size: in
 
 
 def _check_loops(integers: Mapping[str, int], tensors: Sequence[_Tensor]) -> None:
-    """A ValueError if a model would loop over more layers than there are tensors, or experts than a tensor has rows."""
+    """Raise a ValueError if a model would loop over more layers than tensors exist, or over more experts than a tensor has rows."""
     limits = {"block_count": len(tensors), "expert_count": max((max(t.shape, default=0) for t in tensors), default=0)}
     for key, value in integers.items():
         limit = limits.get(key.rpartition(".")[2])
         if limit is not None and value > limit:
-            raise ValueError(f"{key} is {value}, and its tensors are of at most {limit}")
+            raise ValueError(f"{key} is {value}, but its tensors have at most {limit}")

@@ -1,4 +1,4 @@
-"""Model directories as policies, by the back end and in as many processes as the machine has for them."""
+"""Open model directories as policies, with the chosen back end and as many processes as the machine has for them."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -15,8 +15,9 @@ from coevolve.policies.replicas import Replicas
 
 
 def prepare_players(engine: str = "local") -> None:
-    """Begin to import what plays a model, where the processes of `compute.engine` come from: if that is this machine, it takes
-    longer than most stages' own start.
+    """Start to import the modules that play a model, if the processes of `compute.engine` run on this machine.
+
+    The import takes longer than the start of most stages.
     """
     if engine == "local" and available() > 1:
         prepare("coevolve.policies.transformers_policy")
@@ -25,8 +26,9 @@ def prepare_players(engine: str = "local") -> None:
 def open_policy(
     path: Path, config: PolicySection, temperature: float, engine: Engine | None = None
 ) -> Policy | Replicas:
-    """The model directory ``path`` as a policy, by the back end that ``policy.backend`` names; on a CPU by the workers of ``engine``
-    (by default, processes of this machine).
+    """The model directory ``path`` as a policy, with the back end that ``policy.backend`` names.
+
+    On a CPU, the workers of ``engine`` play it (by default, processes of this machine).
     """
     if config.backend == "vllm":
         from coevolve.policies.vllm_policy import engine_policy
@@ -39,7 +41,7 @@ def open_policy(
 def playing(
     path: Path, config: PolicySection, temperature: float, engine: Engine | None = None
 ) -> Iterator[Policy | Replicas]:
-    """``open_policy``, for as long as it plays: then its processes end, and its memory is free for another."""
+    """``open_policy`` for the block. After the block its processes end and its memory is free."""
     policy = open_policy(path, config, temperature, engine)
     try:
         yield policy
@@ -56,24 +58,27 @@ def open_model(
     template: Mapping[str, Any],
     engine: Engine | None = None,
 ) -> Policy | Replicas:
-    """The model directory ``path`` by transformers: one process on a GPU, on a CPU as many as ``engine`` has (or there are for us)."""
+    """The model directory ``path`` by transformers.
+
+    It uses one process on a GPU, and on a CPU as many as ``engine`` has (or as this machine has for this process).
+    """
     workers = (engine or local()) if device() == "cpu" else None
     if isinstance(workers, Local):
-        prepare_players()  # `_open` does not name what they import
-    # a pointer means something on this machine alone; the engine may send the files it points to elsewhere
+        prepare_players()  # `_open` does not name the modules that the processes import
+    # a pointer is valid only on this machine; the engine may send the files that it points to elsewhere
     arguments = (resolve(path), threads, dtype, temperature, template)
     return Replicas(workers, _open, *arguments) if workers else _open(*arguments)
 
 
 def device() -> str:
-    """Where models go: this process's GPU, or the CPU."""
+    """The device for models: this process's GPU, or the CPU."""
     import torch
 
     return f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
 
 
 def _open(*arguments: Any) -> Policy:
-    """The policy of `open_transformers`. Whoever only hands this function on does not import transformers."""
+    """The policy of `open_transformers`. A process that only passes this function on does not import transformers."""
     from coevolve.policies.transformers_policy import open_transformers
 
     return open_transformers(*arguments)

@@ -1,4 +1,4 @@
-"""Who acts: the protocol that every policy fulfils, and what passes through it."""
+"""The protocol of policies, which act in episodes, and its records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from coevolve.core.task import Task, ToolCall
 class Conversation:
     """An episode as the policy sees it.
 
-    ``key`` identifies the episode within a rollout, so that a policy may keep state for it (a KV cache).
-    ``messages`` are OpenAI chat messages and only ever grow. ``seed`` fixes what is sampled for this
-    episode, whichever other episodes share its batch. ``task`` is for scripted policies only. ``room`` is how many
-    tokens the episode has left, prompt included, and ``reply_tokens`` how many one reply may have.
+    ``key`` identifies the episode within a rollout, so that a policy can keep state for it (a KV cache). ``messages`` are OpenAI
+    chat messages, and the list only grows. ``seed`` determines the samples of this episode, independently of other episodes in
+    its batch. ``task`` is for scripted policies only. ``room`` is the number of tokens that the episode has left, including the
+    prompt. ``reply_tokens`` is the largest number of tokens in a reply.
     """
 
     key: int
@@ -28,13 +28,12 @@ class Conversation:
 
 @dataclass(slots=True)
 class Reply:
-    """What a policy said: ``calls`` to make in order, or none, which makes it a message.
+    """A reply of a policy, with ``calls`` to make in order. A reply without calls is a message.
 
-    ``prompt_ids`` are the tokens this turn added before the reply (all of the prompt, at first),
-    ``token_ids`` the sampled ones with their ``logprobs`` (natural logarithm, same length);
-    all three are empty for policies without tokens. ``invalid``: the text held something like a call
-    that could not be parsed; its reason is in ``error``. ``truncated``: a token limit cut the reply. A policy that only
-    counts tokens gives ``prompt_tokens`` (of the whole prompt) and ``reply_tokens`` instead.
+    ``prompt_ids`` are the tokens that this turn added before the reply (at first the whole prompt). ``token_ids`` are the sampled
+    tokens with their ``logprobs`` (natural logarithm, same length). All three are empty for policies without tokens.
+    ``invalid``: the text contains a call that cannot be parsed, for the reason in ``error``. ``truncated``: a token limit cut the
+    reply. A policy that only counts tokens gives ``prompt_tokens`` (of the whole prompt) and ``reply_tokens`` instead.
     """
 
     text: str
@@ -50,14 +49,14 @@ class Reply:
 
 
 class Policy(Protocol):
-    """Acts in many conversations at once."""
+    """Acts in many conversations at the same time."""
 
     name: str
 
     def begin(self, conversations: Sequence[Conversation]) -> None:
-        """A rollout starts with these conversations: forget what was kept for earlier ones."""
+        """Start a rollout with these conversations, and forget the state of earlier ones."""
         ...
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
-        """One reply each, in order. ``conversations`` is any subset of those of ``begin``."""
+        """A reply to each conversation, in order. ``conversations`` is any subset of those given to ``begin``."""
         ...

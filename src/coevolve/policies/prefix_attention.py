@@ -4,8 +4,8 @@ The softmax over all keys is a weighted mean of the softmax over the prefix and 
 are the sums of exponentials of both parts. So the rows' queries meet the prefix in one matrix product per head. Compare
 Hydragen (arXiv 2402.05099, section 3) and cascade attention in FlashInfer and vLLM.
 
-It runs where torch returns the logarithm of that sum beside the result: on a CPU. Heads that share keys (grouped queries) are
-taken as more queries of one head, where transformers' own attention copies the keys for each of them.
+It runs only on a CPU, because torch returns the logarithm of that sum only there. Heads that share keys (grouped queries) count as
+more queries of one head. Transformers' own attention copies the keys for each of these heads.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _prefix: ContextVar[Prefix | None] = ContextVar("prefix", default=None)
 
 
 def obstacle(model: Any) -> str:
-    """Why rows of the causal LM ``model`` cannot share the keys and values of a prefix; empty if they can."""
+    """The reason why rows of the causal LM ``model`` cannot share the keys and values of a prefix; empty if they can."""
     config = model.config.get_text_config()
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     if kinds != {"full_attention"}:
@@ -37,7 +37,7 @@ def obstacle(model: Any) -> str:
 
 
 def attends(model: Any) -> bool:
-    """Whether ``model`` can attend to a prefix that it keeps once; if so, `attending` has an effect on it from now on."""
+    """Whether ``model`` can attend to a shared prefix. If so, `attending` affects it from now on."""
     config = model.config.get_text_config()
     if config._attn_implementation == "sdpa" and model._supports_attention_backend and not obstacle(model):
         model.set_attn_implementation(NAME)
@@ -46,7 +46,7 @@ def attends(model: Any) -> bool:
 
 @contextmanager
 def attending(prefix: Prefix | None) -> Iterator[None]:
-    """Passes inside attend to ``prefix`` before the rows' own keys. Their positions count its tokens, their masks do not."""
+    """Passes in the block attend to ``prefix`` before the rows' own keys. Positions count its tokens, masks do not."""
     token = _prefix.set(prefix)
     try:
         yield
@@ -63,7 +63,7 @@ def _attention(
     scaling: float | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """transformers' attention function: queries are rows × heads × tokens × width, the result rows × tokens × heads × width."""
+    """An attention function for transformers. Queries: rows × heads × tokens × width. Result: rows × tokens × heads × width."""
     prefix = _prefix.get()
     if prefix is None:
         result: tuple[torch.Tensor, None] = sdpa_attention_forward(
@@ -72,7 +72,7 @@ def _attention(
         return result
     rows, heads, tokens, width = query.shape
     groups = key.shape[1]
-    grouped = query.reshape(rows, groups, -1, width)  # the heads of a group one after the other, as further tokens
+    grouped = query.reshape(rows, groups, -1, width)  # the heads of a group follow one another, as further tokens
     if attention_mask is None and tokens > 1:
         attention_mask = torch.ones((1, 1, tokens, key.shape[2]), dtype=torch.bool).tril(key.shape[2] - tokens)
     mask = None if attention_mask is None else _bias(attention_mask, query.dtype).repeat(1, 1, heads // groups, 1)
@@ -82,12 +82,12 @@ def _attention(
     before = before.reshape(groups, rows, -1, width).transpose(0, 1)
     before_sum = before_sum.reshape(groups, rows, -1).transpose(0, 1)
     weight = torch.sigmoid(before_sum - here_sum)[..., None]
-    mixed = (here + (before - here) * weight).to(query.dtype)  # the sums are float32 whatever the keys are
+    mixed = (here + (before - here) * weight).to(query.dtype)  # the sums are float32 for keys of any type
     return mixed.reshape(rows, heads, tokens, width).transpose(1, 2).contiguous(), None
 
 
 def _bias(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """0 where ``mask`` is true. Elsewhere the least number: with minus infinity, padding that sees no key would be NaN."""
+    """0 where ``mask`` is true, elsewhere the least number. With minus infinity, padding without a key would give NaN."""
     return torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, torch.finfo(dtype).min)
 
 

@@ -1,7 +1,7 @@
-"""policies/base as a pointer: a model from the hub or a path, pinned, so that DVC and git need not hold its weights.
+"""policies/base as a pinned pointer to a model on the hub or at a path, so that DVC and git need not hold its weights.
 
-A path is relative to the repository's root, also in an experiment's copy of it, and is pinned as it was given: a clone
-elsewhere finds its own.
+A path is relative to the repository's root, also in an experiment's copy of the repository. The pointer holds the path as the user
+gave it, so another clone uses its own model.
 """
 
 import re
@@ -15,16 +15,23 @@ from coevolve.core.io import read_json, write_json, write_text
 from coevolve.core.scratch import scratch
 
 POINTER = "pretrained.json"
-WRITERS = {"base": "base", "generate": "generator"}  # the stage that points to the model of a section
+WRITERS = {"base": "base", "generate": "generator"}  # section → the stage that writes the pointer to its model
 COMMIT = re.compile(r"[0-9a-f]{40}")
-LARGE = 2**20  # bytes from which a file is not read again to see whether it has changed
-FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]  # of a model repository: no other formats of weights
+LARGE = 2**20  # bytes from which the hash of an unchanged file is remembered
+FILES = [
+    "*.json",
+    "*.safetensors",
+    "*.jinja",
+    "*.txt",
+    "*.model",
+]  # files of a model repository, without other weight formats
 
 
 def point(model: str, revision: str | None, folder: Path, section: str = "base") -> None:
-    """Write a pointer to ``model`` into ``folder``: a path, or a hub name at ``revision``, which is downloaded now.
+    """Write a pointer to ``model`` into ``folder``. It is a path, or a hub name at ``revision``, which is downloaded now.
 
-    A branch or tag is pinned to the commit that it names today; a path to the hash of its files. ``section`` of params.yaml names it.
+    The pointer pins a branch or tag to its current commit, and a path to the hash of its files. Errors name ``section`` of
+    params.yaml.
     """
     for file in folder.glob("*") if folder.is_dir() else ():
         file.unlink()
@@ -34,7 +41,9 @@ def point(model: str, revision: str | None, folder: Path, section: str = "base")
             raise CoevolveError(f"{section}.revision is for models from the hub; set it to null for a path")
         pinned = {"model": model, "files": contents(place)}
     elif is_path(model):
-        raise CoevolveError(f"{section}.model: there is no directory {place}")
+        raise CoevolveError(
+            f"{section}.model: no such directory {place}; expected a model directory or a name on the hub"
+        )
     else:
         pinned = {"model": model, "revision": _commit(download(model, revision, section), model, section)}
     write_json(folder / POINTER, pinned if section == "base" else {**pinned, "section": section})
@@ -46,7 +55,7 @@ def named(folder: Path) -> str | None:
 
 
 def resolve(folder: Path) -> Path:
-    """The model directory that ``folder`` is, or that its pointer names; a CoevolveError if it is another by now."""
+    """The model directory ``folder``, or the one that its pointer names. A changed model is a CoevolveError."""
     if not (folder / POINTER).exists():
         return folder
     pinned = read_json(folder / POINTER)
@@ -55,7 +64,7 @@ def resolve(folder: Path) -> Path:
         return download(pinned["model"], pinned["revision"], section)
     place, again = _place(pinned["model"]), f"dvc repro -f {WRITERS[section]}"
     if not place.is_dir():
-        raise CoevolveError(f"{folder / POINTER}: {place} is gone; bring it back, or run `{again}`")
+        raise CoevolveError(f"{folder / POINTER}: {place} is missing; restore it, or run `{again}`")
     if contents(place) != pinned["files"]:
         raise CoevolveError(f"{folder / POINTER}: the files of {place} have changed; run `{again}` to pin them")
     return place
@@ -66,7 +75,7 @@ def _place(model: str) -> Path:
 
 
 def is_path(model: str) -> bool:
-    """Whether ``model`` can only be meant as a path: on the hub, a name is one word, or two with a slash between them."""
+    """Whether ``model`` must be a path: a name on the hub is a word, or two words with a slash between them."""
     return model.startswith((".", "/", "~")) or model.count("/") > 1 or ("/" in model and _place(model).parent.is_dir())
 
 
@@ -77,7 +86,7 @@ def contents(place: Path) -> str:
 
 
 def _content(file: Path) -> str:
-    """Hash of what ``file`` holds; of a large one, it is remembered for as long as the file has its size and time."""
+    """Hash of the contents of ``file``. For a large file it is cached until the file's size or time changes."""
     stat = file.stat()
     if stat.st_size < LARGE:
         return file_hash(file, "sha256")
@@ -95,7 +104,7 @@ def download(model: str, revision: str | None, section: str = "base") -> Path:
     from huggingface_hub.errors import RevisionNotFoundError as NoRevision
 
     at = f" at revision {revision}" if revision else ""
-    with suppress(LocalEntryNotFoundError):  # a commit never changes: what is here need not be asked for
+    with suppress(LocalEntryNotFoundError):  # a commit never changes, so a local copy needs no request
         if revision and COMMIT.fullmatch(revision):
             return Path(snapshot_download(model, revision=revision, allow_patterns=FILES, local_files_only=True))
     try:
@@ -106,15 +115,15 @@ def download(model: str, revision: str | None, section: str = "base") -> Path:
         ) from None
     except NoRevision:
         raise CoevolveError(
-            f"{section}.revision: {model} has no revision {revision!r}; take a commit from its page"
+            f"{section}.revision: {model} has no revision {revision!r}; choose a commit from its page"
         ) from None
     except RepositoryNotFoundError:
-        raise CoevolveError(f"{section}.model: {model!r} is no directory here and no model on the hub") from None
+        raise CoevolveError(f"{section}.model: {model!r} is neither a directory here nor a model on the hub") from None
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:
         reason = str(error).splitlines()[0][:160]
         raise CoevolveError(
-            f"{section}.model: {model}{at} is not in the local cache and the hub cannot be reached ({reason}); download it where "
-            f"there is a network with HF_HUB_OFFLINE=0, or set {section}.model to a model directory"
+            f"{section}.model: {model}{at} is not in the local cache and the hub cannot be reached ({reason}); download it on a "
+            f"machine with a network and HF_HUB_OFFLINE=0, or set {section}.model to a model directory"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""One policy by several workers, so that a rollout can play with all of them at once."""
+"""One policy in several workers, so that a rollout can play with all of them in parallel."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from coevolve.policies.policy import Conversation, Reply
 
 
 class Replica:
-    """A policy that a worker holds; see ``coevolve.policies.policy.Policy``."""
+    """A policy in a worker; see ``coevolve.policies.policy.Policy``."""
 
     name = "replica"
 
@@ -19,7 +19,7 @@ class Replica:
         self.worker = worker
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """WorkerLost: its machine is out of reach, and another replica may be asked the same."""
+        """The result of a method of the policy. After WorkerLost (its machine is out of reach), another replica may repeat the call."""
         try:
             return self.worker.call(method, *arguments)
         except WorkerLost:
@@ -41,7 +41,7 @@ class Replica:
 
 
 class Replicas:
-    """As many of the policy that ``make(*arguments)`` returns as ``engine`` has workers; a replica plays one batch at a time."""
+    """Copies of the policy that ``make(*arguments)`` returns, one per worker of ``engine``. A replica plays one batch at a time."""
 
     def __init__(self, engine: Engine, make: Callable[..., Any], *arguments: Any) -> None:
         self.members = [

@@ -1,4 +1,4 @@
-"""Policies without a model, for tests, baselines and benchmarks. Say so wherever their results are shown."""
+"""Policies without a model, for tests, baselines and benchmarks. Reports of their results must say so."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,9 @@ from coevolve.policies.policy import Conversation, Reply
 
 
 class ReferencePolicy:
-    """Replays a task's reference a call at a time (``parallel``: a turn at a time).
+    """Replays a task's reference call by call (``parallel``: turn by turn).
 
-    With chance ``corruption`` it leaves a call out.
+    It omits a call with probability ``corruption``.
     """
 
     name = "reference"
@@ -48,7 +48,7 @@ class ReferencePolicy:
 
 
 class ScriptPolicy:
-    """Says what it is told to: ``scripts`` are the replies of each conversation, by the number that is its seed."""
+    """Gives fixed replies: ``scripts`` holds the replies of each conversation, by its seed."""
 
     name = "script"
 

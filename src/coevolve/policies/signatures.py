@@ -1,12 +1,12 @@
-"""A chat template with a place for tools, for models that have none: each tool as its signature."""
+"""A chat template that shows each tool as its signature, for models whose template cannot show tools."""
 
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.policies.agent_prompt import CLOSE, OPEN
 
-START, END = "<|im_start|>", "<|im_end|>"  # ChatML, in which most small models are tuned
-# Prefix-preserving. A signature takes a seventh of the tokens of a JSON schema; a type is said where it is no string.
+START, END = "<|im_start|>", "<|im_end|>"  # marks of ChatML, the format of most small models
+# Prefix-preserving. A signature takes a seventh of the tokens of a JSON schema. It omits the type of string arguments.
 SIGNATURES = (
     "{%- set system = messages[0]['content'] if messages[0]['role'] == 'system' else '' %}"
     "{%- set rest = messages[1:] if messages[0]['role'] == 'system' else messages %}"
@@ -28,9 +28,9 @@ SIGNATURES = (
 
 
 def with_tools(tokenizer: Any, where: str, signatures: bool = False) -> str:
-    """The template that shows tools: the tokenizer's own if it can, or ``SIGNATURES``; always the latter with ``signatures``.
+    """A template that shows tools: the tokenizer's own if it can, or else ``SIGNATURES``. With ``signatures`` always the latter.
 
-    A CoevolveError for one that is not ChatML, whose marks these would not be.
+    ``SIGNATURES`` uses ChatML's marks, so another template that cannot show tools is a CoevolveError.
     """
     own = tokenizer.chat_template
     own = str((own.get("tool_use") or own.get("default") or "") if isinstance(own, dict) else own or "")
@@ -39,7 +39,7 @@ def with_tools(tokenizer: Any, where: str, signatures: bool = False) -> str:
     marks = tokenizer.convert_tokens_to_ids([START, END])
     if START not in own or None in marks or tokenizer.unk_token_id in marks or tokenizer.eos_token != END:
         raise CoevolveError(
-            f"{where}: its chat template has no place for tools and is not ChatML ({START}, {END}); write one with a place for "
-            "them into chat_template.jinja of the model directory"
+            f"{where}: its chat template cannot show tools and is not ChatML ({START}, {END}); write a template that shows "
+            "tools into chat_template.jinja of the model directory"
         )
     return SIGNATURES

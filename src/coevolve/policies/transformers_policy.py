@@ -1,8 +1,8 @@
-"""A transformers causal LM that acts in many conversations at once, over one KV cache that lives through the episode.
+"""A transformers causal LM that acts in many conversations at the same time, with one KV cache for the whole episode.
 
-All rows advance together: what a turn added is prefilled for all rows in one forward pass, then every row decodes a
-token per pass. Rows have different lengths, so the cache has holes, which the attention mask covers and every turn
-closes again. Token in, token out: what was sampled is what stays in the cache and what training sees.
+All rows advance together: one forward pass prefills the new tokens of a turn for all rows, and then every row decodes a token per
+pass. Rows have different lengths, so the cache has holes. The attention mask covers the holes, and every turn closes them. The
+cache and training use exactly the sampled tokens: nothing is tokenized again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,16 +20,16 @@ from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.prefix_attention import Prefix, attending, attends
 
 CHUNK = 32  # random numbers drawn at a time for a reply
-SHARED = 64  # tokens that first prompts have in common from which they are worth a pass of their own: the tools, mostly
+SHARED = 64  # fewest common tokens of first prompts (mostly the tools) that are worth a separate pass
 
 
 def load(
     path: Path | str, threads: int = 1, dtype: str = "float32", quantize: str = "none", place: str | None = None
 ) -> tuple[Any, Any]:
-    """Model and tokenizer of a transformers model directory, or of what a pointer in it names, for inference.
+    """The model and the tokenizer of a transformers model directory, or of the model that its pointer names, for inference.
 
     ``dtype`` is a torch dtype's name. ``quantize`` "4bit" loads the weights as NF4 (QLoRA, arXiv 2305.14314). ``place`` is a torch
-    device, None the GPU if there is one.
+    device; None means the GPU if there is one.
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
@@ -42,16 +42,16 @@ def load(
     source = resolve(Path(path))
     more = {"quantization_config": _four_bits()} if quantize == "4bit" else {}
     try:
-        # a policy is saved with this value; by default it is that of HF_HUB_OFFLINE
+        # saved policies contain this value, whose default depends on HF_HUB_OFFLINE
         tokenizer = AutoTokenizer.from_pretrained(str(source), local_files_only=True)
         model = AutoModelForCausalLM.from_pretrained(str(source), dtype=getattr(torch, dtype), **more)
-    except Exception as error:  # damaged files have many words, and a tokenizer's is a bare Exception
+    except Exception as error:  # damaged files raise many errors, and tokenizers a bare Exception
         if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
             raise
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise CoevolveError(
-            f"{path}: expected a transformers model directory with a tokenizer ({type(error).__name__}: {reason}); bring it "
-            "back with `dvc checkout`, or run the stage that writes it again"
+            f"{path}: expected a transformers model directory with a tokenizer ({type(error).__name__}: {reason}); restore "
+            "it with `dvc checkout`, or run the stage that writes it again"
         ) from None
     check_template(tokenizer, str(path))
     return (model if more else model.to(place or device())).eval(), tokenizer
@@ -76,7 +76,7 @@ def _four_bits() -> Any:
 
 
 def end_tokens(generation_config: Any, tokenizer: Any) -> list[int]:
-    """Ids that end a reply: those of the model's generation config, and the tokenizer's."""
+    """Ids that end a reply: those of the model's generation config and the tokenizer."""
     ends = getattr(generation_config, "eos_token_id", None)
     known = ends if isinstance(ends, list) else [ends] if ends is not None else []
     return sorted({*known, tokenizer.eos_token_id})
@@ -101,11 +101,15 @@ class TransformersPolicy:
         self._forget()
 
     def _forget(self) -> None:
-        self._prefix: Prefix | None = None  # what all rows begin with, if the model attends to it apart from the cache
+        self._prefix: Prefix | None = (
+            None  # the common prefix of all rows, if the model attends to it outside of the cache
+        )
         self._prefix_tokens = 0
         self._cache = growing_cache()
         self._rows: list[int] = []  # the keys of the conversations, in the order of the cache's rows
-        self._held: torch.Tensor = torch.zeros(0, 0, dtype=torch.bool)  # rows × columns: which hold a token
+        self._held: torch.Tensor = torch.zeros(
+            0, 0, dtype=torch.bool
+        )  # rows × columns: true where the cache holds a token
         self._listener.begin()
         self._turns: dict[int, int] = {}
         self._last: dict[int, list[int]] = {}  # the last sampled token, which no pass has read yet
@@ -138,7 +142,7 @@ class TransformersPolicy:
         ]
         if not any(room):
             return [Reply("", prompt_ids=prompt, truncated=True) for prompt in prompts]
-        # a row without room is fed one token only, so that nothing exceeds the model's positions
+        # a row without room gets only one token, so that no position exceeds the model's context
         fed = [ids if space else ids[:1] for ids, space in zip(fed, room, strict=True)]
         logits = self._begun(fed) if first else self._forward(*self._padded(fed))
         tokens, logprobs = self._decode(logits, room, conversations)
@@ -148,12 +152,12 @@ class TransformersPolicy:
         ]
 
     def _begun(self, fed: list[list[int]]) -> torch.Tensor:
-        """Feed first prompts, what they have in common once: attempts at a task begin alike, and tasks with the same tools."""
+        """Feed the first prompts, and their common prefix only once: tasks with the same tools share a prefix."""
         place = {prompt: row for row, prompt in enumerate(dict.fromkeys(map(tuple, fed)))}
         prompts = [list(prompt) for prompt in place]
         apart = (at for at, (a, b) in enumerate(zip(min(prompts), max(prompts), strict=False)) if a != b)
         shortest = min(map(len, prompts))
-        common = min(next(apart, shortest), shortest - 1)  # each has a last token of its own
+        common = min(next(apart, shortest), shortest - 1)  # each row needs a separate last token
         if len(prompts) > 1 and common >= SHARED:
             self._held = self._held[:1]
             self._forward(*self._padded([prompts[0][:common]]))
@@ -175,13 +179,13 @@ class TransformersPolicy:
         return logits[rows.to(logits.device)]
 
     def _repeat(self, rows: torch.Tensor) -> None:
-        """The cache's rows become these of them, each as often as it is named."""
+        """Replace the cache's rows by these rows, each as often as it is named."""
         self._held = self._held[rows]
         for layer in self._cache.layers:
             layer.select(rows.to(self.model.device))
 
     def _keep(self, keys: list[int]) -> None:
-        """Drop the cache's other rows, and close the holes of those that stay: tokens to the right, in order."""
+        """Keep only these rows of the cache, and close their holes: tokens move to the right, in order."""
         if keys == self._rows and bool(self._held.all()):
             return
         position = {key: row for row, key in enumerate(self._rows)}
@@ -257,7 +261,7 @@ class TransformersPolicy:
         )
 
     def _draws(self, one: Conversation) -> np.random.Generator:
-        """Random numbers of this reply: the same whichever other conversations share the batch."""
+        """The random numbers of this reply, which do not depend on other conversations in the batch."""
         return np.random.Generator(np.random.Philox(key=[one.seed % 2**64, self._turns.get(one.key, 0)]))
 
     def _sample(self, logits: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,7 +1,7 @@
-"""A model that vLLM generates for, as a policy: token in, token out, the whole conversation as ids at every turn.
+"""A policy that generates by vLLM. Every turn sends the whole conversation as token ids.
 
-vLLM keeps the prefixes of running conversations in its cache, so that a turn costs what it adds. Training uses the engine
-or the server that TRL keeps in step with the weights; evaluation opens an engine of its own.
+vLLM keeps the prefixes of running conversations in its cache, so a turn costs only its new tokens. Training uses the engine or the
+server whose weights TRL updates. Evaluation opens a separate engine.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,19 +17,19 @@ from coevolve.policies.agent_prompt import Listener, Renderer, check_room, check
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Conversation, Reply
 
-AT_ONCE = 64  # requests on their way to a server
+AT_ONCE = 64  # requests to a server at the same time
 
 
 @dataclass(frozen=True, slots=True)
 class TokenPrompt:
-    """Token ids to continue, by at most ``max_tokens``, sampled by ``seed``."""
+    """Token ids to continue by at most ``max_tokens`` tokens, sampled with ``seed``."""
 
     ids: list[int]
     max_tokens: int
     seed: int
 
 
-# token ids with the end token, if it came, and their log-probabilities, for each prompt
+# for each prompt, the token ids, with the end token if it was sampled, and their log-probabilities
 Complete = Callable[[Sequence[TokenPrompt]], list[tuple[list[int], list[float]]]]
 
 
@@ -82,7 +82,7 @@ class VllmPolicy:
 
 
 def require_vllm(key: str) -> None:
-    """A CoevolveError if vLLM is not installed."""
+    """Raise a CoevolveError if vLLM is not installed."""
     if find_spec("vllm") is None:
         raise CoevolveError(f"{key} needs vLLM, which is not installed; run `{install('gpu')}`, or use transformers")
 
@@ -111,7 +111,7 @@ def engine(llm: Any, temperature: float) -> Complete:
 
 
 def server(client: Any, temperature: float) -> Complete:
-    """Completions by the server behind a ``trl.generation.vllm_client.VLLMClient``: a request each, so that seeds differ."""
+    """Completions by the server of a ``trl.generation.vllm_client.VLLMClient``. Each has its own request, so that seeds differ."""
 
     def one(prompt: TokenPrompt) -> tuple[list[int], list[float]]:
         found = client.generate(
@@ -131,7 +131,7 @@ def server(client: Any, temperature: float) -> Complete:
 
 
 def engine_policy(path: Path, config: PolicySection, temperature: float) -> VllmPolicy:
-    """A policy with a vLLM engine of its own, for evaluation."""
+    """A policy with a separate vLLM engine, for evaluation."""
     require_vllm("policy.backend: vllm")
     from transformers import AutoTokenizer, GenerationConfig
     from vllm import LLM

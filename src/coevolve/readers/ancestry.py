@@ -1,4 +1,4 @@
-"""Where a task comes from, and which data made a policy: walked through the files of the pipeline."""
+"""Trace a task to its origin, and a policy to its data, through the files of the pipeline."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from coevolve.stages.pairs.closeness import parting
 
 @dataclass
 class Node:
-    """A line of the walk, and what it leads to."""
+    """A line of the trace, with the lines that it leads to."""
 
     text: str
     children: list["Node"] = field(default_factory=list)
@@ -32,33 +32,36 @@ class Node:
 
 
 def iterations() -> list[int]:
-    """Iterations whose data are here, in order."""
+    """The iterations with data in this folder, in order."""
     found = [
         int(path.name)
         for path in Path("data").glob("*")
         if path.name.isdigit() and Paths.tasks(int(path.name)).exists()
     ]
     if not found:
-        raise CoevolveError("data: no datasets here; run `dvc repro`, or `dvc checkout` (`dvc pull` if others ran it)")
+        raise CoevolveError(
+            "data: no datasets here; run `dvc repro`, or `dvc checkout` (`dvc pull` if it ran elsewhere)"
+        )
     return sorted(found)
 
 
 def of_task(task_id: str) -> Node:
-    """task → verdict → exploration → signal → failed trajectories → training step → policy; or → generation → its prompt, the
-    generator, and the task that it varies.
+    """The trace of a task: task → verdict → exploration → signal → failed trajectories → training step → policy.
+
+    With a task generator, it continues from the exploration: → generation → its prompt, the generator, and the varied task.
     """
     task, first = _find(task_id)
     top = Node(f"task {task.task_id}, in datasets {first} to {iterations()[-1]}: {' / '.join(task.turns)[:160]}")
     top.add("reference: " + ", ".join(call.name for call in task.calls))
     origin = task.provenance
     if origin is None:
-        top.add(f"a seed task of split {task.split!r}: it was not synthesized")
+        top.add(f"a seed task of split {task.split!r}, not a synthesized task")
         return top
     t = origin.iteration
     was = _before_review(task, t)
     reviews = [one for one in read_reviews() if one.task_id == was]
     for one in reviews:
-        new = f" of task {was}, which people reworded" if was != task.task_id else ""
+        new = f" of task {was}, which a reviewer reworded" if was != task.task_id else ""
         top.add(f"review by {one.reviewer}{new}: {one.decision}{f', {one.reason}' if one.reason else ''}")
     verdicts = read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict)
     verdict = next((one for one in verdicts if one.task_id == was), None)
@@ -94,7 +97,7 @@ def of_task(task_id: str) -> Node:
 
 
 def _before_review(task: Task, t: int) -> str:
-    """The id under which the environment verified ``task``: another one, if people reworded it."""
+    """The id under which the environment verified ``task``. It differs if a reviewer reworded the task."""
     accepted = read_tasks(Paths.verified(t) / "accepted.jsonl")
     if any(one.task_id == task.task_id for one in accepted):
         return task.task_id
@@ -108,10 +111,10 @@ def _generations(t: int) -> list[Generation]:
 
 
 def _author(place: Node, one: Generation, t: int) -> None:
-    """What a generator wrote, what it was asked for, and which generator it is."""
+    """Add a generation, with its prompt, its generator and the varied task."""
     by = "generators/0" if one.control else f"generators/{t + 1}"
     below = place.add(f"generation {one.generation_id}, by {by}: {one.text}"[:300])
-    below.add(f"asked for: {one.prompt}"[:300])
+    below.add(f"prompt: {one.prompt}"[:300])
     below.add(f"a variation of task {one.seed}")
 
 
@@ -130,20 +133,20 @@ def _signal(place: Node, signal: Signal, trajectories: Sequence[Trajectory]) -> 
 
 
 def _find(task_id: str) -> tuple[Task, int]:
-    """The one task whose id begins so, and the first dataset that holds it."""
+    """The task whose id begins with ``task_id``, and the first dataset that holds it."""
     for t in iterations():
         matches = [task for task in read_tasks(Paths.tasks(t)) if task.task_id.startswith(task_id)]
         if len(matches) > 1:
-            raise CoevolveError(f"{task_id}: {len(matches)} tasks begin so; give more of the id")
+            raise CoevolveError(f"{task_id}: {len(matches)} tasks begin with this; give more of the id")
         if matches:
             return matches[0], t
     raise CoevolveError(
-        f"{task_id}: no such task in data/*/tasks.jsonl; ids are there, in `coevolve compare`, and in MLflow's traces"
+        f"{task_id}: no such task in data/*/tasks.jsonl; `coevolve lineage` lists ids, and so does `coevolve compare`"
     )
 
 
 def of_policy(t: int) -> Node:
-    """Which data made policies/t: its parents, and of each dataset what was synthesized and from which signals."""
+    """The trace of policies/t: its parents, and the synthesized tasks of each dataset with their signals."""
     if not Paths.policy(t).is_dir():
         raise CoevolveError(f"{Paths.policy(t)}: no such policy here; run `dvc repro`, or `dvc checkout`")
     from coevolve.core.hashing import file_hash, policy_hash
@@ -164,7 +167,7 @@ def of_policy(t: int) -> Node:
 
 
 def _preferred(place: Node, t: int) -> None:
-    """The pairs that training learned from, by kind, and what the failure agent learned from, where there were such."""
+    """Add the pairs of training, by kind, and the pairs of the failure agent, if there are any."""
     if found := _pairs(t):
         kinds = Counter(one.kind for one in found)
         below = place.add(
@@ -181,18 +184,18 @@ def _pairs(t: int) -> list[Pair]:
 
 
 def of_pair(pair_id: str) -> Node:
-    """pair → both episodes: who played each, how it ended, and the first call in which they part."""
+    """The trace of a pair: both episodes with their players and scores, and the first call in which they differ."""
     matches = [(one, t) for t in iterations() for one in _pairs(t) if one.pair_id.startswith(pair_id)]
     if len(matches) != 1:
         ids = (
-            f"{len(matches)} pairs begin so; give more of the id"
+            f"{len(matches)} pairs begin with this; give more of the id"
             if matches
             else "no such pair in data/*/pairs/pairs.jsonl"
         )
         raise CoevolveError(f"{pair_id}: {ids}")
     pair, t = matches[0]
     top = Node(
-        f"pair {pair.pair_id} of iteration {t}, {pair.kind}: policies/{t + 1} learned to prefer one to the other"
+        f"pair {pair.pair_id} of iteration {t}, {pair.kind}: policies/{t + 1} learned to prefer the chosen episode"
     )
     task, _ = _find(pair.task_id)
     top.add(f"task {task.task_id}: {' / '.join(task.turns)[:160]}")
@@ -215,7 +218,7 @@ def of_pair(pair_id: str) -> Node:
     said = [
         f"{some[place].name} {some[place].arguments}" if place < len(some) else "nothing" for some in (ours, theirs)
     ]
-    top.add(f"they part at call {place + 1}: {said[0]}, against {said[1]}"[:300])
+    top.add(f"they differ at call {place + 1}: {said[0]}, against {said[1]}"[:300])
     return top
 
 
@@ -225,7 +228,7 @@ def _origins(tasks: list[Task]) -> dict[int, int]:
 
 
 def _kinds(tasks: list[Task], iteration: int) -> str:
-    """Of which signals the tasks of an iteration came."""
+    """The kinds of signals behind the tasks of an iteration, with counts."""
     kinds: dict[str, Any] = {one.signal_id: one.kind for one in read_jsonl(Paths.signals(iteration), Signal)}
     ours = [task.provenance for task in tasks if task.provenance and task.provenance.iteration == iteration]
     found = Counter(

@@ -1,15 +1,15 @@
-"""Whether a run had the parameters of its arm: arms are changes of params.yaml, and what they leave alone changes with that file."""
+"""Check that a run has the parameters of its arm. An arm is a set of changes to params.yaml; other keys follow that file."""
 
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-# What makes no arm another: runs differ by seed, and the other sections shape no policy
+# Keys that do not distinguish arms: runs differ by seed, and the other sections cannot change a policy
 APART = {"seed", "compute", "watch", "report", "tracking"}
 
 
 def parameters(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """``params`` with ``changes`` by dotted key."""
+    """``params`` with ``changes``, which have dotted keys."""
     made: dict[str, Any] = deepcopy(dict(params))
     for key, value in changes.items():
         *sections, name = key.split(".")
@@ -22,10 +22,10 @@ def parameters(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
 
 
 def departure(ran: Mapping[str, Any], arm: Mapping[str, Any], within: str = "") -> str | None:
-    """The first key whose value is another, with both values; None if there is none.
+    """The first key with different values, with both values; None if there is none.
 
-    A key that one side lacks was made or deleted between them, and does not count: whoever adds a parameter adds it so that it
-    changes nothing, or changes others.
+    A key that only one side has was added or removed between the two runs. It does not count: a new parameter changes no result, or
+    other keys change with it.
     """
     for key in sorted(ran.keys() & arm.keys()):
         if not within and key in APART:

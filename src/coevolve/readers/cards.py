@@ -1,4 +1,4 @@
-"""Cards in Markdown, as the Hugging Face hub shows them: of a dataset of tasks, and of a policy."""
+"""Write cards in Markdown for the Hugging Face hub: of a dataset of tasks, and of a policy."""
 
 import json
 import re
@@ -15,15 +15,15 @@ from coevolve.environments.environment import Environment
 from coevolve.readers.ancestry import Node, of_policy
 from coevolve.stages.report.run_summary import Summary
 
-SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**9, "n>100K"))  # as the hub names them
+SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**9, "n>100K"))  # the hub's names
 
 
 def task_card(rows: Sequence[Task], environment: Environment, run: str, audit: Path) -> str:
-    """A dataset's card: counts, where the tasks come from, their licence, and what an audit of the environment found."""
+    """A dataset's card: counts, the origin of the tasks, their license, and the findings of an audit of the environment."""
     origins = Counter("seed" if one.provenance is None else f"iteration {one.provenance.iteration}" for one in rows)
     about = [
-        f"For tool-using agents, in {markdown(environment.fingerprint, 500)}. `turns` are the user's messages, `reference` the calls that solve a task,",
-        "`world` what the environment starts it from; each reference was executed and judged there. `coevolve import tasks` reads them back.",
+        f"For tool-using agents, in {markdown(environment.fingerprint, 500)}. `turns` are the user's messages, `reference` holds the calls that solve a task,",
+        "and `world` is its start state. The environment executed and judged each reference. `coevolve import tasks` reads the tasks back.",
     ]
     tables = [
         *_table("from", "tasks", sorted(origins.items())),
@@ -39,7 +39,7 @@ def episode_card(
     columns = [f"`{key}`" for key in rows[0] if key in ("messages", "prompt", "chosen", "rejected", "tools")]
     about = [
         f"For tool-using agents, in {markdown(environment.fingerprint, 500)}. {origin}",
-        f"{', '.join(columns)} are as OpenAI has them, with calls as objects in `tool_calls`. `task_id` names the task of a row.",
+        f"{', '.join(columns)} have OpenAI's format, with calls as objects in `tool_calls`. `task_id` names the task of a row.",
     ]
     tools = Counter(one["function"]["name"] for row in rows for one in _calls(row))
     kinds = Counter(str(row["kind"]) for row in rows if "kind" in row)
@@ -79,7 +79,7 @@ def _dataset_card(
         f"# {count} {unit} in {markdown(environment.name)}",
         "",
         *about,
-        f"Licence of their source: {markdown(environment.license)}. Run: {run}.",
+        f"License of their source: {markdown(environment.license)}. Run: {run}.",
         "",
         *tables,
         *_audited(audit, environment),
@@ -98,23 +98,25 @@ def _frequent(names: Iterable[str]) -> list[tuple[str, int]]:
 
 def _audited(file: Path, environment: Environment) -> list[str]:
     if not file.exists():
-        return [f"Nobody audited {markdown(environment.name)} on the machine of this export, by `coevolve env audit`."]
+        return [
+            f"No audit of {markdown(environment.name)} was found on the machine of this export (`coevolve env audit`)."
+        ]
     audit = parse(Audit, read_json(file), str(file))
     past = [one for one in audit.findings if one.bad and one.severity in ("fail", "warn")]
     if not past:
-        return ["An audit of the environment found nothing past `advisory`."]
+        return ["An audit of the environment found nothing worse than `advisory`."]
     return [
         f"An audit of {markdown(audit.fingerprint, 500)} found:",
         "",
         *(
-            f"- {markdown(one.check)} ({one.severity}): {markdown(one.question)} {one.number} against it"
+            f"- {markdown(one.check)} ({one.severity}): {markdown(one.question)} {one.number} violations"
             for one in past
         ),
     ]
 
 
 def policy_card(t: int, summary: Summary, changes: Mapping[str, Any]) -> str:
-    """A model's card: what it solves on the frozen panels, which data made it, and the parameters."""
+    """A model's card: its success on the frozen panels, its training data, and the parameters."""
     panels = summary.policies[t]
     lines = [
         "---",
@@ -124,7 +126,7 @@ def policy_card(t: int, summary: Summary, changes: Mapping[str, Any]) -> str:
         "",
         f"# Policy {t} of a coevolve run on {markdown(summary.environment)}",
         "",
-        f"Made from `{changes['base']['model']}`, whose licence holds for it too.",
+        f"Made from `{changes['base']['model']}`, whose license applies to this model too.",
         f"Run {summary.run}, seed {summary.seed}, computed by {summary.arithmetic}.",
         "",
         f"| panel | success | {summary.confidence:.0%} interval | tasks |",
@@ -134,7 +136,7 @@ def policy_card(t: int, summary: Summary, changes: Mapping[str, Any]) -> str:
             for name, one in panels.items()
         ),
         "",
-        "## Which data made it",
+        "## Training data",
         "",
         *_walk(of_policy(t)),
         "",

@@ -1,4 +1,4 @@
-"""Other people's episodes, as chat messages, read as trajectories. Their JSON has passed ``io.strict``."""
+"""Read episodes of other tools, which are chat messages, as trajectories. ``io.strict`` has parsed their JSON."""
 
 import json
 from collections import defaultdict
@@ -20,7 +20,7 @@ Message = dict[str, Any]
 
 
 def episode(value: Mapping[str, Any], where: str, number: int, score: float | None) -> Trajectory:
-    """An episode from a JSON object with ``messages``; ``score`` if it has none. What is no episode is a CoevolveError."""
+    """An episode from a JSON object with ``messages``. ``score`` is for objects without one. Other objects are a CoevolveError."""
     messages = _messages(value["messages"], where)
     task_id = value.get("task_id", opening(messages))
     if not isinstance(task_id, str):
@@ -117,7 +117,7 @@ def _call(entry: Any, where: str) -> tuple[str | None, ToolCall]:
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    """As our own trajectories have it: calls in the text."""
+    """The text of a message, with its calls in the text, as in coevolve's trajectories."""
     content = str(message["content"])
     if not message.get("tool_calls"):
         return content
@@ -125,7 +125,7 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def _outcomes(messages: Sequence[Message]) -> Iterator[CallOutcome]:
-    """Each call with its answer: the next one that names its id, else the one in its place. Reads ``messages`` once."""
+    """Each call with its answer: the next answer that names its id, or else the answer at its position. Reads ``messages`` once."""
     turns = 0
     for place, message in enumerate(messages):
         turns += message["role"] == "user"
@@ -154,7 +154,7 @@ def _answers(messages: Sequence[Message], start: int) -> Iterator[Message]:
 
 
 def _id(value: Any) -> str | None:
-    """The id of a call in a form that two of them can be compared in."""
+    """The id of a call in a comparable form."""
     return None if value is None else json.dumps(value, sort_keys=True)
 
 
@@ -162,7 +162,7 @@ def _score(value: Mapping[str, Any], where: str, otherwise: float | None) -> flo
     score = value.get("score", value.get("reward", otherwise))
     if not isinstance(score, int | float) or isinstance(score, bool) or not 0 <= score <= 1:
         raise CoevolveError(
-            f"{where}: score: expected a number from 0 to 1 as `score` or `reward`; or say one of all with --score"
+            f"{where}: score: expected a number from 0 to 1 as `score` or `reward`; or set one for all episodes with --score"
         )
     return float(score)
 
@@ -170,5 +170,5 @@ def _score(value: Mapping[str, Any], where: str, otherwise: float | None) -> flo
 def _whole(value: Mapping[str, Any], key: str, where: str) -> int:
     number = value.get(key, 0)
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**31:
-        raise CoevolveError(f"{where}: {key}: expected a whole number from 0 on")
+        raise CoevolveError(f"{where}: {key}: expected a whole number of at least 0")
     return number

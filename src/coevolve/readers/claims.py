@@ -1,4 +1,4 @@
-"""Claims of a study: written down before its runs, judged with one correction for all of them."""
+"""Claims of a study: written before its runs, and tested together with one correction."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ Share = Annotated[float, Field(ge=-1.0, le=1.0)]
 
 
 class Claim(Section):
-    """That ``arm`` is above ``over`` on ``panel``: by ``mean`` on average, and surely by more than ``clear``.
+    """The claim that ``arm`` is above ``over`` on ``panel``: by ``mean`` on average, and significantly by more than ``clear``.
 
-    Both are shares: 0.05 is 5 points. 0 and 0 say that it is better, -0.05 and -0.05 that it is at most 5 points worse.
+    Both are shares: 0.05 is 5 points. 0 and 0 claim that the arm is better, -0.05 and -0.05 that it is at most 5 points worse.
     """
 
     arm: str
@@ -29,7 +29,7 @@ class Claim(Section):
 
 @dataclass(frozen=True, slots=True)
 class ClaimVerdict:
-    """The ``gain`` by seed, its interval at the level that is the claim's, and ``p`` corrected."""
+    """The ``gain`` over seeds with its interval at the claim's corrected level, and the corrected ``p``."""
 
     claim: Claim
     gain: Estimate
@@ -49,11 +49,11 @@ class ClaimVerdict:
 
 
 def judge(gains: Sequence[tuple[Claim, Sequence[float]]]) -> list[ClaimVerdict]:
-    """What became of each claim, from the differences by seed; those of fewer than two seeds are left out.
+    """The verdict on each claim, from the differences by seed. Claims with fewer than two seeds are omitted.
 
     The test is Student's t, paired by seed and two-sided, of the difference against ``clear``. p is corrected by Holm (A simple
-    sequentially rejective multiple test procedure, 1979): of m claims the one with the k-th smallest p has it multiplied by
-    m - k + 1, and never less than those before it. Its interval has the confidence 1 - ERROR / (m - k + 1).
+    sequentially rejective multiple test procedure, 1979): the k-th smallest p of m claims is multiplied by m - k + 1, and is at
+    least as large as the corrected p before it. Its interval has the confidence 1 - ERROR / (m - k + 1).
     """
     tested = [(claim, values) for claim, values in gains if len(values) > 1]
     raw = [_p(values, claim.clear) for claim, values in tested]
@@ -77,7 +77,7 @@ def _p(values: Sequence[float], against: float) -> float:
 
 
 def table(verdicts: Sequence[ClaimVerdict], missing: int) -> list[str]:
-    """Lines of Markdown: a claim a row, then how the correction was made."""
+    """Lines of Markdown: a row per claim, then the method of correction."""
     lines = ["", "| claim | seeds | difference, points | p | |", "|---|---|---|---|---|"]
     for one in verdicts:
         claim = one.claim
@@ -89,7 +89,7 @@ def table(verdicts: Sequence[ClaimVerdict], missing: int) -> list[str]:
 
 
 def flaw(claims: Sequence[Claim], arms: Mapping[str, object], before: str) -> str | None:
-    """What is wrong with claims of a study that has ``arms``, None if nothing is."""
+    """The error in the claims of a study with ``arms``; None if there is none."""
     for number, claim in enumerate(claims):
         if claim.arm not in arms:
             return f"claims.{number}.arm: no arm {claim.arm!r}; expected one of: {', '.join(arms)}"

@@ -1,4 +1,4 @@
-"""Policies side by side: what differs in their making, what they solve, and what one solved that another fails."""
+"""Compare policies: their parameters and history, their success, and the tasks that a policy lost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from coevolve.stages.report.run_summary import Number, Summary
 
 @dataclass(frozen=True)
 class Side:
-    """Policy ``t`` of a run: ``params`` as in params.yaml, ``summary`` of the run, its outcomes, and the ``seconds`` they took here."""
+    """Policy ``t`` of a run: the run's ``params`` and ``summary``, the policy's outcomes, and the ``seconds`` of its evaluation here."""
 
     name: str
     t: int
@@ -24,28 +24,28 @@ class Side:
     seconds: float | None = None
 
     def solved(self, panel: str) -> dict[str, float]:
-        """Success for each task of a panel: 1 or 0 where it was played once."""
+        """The success of each task of a panel: 1 or 0 if it was played once."""
         return solved(self.outcomes, panel)
 
     def tokens_per_success(self, panel: str) -> float | None:
-        """What the agent generated on a panel for each task that it solved; None if it solved none."""
+        """Tokens that the agent generated on a panel per solved task; None if it solved none."""
         played = [one for one in self.outcomes if one.panel == panel]
         successes = sum(one.success for one in played)
         return sum(one.tokens for one in played) / successes if successes else None
 
     def seconds_per_success(self) -> float | None:
-        """Wall time of the evaluation for each episode that succeeded; None if none did, or it did not run here."""
+        """Wall time of the evaluation per successful episode; None without a success, or if it did not run here."""
         successes = sum(one.success for one in self.outcomes)
         return self.seconds / successes if self.seconds is not None and successes else None
 
     def several(self, panel: str) -> dict[str, float]:
-        """pass@k and pass^k on a panel; empty where each task was played once."""
+        """pass@k and pass^k on a panel; empty if each task was played once."""
         return passes(one for one in self.outcomes if one.panel == panel)
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """Of a side over the first, on the tasks that both played: mean and interval, paired by task."""
+    """The gain of a side over the first side, on the tasks that both played: mean and interval, paired by task."""
 
     panel: str
     tasks: int
@@ -54,7 +54,9 @@ class Gain:
     gain: float
     low: float
     high: float
-    regressions: list[str]  # tasks that the first solves more often: where each was played once, that this one fails
+    regressions: list[
+        str
+    ]  # tasks that the first side solves more often; with one episode per task, tasks that this side fails
 
     @property
     def sure(self) -> bool:
@@ -63,7 +65,7 @@ class Gain:
 
 
 def differences(sides: Sequence[Side]) -> dict[str, list[Any]]:
-    """Parameters that are not the same on all sides, by dotted key; None where a side has no such key."""
+    """Parameters that differ between sides, by dotted key. The value is None if a side lacks the key."""
     flat = [dotted(side.params) for side in sides]
     keys = list(dict.fromkeys(key for one in flat for key in one))
     found = {key: [one.get(key) for one in flat] for key in keys}
@@ -71,7 +73,7 @@ def differences(sides: Sequence[Side]) -> dict[str, list[Any]]:
 
 
 def gains(base: Side, challenger: Side, config: Evaluate) -> list[Gain]:
-    """Panel by panel, for panels of which both played some of the same tasks."""
+    """The gain on each panel of which both sides played some of the same tasks."""
     found = []
     for panel in dict.fromkeys(one.panel for one in base.outcomes):
         ours, theirs = base.solved(panel), challenger.solved(panel)
@@ -96,11 +98,11 @@ def gains(base: Side, challenger: Side, config: Evaluate) -> list[Gain]:
 
 
 def history(side: Side) -> dict[str, Number]:
-    """What went into a policy: its dataset, and what the stages of the iterations before it took and found."""
+    """The history of a policy: its dataset, and the costs and results of the stages before it."""
     found, t = side.summary, side.t
     names = dict.fromkeys(name for one in found.stages for name in (*one.costs, *one.columns) if name != TASKS)
     return {
         "tasks trained on": found.tasks[t - 1] if t else 0,
-        "of them added by the loop": found.tasks[t - 1] - found.tasks[0] if t else 0,
+        "tasks added by the loop": found.tasks[t - 1] - found.tasks[0] if t else 0,
         **{name: found.total(name, before=t) for name in names},
     }

@@ -1,4 +1,4 @@
-"""Main effects: what each change did, where the arms of a study combine the same changes in several ways."""
+"""Main effects: the effect of each change, for studies whose arms combine the same changes in several ways."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from coevolve.core.statistics import ERROR, Estimate
 
 @dataclass(frozen=True, slots=True)
 class ArmRun:
-    """An arm's changes of params.yaml, the seed, and what came of it."""
+    """A run: its arm's changes to params.yaml, its seed, and its result."""
 
     changes: Mapping[str, Any]
     seed: int
@@ -19,9 +19,9 @@ class ArmRun:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What ``change`` added to the value of the runs that had it.
+    """The ``gain`` that ``change`` adds to the value of runs with it.
 
-    It names keys of params.yaml with their values, more than one where no run tells them apart.
+    ``change`` names keys of params.yaml with their values: several keys if no run separates them.
     """
 
     change: str
@@ -29,7 +29,7 @@ class Effect:
 
 
 def crossed(arms: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The arms whose every change some other of them has too: those that can be read together."""
+    """The arms that can be analyzed together: another arm among them has each of their changes too."""
     made = {arm: _changes(changes) for arm, changes in arms.items()}
     everywhere = set.intersection(*made.values()) if made else set()
     found = list(arms)
@@ -42,10 +42,10 @@ def crossed(arms: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def effects(runs: Sequence[ArmRun]) -> list[Effect]:
-    """By least squares, as if changes added up and seeds shifted all alike; empty where there are too few runs to say.
+    """The effects of all changes by least squares; empty with too few runs.
 
-    The model is value = seed + sum of the changes that a run had. Intervals are Student's t of the residuals, so that they hold
-    what the changes do to each other as well.
+    The model is value = seed + sum of the run's changes: effects add up, and a seed shifts all runs equally. Intervals are Student's t
+    of the residuals, so interactions between changes widen them.
     """
     import numpy as np
     from scipy.stats import t
@@ -77,7 +77,7 @@ def effects(runs: Sequence[ArmRun]) -> list[Effect]:
 
 
 def table(found: Sequence[Effect], runs: int, panel: str) -> list[str]:
-    """Lines of Markdown; none where nothing was found."""
+    """Lines of Markdown; none without effects."""
     if not found:
         return []
     lines = [
@@ -92,7 +92,7 @@ def table(found: Sequence[Effect], runs: int, panel: str) -> list[str]:
 
 
 def _changes(changes: Mapping[str, Any]) -> set[str]:
-    """Each as it is named, a key with its value."""
+    """Each change as text: its key and its value."""
     texts = {
         key: value if isinstance(value, str) else json.dumps(value, sort_keys=True) for key, value in changes.items()
     }

@@ -1,7 +1,7 @@
-"""The runs of a study on the machines of a cluster: each worker has a clone of the project, in which one run follows another.
+"""Make the runs of a study on the machines of a cluster. Each worker has a clone of the project and makes one run after another.
 
-What runs share comes from the run cache of their clone. Nothing but the texts that a result is made of comes back: checkpoints and
-experiments stay there, and go with the worker.
+Runs share their common stages through the run cache of their clone. A worker sends back only the texts of a result. Checkpoints and
+experiments stay in the clone, which is deleted with the worker.
 """
 
 import os
@@ -18,13 +18,13 @@ from coevolve.core.processes import VARIABLE, WorkerDied
 from coevolve.core.scratch import temporary
 from coevolve.core.workers import Engine, Workers
 
-SHOWN = 4  # last lines of what a run that failed has said
+SHOWN = 4  # last lines of a failed run's output to show
 PARAMS = "params.yaml"
-OWN = (PARAMS, "dvc.lock", "studies/")  # what no run takes from the commit
+OWN = (PARAMS, "dvc.lock", "studies/")  # files that a run does not take from the commit
 
 
 class Texts(dict[str, str]):
-    """Files by path; a part of what `dvc.api.DVCFileSystem` does."""
+    """Files by path, with a part of the interface of `dvc.api.DVCFileSystem`."""
 
     def read_text(self, path: str) -> str:
         if path not in self:
@@ -41,20 +41,20 @@ class Clone:
         self._folder, file = place / "project", place / "bundle"
         file.write_bytes(bundle)
         dvc = {name: value for name, value in os.environ.items() if not name.startswith("DVC_")}
-        # a script's own folder of a project comes first: the code of the clone
+        # the clone's code comes first on the import path
         self._variables = {**dvc, **variables, "PYTHONPATH": str(self._folder / "src")}
         self._say("git", "clone", "-q", str(file), str(self._folder), folder=place)
         file.unlink()
 
     def run(self, params: str, wanted: Sequence[str]) -> Texts:
-        """The texts of the files ``wanted``, which are patterns, after a run by ``params``, the text of a params.yaml."""
+        """Make a run with ``params``, the text of a params.yaml. Returns the texts of the files that match the patterns ``wanted``."""
         (self._folder / PARAMS).write_text(params)
         self._say(sys.executable, "-m", "dvc", "repro", "-q")
         files = (file for pattern in wanted for file in self._folder.glob(pattern))
         return Texts({file.relative_to(self._folder).as_posix(): file.read_text() for file in files})
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove the clone."""
         self._held.close()
 
     def _say(self, *command: str, folder: Path | None = None) -> None:
@@ -67,10 +67,12 @@ class Clone:
 
 
 def bundle() -> bytes:
-    """The project as it is committed, with all that this takes. What is not committed would not be there: a CoevolveError."""
+    """The committed project as a git bundle. Changes that are not committed would be missing, so they are a CoevolveError."""
     changed = _git("status", "--porcelain", "--untracked-files=no").decode().splitlines()
     if outside := [line[3:] for line in changed if not line[3:].startswith(OWN)]:
-        raise CoevolveError(f"{outside[0]} is not committed, and other machines run what is; commit it, or `git stash`")
+        raise CoevolveError(
+            f"{outside[0]} is not committed, but other machines run the commit; commit it, or run `git stash`"
+        )
     return _git("bundle", "create", "-q", "-", "HEAD")
 
 
@@ -88,11 +90,10 @@ def work(
     files: Sequence[str],
     collect: Callable[[str, Texts], object],
 ) -> list[str]:
-    """Make the runs ``wanted`` (the text of params.yaml by name), each by ``cpus`` processes; returns the names of those that failed,
-    each with why.
+    """Make the runs ``wanted`` (name → text of params.yaml), each with ``cpus`` processes. Returns failed runs with their reasons.
 
-    ``collect`` is told the texts of a run's ``files`` as soon as it is over, one run at a time. A run whose machine is lost is made
-    again by another; so is once one whose process ends.
+    ``collect`` gets the texts of a run's ``files`` as soon as the run ends, one run at a time. If a machine is lost, another machine
+    repeats its run. If a process ends, its run is repeated once.
     """
     failed: list[str] = []
     lock = Lock()

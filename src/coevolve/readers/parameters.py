@@ -1,4 +1,4 @@
-"""Every key of params.yaml with its default and its sentence, as the classes of the sections declare them."""
+"""List every key of params.yaml with its default and its sentence, from the classes of the sections."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from coevolve.stages.watch.config import Limit
 
 HEAD = """# Parameters
 
-`params.yaml` holds the keys that a person decides. Every other key of this page has a default, and works there too:
+`params.yaml` holds the keys that a person decides. Every other key on this page has a default, and you can set it there too:
 
     train:
       gradient_checkpointing: true
@@ -21,14 +21,14 @@ On the command line, `-S KEY=VALUE` sets a key that `params.yaml` has, and `-S +
 
     dvc exp run -S train.steps=10 -S ++train.gradient_checkpointing=true
 
-`coevolve params` prints this list with the values of your project, and `coevolve params train` one section.
-`coevolve params --markdown` writes this page. A mistyped key or a wrong value ends the run with one line that names it.
+`coevolve params` prints this list with the values of your project, and `coevolve params train` prints a section.
+`coevolve params --markdown` writes this page. A mistyped key or a wrong value ends the run with a line that names it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """``name`` is dotted; ``values`` says which values are allowed, if only some are."""
+    """A key. ``name`` is dotted. ``values`` lists the allowed values, if only some are allowed."""
 
     name: str
     default: Any
@@ -63,12 +63,12 @@ def _values(annotation: Any) -> str:
 
 
 def text(value: Any) -> str:
-    """A value as params.yaml has it, in one line."""
+    """A value as one line of params.yaml."""
     return one_line(value, lambda word: word or '""')
 
 
 def page() -> str:
-    """docs/parameters.md."""
+    """The text of docs/parameters.md."""
     lines, section = [HEAD], ""
     for key in keys():
         first = key.name.partition(".")[0] if "." in key.name else "top"

@@ -1,4 +1,4 @@
-"""DVC's queue of experiments, kept going until each of them has ended."""
+"""Run DVC's queue of experiments until each experiment has ended."""
 
 import os
 import re
@@ -16,9 +16,9 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.processes import VARIABLE, available
 from coevolve.core.yaml_files import one_line
 
-POLL = 2.0, 10.0  # seconds between looks at the queue: at first, and after a while
-PATIENCE = 15.0  # seconds with too few workers before others are started: a worker may be slow to start
-STARTS = 3  # of workers, without an experiment that ends in between
+POLL = 2.0, 10.0  # seconds between checks of the queue: at first, and later
+PATIENCE = 15.0  # seconds with too few workers before others are started, because a worker may start slowly
+STARTS = 3  # most starts of workers in a row without an experiment that ends
 WAITING = ("Queued", "Running")
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 WORDS = ("true", "false", "null", "inf", "nan")
@@ -27,7 +27,7 @@ STATES = (*WAITING, "Failed", "Success")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A task of the queue; an experiment that was queued twice has two."""
+    """A task of the queue. An experiment that was queued twice has two tasks."""
 
     id: str
     name: str
@@ -40,14 +40,16 @@ def work(
     collect: Callable[[Sequence[str]], Collection[str]],
     later: Collection[str] = (),
 ) -> list[str]:
-    """Run the experiments ``wanted`` (changes of params.yaml by name), ``jobs`` at once; returns the names of those that failed.
+    """Run the experiments ``wanted`` (changes to params.yaml by name), ``jobs`` at a time. Returns the names of failed experiments.
 
-    Those that are queued already are not queued again, and those of ``later`` that wait in the queue are taken out of it: an earlier
-    call may have left them there, before ours. ``collect`` is told at each look which have succeeded and answers
-    which of them it has. DVC's workers may end early (the queue is files, and a look at it can trip a worker), with a
-    task of theirs: workers are started and tasks queued again until each has ended, or until that does not help
-    (``CoevolveError``). An experiment that fails is tried once more: two that share stages may trip each other, as DVC's run cache
-    takes the file that one is writing for a corrupted one of its own, and removes it. Ctrl-C stops the workers.
+    Experiments in the queue are not queued again. Waiting experiments of ``later`` are removed from the queue, because an earlier call
+    may have queued them before these. ``collect`` gets the names of successful experiments at each check, and returns those whose
+    results it has.
+
+    DVC's workers may end early, together with their task: the queue consists of files, and reading it can disturb a worker. So this
+    function starts workers and queues tasks again until each has ended, or raises a CoevolveError if that does not help. A failed
+    experiment is tried once more. Experiments that share stages may disturb each other: DVC's run cache can take a file that another
+    experiment is writing for a corrupted file, and remove it. Ctrl-C stops the workers.
     """
     left = dict(wanted)
     if waiting := [row.id for row in _look()[0] if row.status == "Queued" and row.name in later]:
@@ -55,7 +57,7 @@ def work(
     past = _start(left, jobs)
     starts, began = 0, time.monotonic()
     short_since: float | None = None
-    tried: set[str] = set()  # once more
+    tried: set[str] = set()  # failed experiments that were tried once more
     try:
         while True:
             rows, alive = _look()
@@ -88,9 +90,9 @@ def work(
 
 
 def _start(wanted: Mapping[str, Mapping[str, Any]], jobs: int) -> set[str]:
-    """Queue those of ``wanted`` that nobody is at and start workers; returns the ids of their tasks that are over."""
+    """Queue the ``wanted`` experiments that neither wait nor run, and start workers. Returns the ids of their ended tasks."""
     rows, alive = _look()
-    # a machine that went down leaves tasks that DVC holds for running, for ever
+    # after a crash of the machine, DVC keeps its tasks as running for ever
     dead = {row.id for row in rows if row.status == "Running" and not alive}
     if dead:
         _dvc("queue", "kill", "--force", *sorted(dead))
@@ -101,7 +103,7 @@ def _start(wanted: Mapping[str, Mapping[str, Any]], jobs: int) -> set[str]:
             _dvc("exp", "run", "--queue", "-n", name, *settings)
     # not captured: the workers would hold the pipe open until the last task has ended
     command = [sys.executable, "-m", "dvc", "queue", "start", "-j", str(jobs)]
-    shared = {VARIABLE: str(max(available() // jobs, 1))}  # the cores, among the experiments at once
+    shared = {VARIABLE: str(max(available() // jobs, 1))}  # divides the cores among the parallel experiments
     subprocess.run(
         command, env={**os.environ, **shared}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True
     )
@@ -109,7 +111,7 @@ def _start(wanted: Mapping[str, Mapping[str, Any]], jobs: int) -> set[str]:
 
 
 def _look() -> tuple[list[_Row], int]:
-    """The tasks that `dvc queue status` shows, and how many workers there are."""
+    """The tasks that `dvc queue status` shows, and the number of workers."""
     rows = []
     for line in _dvc("queue", "status").splitlines():
         words = line.split()
@@ -120,8 +122,9 @@ def _look() -> tuple[list[_Row], int]:
 
 
 def workers(folder: Path) -> int:
-    """How many workers of the queue of ``folder`` there are, by their processes: DVC asks them, and a busy one does not answer
-    in time. Taken for dead, it would get a twin, and lose its task.
+    """The number of workers of the queue of ``folder``, counted by their processes.
+
+    DVC would ask the workers, and a busy worker does not answer in time. It would count as dead, and lose its task to a new worker.
     """
     found = set()
     for one in psutil.process_iter(["cwd", "cmdline", "status"]):
@@ -133,12 +136,12 @@ def workers(folder: Path) -> int:
 
 
 def override(value: Any) -> str:
-    """A value of params.yaml, as `dvc exp run -S` reads that very value: in Hydra's grammar, every text in quotes.
+    """A value of params.yaml as text for `dvc exp run -S`: in Hydra's grammar, with every text in quotes.
 
-    Hydra's grammar quotes no key of a mapping, so a key that is not ``settable`` is a CoevolveError.
+    Hydra's grammar cannot quote the keys of a mapping, so a key that is not ``settable`` is a CoevolveError.
     """
     if odd := [key for key in keys(value) if not settable(key)]:
-        raise CoevolveError(f"{odd[0]!r} is no key that `dvc exp run -S` can set; write it in params.yaml")
+        raise CoevolveError(f"{odd[0]!r} is not a key that `dvc exp run -S` can set; write it in params.yaml")
     return one_line(value, _quoted)
 
 
@@ -150,12 +153,12 @@ def keys(value: Any) -> Iterator[str]:
 
 
 def settable(key: str) -> bool:
-    """Whether Hydra's grammar reads ``key`` as this text: letters, digits, _ - and ., and none of the words for other values."""
+    """Whether Hydra's grammar reads ``key`` as this text: letters, digits, _ - and ., but no word for another value."""
     return bool(KEY.fullmatch(key)) and key.lower() not in WORDS
 
 
 def _quoted(text: str) -> str:
-    # a backslash stands for itself, except before a quote or at the end
+    # a backslash is literal, except before a quote or at the end
     return '"' + re.sub(r'(\\*)("|\Z)', lambda match: match[1] * 2 + (match[2] and '\\"'), text) + '"'
 
 

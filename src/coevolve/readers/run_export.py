@@ -1,4 +1,4 @@
-"""A run's data in the forms that other people's tools open: chat messages and preferences."""
+"""Convert a run's data for other tools: to chat messages and preference pairs."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ from coevolve.policies.agent_prompt import OPEN, parse_reply
 Message = dict[str, Any]
 Tools = Sequence[Mapping[str, Any]]
 
-EPISODES = ("rehearsals", "references", "hard")  # the files that pairs are of
+EPISODES = ("rehearsals", "references", "hard")  # the files with the episodes of pairs
 
 
 def conversation(messages: Sequence[Message]) -> list[Message]:
-    """OpenAI chat messages: the agent's calls as ``tool_calls``, arguments as objects. A reply that no parser reads stays text."""
+    """OpenAI chat messages, with the agent's calls as ``tool_calls`` and arguments as objects. An unreadable reply stays text."""
     return [
         _message(one) if one["role"] == "assistant" else {"role": one["role"], "content": one["content"]}
         for one in messages
@@ -34,7 +34,7 @@ def _message(one: Message) -> Message:
 
 
 def supervised(episodes: Iterable[Trajectory], tools: Mapping[str, Tools]) -> Iterator[dict[str, Any]]:
-    """A row for each episode, up to the agent's last word: ``messages`` and ``tools``. Two of one task with equal calls are one."""
+    """A row per episode, up to the agent's last message: ``messages`` and ``tools``. Episodes of a task with equal calls count once."""
     seen: set[str] = set()
     for one in episodes:
         said = [place for place, message in enumerate(one.messages) if message["role"] == "assistant"]
@@ -46,12 +46,12 @@ def supervised(episodes: Iterable[Trajectory], tools: Mapping[str, Tools]) -> It
 
 
 def preferences(t: int, tools: Mapping[str, Tools]) -> Iterator[dict[str, Any]]:
-    """A row for each pair of iteration ``t``: ``prompt``, ``chosen`` and ``rejected`` as messages."""
+    """A row per pair of iteration ``t``: ``prompt``, ``chosen`` and ``rejected`` as messages."""
     folder = Paths.pairs(t)
     pairs = read_jsonl(folder / "pairs.jsonl", Pair)
     if not pairs:
         raise CoevolveError(
-            f"{folder}/pairs.jsonl: no pairs; they are made where params.yaml has train.learner: dpo or sft"
+            f"{folder}/pairs.jsonl: no pairs; runs have pairs if params.yaml sets train.learner to dpo or sft"
         )
     played = {one.trajectory_id: one for name in EPISODES for one in read_trajectories(folder / f"{name}.parquet")}
     for pair in pairs:

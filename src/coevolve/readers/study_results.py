@@ -1,4 +1,4 @@
-"""Arms of an experiment over seeds: means, intervals, and differences paired by seed."""
+"""Results of a study, whose arms run over seeds: means, intervals, and differences paired by seed."""
 
 import csv
 import io
@@ -27,20 +27,22 @@ from coevolve.readers.effects import table as effect_table
 from coevolve.readers.queue import keys, settable
 from coevolve.stages.report.run_summary import Number, Summary
 
-ADDED = "tasks added"  # to the first dataset, until the last
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # of a study or an arm: DVC and git name experiments by them
+ADDED = "tasks added"  # from the first dataset to the last
+NAME = re.compile(
+    r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
+)  # of a study or an arm, which become part of an experiment's name in DVC and git
 PLAYED = "evaluate.panels"
-OTHERS = "other tasks"  # of a panel that is cut: those of no subset
-BEFORE = "before training"  # what every arm is compared with: policy 0 of the same run
+OTHERS = "other tasks"  # the tasks of a panel that are in no subset
+BEFORE = "before training"  # the comparison of every arm with policy 0 of the same run
 
 
 class Study(Section):
-    """A study.yaml: ``arms`` are changes of params.yaml by dotted key, beside those that all have in ``common``.
+    """A study.yaml. ``arms`` are changes to params.yaml by dotted key, in addition to the changes in ``common``.
 
-    ``against`` are arms that others are compared with.
+    Other arms are compared with the arms in ``against``.
 
-    ``subsets`` cut ``panel`` by tools: a subset holds the tasks whose reference uses one of its tools, and ``other tasks``
-    are those of no subset. ``claims`` are what the study is to decide, written down before its runs.
+    ``subsets`` divide ``panel`` by tools: a subset holds the tasks whose reference uses one of its tools, and ``other tasks`` are the
+    tasks in no subset. ``claims`` are the hypotheses of the study, written before its runs.
     """
 
     question: str
@@ -55,11 +57,11 @@ class Study(Section):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A finished run: success on each panel of policies 0 to the last, and what its stages counted.
+    """A finished run: the success of policies 0 to the last on each panel, and the figures of its stages.
 
-    ``figures`` are those of the summary's table and budget, over all iterations; ``costs`` are the budget's names.
-    ``code`` is the commit that it ran, ``run`` the hash of its datasets and policies (``run`` of its summary), ``changes`` what
-    its arm was. ``tokens`` are what the policy had generated in training before each of its versions.
+    ``figures`` are those of the summary's table and budget, over all iterations; ``costs`` are the names in the budget. ``code`` is the
+    commit of the run, ``run`` the hash of its datasets and policies (``run`` of its summary), and ``changes`` are those of its arm.
+    ``tokens`` holds the tokens that the policy had generated in training before each of its versions.
     """
 
     arm: str
@@ -74,7 +76,7 @@ class Result:
 
 
 def load(path: Path) -> Study:
-    """The study that ``path`` describes; mistakes are one line that names the key."""
+    """The study in ``path``. A mistake is one line that names the key."""
     raw = load_yaml(path, "name a folder with a study.yaml")
     try:
         study = validated(Study, raw, "study")
@@ -92,21 +94,21 @@ def load(path: Path) -> Study:
             raise CoevolveError(f"{path}: {name!r} becomes part of an experiment's name; use letters, digits, - and _")
     for place, changes in {"common": study.common, **{f"arms.{arm}": one for arm, one in study.arms.items()}}.items():
         if isinstance(panels := changes.get(PLAYED), list) and (unseen := unplayed(study, panels)):
-            raise CoevolveError(f"{path}: {place}: {PLAYED} leaves out {', '.join(unseen)}, which the study is about")
+            raise CoevolveError(f"{path}: {place}: {PLAYED} omits {', '.join(unseen)}, which the study needs")
         for key, value in changes.items():
             if not key.isascii() or not all(map(str.isidentifier, key.split("."))):
-                raise CoevolveError(f"{path}: {place}: {key!r} is no key of params.yaml, such as train.steps")
+                raise CoevolveError(f"{path}: {place}: {key!r} is not a key of params.yaml, such as train.steps")
             if odd := next((text for text in _texts([key, value]) if "${" in text or not text.isprintable()), None):
-                raise CoevolveError(f"{path}: {place}: {odd!r} is no text of params.yaml: DVC would make another of it")
+                raise CoevolveError(f"{path}: {place}: {odd!r} cannot be a text in params.yaml: DVC would change it")
             if names := [name for name in keys(value) if not settable(name)]:
                 raise CoevolveError(
-                    f"{path}: {place}: {key}: {names[0]!r} is no key that DVC can set; use letters, digits, - and _"
+                    f"{path}: {place}: {key}: {names[0]!r} is not a key that DVC can set; use letters, digits, - and _"
                 )
     return study.model_copy(update={"arms": {arm: {**study.common, **changes} for arm, changes in study.arms.items()}})
 
 
 def unplayed(study: Study, panels: Sequence[str]) -> list[str]:
-    """The panels that ``study`` is about and that are not in ``panels``, those that its runs play."""
+    """The panels that ``study`` needs but that are not in ``panels``, the panels that its runs play."""
     asked = dict.fromkeys([study.panel, *(claim.panel for claim in study.claims)])
     return [name for name in asked if name not in (*panels, *study.subsets, OTHERS)]
 
@@ -131,7 +133,7 @@ def result(
     code: str = "",
     changes: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Of a run of ``code``, from its summary and what ``cut`` says of its subsets."""
+    """The result of a run of the commit ``code``, from its summary and the success on ``subsets`` (see ``cut``)."""
     whole = {name: [policy[name].success for policy in summary.policies] for name in summary.panels}
     columns = {name: summary.total(name) for name in summary.columns if name != TASKS}
     return Result(
@@ -150,7 +152,7 @@ def result(
 def cut(
     subsets: Mapping[str, Sequence[str]], tasks: Sequence[Task], outcomes: Sequence[Mapping[str, float]]
 ) -> dict[str, list[float]]:
-    """Success of each policy on each subset of a panel. ``outcomes``, by policy: solved by task."""
+    """The success of each policy on each subset of a panel. ``outcomes`` holds, for each policy, the success by task."""
     used = {task.task_id: set(task.tools) for task in tasks}
     members = {name: [task for task, names in used.items() if names & set(tools)] for name, tools in subsets.items()}
     within = {task for found in members.values() for task in found}
@@ -163,20 +165,20 @@ def cut(
 
 
 def gains(results: Sequence[Result], arm: str, base: str, panel: str) -> list[float]:
-    """Of the last policy's success, the differences of ``arm`` and ``base`` on the seeds that both have."""
+    """The differences of the last policies' success between ``arm`` and ``base``, on the seeds that both have."""
     last = {(one.arm, one.seed): one.success[panel][-1] for one in results if panel in one.success}
     last |= {(BEFORE, one.seed): one.success[panel][0] for one in results if one.arm == arm and panel in one.success}
     return [last[arm, seed] - last[base, seed] for name, seed in last if name == arm and (base, seed) in last]
 
 
 def paired(results: Sequence[Result], arm: str, base: str, panel: str) -> Estimate | None:
-    """The mean of ``gains``; None where no seed has both."""
+    """The mean of ``gains``; None if no seed has both arms."""
     values = gains(results, arm, base, panel)
     return estimate(values) if values else None
 
 
 def rows(results: Sequence[Result]) -> str:
-    """results.csv: a line for each run, panel and policy."""
+    """The text of results.csv: a line for each run, panel and policy."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = list(dict.fromkeys(name for one in results for name in one.figures))
@@ -190,7 +192,7 @@ def rows(results: Sequence[Result]) -> str:
 
 
 def report(study: Study, results: Sequence[Result]) -> str:
-    """table.md: means by arm and panel, paired differences, and in words what the numbers support and no more."""
+    """The text of table.md: means by arm and panel, paired differences, and conclusions that the numbers support."""
     arms = [name for name in study.arms if any(one.arm == name for one in results)]
     panels = list(results[0].success)
     shown = [ADDED, *_unequal(results)]
@@ -205,9 +207,9 @@ def report(study: Study, results: Sequence[Result]) -> str:
         lines.append(f"| {arm} | {len(ours)} | {' | '.join(cells)} |")
     lines += [
         "",
-        "Success of the last policy, mean over seeds ± half the 95 % interval (Student's t); what is the same in",
+        "Success of the last policy, mean over seeds ± half the 95 % interval (Student's t). Costs that are equal in",
     ]
-    lines[-1] += " all runs of what they took is in results.csv."
+    lines[-1] += " all runs are in results.csv."
     if study.claims:
         tested = [(claim, gains(results, claim.arm, claim.over, claim.panel)) for claim in study.claims]
         verdicts = judge(tested)
@@ -225,13 +227,13 @@ def report(study: Study, results: Sequence[Result]) -> str:
 
 
 def _unequal(results: Sequence[Result]) -> list[str]:
-    """What the runs took, where it is not the same in all of them."""
+    """The costs that differ between runs."""
     names = dict.fromkeys(name for one in results for name in one.costs)
     return [name for name in names if len({one.figures.get(name, 0) for one in results}) > 1]
 
 
 def _differences(study: Study, results: Sequence[Result], arms: Sequence[str], panel: str) -> list[str]:
-    """A table of ``arms`` against what the study compares with, and in words what of it is sure."""
+    """A table of ``arms`` against the study's comparisons, and sentences about significant differences."""
     others = [BEFORE, *study.against]
     lines = ["", f"Differences on {panel}, in points, paired by seed; * the interval is clear of zero:", ""]
     lines.append(f"| arm | {' | '.join(f'over {name}' for name in others)} |")
@@ -242,7 +244,7 @@ def _differences(study: Study, results: Sequence[Result], arms: Sequence[str], p
         for other in others:
             gain = paired(results, arm, other, panel) if arm != other else None
             cells.append("" if gain is None else f"{gain.points}{'*' if gain.sure else ''}")
-            said = arm in others and others.index(arm) < others.index(other)  # the other way round
+            said = arm in others and others.index(arm) < others.index(other)  # the reverse comparison has a sentence
             if gain is not None and not said:
                 sentences.append(_sentence(arm, other, panel, gain))
         lines.append(f"| {arm} | {' | '.join(cells)} |")
@@ -258,8 +260,8 @@ def _sentence(arm: str, other: str, panel: str, gain: Estimate) -> str:
 
 
 def draw(study: Study, results: Sequence[Result]) -> dict[str, str]:
-    """Figures by name: success on ``study.panel`` by policy and by what it generated to learn, and that of the last policy on
-    every panel; bands over seeds."""
+    """Figures by name, with bands over seeds: success on ``study.panel`` by policy and by tokens generated in training, and
+    success of the last policy on every panel."""
     lines, last = [], []
     for arm in study.arms:
         found = [one for one in results if one.arm == arm]
@@ -288,7 +290,7 @@ def draw(study: Study, results: Sequence[Result]) -> dict[str, str]:
 
 
 def _spent(found: Sequence[Result], t: int) -> float:
-    """Mean of the tokens that the policies were trained with before version ``t``; 0 where no run says."""
+    """The mean of the tokens generated in training before version ``t``; 0 if no run has this figure."""
     return fmean([one.tokens[t] for one in found if len(one.tokens) > t] or [0])
 
 

@@ -9,4 +9,4 @@ class Tracking(Section):
     experiment: str = "coevolve"
     """Name of the MLflow experiment."""
     wandb: Literal["disabled", "offline", "online"] = "disabled"
-    """Mode of Weights & Biases, which needs the extra `wandb`; it mirrors all but the alias `champion`."""
+    """Mode of Weights & Biases, which needs the extra `wandb`; it gets everything except the alias `champion`."""

@@ -1,9 +1,8 @@
 """One facade over MLflow and W&B.
 
-Files are the truth and trackers are their mirror. Every event is first written to a journal in the scratch folder;
-sinks follow the journal. A sink that fails is left alone for a while and goes on where it stopped: at the next
-event, at the end of the run, or at the start of a later stage. So a tracker that is down never stops training, and
-what it missed is there when it is back.
+The files are the source of truth, and trackers mirror them. Every event first goes to a journal in the scratch folder, and sinks
+follow the journal. A failing sink gets a pause and then continues where it stopped: at the next event, at the end of the run, or at
+the start of a later stage. So a tracker that is down never stops training, and gets the missed events when it is back.
 """
 
 import json
@@ -24,10 +23,10 @@ from coevolve.core.untrusted import sound
 from coevolve.tracking.config import Tracking
 from coevolve.tracking.run_names import run_name
 
-POLICY = "coevolve-policy"  # registered models: their versions are policies, failure agents, and generators
+POLICY = "coevolve-policy"  # names of registered models, whose versions are policies, failure agents and generators
 FAILURE = "coevolve-failure"
 GENERATOR = "coevolve-generator"
-PAUSE = 30.0  # seconds that a failing sink is left alone
+PAUSE = 30.0  # seconds of pause for a failing sink
 
 Event = dict[str, Any]
 State = dict[str, Any]
@@ -40,15 +39,15 @@ class Sink(Protocol):
     name: str
 
     def apply(self, event: Event, state: State) -> None:
-        """Bring ``event`` to the tracker. ``state`` is this sink's memory of the run, kept with the journal.
+        """Send ``event`` to the tracker. ``state`` is this sink's memory of the run, stored with the journal.
 
-        An event that the tracker would never take is left out: it would else keep back all events after it.
+        An event that the tracker would never accept is skipped. Otherwise it would block all later events.
         """
         ...
 
 
 class Run:
-    """A run being written. Methods never raise because of a tracker."""
+    """An open run. Its methods never raise errors of a tracker."""
 
     def __init__(self, journal: Path, sinks: list[Sink]) -> None:
         self._journal = journal
@@ -62,16 +61,16 @@ class Run:
         self.write("metrics", values={key: float(value) for key, value in values.items()}, step=step)
 
     def dataset(self, path: Path, context: str) -> None:
-        """A file that went in or came out, with its DVC hash."""
+        """Log an input or output file with its DVC hash."""
         self.write("dataset", path=str(path), digest=file_hash(path), context=context)
 
     def artifact(self, path: Path) -> None:
         self.write("artifact", path=str(path.resolve()))
 
     def model(self, iteration: int, path: Path, metrics: Mapping[str, float], name: str = POLICY) -> None:
-        """A version of the registered model ``name``: a pointer to a DVC path and hash, not a copy of the weights.
+        """Register a version of the model ``name``: a pointer to a DVC path and hash, not a copy of the weights.
 
-        A policy whose hash has a version already gets no other.
+        A hash gets only one version.
         """
         figures = {key: float(value) for key, value in metrics.items()}
         self.write("model", iteration=iteration, path=str(path), digest=policy_hash(path), values=figures, name=name)
@@ -85,21 +84,21 @@ class Run:
         self.write("child", key=key)
 
     def trace(self, trajectory: Mapping[str, Any], signals: Sequence[str] = ()) -> None:
-        """A trajectory to read turn by turn, with the kinds of ``signals`` that it set off."""
+        """Log a trajectory as a trace, with the kinds of ``signals`` that it set off."""
         self.write("trace", trajectory=dict(trajectory), signals=list(signals))
 
     def write(self, kind: str, **fields: Any) -> None:
         try:
             event = {"kind": kind, "time": int(time.time() * 1000), **sound(fields)}
         except ValueError as error:
-            print(f"the trackers get no {kind}: it is {error}")
+            print(f"the trackers do not get a {kind}: it is {error}")
             return
         with naming(self._journal), self._journal.open("a", encoding="utf-8") as file:
             file.write(json.dumps(event) + "\n")
         self.follow()
 
     def follow(self) -> bool:
-        """Bring the sinks up to date; whether all are."""
+        """Send new events to the sinks. Returns whether all sinks have all events."""
         done = True
         for sink in self._sinks:
             if time.monotonic() < self._paused.get(sink.name, 0.0):
@@ -112,11 +111,11 @@ class Run:
             except Exception as error:
                 done = False
                 self._paused[sink.name] = time.monotonic() + PAUSE
-                print(f"{sink.name} does not answer ({type(error).__name__}); what it misses is kept for later")
+                print(f"{sink.name} does not answer ({type(error).__name__}); it gets the missed events later")
         return done
 
     def finish(self) -> None:
-        """A last try; the journal goes when every sink has all of it."""
+        """Send events once more. Delete the journal if every sink has all events."""
         self._paused = {}
         if self.follow():
             _forget(self._journal)
@@ -124,7 +123,7 @@ class Run:
 
 @contextmanager
 def start(config: Tracking, key: str, tags: Mapping[str, str] | None = None) -> Iterator[Run]:
-    """A run of ``key`` (such as train/0). Journals that an earlier stage left behind are finished first."""
+    """A run of ``key`` (such as train/0). First finish the journals that earlier stages left behind."""
     folder = scratch() / "tracking"
     folder.mkdir(parents=True, exist_ok=True)
     sinks = _sinks(config)
@@ -150,7 +149,7 @@ def start(config: Tracking, key: str, tags: Mapping[str, str] | None = None) -> 
 
 
 def _code() -> dict[str, str]:
-    """Tags that lead from a run to the code: the commit that a DVC experiment builds on, or that is checked out."""
+    """Tags that identify the code of a run: the commit that a DVC experiment builds on, or the checked-out commit."""
     if commit := os.environ.get("DVC_EXP_BASELINE_REV"):
         return {"git.commit": commit}
     done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Events as MLflow runs, datasets, model versions and traces. Synchronous: MLflow's own queue loses points at exit."""
+"""Send events to MLflow as runs, datasets, model versions and traces. Synchronous: MLflow's queue loses points at exit."""
 
 import fcntl
 import json
@@ -23,16 +23,18 @@ from coevolve.tracking.journal import POLICY
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-os.environ.setdefault("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")  # its flush takes a second a trace
+os.environ.setdefault("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")  # its flush takes a second per trace
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 
 CHAMPION = "champion"
 LONGEST_NAME, LONGEST_VALUE = 250, 6000  # MLflow's limits on names, and on values of params
-REFUSED = "INVALID_PARAMETER_VALUE"  # the code of an error that comes again at every try
-MEASURED = "coevolve.evaluation"  # tag of a version: the run of a later evaluation than its own run's
-BATCH = 100  # params that MLflow takes at once
+REFUSED = "INVALID_PARAMETER_VALUE"  # the code of an error that every further attempt would get again
+MEASURED = (
+    "coevolve.evaluation"  # tag of a version: the run of its evaluation, if that is later than the version's own run
+)
+BATCH = 100  # most params in a request to MLflow
 VIEW = "coevolve"  # name of the shared view that sets the columns
 COLUMNS = [
     "attributes.`Created`",
@@ -54,17 +56,17 @@ State = dict[str, Any]
 
 
 def root() -> Path:
-    """Of the embedded store: under DVC's root, also for queued experiments."""
+    """The folder of the project's own store: under DVC's root, also for queued experiments."""
     return dvc.root() / "mlruns"
 
 
 def store() -> str:
-    """MLFLOW_TRACKING_URI, or the embedded store."""
+    """MLFLOW_TRACKING_URI, or the project's own store."""
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root()}/mlflow.db"
 
 
 def view(experiment: str) -> tuple[str, str] | None:
-    """The store, and the page of the experiment's runs with columns set; None before there are any.
+    """The store, and the page of the experiment's runs with its columns; None if there are no runs.
 
     The columns are a shared view: a tag of the experiment that MLflow's UI reads (see its `Share` button). The workflow is
     "Model training": MLflow's menu for GenAI has neither runs nor models.
@@ -86,13 +88,13 @@ def view(experiment: str) -> tuple[str, str] | None:
 
 
 def _name(key: str) -> str:
-    """``key`` as MLflow and its filters take names of params and metrics: a path without dots, not longer than LONGEST_NAME."""
+    """``key`` as a name of params and metrics that MLflow and its filters accept: a path without dots, at most LONGEST_NAME long."""
     parts = re.sub(r"[^/\w.\-]+", "_", key)[:LONGEST_NAME].split("/")
     return "/".join(part for part in parts if part.strip(".")) or "_"
 
 
 def _key(key: str) -> str:
-    """``key`` without the quotes that would end a text in MLflow's filters."""
+    """``key`` without quotes, which would end a text in MLflow's filters."""
     return re.sub(r"['\"`\\]", "_", key)[:LONGEST_NAME]
 
 
@@ -133,7 +135,7 @@ class Mlflow:
         except MlflowException as error:
             if error.error_code != REFUSED or event["kind"] == "start":
                 raise
-            print(f"mlflow takes no {event['kind']} ({one_line(str(error))}); the run has it in its files")
+            print(f"mlflow rejects a {event['kind']} ({one_line(str(error))}); the run's files have it")
 
     def _client(self) -> Any:
         """A client of the store, in which the experiment exists."""
@@ -143,7 +145,7 @@ class Mlflow:
         if self._id is None:
             root().mkdir(exist_ok=True)
             mlflow.set_tracking_uri(store())
-            with _lock():  # two processes that use a new store for the first time at once would both create its tables
+            with _lock():  # two processes that use a new store for the first time would both create its tables
                 client = MlflowClient()
                 found = client.get_experiment_by_name(self._experiment)
                 place = f"file://{root()}/artifacts" if store().startswith("sqlite") else None
@@ -198,7 +200,7 @@ class Mlflow:
             self._client().log_artifact(state["run"], event["path"])
 
     def _model(self, event: Event, state: State) -> None:
-        """Register the policy, or update the version that has its hash: tags and description are of the last evaluation."""
+        """Register the policy, or update the version with its hash. Tags and description are those of the last evaluation."""
         import mlflow
 
         client = self._client()
@@ -210,7 +212,7 @@ class Mlflow:
             **{f"coevolve.{key}": f"{value:.4g}" for key, value in event["values"].items()},
         }
         registered, kind = event["name"], event["name"].removeprefix("coevolve-")
-        with _lock():  # two experiments may register the same policy at once
+        with _lock():  # two experiments may register the same policy at the same time
             version = self._version(registered, event["digest"])
             if version is None:
                 model = mlflow.create_external_model(
@@ -227,12 +229,12 @@ class Mlflow:
         )
 
     def _version(self, registered: str, digest: str) -> Any:
-        """The version with the hash ``digest``, or None. Stores of earlier releases may hold several: the latest."""
+        """The version with the hash ``digest``, or None. If a store of an earlier release has several, the latest."""
         versions = self._client().search_model_versions(f"name = '{registered}' and tags.`dvc.hash` = '{digest}'")
         return max(versions, key=lambda version: int(version.version), default=None)
 
     def _challenge(self, event: Event, state: State) -> None:
-        """Move the alias if the gate lets the challenger pass; why, or why not, is written on its version."""
+        """Move the alias if the challenger passes the gate. Write the reason for either result to its version."""
         from coevolve.stages.report.champion import ChampionGate, promoted
 
         client, gate = self._client(), parse(ChampionGate, event["gate"], "challenge")
@@ -248,7 +250,7 @@ class Mlflow:
             client.set_registered_model_alias(POLICY, CHAMPION, ours.version)
 
     def _holder(self) -> "Incumbent | None":
-        """The version that the alias is on."""
+        """The version with the alias."""
         from coevolve.stages.report.champion import Incumbent
 
         client = self._client()
@@ -294,7 +296,9 @@ class Mlflow:
             outputs={"score": one["score"], "checks": one["checks"], "stop_reason": str(one["stop_reason"])},
             status="OK" if is_success(one["score"]) else "ERROR",
         )
-        client.get_trace(whole.trace_id, display=False)  # raises if the export, which only logs its failures, failed
+        client.get_trace(
+            whole.trace_id, display=False
+        )  # raises an error if the export failed; the export itself only logs failures
 
     def _end(self, event: Event, state: State) -> None:
         self._client().set_terminated(state["run"], event["status"], event["time"])

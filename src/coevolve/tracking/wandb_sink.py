@@ -1,7 +1,7 @@
-"""Events as W&B runs. Off by default; needs the extra ``wandb``.
+"""Send events to W&B as runs. Off by default; needs the extra ``wandb``.
 
-The stages of a DVC experiment are runs of one group, which stands for MLflow's parent run. A policy is an artifact of type
-`model` that points to its DVC path and hash. Who is champion is decided in MLflow's registry alone: W&B gets no challenges.
+The stages of a DVC experiment are runs of one group, which corresponds to MLflow's parent run. A policy is an artifact of type
+`model` that points to its DVC path and hash. Only MLflow's registry decides the champion: W&B gets no challenges.
 """
 
 import json
@@ -52,7 +52,7 @@ class Wandb:
             self._artifact(Path(event["path"]), run, state)
         elif kind == "model":
             self._model(event, run)
-        elif kind == "trace":  # a table is logged whole: at the end
+        elif kind == "trace":  # a table can only be logged whole, at the end
             one = event["trajectory"]
             state["traces"].append([*(one[column] for column in COLUMNS), json.dumps(one["messages"])])
         elif kind == "end":
@@ -75,7 +75,9 @@ class Wandb:
 
     def _open(self, state: State) -> Any:
         """The run of ``state``, resumed if another process began it."""
-        if self._run is not None and self._run.id != state["id"]:  # of a process that was killed, so it has no end
+        if (
+            self._run is not None and self._run.id != state["id"]
+        ):  # the run of a killed process, which was never finished
             self._run.finish(exit_code=1)
             self._run = None
         if self._run is None:

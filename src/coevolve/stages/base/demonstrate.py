@@ -23,7 +23,7 @@ RELIABLE = Unreliable({}, {})
 
 
 class _Recorder(MiniworldSession):
-    """A session that spoils some calls, makes them and records them."""
+    """A session that corrupts some calls, makes all calls and records them."""
 
     def __init__(self, demonstrator: Unreliable, rng: random.Random) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class _Recorder(MiniworldSession):
         self._correcting = False
 
     def step(self, call: ToolCall) -> Observation:
-        # a call after an error is never spoilt: otherwise the demonstrator could repeat the error forever
+        # a call after an error is never corrupted: otherwise the demonstrator could repeat the error forever
         spoilt = call if self._correcting else self._demonstrator.spoilt(call, self._rng)
         if spoilt is None:
             return Observation("tool", "ok")

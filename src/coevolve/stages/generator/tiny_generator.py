@@ -1,7 +1,7 @@
 """Create the initial generator, which knows nothing about the agent.
 
-``tiny`` is a model of some 0.1 M parameters. It trains for a minute or two, first to repeat tool names, then to edit specs at
-random, whatever the prompt says about the agent: it explores by chance. Any other model stays as it is.
+``tiny`` is a model of about 0.1 M parameters. It trains for a minute or two, first to repeat tool names, then to edit specs at
+random, for any text about the agent in the prompt. So it explores by chance. Any other model stays unchanged.
 """
 
 import random

@@ -13,7 +13,7 @@ from coevolve.stages.pairs.config import Pairs
 if TYPE_CHECKING:
     from coevolve.stages.pairs.rehearse import Rehearsal
 
-# kinds of pairs: whose the chosen episode is, and who failed the other, the agent in training or the failure agent
+# kinds of pairs: the player of the chosen episode, and of the failed one (the agent in training or the failure agent)
 EXPERT, OWN = "expert_target", "success_target"
 EXPERT_HARD, OWN_HARD = "expert_hard", "success_hard"
 AMONG = "failure_failure"  # both failed

@@ -165,7 +165,7 @@ class Recipe:
 
 
 def make_helper(recipe: Recipe, rows: list[Row]) -> Helper:
-    """A helper in a process of its own; its trainer needs some ``rows`` but never reads them."""
+    """A helper in a separate process. Its trainer needs some ``rows`` but never reads them."""
     return Helper(recipe.trainer(*recipe.load(), rows, []))
 
 
