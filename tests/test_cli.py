@@ -75,6 +75,31 @@ def test_signals_of_any_trainers_trajectories(tmp_path: Path) -> None:
     assert (wrong.returncode, wrong.stderr[:14]) == (1, "error: window:")
 
 
+def test_signals_show_the_words_of_weak_tasks(tmp_path: Path) -> None:
+    from tests.readers.rollouts.test_real_files import KNOWN, MADE
+
+    coevolve("import", "verl", str(MADE / "verl"), "--out", "t.parquet", cwd=tmp_path)
+    done = coevolve("signals", "t.parquet", "--out", "s.jsonl", "--kinds", "boundary", cwd=tmp_path)
+    assert done.stdout.splitlines()[0] == "s.jsonl: 1 boundary", done.stderr
+    assert done.stdout.splitlines()[1].split(maxsplit=2)[2] in [task.turns[0] for task in KNOWN]
+    told = json.loads(coevolve("signals", "t.parquet", "--out", "s.jsonl", "--json", cwd=tmp_path).stdout)
+    assert told["signals"]["boundary"] == 1 and told["strongest"][0]["evidence"]
+    rows = [{"task_id": KNOWN[0].task_id, "step": 0, "score": score} for score in (0, 1)]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    known = ("--known", str(MADE / "tasks.jsonl"))
+    assert KNOWN[0].turns[0] in coevolve("signals", "t.jsonl", "--out", "s.jsonl", *known, cwd=tmp_path).stdout
+
+
+def test_verify_prints_json(tmp_path: Path) -> None:
+    tasks = [asdict(task) for task in make("miniworld").tasks("seed")[:2]]
+    lines = [tasks[0], {**tasks[1], "task_id": "forged"}]
+    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    arguments = ["verify", "--environment", "miniworld", "--candidates", "c.jsonl", "--out", "out", "--json"]
+    told = json.loads(coevolve(*arguments, cwd=tmp_path).stdout)
+    assert told["accepted"] == 1 and [row["candidate"] for row in told["rejected"]] == [2]
+    assert told["not_checked"] == {"collateral": 1}
+
+
 def test_verify_judges_a_file_of_tasks(tmp_path: Path) -> None:
     tasks = make("miniworld").tasks("seed")[:3]
     write_jsonl(tmp_path / "c.jsonl", tasks)

@@ -12,11 +12,13 @@ __all__ = [
     "Candidate",
     "CoevolveError",
     "FinishedRun",
+    "Grown",
     "Signal",
     "Task",
     "ToolCall",
     "Trajectory",
     "Verdict",
+    "grow",
     "read_run",
     "register",
     "signals",
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from coevolve.core.trajectories import Trajectory
     from coevolve.environments.registry import register
     from coevolve.readers.finished_run import FinishedRun, read_run
+    from coevolve.stages.grow.grown_tasks import Grown, grow
     from coevolve.stages.signals.from_trajectories import signals
     from coevolve.stages.verify.candidates import verify
 else:  # only names that are listed, for type checkers
@@ -37,11 +40,13 @@ else:  # only names that are listed, for type checkers
         "Candidate": ".core.records",
         "CoevolveError": ".core.errors",
         "FinishedRun": ".readers.finished_run",
+        "Grown": ".stages.grow.grown_tasks",
         "Signal": ".core.records",
         "Task": ".core.task",
         "ToolCall": ".core.task",
         "Trajectory": ".core.trajectories",
         "Verdict": ".core.records",
+        "grow": ".stages.grow.grown_tasks",
         "read_run": ".readers.finished_run",
         "register": ".environments.registry",
         "signals": ".stages.signals.from_trajectories",

@@ -1,18 +1,14 @@
 """``coevolve signals``: find an agent's weaknesses in the trajectories of any trainer."""
 
 import argparse
+import json
+from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from coevolve.core.io import write_jsonl
-from coevolve.core.untrusted import one_line
+from coevolve.core.io import parse, read_jsonl_values, write_jsonl
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.kinds import KINDS
-
-if TYPE_CHECKING:
-    from coevolve.core.records import Signal
-
-SHOWN = 10  # signals on the terminal, the strongest first
 
 HELP = """
   coevolve signals trajectories.parquet --out signals.jsonl
@@ -28,7 +24,8 @@ a training step. The kinds are:
 
 {kinds}
 
-Each line of FILE is a signal with its evidence and the trajectories that show it. The terminal shows the ten strongest.
+Each line of FILE is a signal with its evidence and the trajectories that show it. The terminal shows the ten strongest, with
+their tasks' words if TRAJECTORIES is Parquet with messages, or if --known names the tasks.
 """
 
 
@@ -62,27 +59,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=defaults.kinds,
         help=f"kinds to look for (default: {' '.join(defaults.kinds)})",
     )
+    parser.add_argument("--known", type=Path, metavar="FILE", help="tasks, to print the words of those that are weak")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    from collections import Counter
-
+    from coevolve.core.io import read_tasks
+    from coevolve.core.records import Signal
     from coevolve.stages.signals.from_trajectories import stream
+    from coevolve.stages.signals.load import local_files
+    from coevolve.stages.signals.strongest import first_requests, strongest, subject, table_lines
 
     counts: Counter[str] = Counter()
-    strongest: list[Signal] = []  # of all signals so far, however many come
-
-    def seen(signal: "Signal") -> "Signal":
-        counts[signal.kind] += 1
-        strongest.append(signal)
-        strongest.sort(key=lambda other: -other.strength)
-        del strongest[SHOWN:]
-        return signal
-
     signals = stream(args.trajectories, args.history, args.window, args.rare_threshold, args.kinds)
-    write_jsonl(args.out, map(seen, signals))
+    write_jsonl(args.out, (counts.update([signal.kind]) or signal for signal in signals))
+    shown = strongest(parse(Signal, value, str(args.out)) for _, value in read_jsonl_values(args.out))
+    words = first_requests(local_files(args.trajectories), [signal.task_id for signal in shown if signal.task_id])
+    if args.known is not None:
+        words |= {task.task_id: " / ".join(task.turns) for task in read_tasks(args.known)}
+    if args.json:
+        rows = [{**asdict(signal), "subject": subject(signal, words)} for signal in shown]
+        print(json.dumps({"signals": {kind: counts[kind] for kind in args.kinds}, "strongest": rows}))
+        return 0
     print(f"{args.out}: " + ", ".join(f"{counts[kind]} {kind}" for kind in args.kinds))
-    for signal in strongest:
-        subject = f"task {signal.task_id}" if signal.task_id else " > ".join(signal.pattern or ())
-        print(f"  {signal.strength:.2f}  {signal.kind:{max(map(len, KINDS))}}  {one_line(subject, 100)}")
+    for line in table_lines(shown, words):
+        print(line)
     return 0

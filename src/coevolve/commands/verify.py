@@ -1,8 +1,8 @@
 """``coevolve verify``: check candidate tasks of any origin in an environment, and keep the sound ones."""
 
 import argparse
+import json
 from collections import Counter
-from itertools import islice
 from pathlib import Path
 
 from coevolve.core.untrusted import one_line
@@ -35,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write")
     parser.add_argument("--fail", action="store_true", help="exit with 1 if a candidate is rejected")
+    parser.add_argument("--json", action="store_true", help="print JSON, with all rejected candidates")
     parser.add_argument(
         "--near-duplicate", type=float, default=0.9, help="similarity from which a task is a duplicate (default: 0.9)"
     )
@@ -69,12 +70,22 @@ def run(args: argparse.Namespace) -> int:
     write_jsonl(args.out / "verdicts.jsonl", (verdict for verdict, _ in judged))
     write_jsonl(args.out / "accepted.jsonl", (task for verdict, task in judged if verdict.accepted))
     reasons = Counter(gate.name for verdict, _ in judged for gate in verdict.gates if gate.passed is False)
+    refused = [(number, verdict, gate) for number, (verdict, _) in enumerate(judged, 1) if (gate := verdict.refusal)]
+    not_checked = unchecked(verdict for verdict, _ in judged)
+    if args.json:
+        rejected = [
+            {"candidate": number, "candidate_id": verdict.candidate_id, "gate": gate.name, "reason": gate.reason}
+            for number, verdict, gate in refused
+        ]
+        count = len(judged) - len(refused)
+        told = {"accepted": count, "judged": len(judged), "rejected": rejected, "not_checked": dict(not_checked)}
+        print(json.dumps(told))
+        return 1 if args.fail and reasons else 0
     print(f"{args.out}: {sum(verdict.accepted for verdict, _ in judged)} of {len(judged)} accepted")
     for name, count in reasons.most_common():
         print(f"  {count:6d} rejected by {name}")
-    refused = ((number, gate) for number, (verdict, _) in enumerate(judged, 1) if (gate := verdict.refusal))
-    for number, gate in islice(refused, SHOWN):
+    for number, _, gate in refused[:SHOWN]:
         print(f"         candidate {number}: {gate.name}: {one_line(gate.reason)}")
-    for name, count in unchecked(verdict for verdict, _ in judged).most_common():
+    for name, count in not_checked.most_common():
         print(f"  {count:6d} accepted, not checked by {name}")
     return 1 if args.fail and reasons else 0

@@ -93,6 +93,12 @@ def _here(text: str) -> list[str]:
     return sorted(name for name in glob(text, recursive=True) if Path(name).is_file())
 
 
+def local_files(source: Source) -> list[str]:
+    """The files of ``source`` that are on this machine, in order."""
+    entries = [source] if isinstance(source, str | Path) else source
+    return [name for entry in entries if "://" not in str(entry) for name in _here(str(entry))]
+
+
 def _stored(text: str, connection: "duckdb.DuckDBPyConnection") -> list[str]:
     from fsspec.core import url_to_fs
 

@@ -25,7 +25,7 @@ def subject(signal: Signal, words: Mapping[str, str]) -> str:
 
 def table_lines(signals: Iterable[Signal], words: Mapping[str, str]) -> Iterator[str]:
     for signal in signals:
-        yield f"  {signal.strength:.2f}  {signal.kind:11}{subject(signal, words)}"
+        yield f"  {signal.strength:.2f}  {signal.kind:10}  {subject(signal, words)}"
 
 
 def first_requests(files: Iterable[str], task_ids: Iterable[str]) -> dict[str, str]:
