@@ -27,7 +27,7 @@ def test_a_task_is_walked_back_to_the_step_that_showed_the_weakness(project: Pro
 
 def test_without_a_name_it_lists_what_can_be_walked_back(project: Project) -> None:
     *tasks, last = project.run("coevolve", "lineage").stdout.splitlines()
-    assert last.startswith(f"the last {len(tasks)} tasks") and tasks
+    assert last.startswith(f"{len(tasks)} newest tasks") and tasks
     task_id, _, words = tasks[0].partition("  ")
     assert words and task_id in project.run("coevolve", "lineage", task_id).stdout
 
