@@ -133,7 +133,7 @@ def test_a_checker_and_a_world_that_changed_are_told_apart() -> None:
     scores = [one.score for one in with_scores(trajectories, found)]
     assert scores == [0.0] * 4 + [1.0] * 8 and with_scores(trajectories, found)[0].checks == {"right": False}
     world = again(Polite(), tasks, trajectories)
-    assert counted(world)[WORLD] == 12 and world[0].why == "call 1 (answer) is answered 'thanks', then 'taken'"
+    assert counted(world)[WORLD] == 12 and world[0].why == "call 1 (answer) gets 'thanks' now, 'taken' before"
     assert with_scores(trajectories, world) == trajectories, "an episode that went otherwise is another"
     broken = again(Fragile(), tasks, trajectories)[0]
     assert broken.kind == WORLD and broken.after == 0.0 and "ZeroDivisionError" in broken.why

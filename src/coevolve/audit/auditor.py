@@ -10,7 +10,7 @@ from coevolve.audit.finding import SHOWN, Finding, Found, Measured, Status
 from coevolve.audit.skill import CHECK, Skill
 from coevolve.audit.subject import Subject
 from coevolve.core.untrusted import one_line
-from coevolve.environments.registry import opened
+from coevolve.environments.registry import MakerFailed, opened
 
 EVIDENCE = 300  # most characters of a piece of evidence
 
@@ -24,7 +24,11 @@ class Auditor:
     """Answers requests with JSON, so that no object of the environment leaves the process."""
 
     def __init__(self, place: str, count: int, skill: Skill | None) -> None:
-        self._subject = Subject(opened(place), count, place)
+        try:
+            environment = opened(place)
+        except MakerFailed as error:  # a finding of the audit, unlike a name that does not exist
+            raise RuntimeError(str(error)) from None
+        self._subject = Subject(environment, count, place)
         self._checks = table(skill)
 
     def about(self) -> str:

@@ -58,8 +58,10 @@ def load(place: str, expected: str) -> Any:
     return found
 
 
-def attempt(action: Callable[[], Any], failure: str, hint: str = "") -> Any:
-    """The result of ``action``, which runs a user's code. What it raises becomes one line: ``failure``, the error, its place."""
+def attempt(
+    action: Callable[[], Any], failure: str, hint: str = "", raised: type[CoevolveError] = CoevolveError
+) -> Any:
+    """The result of ``action``, which runs a user's code. An error becomes one line, as ``raised``: ``failure``, the error, its place."""
     try:
         return action()
     except (CoevolveError, OSError, MemoryError):
@@ -67,7 +69,7 @@ def attempt(action: Callable[[], Any], failure: str, hint: str = "") -> Any:
     except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
         text = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise CoevolveError(f"{failure}: {kind}{text}{_place(error)}{hint}") from None
+        raise raised(f"{failure}: {kind}{text}{_place(error)}{hint}") from None
 
 
 def _place(error: BaseException) -> str:

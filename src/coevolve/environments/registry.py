@@ -25,6 +25,11 @@ EACH = 512  # sessions per process: they are small
 BASE = f"{Environment.__module__}.{Environment.__name__}"
 REGISTERED: dict[str, type[Environment]] = {}  # by ``register``, in this process
 
+
+class MakerFailed(CoevolveError):
+    """The code that makes an environment raised an error."""
+
+
 Registered = TypeVar("Registered", bound=type[Environment])
 
 
@@ -102,7 +107,7 @@ def _made(maker: Any, place: str) -> Environment:
         raise CoevolveError(f"{place} is not an environment; it must inherit {BASE}")
     if isabstract(maker):
         raise CoevolveError(f"{place} lacks {', '.join(sorted(maker.__abstractmethods__))}; see {BASE}")
-    made = attempt(maker, f"{place} cannot be made")
+    made = attempt(maker, f"{place} cannot be made", raised=MakerFailed)
     if not isinstance(made, Environment):
         raise CoevolveError(f"{place} does not return an environment; the returned object must inherit {BASE}")
     if lacking := [key for key in ("name", "fingerprint", "panels") if not hasattr(made, key)]:

@@ -133,6 +133,6 @@ def test_what_cannot_be_imitated(found: Demonstrations, tmp_path: Path, monkeypa
         0, 7, ROOT / "policies/base", [], tmp_path / "p", tmp_path, tmp_path, tmp_path / "s", ROOT / "policies/base"
     )
     with pytest.raises(
-        CoevolveError, match=r"none of 16 demonstrations fits into policy.episode_tokens, 8: the shortest has \d+"
+        CoevolveError, match=r"none of 16 demonstrations fits into policy.episode_tokens \(8\): the shortest has \d+"
     ):
         learn(OWN, Shared(CONFIG, narrow, PARAMS.launch), found, job)
