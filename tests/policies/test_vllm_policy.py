@@ -1,4 +1,4 @@
-"""The vLLM policy's bookkeeping of tokens, with transformers generating in vLLM's place; vLLM itself needs a GPU."""
+"""The vLLM policy's bookkeeping of tokens, with transformers generating in vLLM's place. `tests/engine` runs vLLM."""
 
 import inspect
 from collections.abc import Sequence

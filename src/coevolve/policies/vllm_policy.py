@@ -6,16 +6,15 @@ server whose weights TRL updates. Evaluation opens a separate engine.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.concurrency import in_order
-from coevolve.core.errors import CoevolveError, install
 from coevolve.core.seeding import derive_seed
 from coevolve.policies.agent_prompt import Listener, Renderer, check_room, check_template, read_reply
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Conversation, Reply
+from coevolve.policies.vllm_engine import engine_arguments, require_vllm
 
 AT_ONCE = 64  # requests to a server at the same time
 
@@ -81,12 +80,6 @@ class VllmPolicy:
         return replies
 
 
-def require_vllm(key: str) -> None:
-    """Raise a CoevolveError if vLLM is not installed."""
-    if find_spec("vllm") is None:
-        raise CoevolveError(f"{key} needs vLLM, which is not installed; run `{install('gpu')}`, or use transformers")
-
-
 def engine(llm: Any, temperature: float) -> Complete:
     """Completions by a ``vllm.LLM`` in this process."""
     from vllm import SamplingParams
@@ -134,14 +127,16 @@ def engine_policy(path: Path, config: PolicySection, temperature: float) -> Vllm
     """A policy with a separate vLLM engine, for evaluation."""
     require_vllm("policy.backend: vllm")
     from transformers import AutoTokenizer, GenerationConfig
-    from vllm import LLM
 
     from coevolve.policies.pretrained import resolve
     from coevolve.policies.transformers_policy import end_tokens
 
-    source = str(resolve(path))
+    folder = resolve(path)
+    arguments, source = engine_arguments(folder, config), str(folder)
+    from vllm import LLM
+
     tokenizer = AutoTokenizer.from_pretrained(source)
     check_template(tokenizer, str(path))
-    llm = LLM(model=source, dtype=config.dtype, max_model_len=config.episode_tokens, logprobs_mode="processed_logprobs")
+    llm = LLM(model=source, max_model_len=config.episode_tokens, logprobs_mode="processed_logprobs", **arguments)
     ends = end_tokens(GenerationConfig.from_pretrained(source), tokenizer)
     return VllmPolicy(engine(llm, temperature), tokenizer, ends, config.episode_tokens, config.template)

@@ -7,6 +7,7 @@ With several processes, each plays a share of the groups. All receive the kept g
 their rows. One process writes the trajectories.
 """
 
+import math
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -36,12 +37,14 @@ from coevolve.policies.policy import Policy
 from coevolve.policies.pretrained import resolve
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import TransformersPolicy, end_tokens, load
-from coevolve.policies.vllm_policy import VllmPolicy, engine, require_vllm, server
+from coevolve.policies.vllm_engine import colocated, engine_arguments, require_vllm
+from coevolve.policies.vllm_policy import VllmPolicy, engine, server
 from coevolve.rollout import Limits, rollout
 from coevolve.stages.train.batch import columns, deal, shared
 from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.curriculum import Step, hopeless, stream
+from coevolve.stages.train.engine_gap import differences, gap
 from coevolve.stages.train.groups import Gathered, Group, attempts, check_acts, gather, requests
 from coevolve.stages.train.grpo import Grpo
 from coevolve.stages.train.kl_anchor import anchor
@@ -132,6 +135,13 @@ def _vllm(config: Train, acting: PolicySection) -> dict[str, Any]:
     }
 
 
+def _engine(settings: Settings, job: Job) -> AbstractContextManager[None]:
+    """The block in which TRL opens its engine."""
+    if settings.train.vllm.mode != "colocate":
+        return nullcontext()
+    return colocated(engine_arguments(resolve(job.parent), settings.policy))
+
+
 class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
     """``GRPOTrainer`` whose batch holds the groups that ``gather`` kept, which may be fewer than ``tasks_per_step``."""
 
@@ -148,7 +158,8 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         replicas = _replicas(settings, job) if shared else None
         # TRL loads the KL anchor from this path
         arguments["model"].config._name_or_path = str(resolve(anchor(settings, job)))
-        super().__init__(reward_funcs=_reward, rollout_func=_rollout, **arguments)
+        with _engine(settings, job):
+            super().__init__(reward_funcs=_reward, rollout_func=_rollout, **arguments)
         self._may_share = shares(settings.train, settings.launch)
         if self.ref_model is not None and self._may_share:
             share_prefixes(self.accelerator.unwrap_model(self.ref_model), on_request=True)
@@ -224,7 +235,17 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         )
         self._rows = columns(rows, logprobs=self.use_vllm)
         result: dict[str, Any] = super()._generate_and_score_completions([dict(inputs[0]) for _ in rows])
+        if self.use_vllm:
+            self._measure_engine(step, result)
         return result
+
+    def _measure_engine(self, step: int, result: dict[str, Any]) -> None:
+        """Add the differences between the engine and the learner, over all processes, to the metrics of the step."""
+        written = result["completion_mask"] * result["tool_mask"]
+        own = differences(result["old_per_token_logps"], result["sampling_per_token_logps"], written)
+        everywhere = self.accelerator.gather(self.accelerator.pad_across_processes(own, pad_index=math.nan))
+        if self.accelerator.is_main_process:
+            self._steps.add(step, gap(everywhere))
 
     def _unsolved(self, gathered: Gathered) -> list[Tokens]:
         """References of the tasks of this step that the agent never solved, in the order of the groups."""
