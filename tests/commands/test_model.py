@@ -10,7 +10,8 @@ from transformers import AutoTokenizer
 
 from coevolve.cli import main
 from coevolve.core.errors import CoevolveError
-from coevolve.policies.agent_prompt import Renderer
+from coevolve.core.task import ToolCall
+from coevolve.policies.agent_prompt import Renderer, render_call
 from coevolve.policies.transformers_policy import load
 from coevolve.policies.wheels import WHEELS, fetch
 from tests import ROOT
@@ -98,11 +99,14 @@ def test_tools_are_shown_as_signatures_and_later_turns_follow(tmp_path: Path) ->
     assert tokenizer.decode(renderer.later([{"role": "tool", "content": "ok"}])) == (
         "\n<|im_start|>tool\nok<|im_end|>\n<|im_start|>assistant\n"
     )
-    call = {"type": "function", "function": {"name": "stop", "arguments": {}}}
+    call = {
+        "type": "function",
+        "function": {"arguments": {"at": ["né"]}, "name": "stop"},
+    }  # servers want the name first
     text = tokenizer.apply_chat_template(
         [*ASKED, {"role": "assistant", "content": "", "tool_calls": [call]}], tokenize=False
     )
-    assert text.endswith('<|im_start|>assistant\n<tool_call>{"name": "stop", "arguments": {}}</tool_call><|im_end|>\n')
+    assert text.endswith("<|im_start|>assistant\n" + render_call(ToolCall("stop", {"at": ["né"]})) + "<|im_end|>\n")
 
 
 def test_a_template_that_shows_tools_is_kept(tmp_path: Path) -> None:

@@ -21,7 +21,10 @@ SIGNATURES = (
     f'{{{{- \'A call: {OPEN}{{"name": NAME, "arguments": {{...}}}}{CLOSE}\' }}}}'
     "{%- endif %}{{- '<|im_end|>\\n' }}{%- endif %}"
     "{%- for message in rest %}{{- '<|im_start|>' + message['role'] + '\\n' + (message['content'] or '') }}"
-    f"{{%- for call in message['tool_calls'] or [] %}}{{{{- '{OPEN}' + ((call.function or call) | tojson) + '{CLOSE}' }}}}{{%- endfor %}}"
+    # the name first: servers' parsers recognize no other order
+    "{%- for call in message['tool_calls'] or [] %}{%- set made = call.function or call %}"
+    f"{{{{- '{OPEN}{{\"name\": ' + (made.name | tojson) + ', \"arguments\": ' + ((made.arguments or {{}}) | tojson) + '}}{CLOSE}' }}}}"
+    "{%- endfor %}"
     "{{- '<|im_end|>\\n' }}{%- endfor %}"
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
 )
