@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,10 +66,10 @@ def own_tracker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def serving(model: Path, log: Path) -> Iterator[str]:
-    """The URL of `transformers serve` with ``model``, a real OpenAI-compatible server."""
+def serving(model: Path, log: Path, server: str = "transformers", options: Sequence[str] = ("--device", "cpu")) -> Iterator[str]:
+    """The URL of `transformers serve` or `vllm serve` with ``model``, a real OpenAI-compatible server."""
     port = free_port()
-    command = [str(Path(sys.executable).parent / "transformers"), "serve", str(model), "--device", "cpu"]
+    command = [str(Path(sys.executable).parent / server), "serve", str(model), *options]
     with log.open("w") as output:
         process = subprocess.Popen(
             [*command, "--port", str(port), "--host", "127.0.0.1"], stdout=output, stderr=subprocess.STDOUT
