@@ -35,7 +35,7 @@ class Lora(Section):
 
 class Vllm(Section):
     mode: Literal["off", "colocate", "server"] = "off"
-    """Engine that generates in training: off, transformers; colocate, vLLM on the training GPUs; server, a vLLM server."""
+    """Engine that generates in training: off, transformers; colocate, vLLM on the training devices; server, a vLLM server."""
     memory: Share = 0.3
     """Share of a GPU's memory for a colocated vLLM."""
     url: str = "http://127.0.0.1:8001"
