@@ -66,7 +66,9 @@ def own_tracker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def serving(model: Path, log: Path, server: str = "transformers", options: Sequence[str] = ("--device", "cpu")) -> Iterator[str]:
+def serving(
+    model: Path, log: Path, server: str = "transformers", options: Sequence[str] = ("--device", "cpu")
+) -> Iterator[str]:
     """The URL of `transformers serve` or `vllm serve` with ``model``, a real OpenAI-compatible server."""
     port = free_port()
     command = [str(Path(sys.executable).parent / server), "serve", str(model), *options]

@@ -39,7 +39,9 @@ def test_it_plays_as_transformers_does() -> None:
 
 def test_too_little_memory_is_one_line_before_the_engine_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     huge = ENGINE.model_copy(update={"batch": 10**9})
-    with pytest.raises(CoevolveError, match=r"vLLM needs \d+\.\d GB of memory, and \d+\.\d GB are free: .* lower policy\.batch"):
+    with pytest.raises(
+        CoevolveError, match=r"vLLM needs \d+\.\d GB of memory, and \d+\.\d GB are free: .* lower policy\.batch"
+    ):
         open_policy(BASE, huge, 0.0)
     monkeypatch.setenv(CACHE, "100000")
     with pytest.raises(CoevolveError, match=rf"by {CACHE}; lower"):
