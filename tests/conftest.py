@@ -31,6 +31,7 @@ settings.load_profile("coevolve")
 # Files that share a dear fixture run in one process (by xdist's marks they would not: of pytest 9.2 it does not see them).
 SHARING = {
     "tests/pipeline/test_stale.py": "tests/pipeline/test_repro.py",
+    "tests/pipeline/test_pages.py": "tests/pipeline/test_repro.py",
     "tests/pipeline/test_walks.py": "tests/pipeline/test_repro.py",
     "tests/stages/explore/test_endpoint_explorer.py": "tests/pipeline/test_endpoint.py",
     "tests/policies/test_endpoint_policy.py": "tests/endpoint/test_client.py",
