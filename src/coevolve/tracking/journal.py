@@ -83,9 +83,17 @@ class Run:
         """Make the latest run of ``key`` a child of this one."""
         self.write("child", key=key)
 
-    def trace(self, trajectory: Mapping[str, Any], signals: Sequence[str] = ()) -> None:
-        """Log a trajectory as a trace, with the kinds of ``signals`` that it set off."""
-        self.write("trace", trajectory=dict(trajectory), signals=list(signals))
+    def trace(self, trajectory: Mapping[str, Any], signals: Sequence[str] = (), panel: str = "") -> None:
+        """Log a trajectory as a trace, with the kinds of ``signals`` that it set off or the ``panel`` of its task."""
+        self.write("trace", trajectory=dict(trajectory), signals=list(signals), panel=panel)
+
+    def records(self, path: Path, sources: Mapping[str, str]) -> None:
+        """Log the tasks of a file as records of an evaluation dataset. The same content is logged once, whichever run has it.
+
+        ``sources`` leads from tasks to trajectories, of failures that this run has logged as traces.
+        """
+        place, name = str(path.resolve()), str(path.with_suffix(""))
+        self.write("records", path=place, name=name, digest=file_hash(path), sources=dict(sources))
 
     def write(self, kind: str, **fields: Any) -> None:
         try:

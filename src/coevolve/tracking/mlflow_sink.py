@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from coevolve.stages.report.champion import Incumbent
 
 from coevolve.core import dvc
+from coevolve.tracking import mlflow_datasets
 from coevolve.tracking.journal import POLICY
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -114,6 +115,7 @@ class Mlflow:
     def __init__(self, experiment: str) -> None:
         self._experiment = experiment
         self._id: str | None = None
+        self._has_datasets = True
 
     def apply(self, event: Event, state: State) -> None:
         from mlflow.exceptions import MlflowException
@@ -128,11 +130,18 @@ class Mlflow:
             "challenge": self._challenge,
             "child": self._child,
             "trace": self._trace,
+            "records": self._records,
             "end": self._end,
         }
         try:
             handlers[event["kind"]](event, state)
         except MlflowException as error:
+            if event["kind"] == "records" and error.error_code in mlflow_datasets.UNSUPPORTED:
+                self._has_datasets = False
+                print(
+                    "this store of mlflow has no evaluation datasets, which need a database; the run's files have the tasks"
+                )
+                return
             if error.error_code != REFUSED or event["kind"] == "start":
                 raise
             print(f"mlflow rejects a {event['kind']} ({one_line(str(error))}); the run's files have it")
@@ -279,6 +288,8 @@ class Mlflow:
         tags |= {"policy": str(Paths.policy(one["iteration"])), "coevolve.experiment": state["experiment"]}
         if signals := event.get("signals"):  # journals of earlier releases lack them
             tags["signal"] = ", ".join(signals)
+        if panel := event.get("panel"):
+            tags["panel"] = panel
         whole = mlflow.start_span_no_context(
             f"task {one['task_id'][:LONGEST_NAME]}",
             "AGENT",
@@ -299,6 +310,13 @@ class Mlflow:
         client.get_trace(
             whole.trace_id, display=False
         )  # raises an error if the export failed; the export itself only logs failures
+        state.setdefault("traces", {})[one["trajectory_id"]] = whole.trace_id
+
+    def _records(self, event: Event, state: State) -> None:
+        if self._has_datasets:
+            client, event = self._client(), {**event, "name": _key(event["name"])}
+            with _lock():  # two experiments may log the same tasks at the same time
+                mlflow_datasets.log(client, str(self._id), event, state.get("traces", {}))
 
     def _end(self, event: Event, state: State) -> None:
         self._client().set_terminated(state["run"], event["status"], event["time"])

@@ -259,13 +259,13 @@ def test_the_weakest_come_with_the_signals_that_they_set_off(params: Params, run
                Signal("s2", "forgetting", 0, "x", None, 0.5, {"mixed": 1}, ["a"])]  # fmt: skip
     write_jsonl(Paths.signals(0), signals)
     _, weak = write(summed(params), 2, params.generate.alpha)
-    assert [(one.trajectory_id, kinds) for one, kinds in weak] == [("a", ["forgetting", "rare"]), ("b", [])]
+    assert [(one.trajectory.trajectory_id, one.kinds) for one in weak] == [("a", ["forgetting", "rare"]), ("b", [])]
 
 
 def test_the_weakest_are_of_different_tasks() -> None:
     many = [episode("a", "x", 0.0), episode("b", "x", 0.1), episode("c", "y", 0.4), episode("d", "z", 1.0)]
-    assert [found.trajectory_id for found in weakest(many, 3)] == ["a", "c", "d"]
-    assert [found.trajectory_id for found in weakest(many, 4)] == ["a", "c", "d", "b"]
+    assert [found.trajectory_id for found in weakest(many, 3, {})] == ["a", "c", "d"]
+    assert [found.trajectory_id for found in weakest(many, 4, {})] == ["a", "c", "d", "b"]
 
 
 def test_a_stage_or_an_indicator_that_nobody_knows_is_one_line(run: Path, params: Params) -> None:
