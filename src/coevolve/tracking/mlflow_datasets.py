@@ -15,8 +15,6 @@ from coevolve.core.task import Task
 from coevolve.core.untrusted import sound
 
 LONGEST = 200  # characters of a file's name in the name of a dataset, which MLflow limits to 255
-# codes of a store that has no evaluation datasets: files, and servers of older releases
-UNSUPPORTED = frozenset({"FEATURE_DISABLED", "ENDPOINT_NOT_FOUND", "NOT_IMPLEMENTED"})
 
 
 def log(client: Any, experiment: str, event: Mapping[str, Any], traces: Mapping[str, str]) -> None:
@@ -24,11 +22,11 @@ def log(client: Any, experiment: str, event: Mapping[str, Any], traces: Mapping[
 
     A file that has changed since the event is skipped: its tasks belong to another dataset.
     """
-    path = Path(event["path"])
+    path = Path(event["place"])
     if not path.exists() or file_hash(path) != event["digest"]:
         return
     tasks = read_tasks(path)
-    dataset = _dataset(client, experiment, event["name"], event["digest"])
+    dataset = _dataset(client, experiment, event["path"], event["digest"])
     logged = json.loads(dataset.profile or "{}").get("num_records", 0)
     if logged < len(tasks):
         sources = {task: traces[trajectory] for task, trajectory in event["sources"].items() if trajectory in traces}
@@ -55,7 +53,7 @@ def record(task: Task, trace: str | None) -> dict[str, Any]:
 
 def _dataset(client: Any, experiment: str, file: str, digest: str) -> Any:
     """The dataset of the file's content, in the experiment."""
-    name = f"{file[-LONGEST:]} {digest[:8]}"
+    name = f"{file.removesuffix('.jsonl')[-LONGEST:]} {digest[:8]}"
     [*datasets] = client.search_datasets(filter_string=f"name = '{name}'", max_results=1, order_by=["created_time ASC"])
     if not datasets:
         tags = {"dvc.path": file, "dvc.hash": digest}

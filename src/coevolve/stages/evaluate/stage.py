@@ -91,7 +91,7 @@ def main(params: Params, t: int) -> None:
 
 def _show(run: Run, t: int, panels: Sequence[str], episodes: Iterable[Trajectory]) -> None:
     """Log the ``episodes`` on the first panel as traces, and the tasks of all panels with the failures among the traces."""
-    failed = {}
+    failed: dict[str, str] = {}
     for episode in episodes:
         run.trace(asdict(replace(episode, iteration=t)), panel=panels[0])
         if not is_success(episode.score):
