@@ -43,7 +43,7 @@ def record(task: Task, trace: str | None) -> dict[str, Any]:
     source = {"source_type": "TRACE", "source_data": {"trace_id": trace}} if trace else {"source_type": "CODE"}
     row: dict[str, Any] = sound(
         {
-            "inputs": {"task_id": task.task_id, "instruction": "\n".join(task.turns)},
+            "inputs": {"instruction": "\n".join(task.turns), "task_id": task.task_id},
             "expectations": {"reference": reference},
             "tags": tags,
         }
