@@ -1,7 +1,7 @@
 """Stage `evaluate`: play policies/t on the frozen panels. Writes evaluations/t/outcomes.jsonl, metrics.json, a summary.
 
-It logs a run to MLflow and registers the policy as a version of `coevolve-policy`. scratch/evaluate holds finished
-batches of episodes: after a kill the stage plays the rest.
+It logs a run to MLflow, with the panels and some episodes, and registers the policy as a version of `coevolve-policy`.
+scratch/evaluate holds finished batches of episodes: after a kill the stage plays the rest.
 """
 
 import shutil

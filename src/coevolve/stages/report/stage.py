@@ -2,8 +2,9 @@
 
 Writes to report/: index.html, summary.json, metrics.json and curves/ (which DVC shows), table.txt, charts.
 
-It logs the pipeline's run to MLflow, makes the stages' runs its children, logs the weakest trajectories as traces, and the last dataset with the
-failures that its tasks grew from. If the run's best policy beats the champion, it takes the alias `champion`.
+It logs the pipeline's run to MLflow, makes the stages' runs its children, and logs the weakest trajectories as traces. The last
+dataset becomes records with links to the failures that its tasks grew from. If the run's best policy beats the champion, it takes
+the alias `champion`.
 """
 
 from dataclasses import asdict
