@@ -29,7 +29,7 @@ from coevolve.stages.schema import Params
 from coevolve.tracking.journal import Run, start
 from coevolve.tracking.run_names import run_key
 
-TRACED = 20  # tasks of the first panel whose episodes become traces: the same for all policies, to compare them
+TRACED = 10  # tasks of the first panel whose episodes become traces: the same for all policies, to compare them
 
 
 def main(params: Params, t: int) -> None:
