@@ -71,7 +71,7 @@ def test_what_a_call_breaks_scores_0_and_stops_no_trainer(error: Exception) -> N
     instance, task = environment_factory(world)(), world.tasks("seed")[0]
     for broken in (False, True, False):
         instance.reset(task_id=task.task_id)
-        assert not broken or instance.balance() == "the episode is broken"
+        assert not broken or instance.balance() == "error: the episode is broken"
         for call in world.reference(task)[0]:
             getattr(instance, call.name)(**call.arguments)
         assert instance.get_reward() == (0.0 if broken else 1.0)

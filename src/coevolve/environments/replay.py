@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_tasks
 from coevolve.core.success import is_success
@@ -70,6 +71,12 @@ class Replay:
     def close(self) -> None:
         with suppress(Exception):
             self._session.close()
+
+
+def told(turn: Observation) -> str:
+    """The text of an answer for other trainers. They do not log whether a call was refused, and our readers know it by "error"."""
+    text = writable(turn.content)
+    return f"error: {text}" if turn.error and not text.lower().startswith("error") else text
 
 
 def score(environment: Environment, task: Task, requests: Sequence[Request]) -> Score:
