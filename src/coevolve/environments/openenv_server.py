@@ -257,6 +257,8 @@ def main() -> None:
             ws_max_size=MESSAGE,
             ws_max_queue=2,
         )
+    except KeyboardInterrupt:  # Ctrl-C and SIGTERM are the way to end a server
+        pass
     finally:
         world.close()
 
