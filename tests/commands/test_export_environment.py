@@ -1,6 +1,7 @@
 """`coevolve export environment`: tasks as a package that verifiers loads by its name, or one line and no folder."""
 
 import json
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_tasks, write_jsonl
 from coevolve.core.task import Task
 from coevolve.environments.registry import make
+from tests import ROOT
 from tests.environments.test_served_tasks import GROWN
 
 
@@ -51,6 +53,16 @@ def test_the_package_has_the_tasks_a_card_and_the_audit(outside: Path) -> None:
     assert "# 10 tasks in miniworld" in card and "vf-eval new-shop" in card
     with pytest.raises(CoevolveError, match="new-shop: already exists"):
         run(*MINIWORLD)
+
+
+def test_in_a_project_the_tasks_are_those_of_the_last_dataset(outside: Path) -> None:
+    shutil.copy(ROOT / "params.yaml", outside)
+    for number in (0, 1):
+        write_jsonl(outside / f"data/{number}/tasks.jsonl", read_tasks(GROWN)[: 3 - number])
+    write(audit("miniworld", 1, ["contract.answers"]), outside / "scratch/audits/miniworld")
+    run()
+    assert read_tasks(outside / "new-shop/new_shop/tasks.jsonl") == read_tasks(GROWN)[:2]
+    assert "# 2 tasks in miniworld" in (outside / "new-shop/README.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def test_the_code_prints_what_the_page_shows() -> None:
     assert done.stdout == output, done.stderr[-2000:]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not installed("openenv"), reason="run `coevolve env install openenv`")
 def test_the_server_prints_what_the_page_shows() -> None:
     [(command, output)] = SERVE.findall(PAGE)
