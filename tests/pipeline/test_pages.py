@@ -18,7 +18,7 @@ from tests import ROOT
 from tests.pages import PAGES, typed
 from tests.pipeline.conftest import Project
 
-STORIES = {"tutorial.md", "your-trainer.md"}  # test_tutorial.py, stages/grow/test_your_trainer.py
+STORIES = {"tutorial.md", "your-trainer.md", "share-an-environment.md"}  # their tests have these names
 ROW = re.compile(r"^\| ((?:`[^`]+`(?:, )?)+) \| .+ \|$", re.MULTILINE)
 
 # What stands for a word in capitals, and for what the run of this test lacks: it has one iteration
@@ -27,6 +27,7 @@ HERE = {
     r"\bMODEL\b": "policies/base",
     r"\bTRAJECTORIES\b|'runs/\*\*/\*\.parquet'": "data/0/trajectories.parquet",
     r"\bROLLOUTS\b": "data/0/trajectories.parquet --count 2",
+    r"--tasks FILE\b": "--tasks data/1/tasks.jsonl",
     r"--candidates FILE\b": "--candidates data/0/candidates.jsonl",
     r"--out FILE\b": "--out found.jsonl",
     r"out/accepted\.jsonl|/tmp/verified/accepted\.jsonl": "data/1/tasks.jsonl",
