@@ -6,6 +6,7 @@ that the agent never learns to stop (prime-rl PR 2644), or masks that it marks a
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def _prefix(tokenizer: Any, renderer: Renderer, tools: Tools, episode: Trajector
     """Compare each prompt of an episode, turn by turn as in rollouts, with the template's rendering of all its messages."""
     replies = [index for index, message in enumerate(episode.messages) if message["role"] == "assistant"]
     with_thoughts = " with the agent's thoughts" if name == "thoughts" else ""
-    for before, reply in zip(replies[:-1], replies[1:], strict=True):
+    for before, reply in pairwise(replies):
         ids = tokens(renderer, tools, replace(episode, messages=episode.messages[: before + 1]))
         observed = renderer.later(episode.messages[before + 1 : reply])
         here = tokenizer.decode([*ids.prompt, *ids.completion, *observed])
