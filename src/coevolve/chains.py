@@ -104,12 +104,12 @@ def source_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int, s
             same = revealed == value and type(revealed) is type(value)
             if not same or not (isinstance(value, str) or name == key or is_identifier(key)):
                 continue
-            if is_identifier(key) or not single or alone(name, results):
+            if is_identifier(key) or not single or _alone(name, results):
                 return position
     return None
 
 
-def alone(name: str, results: Sequence[tuple[str, Any]]) -> bool:
+def _alone(name: str, results: Sequence[tuple[str, Any]]) -> bool:
     """Whether ``results`` hold a single value of this name."""
     return len({json.dumps(value) for other, value in results if other == name}) == 1
 
@@ -122,6 +122,6 @@ def ambiguous(chain: Sequence[CallOutcome]) -> bool:
             if source is None:
                 continue
             results = observed(chain[source].observation)
-            if not any(alone(name, results) for name, other in results if other == value):
+            if not any(_alone(name, results) for name, other in results if other == value):
                 return True
     return False

@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from coevolve.audit.finding import Found
 from coevolve.audit.subject import MOST_CALLS, Subject, name
-from coevolve.chains import alone, observed
+from coevolve.chains import observed
 from coevolve.core.task import Task, ToolCall
 
 SHORTEST = 3  # fewest characters of a value to look for, because shorter values occur by chance
@@ -82,7 +82,8 @@ def _rivals(subject: Subject) -> Mapping[tuple[str, str], set[str]]:
 def _tells(text: str, value: str, rivals: Collection[str]) -> bool:
     """Whether ``text`` contains ``value``, and not among others from which the agent must choose."""
     fields = observed(text)
-    told = any(_shows(str(field), value) and alone(key, fields) for key, field in fields)
+    times = Counter(key for key, _ in fields)
+    told = any(_shows(str(field), value) and times[key] == 1 for key, field in fields)
     return told and not any(_shows(text, rival) for rival in rivals if rival not in value)
 
 
