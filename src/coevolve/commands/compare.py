@@ -198,7 +198,8 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
             )
             if one.regressions:
                 more = f", among them {SHOWN}" if len(one.regressions) > SHOWN else ""
-                lost.append(f"{side.name} lost {len(one.regressions)} tasks on {one.panel}{more}:")
+                count = f"{len(one.regressions)} task{'s' * (len(one.regressions) > 1)}"
+                lost.append(f"{side.name} lost {count} on {one.panel}{more}:")
                 lost += [_named(task, {**base.words, **side.words}) for task in one.regressions[:SHOWN]]
     shown = table("Tokens per success, including the tokens of failed episodes", "panel", names)
     times = [side.seconds_per_success() for side in sides]
