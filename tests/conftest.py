@@ -31,6 +31,7 @@ settings.load_profile("coevolve")
 # Files that share a dear fixture run in one process (by xdist's marks they would not: of pytest 9.2 it does not see them).
 SHARING = {
     "tests/pipeline/test_stale.py": "tests/pipeline/test_repro.py",
+    "tests/pipeline/test_pages.py": "tests/pipeline/test_repro.py",
     "tests/pipeline/test_walks.py": "tests/pipeline/test_repro.py",
     "tests/stages/explore/test_endpoint_explorer.py": "tests/pipeline/test_endpoint.py",
     "tests/policies/test_endpoint_policy.py": "tests/endpoint/test_client.py",
@@ -65,13 +66,14 @@ def own_tracker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TRACKER)
 
 
+TRANSFORMERS_SERVE = (str(Path(sys.executable).parent / "transformers"), "serve", "--device", "cpu")
+
+
 @contextmanager
-def serving(
-    model: Path, log: Path, server: str = "transformers", options: Sequence[str] = ("--device", "cpu")
-) -> Iterator[str]:
-    """The URL of `transformers serve` or `vllm serve` with ``model``, a real OpenAI-compatible server."""
+def serving(model: Path, log: Path, server: Sequence[str] = TRANSFORMERS_SERVE) -> Iterator[str]:
+    """The URL of a real OpenAI-compatible server. ``server`` is its command, without the model and the address."""
     port = free_port()
-    command = [str(Path(sys.executable).parent / server), "serve", str(model), *options]
+    command = [*server, str(model)]
     with log.open("w") as output:
         process = subprocess.Popen(
             [*command, "--port", str(port), "--host", "127.0.0.1"], stdout=output, stderr=subprocess.STDOUT

@@ -17,16 +17,13 @@ from coevolve.cli import parser
 from coevolve.readers.parameters import keys
 from coevolve.readers.parameters import page as parameters_page
 from tests import ROOT
+from tests.pages import INLINE, PAGES, snippets
 
-DOCS = sorted((ROOT / "docs").rglob("*.md"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *DOCS]
 ROOMS = "core|environments|endpoint|stages|readers|tracking|commands|prompts|profiles"
 NAMED = re.compile(rf"`((?:tests|benchmarks|pipelines|studies|examples|src/coevolve|{ROOMS})/[\w/.-]*)`")
 MODULE = re.compile(r"(?<![\w/.])((?:[\w-]+/)*[a-z]\w*\.py)\b")
 HISTORY = re.compile(r"`[^`\n]*?([\w-]+/[\w/-]+\.py)[^`\n]*`\s+of\s+commit\s+([0-9a-f]{7,40})\b")  # FILE of commit HASH
 FORMER = re.compile(r"`[^`\n]+`\s+of\s+commit\s+[0-9a-f]{7,40}\b")  # FILE or KEY of commit HASH
-BLOCK = re.compile(r"^```(?:bash|sh)\n(.*?)^```|^((?: {4}[^\n]*\n?)+)", re.MULTILINE | re.DOTALL)
-INLINE = re.compile(r"`([^`\n]+)`")
 COMMAND = re.compile(r"(?:^|[;|&(] *)(?:[A-Z_]+=\S+ )*(coevolve|make|dvc) (.*)")
 EXAMPLE = {"ipo.beta"}  # of the learner in examples/ipo
 YOURS = {"stock/stock.py", "my_env.py"}  # files that the reader of a page writes
@@ -38,13 +35,6 @@ DEFINED = re.compile(
 )  # FILE (NAME), and the reverse
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-
-
-def snippets(text: str) -> Iterator[str]:
-    """What a page sets as code: lines of blocks, and spans."""
-    for fenced, indented in BLOCK.findall(text):
-        yield from (line.strip() for line in (fenced or indented).splitlines())
-    yield from INLINE.findall(text)
 
 
 def commands(text: str, program: str) -> Iterator[list[str]]:

@@ -8,10 +8,10 @@ from itertools import count
 from typing import Any
 
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from tests.environments.quiz import Quiz, QuizSession
+from tests.environments.quiz import HeldOut, QuizSession
 
 
-class Numbered(Quiz):
+class Numbered(HeldOut):
     """Its digest is always the number 5."""
 
     class Play(QuizSession):
@@ -19,7 +19,7 @@ class Numbered(Quiz):
             return 5  # type: ignore[return-value]
 
 
-class Lengthy(Quiz):
+class Lengthy(HeldOut):
     """Its digest has 10 MB."""
 
     class Play(QuizSession):
@@ -27,7 +27,7 @@ class Lengthy(Quiz):
             return super().digest() + "x" * 10**7
 
 
-class Endless(Quiz):
+class Endless(HeldOut):
     """A message never ends an episode."""
 
     class Play(QuizSession):
@@ -35,7 +35,7 @@ class Endless(Quiz):
             return Observation("user", "go on")
 
 
-class Blaring(Quiz):
+class Blaring(HeldOut):
     """Answers a call with 20 MB."""
 
     class Play(QuizSession):
@@ -44,7 +44,7 @@ class Blaring(Quiz):
             return heard if heard.error else replace(heard, content="x" * (20 << 20))
 
 
-class Brittle(Quiz):
+class Brittle(HeldOut):
     """Raises at what it does not know."""
 
     class Play(QuizSession):
@@ -57,7 +57,7 @@ class Brittle(Quiz):
             return heard
 
 
-class Blind(Quiz):
+class Blind(HeldOut):
     """Its digest sees no change."""
 
     class Play(QuizSession):
@@ -65,72 +65,72 @@ class Blind(Quiz):
             return str(self._numbers)
 
 
-class Unnumbered(Quiz):
+class Unnumbered(HeldOut):
     class Play(QuizSession):
         def score(self) -> Score:
             return Score(float("nan"))
 
 
-class Infinite(Quiz):
+class Infinite(HeldOut):
     class Play(QuizSession):
         def score(self) -> Score:
             return Score(float("inf"))
 
 
-class Wordy(Quiz):
+class Wordy(HeldOut):
     class Play(QuizSession):
         def score(self) -> Score:
             return Score("much")  # type: ignore[arg-type]
 
 
-class Quits(Quiz):
+class Quits(HeldOut):
     class Play(QuizSession):
         def reset(self, task: Task) -> Observation:
             raise SystemExit(3)
 
 
-class Exits(Quiz):
+class Exits(HeldOut):
     class Play(QuizSession):
         def step(self, call: ToolCall) -> Observation:
             os._exit(7)
 
 
-class Interrupts(Quiz):
+class Interrupts(HeldOut):
     class Play(QuizSession):
         def step(self, call: ToolCall) -> Observation:
             raise KeyboardInterrupt
 
 
-class Stuck(Quiz):
+class Stuck(HeldOut):
     class Play(QuizSession):
         def step(self, call: ToolCall) -> Observation:
             time.sleep(10**6)
             raise AssertionError
 
 
-class Unending(Quiz):
+class Unending(HeldOut):
     def load_tasks(self, split: str) -> Sequence[Task]:
         while True:
             time.sleep(0.1)
 
 
-class Uncounted(Quiz):
+class Uncounted(HeldOut):
     def load_tasks(self, split: str) -> Iterator[Task]:  # type: ignore[override]
         task = super().load_tasks(split)[0]
         return (replace(task, task_id=str(number)) for number in count())
 
 
-class Taskless(Quiz):
+class Taskless(HeldOut):
     def load_tasks(self, split: str) -> Sequence[Any]:
         return ["a task", 5, None]
 
 
-class Raises(Quiz):
+class Raises(HeldOut):
     def __init__(self) -> None:
         raise LookupError("no map")
 
 
-class Vanishes(Quiz):
+class Vanishes(HeldOut):
     def __init__(self) -> None:
         os._exit(5)
 

@@ -13,7 +13,7 @@ from coevolve.audit.finding import SHOWN, Audit
 from coevolve.core.errors import CoevolveError
 from coevolve.environments.environment import Environment
 from tests.audit import broken, hostile
-from tests.environments.quiz import Quiz
+from tests.environments.quiz import HeldOut
 from tests.waiting import PATIENCE
 
 ELSEWHERE = "semantic.verifier_portability"  # takes a process
@@ -33,7 +33,7 @@ def audited(environment: type[Environment], only: list[str] = QUICK, seconds: fl
 
 
 def test_a_sound_one_passes_all() -> None:
-    said = audited(Quiz, [])
+    said = audited(HeldOut, [])
     assert {one.check: (one.status, one.evidence) for one in said.findings} == {name: ("pass", []) for name in CHECKS}
     assert said.worst() is None and not said.past("advisory") and said.looked_at == {"seed": 4, "validation": 4}
 
@@ -50,9 +50,15 @@ def test_a_sound_one_passes_all() -> None:
         (broken.Talkative, {"semantic.no_solution_leakage"}),
         (broken.Parrot, set()),
         (broken.Obliging, {"runtime.tool_declaration_accuracy"}),
-        (broken.Leaky, {"data.same", "data.near", "semantic.canary_floor"}),
+        (broken.Prompting, {"semantic.no_solution_leakage"}),
+        (broken.Hinting, {"semantic.no_solution_leakage"}),
+        (broken.Careless, {"semantic.no_solution_leakage", "data.coverage"}),
+        (broken.Careful, {"data.coverage"}),
+        (broken.Indexed, {"data.coverage"}),
+        (broken.Routine, {"data.template"}),
+        (broken.Leaky, {"data.same", "data.near", "data.template", "semantic.canary_floor"}),
         (broken.Misleading, {"data.words"}),
-        (broken.Printable, {"semantic.canary_floor", "data.coverage"}),
+        (broken.Printable, {"semantic.canary_floor", "semantic.no_solution_leakage", "data.coverage"}),
         (hostile.Numbered, {"contract.answers", "contract.digest"}),
         (hostile.Lengthy, {"contract.answers"}),
         (hostile.Endless, {"contract.answers"}),
@@ -70,6 +76,29 @@ def test_a_fault_is_found(kind: type[Environment], faults: set[str]) -> None:
     for one in said.findings:
         assert bool(one.evidence) == one.bad and len(one.evidence) <= SHOWN
         assert one.command.endswith(f"--only {one.check}")
+
+
+def test_a_leak_is_named_with_the_text_that_shows_it() -> None:
+    leaky = {
+        broken.Prompting: "the first message contains the right value of answer",
+        broken.Hinting: "the tools that it offers contain the right value of answer",
+        broken.Careless: "read_file(grader/expected.json) shows the right value of answer, which its reference does not read",
+        broken.Talkative: "the answer to a wrong value of answer contains the right one",
+    }
+    for kind, text in leaky.items():
+        (finding,) = audited(kind, ["semantic.no_solution_leakage"]).findings
+        assert finding.number == 8 and all(line.endswith(f": {text}") for line in finding.evidence), finding.evidence
+
+
+def test_a_panel_of_known_templates_is_named_and_a_single_template_cannot_be_held_out() -> None:
+    (finding,) = audited(broken.Routine, ["data.template"]).findings
+    assert finding.measured == {"templates of seed": 2, "known in validation": 1.0}
+    assert finding.evidence == [
+        "validation: 8 of 8 tasks have a template of seed, 4 of them “sum_2: answer” (4 in seed)"
+    ]
+    assert found(broken.Uniform, ["data.template"]) == {"data.template": "skip"}
+    (finding,) = audited(HeldOut, ["data.template"]).findings
+    assert finding.status == "pass" and finding.measured["known in validation"] == 0.0
 
 
 def test_another_process_may_answer_otherwise() -> None:
@@ -93,7 +122,7 @@ def test_severities_decide_and_unknown_checks_are_named() -> None:
         "passed": 0, "skipped": 0, "failed: fail": 0, "failed: warn": 1, "failed: advisory": 0,
     }  # fmt: skip
     with pytest.raises(CoevolveError, match=r"--only: no check data\.varied; expected some of: .*data\.variety"):
-        audited(Quiz, ["data.varied"])
+        audited(HeldOut, ["data.varied"])
 
 
 def test_the_files_hold_all_and_escape_it(tmp_path: Path) -> None:

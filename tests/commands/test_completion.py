@@ -37,7 +37,7 @@ def test_bash_completes_as_one_types(tmp_path: Path, capsys: pytest.CaptureFixtu
 
     assert tab("") >= set(COMMANDS)
     assert tab("com") == {"compare", "completion"}
-    assert tab("export", "") == {"sft", "pairs", "tasks", "policy", "schemas"}
+    assert tab("export", "") == {"sft", "pairs", "tasks", "environment", "policy", "schemas"}
     assert tab("export", "sft", "--su") == {"--successes"}
     assert tab("env", "au") == {"audit"}
     assert tab("verify", "--candidates", "cand") == {"candidates.jsonl"}

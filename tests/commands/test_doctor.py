@@ -31,7 +31,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def said(params: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
-    code = run(argparse.Namespace(params=params))
+    code = run(argparse.Namespace(params=params, template=None))
     lines = capsys.readouterr().out.splitlines()
     return code, {line.split()[0]: line for line in lines if line and not line.startswith(" ")}
 

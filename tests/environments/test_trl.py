@@ -8,15 +8,20 @@ from typing import Any
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import write_jsonl
+from coevolve.core.io import read_tasks, write_jsonl
 from coevolve.core.task import Observation, ToolCall
 from coevolve.environments.environment import EnvironmentFailed
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.environments.trl import dataset_rows, environment_factory
+from coevolve.policies.policy import Conversation
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests import ROOT
 from tests.core.test_calls import nested
+from tests.environments.test_served_tasks import GROWN
+from tests.waiting import PATIENCE
 
 POLICY = ROOT / "policies/base"
 NAMES = ["miniworld", "sql", *(["bfcl"] if find_spec("bfcl_eval") else [])]
@@ -71,7 +76,7 @@ def test_what_a_call_breaks_scores_0_and_stops_no_trainer(error: Exception) -> N
     instance, task = environment_factory(world)(), world.tasks("seed")[0]
     for broken in (False, True, False):
         instance.reset(task_id=task.task_id)
-        assert not broken or instance.balance() == "the episode is broken"
+        assert not broken or instance.balance() == "error: the episode is broken"
         for call in world.reference(task)[0]:
             getattr(instance, call.name)(**call.arguments)
         assert instance.get_reward() == (0.0 if broken else 1.0)
@@ -100,6 +105,32 @@ def test_accepted_tasks_are_trained_on_as_a_file_or_in_memory(tmp_path: Path) ->
         dataset_rows("sql", tasks=tmp_path / "accepted.jsonl")
 
 
+@pytest.mark.parametrize("name", ["miniworld", "sql"])
+def test_new_tasks_score_as_in_our_own_loop(name: str, tmp_path: Path) -> None:
+    """An agent that leaves calls out, in ten synthesized tasks of miniworld and ten tasks of SQL."""
+    world = make(name)
+    tasks = read_tasks(GROWN) if name == "miniworld" else list(world.tasks("validation")[:10])
+    write_jsonl(tmp_path / "new.jsonl", tasks)
+    agent = ReferencePolicy(world, 0.4)
+    requests = [RolloutRequest(task, seed) for seed, task in enumerate(tasks)]
+    ours = [one.trajectory.score for one in rollout(agent, world, requests, Limits(16, 10**6, 64, PATIENCE))]
+    instance = environment_factory(name, tasks=tmp_path / "new.jsonl")()
+    theirs = []
+    for seed, row in enumerate(dataset_rows(name, tasks=tmp_path / "new.jsonl")):
+        instance.reset(**row)
+        for call in agent.planned(Conversation(0, [], [], tasks[seed], seed, 1, 1))[0]:
+            getattr(instance, call.name)(**call.arguments)
+        theirs.append(instance.get_reward())
+    assert theirs == ours and len(set(ours)) > 1 and 1.0 in ours
+
+
+def test_a_refused_call_is_known_by_its_first_word() -> None:
+    """Readers of rollouts tell by it that the environment did not accept the call."""
+    instance, task = environment_factory("miniworld")(), make("miniworld").tasks("seed")[0]
+    instance.reset(task_id=task.task_id)
+    assert instance.find_contact(name=5).startswith("error: ")
+
+
 @pytest.mark.slow
 def test_canary_trl_trains_with_the_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "TRL_EXPERIMENTAL_SILENCE", "1")
@@ -112,7 +143,7 @@ def test_canary_trl_trains_with_the_class(tmp_path: Path, monkeypatch: pytest.Mo
     model, tokenizer = load(POLICY)
     tokenizer.response_template = RESPONSE_TEMPLATE
     rewards: list[Any] = []
-    cls = environment_factory("miniworld")
+    cls = environment_factory("miniworld", tasks=GROWN)
     inner = cls.get_reward  # type: ignore[attr-defined]
     monkeypatch.setattr(cls, "get_reward", lambda self: rewards.append(inner(self)) or rewards[-1])
     trainer = GRPOTrainer(
@@ -128,7 +159,7 @@ def test_canary_trl_trains_with_the_class(tmp_path: Path, monkeypatch: pytest.Mo
             report_to="none",
             save_strategy="no",
         ),
-        train_dataset=Dataset.from_list(dataset_rows("miniworld")[:8]),
+        train_dataset=Dataset.from_list(dataset_rows("miniworld", tasks=GROWN)[:8]),
         processing_class=tokenizer,
         environment_factory=cls,
     )

@@ -5,7 +5,6 @@ import csv
 import json
 import re
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -60,13 +59,10 @@ def assert_other_machines_find_the_same(project: Project, folder: Path) -> None:
     again = folder.with_name("again")
     again.mkdir()
     (again / "study.yaml").write_text(STUDY)
-    study = [str(Path(sys.executable).parent / "coevolve"), "study", str(again), "--arms", "static"]
     project.set(compute__engine="ray", compute__address="here")
 
     def run() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            study, cwd=project.folder, env=project.environment, capture_output=True, text=True, timeout=PATIENCE
-        )
+        return project.run("coevolve", "study", str(again), "--arms", "static", check=False)
 
     script = project.folder / "pipelines/tasks.py"
     before = script.read_text()

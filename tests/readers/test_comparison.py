@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
+from coevolve.commands.compare import WORDS, tables
 from coevolve.core.outcomes import Outcome
 from coevolve.core.stage_summary import StageSummary
 from coevolve.readers.comparison import Side, differences, gains, history
@@ -63,6 +65,21 @@ def test_only_tasks_that_both_played_count_and_lost_ones_are_named() -> None:
     assert (gain.panel, gain.tasks, gain.base, gain.challenger, gain.gain) == ("test", 3, 2 / 3, 2 / 3, 0.0)
     assert gain.regressions == ["y"] and not gain.sure
     assert gains(side("a", {"x": True}), side("b", {"y": True}), CONFIG) == []
+
+
+def test_the_words_of_lost_tasks_are_shown_as_text() -> None:
+    won = {str(number): True for number in range(7)}
+    words = {"0": "add [bold]party[/bold]\non monday", "1": "x" * 200}
+    lost = tables([replace(side("a", won), words=words), side("b", dict.fromkeys(won, False))])
+    console = Console(width=200)
+    with console.capture() as capture:
+        for part in lost:
+            console.print(part)
+    lines = capture.get().splitlines()
+    start = lines.index("b lost 7 tasks on test, among them 5:")
+    assert lines[start + 1] == "  0  add [bold]party[/bold] on monday"
+    assert lines[start + 2] == f"  1  {'x' * WORDS}" and lines[start + 3] == "  2"
+    assert len(lines) == start + 6
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))

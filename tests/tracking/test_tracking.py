@@ -13,6 +13,8 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import policy_hash
+from coevolve.core.io import write_jsonl
+from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.report.champion import ChampionGate
 from coevolve.tracking.config import Tracking
@@ -22,14 +24,6 @@ from tests.servers import serve, stop, store
 from tests.waiting import free_port
 
 CONFIG = Tracking(experiment="test", wandb="disabled")
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    monkeypatch.delenv("DVC_EXP_NAME", raising=False)
-    monkeypatch.chdir(tmp_path)
-    yield tmp_path
 
 
 def client(uri: str) -> Any:
@@ -58,6 +52,14 @@ TRAJECTORY = {
     "stop_reason": "done", "checks": {},
     "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "x"}],
 }  # fmt: skip
+
+
+def task(words: str, origin: Provenance | None = None) -> Task:
+    reference = [[ToolCall("pay", {"sum": 3})]]
+    return Task.create("miniworld", "validation", [words], {}, reference, ["shop"], origin)
+
+
+TASK = task("pay three")
 
 
 def journals(root: Path) -> list[Path]:
@@ -195,7 +197,6 @@ def gate(policy: Path, solved: int) -> dict[str, Any]:
 
 def evaluated(root: Path, t: int, solved: int, measured: bool = True) -> Path:
     """Policy ``t``, after an evaluation in which it solved so many of 64 tasks."""
-    from coevolve.core.io import write_jsonl
     from coevolve.core.outcomes import Outcome
 
     policy = root / f"policies/{t}"
@@ -270,6 +271,7 @@ def test_a_registry_that_does_not_answer_is_not_one_without_a_champion(
 
 
 def test_the_view_sets_columns_of_the_runs_table(root: Path) -> None:
+    (root / "mlruns/mlflow.db").unlink()
     assert view("test") is None
     with start(CONFIG, "train/0"):
         pass
@@ -331,12 +333,14 @@ def test_a_server_that_goes_away_and_comes_back_misses_nothing(
     port = free_port()
     uri = f"http://127.0.0.1:{port}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    write_jsonl(root / "panel.jsonl", [TASK])
     server = serve(root, port, backend)
     try:
         with start(CONFIG, "train/0") as run:
             run.metrics({"success": 0.0}, 0)
             stop(server)
             run.trace(TRAJECTORY)
+            run.records(root / "panel.jsonl", {TASK.task_id: "t"})
             for step in range(1, 4):
                 run.metrics({"success": float(step)}, step)
         assert journals(root)
@@ -348,6 +352,8 @@ def test_a_server_that_goes_away_and_comes_back_misses_nothing(
         history = client(uri).get_metric_history(train.info.run_id, "success")
         assert [(point.step, point.value) for point in history] == [(n, float(n)) for n in range(4)]
         assert len(client(uri).search_traces(locations=[train.info.experiment_id])) == 1
+        (dataset,) = client(uri).search_datasets()
+        assert [record.source_type for record in dataset.records] == ["TRACE"]
         assert journals(root) == []
     finally:
         stop(server)

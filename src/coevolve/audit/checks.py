@@ -16,7 +16,7 @@ from typing import Any
 
 from coevolve.audit.finding import Found, Measured, Severity
 from coevolve.audit.leaks import leaks
-from coevolve.audit.overlaps import known_by_heart, near, same
+from coevolve.audit.overlaps import known_by_heart, near, same, templates
 from coevolve.audit.players import PLAYERS, nothing
 from coevolve.audit.rescoring import SAME, Rescored, counted, rescore
 from coevolve.audit.subject import MOST_CALLS, Subject, name
@@ -332,9 +332,9 @@ CHECKS: dict[str, Check] = {
     ),
     "semantic.no_solution_leakage": Check(
         "warn",
-        "Do refusals hide the right value?",
+        "Do first messages, tool lists, files and refusals hide the right values?",
         leaks,
-        "describe the error in a call, not the right value",
+        "remove the value from the text, or let the reference look it up; describe an error, not the right value",
     ),
     "data.same": Check(
         "fail", "Are all tasks of different splits different?", same, "separate the splits by world or by goal"
@@ -344,6 +344,12 @@ CHECKS: dict[str, Check] = {
         "Do instructions of different splits differ clearly?",
         near,
         "separate the splits by world or by goal, or use other words",
+    ),
+    "data.template": Check(
+        "warn",
+        "Does some panel ask for kinds of tasks that training lacks?",
+        templates,
+        "hold out families or chains of tools for a panel; until then success shows skill at known kinds only",
     ),
     "data.words": Check(
         "fail",

@@ -1,5 +1,6 @@
-"""Find tasks that are in two splits: training tasks must not be test tasks."""
+"""Find tasks and kinds of tasks that are in two splits: training tasks must not be test tasks."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
@@ -10,6 +11,7 @@ from coevolve.core.task import Task
 from coevolve.stages.verify.library import solution_of, text_of
 
 THRESHOLD = 0.9  # similarity from which two instructions are near-duplicates
+NEW = 0.5  # least share of tasks with a new template in a panel that measures new templates
 
 
 def known_by_heart(task: Task) -> str:
@@ -39,6 +41,37 @@ def near(subject: Subject) -> Found:
     return _between(
         subject, close, lambda one, other: f"{similarity(shingles(text_of(one)), shingles(text_of(other))):.2f} like"
     )
+
+
+def template(task: Task) -> str:
+    """The template of a task: its family, and the tools of its reference in order, turn by turn."""
+    return f"{task.family}: {', then '.join(' '.join(call.name for call in turn) for turn in task.reference)}"
+
+
+def templates(subject: Subject) -> Found:
+    """Measure for each panel the share of tasks whose template the training split has. Some panel must have new templates.
+
+    A panel of known templates asks for new values in them, which is a fair question. But if no panel asks another question, an
+    agent that has memorized the templates looks like an agent that has learned the tools. Two panels may share templates,
+    because neither is for training. If all tasks have one template, there is nothing to hold out.
+    """
+    kinds = {split: Counter(map(template, tasks)) for split, tasks in subject.splits.items()}
+    seed = kinds.pop("seed")
+    panels = {split: counts for split, counts in kinds.items() if counts}
+    known = {split: sum(counts[kind] for kind in counts if kind in seed) for split, counts in panels.items()}
+    shares = {split: known[split] / counts.total() for split, counts in panels.items()}
+    measured: Measured = {"templates of seed": len(seed), **{f"known in {split}": one for split, one in shares.items()}}
+    if not panels or len(set(seed).union(*panels.values())) < 2:
+        return Found(None, measured)
+    if min(shares.values()) <= 1.0 - NEW:
+        return Found(True, measured)
+    return Found(False, measured, [_repeats(split, counts, known[split], seed) for split, counts in panels.items()])
+
+
+def _repeats(split: str, counts: Counter[str], known: int, seed: Mapping[str, int]) -> str:
+    """A line about the tasks of ``split`` with a template of ``seed``, and the most frequent one."""
+    most, tasks = next((kind, tasks) for kind, tasks in counts.most_common() if kind in seed)
+    return f"{split}: {known} of {counts.total()} tasks have a template of seed, {tasks} of them “{most}” ({seed[most]} in seed)"
 
 
 def _between(

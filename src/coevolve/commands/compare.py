@@ -2,13 +2,18 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.untrusted import one_line
 
 if TYPE_CHECKING:
+    from dvc.api import DVCFileSystem
+
+    from coevolve.core.outcomes import Outcome
     from coevolve.readers.comparison import Side
 
 HELP = """
@@ -27,7 +32,8 @@ The command reads files from DVC's cache and checks nothing out.
   coevolve compare small large:2 --html report/compare.html
 """
 WORKSPACE = "workspace"
-SHOWN = 5  # regressions to name
+SHOWN = 5  # lost tasks to name
+WORDS = 80  # characters of their instructions
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +93,24 @@ def _side(text: str) -> "Side":
             f"{text}: no such policy, experiment or revision ({reason}); `dvc exp list` prints the names"
         ) from None
     took = seconds(revision).get(f"evaluate/{t}")
-    return Side(f"{revision}:{t}", t, params, summary, parse_jsonl(played, Outcome, text), took)
+    outcomes = parse_jsonl(played, Outcome, text)
+    return Side(f"{revision}:{t}", t, params, summary, outcomes, took, _words(files, outcomes))
+
+
+def _words(files: "DVCFileSystem", outcomes: Sequence["Outcome"]) -> dict[str, str]:
+    """The instructions of the played tasks by id, as far as the panels' files are in DVC's cache."""
+    from coevolve.core.io import parse_jsonl
+    from coevolve.core.paths import Paths
+    from coevolve.core.task import Task
+
+    words = {}
+    for panel in dict.fromkeys(outcome.panel.partition(".")[0] for outcome in outcomes):
+        with suppress(FileNotFoundError):
+            path = str(Paths.panel(panel))
+            words.update(
+                {task.task_id: " ".join(task.turns) for task in parse_jsonl(files.read_text(path), Task, path)}
+            )
+    return words
 
 
 def _parsed(text: str) -> tuple[str, int | None]:
@@ -118,6 +141,13 @@ def _version(number: str) -> tuple[str, int]:
             f"v{number}: {str(error).splitlines()[0]}; `coevolve ui` lists the versions of {POLICY}"
         ) from None
     return tags["coevolve.experiment"], int(tags["coevolve.iteration"])
+
+
+def _named(task_id: str, words: Mapping[str, str]) -> str:
+    """A task by its id and the first words of its instruction."""
+    from rich.markup import escape
+
+    return f"  {task_id}  {escape(one_line(words.get(task_id, ''), WORDS))}".rstrip()
 
 
 def tables(sides: Sequence["Side"]) -> list[Any]:
@@ -167,8 +197,10 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
                 str(one.tasks),
             )
             if one.regressions:
-                more = f" and {len(one.regressions) - SHOWN} more" if len(one.regressions) > SHOWN else ""
-                lost.append(f"{side.name} lost on {one.panel}: {', '.join(one.regressions[:SHOWN])}{more}")
+                more = f", among them {SHOWN}" if len(one.regressions) > SHOWN else ""
+                count = f"{len(one.regressions)} task{'s' * (len(one.regressions) > 1)}"
+                lost.append(f"{side.name} lost {count} on {one.panel}{more}:")
+                lost += [_named(task, {**base.words, **side.words}) for task in one.regressions[:SHOWN]]
     shown = table("Tokens per success, including the tokens of failed episodes", "panel", names)
     times = [side.seconds_per_success() for side in sides]
     for panel in dict.fromkeys(one.panel for one in base.outcomes):

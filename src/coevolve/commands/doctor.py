@@ -9,10 +9,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis
 from coevolve.core.errors import CoevolveError, install
 from coevolve.core.mixtures import shares
 from coevolve.core.untrusted import without_secrets
@@ -25,29 +25,30 @@ Prints a line per check with one of three states, and below a problem the comman
   -        it is absent, but a run works without it
   BROKEN   params.yaml needs it, and it does not work; the exit code is then 1
 
+With --template the command checks only whether training gets a model's chat template right, on an episode of the environment in
+params.yaml: does the template leave earlier turns as they are, are the tokens that end a reply inside the trained span, does the
+mask cover the agent's words, and how many tokens do the tools take?
+
 The command installs and downloads nothing, and costs nothing: it asks an endpoint only for its list of models.
 """
-WORKS, ABSENT, BROKEN = "ok", "-", "BROKEN"
 ROOM = 10  # GB that a run and its cache need at least
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """``state`` is WORKS, ABSENT or BROKEN; ``remedy`` is what to type."""
-
-    name: str
-    state: str
-    text: str
-    remedy: str = ""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="file to check (default: params.yaml)")
+    parser.add_argument(
+        "--template",
+        metavar="MODEL",
+        help="check only the chat template of this model, for training: a directory, or a name in the local cache",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     params = load(args.params)
+    if args.template:
+        broken = sum(_shown(finding) for finding in _template(args.template, params))
+        return 1 if broken else 0
     broken = 0
     for check in (
         _python,
@@ -64,13 +65,28 @@ def run(args: argparse.Namespace) -> int:
         _dvc,
     ):
         for finding in _found(check, params):
-            broken += finding.state == BROKEN
-            print(f"{finding.name:14s} {finding.state:7s} {finding.text}", flush=True)
-            if finding.remedy:
-                print(f"{'':22s} {finding.remedy}")
+            broken += _shown(finding)
     if broken:
         print(f"{broken} lines are BROKEN: fix them before a run with {args.params}")
     return 1 if broken else 0
+
+
+def _shown(finding: Diagnosis) -> bool:
+    """Print ``finding``. Whether it is BROKEN."""
+    print(f"{finding.name:14s} {finding.state:7s} {finding.text}", flush=True)
+    if finding.remedy:
+        print(f"{'':22s} {finding.remedy}")
+    return finding.state == BROKEN
+
+
+def _template(model: str, params: Params) -> Iterator[Diagnosis]:
+    from coevolve.audit.chat_template import diagnose, load_tokenizer
+    from coevolve.environments.registry import make
+    from coevolve.rollout import Limits
+
+    tokenizer = load_tokenizer(model)
+    environment = make(next(iter(shares(params.environment))))
+    yield from diagnose(tokenizer, params.policy.template, environment, params.tasks.split, Limits.of(params.policy))
 
 
 def _found(check: Callable[[Params], Iterator[Diagnosis]], params: Params) -> Iterator[Diagnosis]:

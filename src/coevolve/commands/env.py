@@ -38,6 +38,18 @@ Ids and severities of checks follow OpenEnv's RFC 008 where it defines them. `co
 """
 
 
+SERVE = """
+With --tasks, the server offers the tasks of FILE as the split `tasks`, beside the environment's own splits. It replays each
+reference first, and serves nothing if the environment does not accept a task. /metadata says how many tasks the split has.
+
+The reward comes with the last answer. A client that adds up the rewards of all steps, such as verifiers, sends
+`rewards: change` with `reset`: then the sum is the score at any time, also if a limit of turns ends the episode.
+
+  coevolve env serve miniworld
+  coevolve env serve miniworld --tasks grown/tasks.jsonl
+"""
+
+
 ACTIONS = {
     "list": "list the environments, and say which are installed",
     "install": "install the pinned packages that an environment needs",
@@ -89,6 +101,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FOLDER",
         help="folder for audit.json and index.html (default: scratch/audits/NAME)",
+    )
+    serve.epilog = SERVE
+    serve.add_argument(
+        "--tasks",
+        type=Path,
+        metavar="FILE",
+        help="serve the tasks of this file, such as accepted.jsonl, as the split `tasks`",
     )
     serve.add_argument("--host", default="127.0.0.1", help="the interface to listen on (default: 127.0.0.1)")
     serve.add_argument("--port", type=int, default=8000, help="the port to listen on (default: 8000)")
@@ -292,9 +311,9 @@ def _serve(args: argparse.Namespace) -> int:
     make(args.name)
     if not installed("openenv"):
         raise CoevolveError("serving needs OpenEnv's packages; run `coevolve env install openenv`")
-    print(f"serving {args.name} to OpenEnv clients on http://{args.host}:{args.port} until Ctrl-C", flush=True)
     interpreter = str(python("openenv"))
     command = [interpreter, "-m", "coevolve.environments.openenv_server", args.name, sys.executable]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "COEVOLVE_CACHE": str(cache())}
     # replaces this process, so that a signal to it ends the server
-    os.execve(interpreter, [*command, args.host, str(args.port), str(args.sessions)], environment)
+    command += [args.host, str(args.port), str(args.sessions), *([str(args.tasks)] if args.tasks else [])]
+    os.execve(interpreter, command, environment)

@@ -21,10 +21,14 @@ HELP = """
   coevolve export sft --tasks accepted.jsonl --environment sql --out sft    # references of these tasks, without a run
   coevolve export pairs --iteration 1 --out pairs    # preference pairs of a run that learns by dpo or sft
   coevolve export tasks --out tasks                  # the last dataset
+  coevolve export environment --tasks accepted.jsonl --environment sql --out hard-sql   # a package for verifiers
   coevolve export policy --iteration 3 --out model   # policies/3: its success and its training data
   coevolve export schemas --out schemas              # JSON schemas of all records and of params.yaml, without a run
 
 Run the command in a project after `dvc repro`. DIR must not exist. A card, README.md, describes each dataset or model.
+
+`environment` writes the tasks, a card, the environment's audit, and a Python package that verifiers loads by the name of DIR.
+The environment replays each reference first. Without --tasks, the tasks are those of the last dataset.
 
 `sft` and `pairs` write train.jsonl, which `datasets.load_dataset("json")` opens and TRL's SFTTrainer and DPOTrainer accept.
 Messages have OpenAI's format, with calls as objects in `tool_calls`. A line has `messages` and `tools`, or for a pair
@@ -40,7 +44,9 @@ ORIGINS = {  # whether of the agent's successes → where episodes come from
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
     parser.add_argument(
-        "kind", choices=("sft", "pairs", "tasks", "policy", "schemas"), help="the data to write: see below"
+        "kind",
+        choices=("sft", "pairs", "tasks", "environment", "policy", "schemas"),
+        help="the data to write: see below",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
     parser.add_argument(
@@ -53,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--tasks",
         type=Path,
         metavar="FILE",
-        help="with sft: write the references of these tasks, such as accepted.jsonl",
+        help="with sft or environment: the tasks to write, such as accepted.jsonl",
     )
     parser.add_argument(
         "--environment", metavar="NAME", help="with --tasks: their environment (default: that of params.yaml)"
@@ -66,8 +72,10 @@ def run(args: argparse.Namespace) -> int:
 
     if args.out.exists():
         raise CoevolveError(f"--out {args.out}: already exists; name a new folder, or remove it")
-    if (args.successes or args.tasks) and args.kind != "sft":
-        raise CoevolveError(f"{'--successes' if args.successes else '--tasks'}: works only with sft")
+    if args.successes and args.kind != "sft":
+        raise CoevolveError("--successes: works only with sft")
+    if args.tasks and args.kind not in ("sft", "environment"):
+        raise CoevolveError("--tasks: works only with sft and environment")
     if args.tasks and (args.successes or args.iteration is not None):
         raise CoevolveError("--tasks: names all tasks; remove --successes and --iteration")
     if args.environment and not args.tasks:
@@ -76,10 +84,13 @@ def run(args: argparse.Namespace) -> int:
         print(f"{args.out}: {_schemas(args.out)}")
         return 0
     if args.tasks and args.environment:
-        print(f"{args.out}: {_references(args, args.environment, PolicySection())}")
+        write = _environment if args.kind == "environment" else _references
+        print(f"{args.out}: {write(args, args.environment, PolicySection())}")
         return 0
     params = load(Path("params.yaml"))
-    if args.tasks:
+    if args.kind == "environment":
+        said = _environment(args, params.environment, params.policy)
+    elif args.tasks:
         said = _references(args, params.environment, params.policy)
     elif args.kind == "policy":
         said = _policy(args.out, args.iteration, params)
@@ -199,6 +210,46 @@ def _tasks(out: Path, wanted: int | None, params: "Params") -> str:
     write_jsonl(out / "tasks.jsonl", rows)
     write_text(out / "README.md", card)
     return f"tasks.jsonl, {len(rows)} tasks of dataset {t}, and README.md"
+
+
+def _environment(args: argparse.Namespace, name: str, policy: "PolicySection") -> str:
+    """Write a package of tasks that the environment ``name`` accepts."""
+    from coevolve.core.paths import Paths
+    from coevolve.core.scratch import once
+    from coevolve.environments.registry import make
+    from coevolve.environments.replay import checked_tasks
+    from coevolve.readers.cards import task_card
+    from coevolve.readers.environment_package import package_name, write_package
+    from coevolve.stages.report.run_summary import run_hash
+
+    module, environment = package_name(args.out), make(name)
+    t = None if args.tasks else _last() if args.iteration is None else args.iteration
+    tasks = checked_tasks(environment, name, args.tasks if t is None else Paths.tasks(t))
+
+    def fill(folder: Path) -> None:
+        audit = _audit_beside(folder, environment, name)
+        run = "none" if t is None else run_hash(t)
+        card = task_card(tasks, environment, run, audit, f"{module}/tasks.jsonl")
+        write_package(folder, args.out.name, name, tasks, card)
+
+    once(args.out, fill)
+    return f"{len(tasks)} tasks of {name} as the package {args.out.name}, audit.json and README.md"
+
+
+def _audit_beside(folder: Path, environment: "Environment", name: str) -> Path:
+    """audit.json in ``folder``: the audit of this environment that is there already, or a new one."""
+    from coevolve.audit.audit import audit
+    from coevolve.audit.files import JSON, write
+    from coevolve.core.io import read_json
+
+    found = _audit(environment)
+    folder.mkdir(parents=True)
+    if found.exists() and read_json(found).get("fingerprint") == environment.fingerprint:
+        shutil.copy(found, folder / JSON)
+    else:
+        print(f"auditing {name}; `coevolve env audit {name}` does so once for all exports", flush=True)
+        write(audit(name), folder)
+    return folder / JSON
 
 
 def _policy(out: Path, wanted: int | None, params: "Params") -> str:

@@ -51,6 +51,7 @@ CARRIERS = frozenset(
         "stages/schema",
         "stages/running",
         "stages/train/progress_bar",
+        "tracking/mlflow_datasets",
         "tracking/mlflow_sink",
         "tracking/journal",
         "tracking/run_names",

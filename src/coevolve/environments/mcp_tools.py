@@ -30,6 +30,7 @@ from coevolve.environments.tool_list import PAGES, ToolList
 
 FOLDER = "."  # replaces the name of an episode's folder in answers, because the name differs in every episode
 LONGEST = 100_000  # most characters of an observation
+STARTING = 120.0  # seconds of running time in which a server starts: it imports its packages, whatever a call may take
 KEPT = 4096  # most results of references in the cache
 
 
@@ -199,7 +200,7 @@ class McpServer:
 
     @asynccontextmanager
     async def _connected(self, client: Any) -> AsyncIterator[Any]:
-        async with within(self._seconds) as connected, client:
+        async with within(STARTING) as connected, client:
             connected()
             yield client
 

@@ -133,8 +133,8 @@ class _Socket:
                     raise EnvironmentFailed(f"no OpenEnv server answers at {url()} ({one_line(str(error))})") from None
 
     def begin(self) -> None:
-        """Restart the deadline for a new call."""
-        self._deadline.restart()
+        """Start the deadline of a new call."""
+        self._deadline = Deadline(SECONDS)
 
     def ask(self, kind: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
         """The data of the server's answer. An error in the answer raises OpenEnvRefused."""

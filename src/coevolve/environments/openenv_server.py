@@ -2,11 +2,13 @@
 
 The environment itself runs in workers with coevolve's Python, so the two may have different packages. A client uses MCP style:
 it lists tools and calls them. The tool ``say`` sends a message without a call, which brings the user's next turn or ends the
-episode. The last answer has the reward, and so has the state at any time.
+episode. The last answer has the reward, and so has the state at any time. A client that adds up the rewards of all steps asks
+for changes in ``reset``: then each answer has the change of the score, and the sum is the score even if no end is reached.
 """
 
 import sys
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from openenv.core.env_server.http_server import create_fastapi_app
@@ -24,13 +26,17 @@ from openenv.core.env_server.types import Action, ConcurrencyConfig, Environment
 from starlette.responses import JSONResponse
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.guard import guard
 from coevolve.core.task import Observation as Answer
-from coevolve.core.task import ToolCall
+from coevolve.core.task import Task, ToolCall
 from coevolve.core.untrusted import one_line
 from coevolve.environments import wire
 from coevolve.environments.openenv import SAY
+from coevolve.environments.replay import checked_tasks
 from coevolve.environments.worker import WorkerEnvironment
 
+SPLIT = "tasks"  # the split of the tasks of a file
+REWARDS = ("last", "change")
 IDLE = 1800.0  # seconds after which another client may take an unused session
 MESSAGE = 2**20  # most bytes of a client's message, and of the body of a request
 SPARE = 64  # connections in addition to the sessions
@@ -50,9 +56,14 @@ class Text(Observation):  # type: ignore[misc]
 
 
 class Served(Environment):  # type: ignore[misc]
-    """OpenEnv's Environment over an environment of coevolve, which a subclass sets. The server makes one for each session."""
+    """OpenEnv's Environment over an environment of coevolve, which a subclass sets. The server makes one for each session.
+
+    A subclass may also set ``file`` and its ``checked`` tasks, which are the split SPLIT.
+    """
 
     world: WorkerEnvironment
+    file = ""
+    checked: Sequence[Task] = ()
     SUPPORTS_CONCURRENT_SESSIONS = True
 
     def __init__(self) -> None:
@@ -60,6 +71,7 @@ class Served(Environment):  # type: ignore[misc]
         self._session: Any = None
         self._tools: list[Tool] = []
         self._steps = 0
+        self._paid: float | None = None  # the sum of the changes that the client has; None if it wants the last reward
         self._state = State(step_count=0)
 
     def reset(
@@ -68,13 +80,16 @@ class Served(Environment):  # type: ignore[misc]
         episode_id: str | None = None,
         split: str = "seed",
         index: int | None = None,
+        rewards: str = "last",
         **_: Any,
     ) -> Observation:
         # check the types: a client may send any JSON, and `%` would format a text
         named = isinstance(split, str) and len(split) <= 64
         if not named or not all(type(one) in (int, type(None)) for one in (seed, index)):
             raise ValueError("expected a split, and a seed or an index; both are whole numbers")
-        tasks = self.world.tasks(split)
+        if rewards not in REWARDS:
+            raise ValueError(f"expected rewards to be one of: {', '.join(REWARDS)}")
+        tasks = self.tasks(split)
         place = index if index is not None else (seed or 0) % max(len(tasks), 1)
         if not 0 <= place < len(tasks):
             raise ValueError(f"{split} has {len(tasks)} tasks, numbered from 0")
@@ -82,6 +97,7 @@ class Served(Environment):  # type: ignore[misc]
         if self._session is not None:
             self._session.close()
         self._session, self._steps = self.world.open(), 0
+        self._paid = 0.0 if rewards == "change" else None
         turn = self._session.reset(task)
         self._offer(turn)
         self._note()
@@ -94,20 +110,23 @@ class Served(Environment):  # type: ignore[misc]
 
     def _offer(self, turn: Answer) -> None:
         if turn.tools is not None:
-            functions = [one["function"] for one in turn.tools]
-            self._tools = [
-                Tool(name=one["name"], description=one["description"], input_schema=one["parameters"])
-                for one in functions
-            ]
+            self._tools = [_tool(one) for one in turn.tools]
+
+    def _reward(self, done: bool) -> float | None:
+        if self._paid is None:
+            return self._state.reward if done else None
+        before, self._paid = self._paid, self._state.reward
+        return self._paid - before
 
     def step(self, action: Action, timeout_s: float | None = None, **_: Any) -> Observation:
         if isinstance(action, ListToolsAction):
-            return ListToolsObservation(tools=[*self._tools, SAY_TOOL])
+            # some clients ask before the first reset: then all tools that a task may offer
+            return ListToolsObservation(tools=[*(self._tools or map(_tool, self.world.tools())), SAY_TOOL])
         if not isinstance(action, CallToolAction) or self._session is None:
             raise ValueError("expected reset, and then list_tools or call_tool")
         self._steps += 1
-        if action.tool_name == SAY:
-            turn = self._session.say(str(action.arguments.get("text", "")))
+        if (text := _spoken(action)) is not None:
+            turn = self._session.say(text)
             self._offer(turn)
         else:
             self._session.begin_reply()
@@ -119,7 +138,7 @@ class Served(Environment):  # type: ignore[misc]
             result=None if problem else turn.content,
             error=problem,
             done=turn.done,
-            reward=self._state.reward if turn.done else None,
+            reward=self._reward(turn.done),
         )
 
     @property
@@ -127,29 +146,48 @@ class Served(Environment):  # type: ignore[misc]
         return self._state
 
     def get_metadata(self) -> EnvironmentMetadata:
-        return EnvironmentMetadata(
-            name=self.world.name, description=f"{self.world.name}, served by coevolve", version=self.world.fingerprint
-        )
+        about = f"{self.world.name}, served by coevolve"
+        if self.checked:
+            about += f"; split {SPLIT}: {len(self.checked)} checked tasks of {self.file}"
+        return EnvironmentMetadata(name=self.world.name, description=about, version=self.world.fingerprint)
 
     def close(self) -> None:
         if self._session is not None:
             self._session.close()
             self._session = None
 
+    def tasks(self, split: str) -> Sequence[Task]:
+        return self.checked if self.checked and split == SPLIT else self.world.tasks(split)
+
     def list_splits(self) -> list[str]:
-        return ["seed", *self.world.panels]
+        return [*([SPLIT] if self.checked else []), "seed", *self.world.panels]
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        return [self._spec(one) for one in self.world.tasks(split)]
+        return [self._spec(one) for one in self.tasks(split)]
 
     def num_tasks(self, split: str) -> int:
-        return len(self.world.tasks(split))
+        return len(self.tasks(split))
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
-        return self._spec(self.world.tasks(split)[index])
+        return self._spec(self.tasks(split)[index])
 
     def _spec(self, task: Any) -> dict[str, Any]:
         return {"id": task.task_id, "instruction": task.turns[0], "coevolve": wire.of_task(task)}
+
+
+def _tool(schema: dict[str, Any]) -> Tool:
+    one = schema["function"]
+    return Tool(name=one["name"], description=one["description"], input_schema=one["parameters"])
+
+
+def _spoken(action: CallToolAction) -> str | None:
+    """The text that an action says to the user; None if the action is a call.
+
+    verifiers' player sends an answer that is no JSON as the name of a tool. No tool has a space in its name.
+    """
+    if action.tool_name == SAY:
+        return str(action.arguments.get("text", ""))
+    return action.tool_name if not action.arguments and " " in action.tool_name.strip() else None
 
 
 async def refused(request: Any, error: Exception) -> JSONResponse:
@@ -191,10 +229,16 @@ class Bounded:
 def main() -> None:
     import uvicorn
 
-    name, python, host, port, sessions = sys.argv[1:]
+    name, python, host, port, sessions, *file = sys.argv[1:]
     world = WorkerEnvironment(name, f"={name}", python, 2, (int(sessions) + 1) // 2)
+    members: dict[str, Any] = {"world": world}
+    offered = ""
+    if file:
+        members |= {"file": Path(file[0]).name, "checked": checked_tasks(world, name, Path(file[0]))}
+        offered = f" (split {SPLIT}: {len(members['checked'])} tasks of {file[0]})"
+    print(f"serving {name}{offered} to OpenEnv clients on http://{host}:{port} until Ctrl-C", flush=True)
     app = create_fastapi_app(
-        type("Served", (Served,), {"world": world}),
+        type("Served", (Served,), members),
         CallToolAction,
         CallToolObservation,
         concurrency_config=ConcurrencyConfig(max_concurrent_envs=int(sessions), session_timeout=IDLE),
@@ -213,9 +257,11 @@ def main() -> None:
             ws_max_size=MESSAGE,
             ws_max_queue=2,
         )
+    except KeyboardInterrupt:  # Ctrl-C and SIGTERM are the way to end a server
+        pass
     finally:
         world.close()
 
 
 if __name__ == "__main__":
-    main()
+    guard(main)

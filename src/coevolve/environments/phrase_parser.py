@@ -1,6 +1,7 @@
 """Find the parts of an instruction that are in the language of ``phrase_generator``, for any calls."""
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 
 from coevolve.chains import is_identifier
@@ -26,11 +27,11 @@ def spoken(text: str, environment: Environment) -> bool:
 
     Ambiguous text does not count: a description that matches no lookup of the book, or a value of many words.
     """
-    goal = _any_goal(environment)
+    goals = _any_goal(environment)
     inner = re.fullmatch(framed("(.+?)", PhraseListener()), bare(text), re.IGNORECASE)
     if inner is None:
         return False
-    return goal.fullmatch(inner[1]) is not None or all(goal.fullmatch(part) for part in _SPLIT.split(inner[1]))
+    return goals.match(inner[1]) or all(goals.match(part) for part in _SPLIT.split(inner[1]))
 
 
 def phrases_in(text: str, book: Phrasebook) -> list[tuple[str, int, int]]:
@@ -50,8 +51,27 @@ def _phrase(template: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\S){pattern}(?!\S)", re.IGNORECASE)
 
 
+@dataclass(frozen=True)
+class _Goals:
+    """The patterns of all goals that an environment's book can say, from the templates of the goals.
+
+    A strict pattern holds the patterns of all values and takes long to compile. So it is compiled for the texts that match
+    the template with any words in its slots, which no strict match fails.
+    """
+
+    loose: tuple[tuple[re.Pattern[str], str], ...]
+
+    def match(self, text: str) -> bool:
+        return any(loose.fullmatch(text) and _compiled(strict).fullmatch(text) for loose, strict in self.loose)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
 @lru_cache(maxsize=8)
-def _any_goal(environment: Environment) -> re.Pattern[str]:
+def _any_goal(environment: Environment) -> _Goals:
     book = environment.phrasebook
     functions = [schema["function"] for schema in environment.tools()]
     tools = [one["name"] for one in functions]
@@ -64,8 +84,12 @@ def _any_goal(environment: Environment) -> re.Pattern[str]:
         False: voice.one_of([_VALUE, described]),
     }  # True: arguments that only a lookup reveals; False: all others
     templates = [one for said in (book.actions, book.questions) for found in said.values() for one in found]
-    goals = [fill(one, {slot: slots[is_identifier(slot)] for slot in SLOT.findall(one)}, voice) for one in templates]
     verbs = voice.one_of([voice.plain(spaced(name)) for name in tools if name not in book.actions] or ["(?!)"])
     listed = voice.one_of([voice.plain(spaced(key)) for key in keys] or ["(?!)"])
     by_name = rf"(?:do |run )?{verbs}(?: with {listed} .+| using {listed} .+| \({listed} .+\))?"
-    return re.compile("|".join(dict.fromkeys([*goals, by_name])), re.IGNORECASE)
+    goals = {by_name: by_name}
+    for template in templates:
+        names = SLOT.findall(template)
+        strict = fill(template, {slot: slots[is_identifier(slot)] for slot in names}, voice)
+        goals[strict] = fill(template, dict.fromkeys(names, ".+"), voice)
+    return _Goals(tuple((_compiled(loose), strict) for strict, loose in goals.items()))

@@ -32,13 +32,13 @@ MODULE = '''\
 """
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import combinations, product
 
 from coevolve.core.task import ToolCall
 from coevolve.environments.methods import MethodEnvironment, Question
 
 ITEMS = ("lamp", "desk", "chair", "shelf", "clock", "vase", "rug", "mirror")
-SPLITS = ("seed", "validation", "test")  # seed is for training, the others are the frozen panels
+SPLITS = ("seed", "validation", "test")  # seed is for training, the others and `hard` are the frozen panels
 
 
 class Warehouse:
@@ -63,12 +63,18 @@ class Warehouse:
 
 class {maker}(MethodEnvironment):
     name, simulator = "{name}", Warehouse
+    panels = ("validation", "test", "hard")
     # phrasebook = Phrasebook(actions={{"move": ["take {{pieces}} pieces of {{item}} out"]}})   # the words of new tasks
 
     def questions(self, split: str) -> Iterator[Question]:
         """Yield (instruction, the simulator's arguments, the calls that solve it) for each task of the split."""
-        number = SPLITS.index(split)
         stock = {{item: 8 + place for place, item in enumerate(ITEMS)}}
+        if split == "hard":  # kinds of tasks that training lacks: two items at once
+            for one, other in combinations(ITEMS, 2):
+                calls = [ToolCall("move", {{"item": item, "pieces": 3}}) for item in (one, other)]
+                yield f"take 3 pieces of {{one}} and 3 pieces of {{other}} out", {{"stock": stock}}, calls
+            return
+        number = SPLITS.index(split)
         for item, pieces in list(product(ITEMS, range(2, 8)))[number::3]:  # no task is in two splits
             yield f"take {{pieces}} pieces of {{item}} out", {{"stock": stock}}, [ToolCall("move", {{"item": item, "pieces": pieces}})]
         for item in ITEMS[number::3]:

@@ -12,12 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.calls import misfit, writable
+from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_tasks
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.environment import Environment, blameless
 from coevolve.environments.registry import make
+from coevolve.environments.replay import BROKEN, told
 
 PYTHON_TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
 PROBED = 64  # tasks whose offered tools become methods
@@ -122,9 +123,9 @@ def _method(function: dict[str, Any]) -> Callable[..., str]:
     def method(self: Any, **arguments: Any) -> str:
         given = {key: value for key, value in arguments.items() if value is not None}
         if wrong := misfit(function["name"], given):
-            return wrong
+            return f"error: {wrong}"
         turn = _asked(self, self._session.step, ToolCall(function["name"], given))
-        return "the episode is broken" if turn is None else writable(turn.content)
+        return told(BROKEN if turn is None else turn)
 
     properties: dict[str, Any] = function["parameters"].get("properties", {})
     required: Sequence[str] = function["parameters"].get("required", [])

@@ -18,8 +18,8 @@ from coevolve.stages.report.run_summary import Summary
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**9, "n>100K"))  # the hub's names
 
 
-def task_card(rows: Sequence[Task], environment: Environment, run: str, audit: Path) -> str:
-    """A dataset's card: counts, the origin of the tasks, their license, and the findings of an audit of the environment."""
+def task_card(rows: Sequence[Task], environment: Environment, run: str, audit: Path, file: str = "tasks.jsonl") -> str:
+    """The card of the tasks in ``file``: counts, origins, license, and the findings of an audit of the environment."""
     origins = Counter("seed" if one.provenance is None else f"iteration {one.provenance.iteration}" for one in rows)
     about = [
         f"For tool-using agents, in {markdown(environment.fingerprint, 500)}. `turns` are the user's messages, `reference` holds the calls that solve a task,",
@@ -29,7 +29,7 @@ def task_card(rows: Sequence[Task], environment: Environment, run: str, audit: P
         *_table("from", "tasks", sorted(origins.items())),
         *_table("most frequent kinds", "tasks", _frequent(one.family for one in rows)),
     ]
-    return _dataset_card("tasks", "tasks.jsonl", len(rows), about, tables, environment, run, audit)
+    return _dataset_card("tasks", file, len(rows), about, tables, environment, run, audit)
 
 
 def episode_card(

@@ -1,7 +1,7 @@
 """Compare policies: their parameters and history, their success, and the tasks that a policy lost."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from coevolve.core.outcomes import Outcome, paired_interval, passes, solved
@@ -14,7 +14,10 @@ from coevolve.stages.report.run_summary import Number, Summary
 
 @dataclass(frozen=True)
 class Side:
-    """Policy ``t`` of a run: the run's ``params`` and ``summary``, the policy's outcomes, and the ``seconds`` of its evaluation here."""
+    """Policy ``t`` of a run: the run's ``params`` and ``summary``, the policy's outcomes, and the ``seconds`` of its evaluation here.
+
+    ``words`` holds the instruction of each task of the panels, by id, if the run's panels are here.
+    """
 
     name: str
     t: int
@@ -22,6 +25,7 @@ class Side:
     summary: Summary
     outcomes: Sequence[Outcome]
     seconds: float | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
 
     def solved(self, panel: str) -> dict[str, float]:
         """The success of each task of a panel: 1 or 0 if it was played once."""

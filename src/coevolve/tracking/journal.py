@@ -19,6 +19,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import file_hash, policy_hash
 from coevolve.core.io import naming, write_json
 from coevolve.core.scratch import scratch
+from coevolve.core.success import is_success
 from coevolve.core.untrusted import sound
 from coevolve.tracking.config import Tracking
 from coevolve.tracking.run_names import run_name
@@ -83,9 +84,18 @@ class Run:
         """Make the latest run of ``key`` a child of this one."""
         self.write("child", key=key)
 
-    def trace(self, trajectory: Mapping[str, Any], signals: Sequence[str] = ()) -> None:
-        """Log a trajectory as a trace, with the kinds of ``signals`` that it set off."""
-        self.write("trace", trajectory=dict(trajectory), signals=list(signals))
+    def trace(self, trajectory: Mapping[str, Any], signals: Sequence[str] = (), panel: str = "") -> None:
+        """Log a trajectory as a trace, with the kinds of ``signals`` that it set off or the ``panel`` of its task."""
+        self.write("trace", trajectory=dict(trajectory), signals=list(signals), panel=panel)
+        self.write("feedback", trajectory=trajectory["trajectory_id"], success=is_success(trajectory["score"]))
+
+    def records(self, path: Path, sources: Mapping[str, str]) -> None:
+        """Log the tasks of a file as records of an evaluation dataset. The same content is logged once, whichever run has it.
+
+        ``sources`` leads from tasks to trajectories, of failures that this run has logged as traces.
+        """
+        place = str(path.resolve())
+        self.write("records", path=str(path), place=place, digest=file_hash(path), sources=dict(sources))
 
     def write(self, kind: str, **fields: Any) -> None:
         try:

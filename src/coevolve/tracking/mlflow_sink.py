@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from coevolve.stages.report.champion import Incumbent
 
 from coevolve.core import dvc
+from coevolve.tracking import mlflow_datasets
 from coevolve.tracking.journal import POLICY
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -35,6 +36,10 @@ MEASURED = (
     "coevolve.evaluation"  # tag of a version: the run of its evaluation, if that is later than the version's own run
 )
 BATCH = 100  # most params in a request to MLflow
+# events that stores of files and servers of older releases do not know, in words
+NEWER = {"records": "evaluation datasets", "feedback": "judgements of traces"}
+# codes of a store that does not know a request; a server on a store of files answers with 500 instead
+UNKNOWN = frozenset({"FEATURE_DISABLED", "ENDPOINT_NOT_FOUND", "NOT_IMPLEMENTED"})
 VIEW = "coevolve"  # name of the shared view that sets the columns
 COLUMNS = [
     "attributes.`Created`",
@@ -98,6 +103,13 @@ def _key(key: str) -> str:
     return re.sub(r"['\"`\\]", "_", key)[:LONGEST_NAME]
 
 
+def _lacks(error: Exception) -> bool:
+    """Whether the store does not know the request of ``error``: it says so, or it answers, but fails each time."""
+    from requests.exceptions import RetryError
+
+    return getattr(error, "error_code", None) in UNKNOWN or isinstance(error.__context__, RetryError)
+
+
 @contextmanager
 def _lock() -> Iterator[None]:
     """Let one process at a time of this project change the store."""
@@ -114,10 +126,13 @@ class Mlflow:
     def __init__(self, experiment: str) -> None:
         self._experiment = experiment
         self._id: str | None = None
+        self._lacking: set[str] = set()  # kinds of events that the store does not know
 
     def apply(self, event: Event, state: State) -> None:
         from mlflow.exceptions import MlflowException
 
+        if event["kind"] in self._lacking:
+            return
         handlers = {
             "start": self._start,
             "params": self._params,
@@ -128,11 +143,19 @@ class Mlflow:
             "challenge": self._challenge,
             "child": self._child,
             "trace": self._trace,
+            "feedback": self._feedback,
+            "records": self._records,
             "end": self._end,
         }
         try:
             handlers[event["kind"]](event, state)
         except MlflowException as error:
+            if event["kind"] in NEWER and _lacks(error):
+                self._lacking.add(event["kind"])
+                print(
+                    f"this store of mlflow takes no {NEWER[event['kind']]}; they need a database and a server of MLflow 3.4"
+                )
+                return
             if error.error_code != REFUSED or event["kind"] == "start":
                 raise
             print(f"mlflow rejects a {event['kind']} ({one_line(str(error))}); the run's files have it")
@@ -279,10 +302,12 @@ class Mlflow:
         tags |= {"policy": str(Paths.policy(one["iteration"])), "coevolve.experiment": state["experiment"]}
         if signals := event.get("signals"):  # journals of earlier releases lack them
             tags["signal"] = ", ".join(signals)
+        if panel := event.get("panel"):
+            tags["panel"] = panel
         whole = mlflow.start_span_no_context(
             f"task {one['task_id'][:LONGEST_NAME]}",
             "AGENT",
-            inputs={"messages": one["messages"][:1]},
+            inputs={"task_id": one["task_id"], "messages": one["messages"][:1]},
             attributes={"score": str(one["score"]), "stop_reason": str(one["stop_reason"])},
             tags=tags,
             metadata={"mlflow.sourceRun": state["run"]},
@@ -299,6 +324,26 @@ class Mlflow:
         client.get_trace(
             whole.trace_id, display=False
         )  # raises an error if the export failed; the export itself only logs failures
+        state.setdefault("traces", {})[one["trajectory_id"]] = whole.trace_id
+
+    def _feedback(self, event: Event, state: State) -> None:
+        """Judge a trace. MLflow's view that compares two runs has a column for it."""
+        import mlflow
+        from mlflow.entities import AssessmentSource
+
+        if trace := state.get("traces", {}).get(event["trajectory"]):
+            mlflow.log_feedback(
+                trace_id=trace,
+                name="success",
+                value=event["success"],
+                source=AssessmentSource("CODE", "checker"),
+                metadata={"mlflow.assessment.sourceRunId": state["run"]},
+            )
+
+    def _records(self, event: Event, state: State) -> None:
+        client, named = self._client(), {**event, "path": _key(event["path"])}
+        with _lock():  # two experiments may log the same tasks at the same time
+            mlflow_datasets.log(client, str(self._id), named, state.get("traces", {}))
 
     def _end(self, event: Event, state: State) -> None:
         self._client().set_terminated(state["run"], event["status"], event["time"])

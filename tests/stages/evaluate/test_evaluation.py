@@ -16,7 +16,7 @@ from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.evaluate.config import Evaluate
-from coevolve.stages.evaluate.evaluation import evaluate, played, summary
+from coevolve.stages.evaluate.evaluation import episodes_in, evaluate, played, summary
 
 CONFIG = Evaluate(panels=None, tasks=20, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)
 
@@ -57,6 +57,21 @@ def test_several_episodes_of_a_task_count_by_task() -> None:
     assert summary(0, {"test": one}, 80).figures["evaluation episodes"] == 80
     first = evaluate(ReferencePolicy(world, 0.5), world, panels, limits, several.model_copy(update={"samples": 1}), 0)
     assert first == outcomes[::4], "the first sample is that of a single evaluation"
+
+
+def test_the_episodes_at_some_tasks_stay_whole_and_are_not_played_again(tmp_path: Path) -> None:
+    world = make("miniworld")
+    tasks = world.tasks("test")[:6]
+    chosen = [task.task_id for task in tasks[:2]]
+
+    def outcomes(player: ReferencePolicy) -> Sequence[object]:
+        return evaluate(player, world, {"test": tasks}, Limits(16, 512, 64, 30.0), CONFIG, 0, tmp_path, None, chosen)
+
+    first = outcomes(ReferencePolicy(world))
+    episodes = episodes_in(tmp_path)
+    assert sorted(episode.task_id for episode in episodes) == sorted(chosen)
+    assert all(episode.messages and episode.score == 1.0 for episode in episodes)
+    assert outcomes(ReferencePolicy(world, 1.0)) == first and episodes_in(tmp_path) == episodes
 
 
 def test_a_choice_of_panels_is_played_in_the_environments_order() -> None:

@@ -219,6 +219,16 @@ def test_the_command_reads_stolen_folders_alone(tmp_path: Path) -> None:
     assert done.returncode == 1 and "another process works here" in done.stderr
 
 
+def test_a_missing_extra_is_one_line_before_any_work(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['great_expectations'] = None; from coevolve.cli import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", code, *COMMAND[3:], str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and not (tmp_path / "out").exists() and done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "error: grow validates its tasks with Great Expectations, which is not installed; run `pip install 'coevolve[train]'`"
+    ]
+
+
 def test_known_and_panel_files_decide(tmp_path: Path) -> None:
     world = make("miniworld")
     write_jsonl(tmp_path / "panel.jsonl", world.tasks("test"))

@@ -1,6 +1,7 @@
 """Every command of docs/your-trainer.md, on files that TRL, verl and verifiers wrote: the output is the page's."""
 
 import gzip
+import os
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
+from tests.pipeline.conftest import warm
 from tests.stages.grow.test_grown_tasks import MADE
 from tests.waiting import PATIENCE
 
@@ -27,14 +29,14 @@ def steps() -> list[tuple[str, str]]:
 @pytest.mark.slow
 def test_the_commands_print_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    monkeypatch.setenv("PATH", str(warm()), prepend=os.pathsep)
     shutil.copytree(MADE / "trl_with_id", tmp_path / "outputs/completions")
     shutil.copytree(MADE / "verl", tmp_path / "rollouts")
     (tmp_path / "evals").mkdir()
     (tmp_path / "evals/traces.jsonl").write_bytes(gzip.decompress((MADE / "traces.jsonl.gz").read_bytes()))
     assert [bool(output) for _, output in steps()].count(True) == 3 and len(steps()) == 6
     for command, output in steps():
-        words = [sys.executable, "-m", "coevolve.cli", *command.split()[1:]]
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(command.split(), cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, f"{command}\n{done.stderr[-3000:]}"
         assert not output or done.stdout == output
     [code] = re.findall(r"```python\n(from coevolve.*?)```", PAGE, re.DOTALL)

@@ -16,7 +16,7 @@ from coevolve.core.pipeline import Iteration
 from coevolve.core.records import Signal
 from coevolve.core.section import dotted
 from coevolve.core.stage_summary import ACCEPTED, TASKS, StageSummary, write_summary
-from coevolve.core.task import Task, ToolCall
+from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory, write_trajectories
 from coevolve.readers.comparison import Side, history
 from coevolve.readers.study_results import Study, report, result, rows
@@ -26,7 +26,7 @@ from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.view import gather
 from coevolve.stages.report.run_summary import Summary, run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, table, totals
-from coevolve.stages.report.write import weakest, write
+from coevolve.stages.report.write import origins, weakest, write
 from coevolve.stages.schema import Params
 from coevolve.stages.schema import load as load_params
 from tests import ROOT
@@ -259,13 +259,28 @@ def test_the_weakest_come_with_the_signals_that_they_set_off(params: Params, run
                Signal("s2", "forgetting", 0, "x", None, 0.5, {"mixed": 1}, ["a"])]  # fmt: skip
     write_jsonl(Paths.signals(0), signals)
     _, weak = write(summed(params), 2, params.generate.alpha)
-    assert [(one.trajectory_id, kinds) for one, kinds in weak] == [("a", ["forgetting", "rare"]), ("b", [])]
+    assert [(one.trajectory.trajectory_id, one.kinds) for one in weak] == [("a", ["forgetting", "rare"]), ("b", [])]
 
 
 def test_the_weakest_are_of_different_tasks() -> None:
     many = [episode("a", "x", 0.0), episode("b", "x", 0.1), episode("c", "y", 0.4), episode("d", "z", 1.0)]
-    assert [found.trajectory_id for found in weakest(many, 3)] == ["a", "c", "d"]
-    assert [found.trajectory_id for found in weakest(many, 4)] == ["a", "c", "d", "b"]
+    assert [found.trajectory_id for found in weakest(many, 3, {})] == ["a", "c", "d"]
+    assert [found.trajectory_id for found in weakest(many, 4, {})] == ["a", "c", "d", "b"]
+
+
+def test_new_tasks_lead_to_the_failures_that_they_grew_from_and_other_tasks_to_their_own(
+    params: Params, run: Path
+) -> None:
+    """Of equally weak trajectories, those that new tasks grew from are logged first."""
+    write_episodes([episode("a", "x", 0.0), episode("b", "y", 0.0), episode("c", "z", 1.0)])
+    write_jsonl(Paths.signals(0), [Signal("s", "rare", 0, None, ["pay"], 0.5, {"count": 1, "total": 2}, ["b", "c"])])
+    origin = Provenance(0, ["s", "lost"], "e")
+    new = Task.create("miniworld", "synthesized", ["pay"], {}, [[ToolCall("pay", {})]], ["pay"], origin)
+    write_jsonl(Paths.tasks(1), [new])
+    _, weak = write(summed(params), 1, params.generate.alpha)
+    assert [(one.trajectory.trajectory_id, one.tasks) for one in weak] == [("b", [new.task_id])]
+    _, weak = write(summed(params), 3, params.generate.alpha)
+    assert origins(weak) == {"x": "a", "y": "b", new.task_id: "b"}, "a success is no failure that a task grew from"
 
 
 def test_a_stage_or_an_indicator_that_nobody_knows_is_one_line(run: Path, params: Params) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from coevolve.chains import replay
 from coevolve.core.hashing import content_hash
-from coevolve.core.records import Candidate, Gate
+from coevolve.core.records import Candidate, Gate, Verdict
 from coevolve.core.task import Task, ToolCall
+from coevolve.environments.methods import MethodEnvironment, Question
 from coevolve.environments.registry import make
 from coevolve.knowledge import learn
 from coevolve.stages.explore.explorer import explore
@@ -21,7 +22,7 @@ from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.schema import load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
-from coevolve.stages.verify.judge import verify
+from coevolve.stages.verify.judge import unchecked, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.words import Played, words_match
 from tests import ROOT
@@ -182,6 +183,45 @@ def test_an_environment_that_reads_its_words_decides_by_what_they_do() -> None:
     words = "Raise the price of every product of the category light by {}."
     assert not reason(sql(words.format(5), raised, "query", writable=True))
     assert reason(sql(words.format(2), raised, "query", writable=True))
+
+
+class Lamp:
+    def __init__(self, lit: bool) -> None:
+        self.lit = lit
+
+    def toggle(self) -> str:
+        """Switch the lamp."""
+        self.lit = not self.lit
+        return "done"
+
+    def dim(self, level: int) -> str:
+        """Dim the lamp."""
+        self.lit = level > 0
+        return "done"
+
+
+class Lamps(MethodEnvironment):
+    name, simulator = "lamps", Lamp
+
+    def questions(self, split: str) -> Iterator[Question]:
+        if split == "seed":
+            yield "make it bright", {"lit": False}, [ToolCall("toggle")]
+            yield "make it bright, like a 3", {"lit": False}, [ToolCall("toggle")]
+            yield "dim it to 7", {"lit": False}, [ToolCall("dim", {"level": 7})]
+
+
+def test_values_check_nothing_where_neither_words_nor_calls_have_any() -> None:
+    world = Lamps()
+    with closing(world.open()) as session:
+        gates = [
+            words_match(world, session, Candidate("c", task, []), Played(*replay(session, task)), values=True)
+            for task in world.tasks("seed")
+        ]
+    assert [gate.passed for gate in gates] == [None, False, True]
+    assert gates[0].reason == "its words and the calls that they must name have no names or numbers to compare"
+    assert "names 3, which no call uses" in gates[1].reason
+    verdict = Verdict("c", "t", True, [gates[0]])
+    assert unchecked([verdict]) == {"words_match": 1}
 
 
 def test_values_are_looked_for_inside_statements() -> None:

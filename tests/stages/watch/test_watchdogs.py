@@ -194,17 +194,17 @@ def test_tasks_that_never_yield_an_episode_that_counts_are_named() -> None:
 @pytest.mark.parametrize(
     ("run", "shown"),
     [
-        ((False, True, False), 8),  # CoEvolve, by GRPO
-        ((False, True, True), 11),  # GenEnv
-        ((True, True, False), 13),  # Co-Evolving Agents
-        ((True, False, False), 10),  # pairs without a failure agent
-        ((True, True, True), 16),
+        ((False, True, False), 9),  # CoEvolve, by GRPO
+        ((False, True, True), 12),  # GenEnv
+        ((True, True, False), 14),  # Co-Evolving Agents
+        ((True, False, False), 11),  # pairs without a failure agent
+        ((True, True, True), 17),
     ],
 )
 def test_a_run_shows_only_the_watchdogs_that_belong_to_it(run: tuple[bool, bool, bool], shown: int) -> None:
     values = dict.fromkeys(MEANING, 0.0)
     names = [indicator.name for indicator in indicators(values, CONFIG, foreign(*run))]
-    assert len(names) == shown and names[:8] == list(MEANING)[:8]
+    assert len(names) == shown and names[:9] == list(MEANING)[:9]
     assert any(name.startswith("generator_") for name in names) == run[2]
     assert ("failure_idle" in names) == (run[0] and run[1])
 

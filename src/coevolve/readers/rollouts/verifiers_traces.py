@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from coevolve.readers.rollouts.openenv_player import unwrapped
 from coevolve.readers.rollouts.rollout_row import (
     Message,
     Options,
@@ -43,9 +44,9 @@ def read(path: Path, name: str, options: Options) -> Rows:
 def _rollout(trace: dict[str, Any], where: str, step: int | None, options: Options) -> RolloutRow:
     task = _inner(trace, "task")
     data = _inner(task, "data")
-    names = [data.get("task_id"), data.get("id"), task.get("key"), data.get("name"), task.get("hash")]
     score, failure = _score(trace, options)
-    messages = _branch(trace, options)
+    messages, served = unwrapped(_branch(trace, options), options)
+    names = [served, data.get("task_id"), data.get("id"), task.get("key"), data.get("name"), task.get("hash")]
     if not messages and failure:  # it ended before the first message
         prompt = data.get("prompt")
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt or [])

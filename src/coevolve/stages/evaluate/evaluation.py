@@ -1,7 +1,7 @@
 """Evaluation: a policy plays every frozen panel."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from coevolve.core.seeding import derive_seed
 from coevolve.core.stage_summary import StageSummary, timeouts
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
-from coevolve.core.trajectories import StopReason, Trajectory, by_reason
+from coevolve.core.trajectories import StopReason, Trajectory, by_reason, read_trajectories, write_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import shares_of
 from coevolve.policies.policy import Policy
@@ -45,14 +45,16 @@ def evaluate(
     seed: int,
     kept: Path | None = None,
     failures: Counter[str] | None = None,
+    whole: Collection[str] = (),
 ) -> list[Outcome]:
     """Play the first ``config.tasks`` of every panel, each ``config.samples`` times in a row.
 
     The result omits episodes in which the environment failed; ``failures`` counts them by reason. The folder ``kept`` stores
-    each finished batch, and batches that it already holds are not played again.
+    each finished batch, and batches that it already holds are not played again. It also stores the episodes at the tasks
+    ``whole``, for ``episodes_in``.
     """
     with TemporaryDirectory() as nowhere:
-        play = partial(_panel, policy, environment, limits, config, seed, kept or Path(nowhere))
+        play = partial(_panel, policy, environment, limits, config, seed, kept or Path(nowhere), whole)
         outcomes = [outcome for name, tasks in panels.items() for outcome in play(name, tasks[: config.tasks])]
     failed = [outcome.stop_reason for outcome in outcomes if outcome.stop_reason.startswith(FAILED)]
     if failures is not None:
@@ -84,6 +86,7 @@ def _panel(
     config: Evaluate,
     seed: int,
     folder: Path,
+    whole: Collection[str],
     name: str,
     tasks: Sequence[Task],
 ) -> list[Outcome]:
@@ -102,6 +105,8 @@ def _panel(
 
     def write(number: int, episodes: Sequence[Episode]) -> None:
         trajectories = [episode.trajectory for episode in episodes]
+        if chosen := [trajectory for trajectory in trajectories if trajectory.task_id in whole]:
+            write_trajectories(files[left[number]].with_suffix(".parquet"), chosen)
         outcomes = (_outcome(name, trajectory, categories[trajectory.task_id]) for trajectory in trajectories)
         write_jsonl(files[left[number]], outcomes)
 
@@ -110,6 +115,12 @@ def _panel(
         progress.update(len(requests) - len(remaining))
         rollout(policy, environment, remaining, limits, progress=progress.update, done=write)
     return [outcome for file in files for outcome in read_jsonl(file, Outcome)]
+
+
+def episodes_in(kept: Path) -> list[Trajectory]:
+    """The whole episodes that ``evaluate`` left in the folder ``kept``, without those in which the environment failed."""
+    files = sorted(kept.glob("*.parquet"))
+    return [trajectory for file in files for trajectory in read_trajectories(file) if trajectory.counts]
 
 
 def _outcome(panel: str, trajectory: Trajectory, category: str) -> Outcome:

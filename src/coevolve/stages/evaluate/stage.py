@@ -1,12 +1,13 @@
 """Stage `evaluate`: play policies/t on the frozen panels. Writes evaluations/t/outcomes.jsonl, metrics.json, a summary.
 
-It logs a run to MLflow and registers the policy as a version of `coevolve-policy`. scratch/evaluate holds finished
-batches of episodes: after a kill the stage plays the rest.
+It logs a run to MLflow, with the panels and some episodes, and registers the policy as a version of `coevolve-policy`.
+scratch/evaluate holds finished batches of episodes: after a kill the stage plays the rest.
 """
 
 import shutil
 import time
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -17,14 +18,18 @@ from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage_summary import write_summary
+from coevolve.core.success import is_success
+from coevolve.core.trajectories import Trajectory
 from coevolve.core.workers import engine
 from coevolve.environments.fingerprint import fingerprint_of, open_environment
 from coevolve.policies.loading import playing, prepare_players
 from coevolve.rollout import Limits
-from coevolve.stages.evaluate.evaluation import by_environment, evaluate, played, summary
+from coevolve.stages.evaluate.evaluation import by_environment, episodes_in, evaluate, played, summary
 from coevolve.stages.schema import Params
-from coevolve.tracking.journal import start
+from coevolve.tracking.journal import Run, start
 from coevolve.tracking.run_names import run_key
+
+TRACED = 10  # tasks of the first panel whose episodes become traces: the same for all policies, to compare them
 
 
 def main(params: Params, t: int) -> None:
@@ -33,6 +38,7 @@ def main(params: Params, t: int) -> None:
     environment = open_environment(params.environment)
     names = played(config, environment.panels, params.environment)
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in names}
+    traced = [task.task_id for name in names[:1] for task in panels[name][: min(TRACED, config.tasks)]]
     limits = Limits.of(params.policy)
     with (
         claim(scratch() / "evaluate" / scratch_key("evaluate", t, params)) as finished,
@@ -48,7 +54,7 @@ def main(params: Params, t: int) -> None:
         ):
             began = time.monotonic()
             failures: Counter[str] = Counter()
-            outcomes = evaluate(policy, environment, panels, limits, config, params.seed, finished, failures)
+            outcomes = evaluate(policy, environment, panels, limits, config, params.seed, finished, failures, traced)
             seconds = time.monotonic() - began
         solved = sum(outcome.success for outcome in outcomes)
         stop_reasons = [outcome.stop_reason for outcome in outcomes]
@@ -77,6 +83,18 @@ def main(params: Params, t: int) -> None:
         run.metrics({**figures, **extra}, t)
         run.artifact(folder / OUTCOMES)
         run.model(t, Paths.policy(t), {panel: result.success for panel, result in results.items()})
+        _show(run, t, names, episodes_in(finished))
         shutil.rmtree(finished, ignore_errors=True)
     shown = ", ".join(f"{panel} {result.success:.2f}" for panel, result in once.items())
     print(f"{Paths.policy(t)} solves: {shown}")
+
+
+def _show(run: Run, t: int, panels: Sequence[str], episodes: Iterable[Trajectory]) -> None:
+    """Log the ``episodes`` on the first panel as traces, and the tasks of all panels with the failures among the traces."""
+    failed: dict[str, str] = {}
+    for episode in episodes:
+        run.trace(asdict(replace(episode, iteration=t)), panel=panels[0])
+        if not is_success(episode.score):
+            failed.setdefault(episode.task_id, episode.trajectory_id)
+    for name in panels:
+        run.records(Paths.panel(name), failed)

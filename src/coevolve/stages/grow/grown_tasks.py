@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.code_digest import code_of
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, install
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import read_json, read_jsonl, read_tasks, write_json, write_jsonl
 from coevolve.core.progress import bar
@@ -83,6 +84,10 @@ def grow(
     """
     chosen = GrowOptions(**options)
     chosen.check_files()
+    if find_spec("great_expectations") is None:  # validation is the last step
+        raise CoevolveError(
+            f"grow validates its tasks with Great Expectations, which is not installed; run `{install('train')}`"
+        )
     world = make(environment)
     rows, files = rollout_files(rollouts, chosen.format)
     known_tasks = _tasks(known, environment) if known is not None else list(world.tasks("seed"))

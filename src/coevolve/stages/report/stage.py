@@ -2,8 +2,9 @@
 
 Writes to report/: index.html, summary.json, metrics.json and curves/ (which DVC shows), table.txt, charts.
 
-It logs the pipeline's run to MLflow, makes the stages' runs its children, and logs the weakest trajectories as traces. If the
-run's best policy beats the champion, it takes the alias `champion`.
+It logs the pipeline's run to MLflow, makes the stages' runs its children, and logs the weakest trajectories as traces. The last
+dataset becomes records with links to the failures that its tasks grew from. If the run's best policy beats the champion, it takes
+the alias `champion`.
 """
 
 from dataclasses import asdict
@@ -15,7 +16,7 @@ from coevolve.core.stage_seconds import seconds
 from coevolve.stages.report.champion import gate
 from coevolve.stages.report.run_summary import run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, totals
-from coevolve.stages.report.write import write
+from coevolve.stages.report.write import origins, write
 from coevolve.stages.schema import Params, plain
 from coevolve.tracking.journal import start
 from coevolve.tracking.run_names import run_key
@@ -38,8 +39,9 @@ def main(params: Params) -> None:
             pipeline.artifact(file)
         for stage, t in dict.fromkeys((stage.stage, stage.iteration) for stage in summary.stages):
             pipeline.child(run_key(stage, t))
-        for trajectory, kinds in weakest:
-            pipeline.trace(asdict(trajectory), kinds)
+        for weak in weakest:
+            pipeline.trace(asdict(weak.trajectory), weak.kinds)
+        pipeline.records(Paths.tasks(summary.last), origins(weakest))
         holder = summary.champion.policy
         pipeline.challenge(
             gate(holder, policy_hash(Paths.policy(holder)), params.report, params.evaluate, params.seed).as_dict()

@@ -1,14 +1,16 @@
 """Write the files of report/."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.io import read_jsonl, read_tasks, write_json, write_text
 from coevolve.core.paths import Paths
 from coevolve.core.records import Signal
+from coevolve.core.success import is_success
+from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
@@ -17,24 +19,32 @@ from coevolve.stages.report.run_summary import METRICS, SUMMARY, Summary
 from coevolve.stages.report.tables import curves, headline, table
 
 
-def write(summary: Summary, count: int, alpha: float) -> tuple[list[Path], list[tuple[Trajectory, list[str]]]]:
+@dataclass(frozen=True, slots=True)
+class Weak:
+    """A weak trajectory, with the kinds of signals that it set off, the strongest first, and the new tasks that grew from them."""
+
+    trajectory: Trajectory
+    kinds: list[str]
+    tasks: list[str]
+
+
+def write(summary: Summary, count: int, alpha: float) -> tuple[list[Path], list[Weak]]:
     """Write the report. Returns the paths of its files for people, and the ``count`` weakest trajectories of each iteration.
 
-    Each trajectory comes with the kinds of signals that it set off, the strongest first. The page shows ``count`` groups
-    per iteration. ``alpha`` is the target success of the task generator.
+    The page shows ``count`` groups per iteration. ``alpha`` is the target success of the task generator.
     """
     reader: list[dict[str, Any]] = []
-    weak: list[tuple[Trajectory, list[str]]] = []
+    weak: list[Weak] = []
     for t in range(summary.last):
         trajectories = read_trajectories(Paths.trajectories(t))
         signals = read_jsonl(Paths.signals(t), Signal) if Paths.signals(t).exists() else []
         tasks, order = read_tasks(Paths.tasks(t)), strength(summary)
         reader += groups(trajectories, tasks, signals, order, count, compared(t))
         fired = {(name, signal.kind) for signal in signals for name in signal.trajectory_ids}
-        weak += [
-            (trajectory, [kind for kind in order if (trajectory.trajectory_id, kind) in fired])
-            for trajectory in weakest(trajectories, count)
-        ]
+        grown = _grown(read_tasks(Paths.tasks(t + 1)), signals)
+        for trajectory in weakest(trajectories, count, grown):
+            name = trajectory.trajectory_id
+            weak.append(Weak(trajectory, [kind for kind in order if (name, kind) in fired], grown.get(name, [])))
     view = {**gather(summary, alpha), "groups": reader}
     charts = draw(view)
     write_json(SUMMARY, asdict(summary))
@@ -51,12 +61,38 @@ def write(summary: Summary, count: int, alpha: float) -> tuple[list[Path], list[
     return [SUMMARY, *(Paths.report / name for name in files)], weak
 
 
-def weakest(trajectories: Sequence[Trajectory], count: int) -> list[Trajectory]:
-    """The ``count`` trajectories of lowest score, from different tasks first."""
-    ordered = sorted(trajectories, key=lambda trajectory: (trajectory.score, trajectory.trajectory_id))
+def _grown(tasks: Iterable[Task], signals: Iterable[Signal]) -> dict[str, list[str]]:
+    """The ids of ``tasks`` that grew from ``signals``, by the trajectories behind the signals."""
+    behind = {signal.signal_id: signal.trajectory_ids for signal in signals}
+    grown: dict[str, list[str]] = {}
+    for task in tasks:
+        fired = task.provenance.signal_ids if task.provenance else []
+        for name in sorted({name for signal in fired for name in behind.get(signal, [])}):
+            grown.setdefault(name, []).append(task.task_id)
+    return grown
+
+
+def origins(weak: Iterable[Weak]) -> dict[str, str]:
+    """The failure behind a task, by trajectory id: of a new task the one it grew from, of other tasks one at the task itself."""
+    failed = [one for one in weak if not is_success(one.trajectory.score)]
+    own = {one.trajectory.task_id: one.trajectory.trajectory_id for one in reversed(failed)}
+    grown = {task: one.trajectory.trajectory_id for one in reversed(failed) for task in one.tasks}
+    return {**own, **grown}
+
+
+def weakest(trajectories: Sequence[Trajectory], count: int, grown: Mapping[str, Sequence[str]]) -> list[Trajectory]:
+    """The ``count`` trajectories of lowest score, from different tasks first.
+
+    At equal scores, trajectories from which more new tasks have ``grown`` are first.
+    """
+
+    def weakness(trajectory: Trajectory) -> tuple[float, int]:
+        return trajectory.score, -len(grown.get(trajectory.trajectory_id, ()))
+
+    ordered = sorted(trajectories, key=lambda trajectory: (*weakness(trajectory), trajectory.trajectory_id))
     seen: Counter[str] = Counter()
     visits = []
     for trajectory in ordered:
         seen[trajectory.task_id] += 1
         visits.append((seen[trajectory.task_id], trajectory))
-    return [trajectory for _, trajectory in sorted(visits, key=lambda pair: (pair[0], pair[1].score))][:count]
+    return [trajectory for _, trajectory in sorted(visits, key=lambda pair: (pair[0], *weakness(pair[1])))][:count]

@@ -7,4 +7,4 @@ class Tasks(Section):
     split: str = "seed"
     """Training split to start from; miniworld has seed (6 of 28 families) and broad (all)."""
     seed_tasks: Count = 64
-    """Number of tasks to take from the start of the split."""
+    """Number of tasks to take from the start of the split, or all if it has fewer."""

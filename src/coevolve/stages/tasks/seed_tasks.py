@@ -11,10 +11,13 @@ from coevolve.stages.tasks.config import Tasks
 
 @dataclass(frozen=True)
 class Start:
-    """``seed`` is dataset 0. ``panels`` are tasks by panel name, which no dataset may contain."""
+    """``seed`` is dataset 0. ``panels`` are tasks by panel name, which no dataset may contain. ``note`` says that the split has
+    fewer tasks than asked for.
+    """
 
     seed: Sequence[Task]
     panels: Mapping[str, Sequence[Task]]
+    note: str = ""
 
 
 def start(environment: Environment, config: Tasks, champion_panel: str) -> Start:
@@ -29,5 +32,15 @@ def start(environment: Environment, config: Tasks, champion_panel: str) -> Start
             f"params.yaml: tasks.split: {config.split!r} is not a training split of {environment.name}; "
             f"expected one of: {', '.join(splits)}"
         )
+    offered = environment.tasks(config.split)
     panels = {panel: environment.tasks(panel) for panel in environment.panels}
-    return Start(environment.tasks(config.split)[: config.seed_tasks], panels)
+    return Start(offered[: config.seed_tasks], panels, _shortage(environment.name, config, len(offered)))
+
+
+def _shortage(name: str, config: Tasks, offered: int) -> str:
+    """A note if the split has fewer tasks than `tasks.seed_tasks`; empty if it has enough."""
+    if offered >= config.seed_tasks:
+        return ""
+    return (
+        f"tasks.seed_tasks is {config.seed_tasks}, but split {config.split} of {name} has {offered} tasks: all are used"
+    )

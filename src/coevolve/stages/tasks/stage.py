@@ -23,8 +23,11 @@ def main(params: Params) -> None:
     write_jsonl(Paths.attempts(0), [])
     write_jsonl(Paths.generations(0), [])
     adapted.start(Paths.failure(0), on=Paths.policy(0))
-    write_summary(StageSummary("tasks", 0, {TASKS: len(first.seed)}, columns=[TASKS]))
+    notes = [first.note] if first.note else []
+    write_summary(StageSummary("tasks", 0, {TASKS: len(first.seed)}, columns=[TASKS], notes=notes))
     print(f"{Paths.tasks(0)}: {len(first.seed)} tasks")
+    if first.note:
+        print(f"note: {first.note}")
     if (
         params.base.model == "tiny"
         and params.warm.steps == 0

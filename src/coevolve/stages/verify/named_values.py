@@ -23,14 +23,27 @@ def unnamed(text: str, chain: Sequence[CallOutcome], asked: Sequence[CallOutcome
     """Values of the reference that no call revealed and the words do not name."""
     words = words_of(text)
     numbers = _numbers(text) | {float(NUMERALS.index(word)) for word in words if word in NUMERALS}
+    for call, key, value in _given(chain, asked):
+        if not _named(value, words, numbers):
+            yield f"{call.name}.{key} is {cut(str(value))}, which its words do not say"
+
+
+def _given(chain: Sequence[CallOutcome], asked: Sequence[CallOutcome]) -> Iterator[tuple[CallOutcome, str, Any]]:
+    """The values of the ``asked`` calls that no earlier call revealed: call, argument and value."""
     for row, call in enumerate(chain):
         if call not in asked:
             continue
         shown = {str(value) for earlier in chain[:row] for _, value in observed(earlier.observation)}
         for key, value in leaves(call.arguments):
-            revealed = source_of(key, value, chain, row, single=False) is not None or str(value) in shown
-            if not revealed and not _named(value, words, numbers):
-                yield f"{call.name}.{key} is {cut(str(value))}, which its words do not say"
+            if source_of(key, value, chain, row, single=False) is None and str(value) not in shown:
+                yield call, key, value
+
+
+def comparable(text: str, environment: Environment, chain: Sequence[CallOutcome], asked: Sequence[CallOutcome]) -> bool:
+    """Whether ``unnamed`` or ``unused`` has a value to compare: one that words must name, or one that these words name."""
+    nothing: Words = ()
+    needed = any(not _named(value, nothing, set()) for _, _, value in _given(chain, asked))
+    return needed or bool(_numbers(text) or _names(text, environment))
 
 
 def unused(text: str, environment: Environment, chain: Sequence[CallOutcome]) -> Iterator[str]:
@@ -39,13 +52,17 @@ def unused(text: str, environment: Environment, chain: Sequence[CallOutcome]) ->
     results = [value for call in chain for _, value in observed(call.observation)]
     context = " ".join(map(str, [*given, *results]))
     words, numbers = words_of(context), _numbers(context)
-    names = [single or other for single, other in QUOTED.findall(text)]
-    names += [name for name in _entities(environment) if within(words_of(name), words_of(text))]
-    for name in names:
+    for name in _names(text, environment):
         if not within(words_of(name), words):
             yield f"names {cut(name)}, which no call uses"
     for number in sorted(_numbers(text) - numbers):
         yield f"names {number:g}, which no call uses"
+
+
+def _names(text: str, environment: Environment) -> list[str]:
+    """The quotations and known values in the words."""
+    quoted = [single or other for single, other in QUOTED.findall(text)]
+    return quoted + [name for name in _entities(environment) if within(words_of(name), words_of(text))]
 
 
 def undone(text: str, environment: Environment, chain: Sequence[CallOutcome], offered: set[str]) -> Iterator[str]:

@@ -10,7 +10,8 @@ outcomes: passed, failed, and not checked if none of these rules decides:
 - If the words would be in the environment's language without an unknown word or a negation, or with another word instead,
   they fail. Words that forbid also fail, and words that mention nothing of the reference.
 - Any words fail (only with ``values``, or if the phrasebook has all words) in three cases: they omit a value that only the
-  user could give, name a value that no call uses, or contain a phrase for a tool that the reference does not call.
+  user could give, name a value that no call uses, or contain a phrase for a tool that the reference does not call. With
+  ``values``, words without any of these complaints pass, if there is something to compare.
 """
 
 import re
@@ -29,7 +30,7 @@ from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Environment, Phrasebook, Session
 from coevolve.environments.lexicon import NUMERALS, SILENT, UNHEARD, Meaning, hear, unfitting
 from coevolve.environments.phrase_generator import SLOT, PhraseListener, Question, instruct, instructions, spaced
-from coevolve.environments.phrase_parser import bare, spoken
+from coevolve.environments.phrase_parser import bare, phrases_in, spoken
 from coevolve.stages.verify.foreign_words import (
     FUNCTION_WORDS,
     alike,
@@ -42,7 +43,7 @@ from coevolve.stages.verify.foreign_words import (
     vocabulary,
     words_of,
 )
-from coevolve.stages.verify.named_values import undone, unnamed, unused, within
+from coevolve.stages.verify.named_values import comparable, undone, unnamed, unused, within
 
 NAME = "words_match"
 FOREIGN, COMMON = (
@@ -67,7 +68,7 @@ def words_match(environment: Environment, session: Session, candidate: Candidate
     for complaint in _complaints(instruction, values):
         if complaint is not None:
             return Gate(NAME, not complaint, complaint)
-    return Gate(NAME, None, instruction.unchecked())
+    return Gate(NAME, None, instruction.unchecked(values))
 
 
 def speaks_of(environment: Environment, chain: Sequence[CallOutcome], row: int, text: str) -> bool | None:
@@ -99,7 +100,7 @@ def _complaints(instruction: "_Instruction", values: bool) -> Iterator[str | Non
     yield instruction.silent()
     if values or (environment.phrasebook.actions and not instruction.unknown):
         complaint = next(_doubts(instruction, values), "")
-        yield complaint if complaint or values else None
+        yield complaint if complaint or (values and instruction.compares) else None
 
 
 class _Instruction:
@@ -234,8 +235,22 @@ class _Instruction:
         phrases = [question.field, *(SLOT.sub(" ", template) for template in templates)]
         return _about(self.text, [*phrases, *_values(self.chain, question.position)])
 
-    def unchecked(self) -> str:
+    @property
+    def asked(self) -> list[CallOutcome]:
+        """The calls whose values the words must name."""
+        rows = self.asks[0] if self.asks else []
+        return [call for row, call in enumerate(self.chain) if row in rows or not self.changed[row]]
+
+    @property
+    def compares(self) -> bool:
+        """Whether the rules for any words have something to compare: a value, a number or a phrase."""
+        phrases = phrases_in(self.text, self.environment.phrasebook)
+        return comparable(self.text, self.environment, self.chain, self.asked) or any(True for _ in phrases)
+
+    def unchecked(self, values: bool) -> str:
         """The reason why no rule decides."""
+        if values and not self.compares:
+            return "its words and the calls that they must name have no names or numbers to compare"
         if not self.has_language:
             return f"{self.environment.name} has no phrasebook; `verify.words: values` compares names and numbers"
         if self.unknown:
@@ -324,9 +339,7 @@ def _doubts(instruction: _Instruction, phrases: bool) -> Iterator[str]:
     """The complaints of the rules for any words; with ``phrases``, also those about phrases."""
     text, environment, chain = instruction.text, instruction.environment, instruction.chain
     offered = {schema["function"]["name"] for schema in instruction.session.reset(instruction.task).tools or ()}
-    rows = instruction.asks[0] if instruction.asks else []
-    asked = [call for row, call in enumerate(chain) if row in rows or not instruction.changed[row]]
-    yield from unnamed(text, chain, asked)
+    yield from unnamed(text, chain, instruction.asked)
     yield from unused(text, environment, chain)
     if phrases:
         yield from undone(text, environment, chain, offered)

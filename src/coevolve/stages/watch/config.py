@@ -33,6 +33,8 @@ class Watch(Section):
     """Share of synthesized tasks, visited at least three times, that are solved no more often than at first."""
     environment_failed: Limit = Limit(limit=0.02, critical=0.2)
     """Share of attempts in which the environment failed; they do not count."""
+    refused: Limit = Limit(limit=0.0)
+    """Share of kinds of tasks that are never solved because the environment refuses or cannot read the answers."""
     margin: Limit = Limit(limit=3.0)
     """Preference margin in the last step; high means that the pairs teach no more."""
     chosen: Limit = Limit(limit=-1.0)

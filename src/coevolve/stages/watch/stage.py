@@ -14,6 +14,8 @@ from coevolve.core.stage_summary import write_summary
 from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.schema import Params
+from coevolve.stages.watch.refused import notes as kinds_refused
+from coevolve.stages.watch.refused import refused, share
 from coevolve.stages.watch.watchdogs import (
     STEP_KEYS,
     WATCHED_STAGES,
@@ -30,10 +32,17 @@ def main(params: Params, t: int) -> None:
     trajectories = read_trajectories(Paths.trajectories(t))
     tasks, visits = read_tasks(Paths.tasks(t)), read_visits(Paths.attempts(t + 1))
     groups = groupby(trajectories, key=lambda trajectory: (trajectory.step, trajectory.group))
+    environment = open_environment(params.environment)
+    kinds = refused(
+        trajectories,
+        {task.task_id: task for task in tasks},
+        {task.task_id: environment.category(task) for task in tasks},
+        visits,
+    )
     values = measure(
         ([trajectory.calls for trajectory in group] for _, group in groups),
         [trajectory.stop_reason for trajectory in trajectories],
-        len(open_environment(params.environment).tools()),
+        len(environment.tools()),
         [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl", STEP_KEYS)],
         [visit for visit in visits if visit.size],
         t,
@@ -47,9 +56,11 @@ def main(params: Params, t: int) -> None:
         },
     )
     generator = params.explore.guidance == "generator"
-    measured = indicators(values, params.watch, foreign(params.by_pairs, params.pairs.hard > 0, generator))
+    measured = indicators(
+        {**values, "refused": share(kinds)}, params.watch, foreign(params.by_pairs, params.pairs.hard > 0, generator)
+    )
     write_json(Paths.watch(t), {indicator.name: indicator.as_dict() for indicator in measured})
-    notes = [*unfinished(trajectories), *never_counted(visits, tasks)]
+    notes = [*unfinished(trajectories), *never_counted(visits, tasks), *kinds_refused(kinds)]
     write_summary(summary(t, measured, notes))
     past = [indicator for indicator in measured if indicator.past]
     for line in [*(f"{indicator.state}: {indicator}" for indicator in past), *notes]:

@@ -2,7 +2,7 @@
 
 - ``action_entropy`` and the two shares of duplicates show a collapse of diversity, ``drift`` a runaway curriculum.
 - ``zero_variance`` shows wasted rollouts, ``regressions`` lost abilities, ``stagnant`` tasks that are solved by luck.
-- ``environment_failed`` shows episodes that no statistics count.
+- ``environment_failed`` shows episodes that no statistics count, ``refused`` kinds of tasks that fail by the format of answers.
 - ``margin`` and ``chosen`` show when preference learning goes too far.
 - The three indicators of the failure agent show whether its failures still teach.
 - ``generator_valid`` and ``generator_entropy`` show a collapse of the task generator.
@@ -53,6 +53,8 @@ MEANING = {
     "stagnant": "share of the loop's tasks that the agent solves no more often than at first, among tasks that it sometimes solved at "
     "first and has visited twice since: their words may be ambiguous, and success be luck",
     "environment_failed": "share of attempts in which the environment failed; no statistics count them",
+    "refused": "share of kinds of tasks that are never solved and whose episodes end with answers that the environment refuses or "
+    "cannot read: the agent may know the answer, but not its format",
     "margin": "beta times the difference of the log-ratios of both sides of a pair, in the last step",
     "chosen": "beta times the log-ratio of the preferred episodes in the last step: below 0, they have become less likely",
     "failure_success": "share of the failure agent's episodes that succeed, which teach no failure",

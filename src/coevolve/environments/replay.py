@@ -1,0 +1,119 @@
+"""Play a list of requests in an environment. Another process can repeat an episode from its requests, because environments
+answer the same requests in the same way.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.calls import writable
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_tasks
+from coevolve.core.success import is_success
+from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.untrusted import one_line
+from coevolve.environments.environment import Environment, blameless
+
+Request = list[Any]  # ["call", name, arguments], or ["say", text]
+BROKEN = Observation("tool", "the episode is broken", error=True, done=True)
+
+
+def call(name: str, arguments: dict[str, Any]) -> Request:
+    return ["call", name, arguments]
+
+
+def say(text: str) -> Request:
+    return ["say", text]
+
+
+class Replay:
+    """An episode of ``task`` that follows a growing list of requests.
+
+    A call that breaks its session ends the episode with score 0, unless ``blameless`` excuses the agent: then the error is
+    raised.
+    """
+
+    def __init__(self, environment: Environment, task: Task) -> None:
+        self._environment, self._task = environment, task
+        self._session = environment.open()
+        self._followed = 0
+        self._broken = False
+        self.turn = self._session.reset(task)
+        self.tools = self.turn.tools or []
+
+    def follow(self, requests: Sequence[Request]) -> Observation:
+        """The answer to the last of ``requests``. Those of an earlier call are not repeated."""
+        for request in requests[self._followed :]:
+            self._followed += 1
+            self.turn = self._answer(request)
+            self.tools = self.tools if self.turn.tools is None else self.turn.tools
+        return self.turn
+
+    def _answer(self, request: Request) -> Observation:
+        if self._broken:
+            return BROKEN
+        try:
+            if request[0] == "say":
+                return self._session.say(request[1])
+            self._session.begin_reply()
+            return self._session.step(ToolCall(request[1], request[2]))
+        except Exception as error:
+            self._broken = True
+            self.close()  # it may occupy the place of the session that ``blameless`` opens
+            if blameless(error, self._environment, self._task):
+                raise
+            return BROKEN
+
+    def score(self) -> Score:
+        return Score(0.0) if self._broken else self._session.score()
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._session.close()
+
+
+def told(turn: Observation) -> str:
+    """The text of an answer for other trainers. They do not log whether a call was refused, and our readers know it by "error"."""
+    text = writable(turn.content)
+    return f"error: {text}" if turn.error and not text.lower().startswith("error") else text
+
+
+def score(environment: Environment, task: Task, requests: Sequence[Request]) -> Score:
+    """The score of an episode with these requests."""
+    episode = Replay(environment, task)
+    try:
+        episode.follow(requests)
+        return episode.score()
+    finally:
+        episode.close()
+
+
+def solution(environment: Environment, task: Task) -> list[Request]:
+    """The requests of a task's reference: the calls of each turn, and then a message."""
+    turns = [[*(call(one.name, one.arguments) for one in calls), say("done")] for calls in environment.reference(task)]
+    return [request for turn in turns for request in turn]
+
+
+def refusal(environment: Environment, task: Task) -> str:
+    """The reason why the reference of ``task`` does not succeed; empty if it does."""
+    try:
+        result = score(environment, task, solution(environment, task))
+    except Exception as error:  # the world of a task in a file may be anything
+        return one_line(f"it cannot be played ({type(error).__name__}: {error})")
+    failed = [name for name, passed in result.checks.items() if not passed]
+    checks = f" (failed: {', '.join(failed)})" if failed else ""
+    return "" if is_success(result.reward) else one_line(f"its reference scores {result.reward:g}{checks}")
+
+
+def checked_tasks(environment: Environment, name: str, path: Path) -> list[Task]:
+    """The tasks of ``path``, if the environment (or mixture) ``name`` accepts all: each reference succeeds again."""
+    tasks = read_tasks(path, name, least=1)
+    refused = [(task, reason) for task in tasks if (reason := refusal(environment.of(task), task))]
+    if refused:
+        task, reason = refused[0]
+        raise CoevolveError(
+            f"{path}: {name} does not accept {len(refused)} of {len(tasks)} tasks; task {task.task_id}: {reason}; "
+            "`coevolve verify` writes the tasks that it accepts"
+        )
+    return tasks

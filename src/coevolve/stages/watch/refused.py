@@ -1,0 +1,67 @@
+"""Kinds of tasks whose answers the environment refuses: no success, because nothing that the agent says is read.
+
+A curriculum that prefers tasks of medium success stops to play such a kind, although the agent may know the answers
+(marin#8765). The cause is the format of answers: in the agent, its chat template or the environment's parser.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+
+from coevolve.core.records import Attempt
+from coevolve.core.task import Task
+from coevolve.core.trajectories import StopReason, Trajectory
+
+FEW = 8  # fewest episodes of a kind
+MOST = 0.8  # share of a kind's episodes that must end unread
+ENDED = frozenset(
+    {StopReason.BROKEN, StopReason.TIMEOUT, StopReason.MAX_TOKENS}
+)  # other causes than an answer's format
+
+
+def unread(episode: Trajectory, task: Task) -> bool:
+    """Whether the environment took no call of ``episode``, or its last reply is unreadable or a refused call.
+
+    An agent that writes calls in another format makes none at all: the environment takes each as a message.
+    """
+    if episode.stop_reason in ENDED or not task.calls:
+        return False
+    if episode.stop_reason is StopReason.INVALID or not any(call.ok for call in episode.calls):
+        return True
+    answers = [message["content"] for message in episode.messages if message["role"] == "tool"]
+    last = episode.calls[-1]
+    return not last.ok or answers[-1:] != [
+        last.observation
+    ]  # an answer that is no observation says that the reply is unreadable
+
+
+def refused(
+    episodes: Iterable[Trajectory], tasks: Mapping[str, Task], kinds: Mapping[str, str], attempts: Sequence[Attempt]
+) -> dict[str, float | None]:
+    """The share of unread endings for each kind of tasks that is never solved; None for a kind that is fine.
+
+    ``kinds`` holds the kind of each task, by id. ``attempts`` are all attempts until now. Kinds with fewer than ``FEW`` episodes
+    are left out.
+    """
+    endings: dict[str, list[bool]] = defaultdict(list)
+    for episode in episodes:
+        if episode.counts and episode.task_id in tasks:
+            endings[kinds[episode.task_id]].append(unread(episode, tasks[episode.task_id]))
+    solved = {kinds[visit.task_id] for visit in attempts if visit.successes and visit.task_id in kinds}
+    shares = {kind: fmean(ends) for kind, ends in sorted(endings.items()) if len(ends) >= FEW}
+    return {kind: share if kind not in solved and share >= MOST else None for kind, share in shares.items()}
+
+
+def share(kinds: Mapping[str, float | None]) -> float | None:
+    """The share of refused kinds."""
+    return sum(unread is not None for unread in kinds.values()) / len(kinds) if kinds else None
+
+
+def notes(kinds: Mapping[str, float | None]) -> list[str]:
+    """A note for each refused kind."""
+    return [
+        f"no task of the kind “{kind}” is ever solved, and {share:.0%} of its episodes end with an answer that the environment "
+        "refuses or cannot read: compare the format of the agent's replies in trajectories.parquet with the references"
+        for kind, share in kinds.items()
+        if share is not None
+    ]

@@ -1,0 +1,75 @@
+"""An OpenAI-compatible server whose model says a fixed list of replies for each first request."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from coevolve.core.task import ToolCall
+
+Script = Mapping[
+    str, Sequence[Sequence[ToolCall]]
+]  # first request → the calls of each reply; without a call it is "done"
+
+
+def reply(messages: Sequence[Mapping[str, Any]], script: Script) -> dict[str, Any]:
+    """The next message. An observation of verifiers' OpenEnv player is answered as it asks: an action as JSON, or a sentence."""
+    first = next(message["content"] for message in messages if message["role"] == "user")
+    as_text = first.startswith("{")
+    request = json.loads(first)["observation"]["content"] if as_text else first
+    said = sum(message["role"] == "assistant" for message in messages)
+    calls = script[request][said] if said < len(script[request]) else []
+    if not calls:
+        return {"role": "assistant", "content": "all of it is done"}
+    if as_text:
+        return {
+            "role": "assistant",
+            "content": json.dumps({"tool_name": calls[0].name, "arguments": calls[0].arguments}),
+        }
+    functions = [{"name": call.name, "arguments": json.dumps(call.arguments)} for call in calls]
+    made = [{"id": f"{said}-{n}", "type": "function", "index": n, "function": one} for n, one in enumerate(functions)]
+    return {"role": "assistant", "content": None, "tool_calls": made}
+
+
+@contextmanager
+def scripted(script: Script) -> Iterator[str]:
+    """The URL of the server, while the block runs."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            message = reply(body["messages"], script)
+            ended = "tool_calls" if message.get("tool_calls") else "stop"
+            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+            head = {"id": "x", "created": 0, "model": body["model"]}
+            if body.get("stream"):
+                choice = {"index": 0, "delta": message, "finish_reason": ended}
+                chunks = [[choice], []]
+                events = [
+                    {**head, "object": "chat.completion.chunk", "choices": one, "usage": None if one else usage}
+                    for one in chunks
+                ]
+                text = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+                kind = "text/event-stream"
+            else:
+                choice = {"index": 0, "message": message, "finish_reason": ended}
+                text = json.dumps({**head, "object": "chat.completion", "choices": [choice], "usage": usage})
+                kind = "application/json"
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(text.encode())))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,16 @@
+"""The start of a run says when the environment has fewer tasks than asked for."""
+
+from coevolve.environments.registry import make
+from coevolve.stages.tasks.config import Tasks
+from coevolve.stages.tasks.seed_tasks import start
+
+
+def test_a_split_with_fewer_tasks_is_named_and_one_with_enough_is_not() -> None:
+    world = make("miniworld")
+    offered = len(world.tasks("seed"))
+    first = start(world, Tasks(seed_tasks=999_999), "validation")
+    assert len(first.seed) == offered
+    assert first.note == f"tasks.seed_tasks is 999999, but split seed of miniworld has {offered} tasks: all are used"
+    for count in (1, offered):
+        first = start(world, Tasks(seed_tasks=count), "validation")
+        assert len(first.seed) == count and first.note == ""
