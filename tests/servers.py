@@ -1,11 +1,13 @@
-"""Real MLflow servers, on SQLite and on Postgres."""
+"""Servers in this process, and real MLflow servers on SQLite and on Postgres."""
 
 import os
 import shutil
 import signal
+import socketserver
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,17 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import answers, until
+
+
+@contextmanager
+def running(server: socketserver.BaseServer) -> Iterator[str]:
+    """The URL of ``server``, which answers in threads of this process until the end of the block."""
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 @contextmanager

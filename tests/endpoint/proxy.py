@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from tests.servers import running
 from tests.waiting import PATIENCE
 
 FAULTS = ("429", "500", "reset", "stall", "truncated", "schema")
@@ -128,10 +129,6 @@ def proxy(
     script: list[tuple[int, dict[str, str], str]] | None = None,
     known: dict[bytes, httpx.Response] | None = None,
 ) -> Iterator[Proxy]:
-    running = Proxy(upstream, share, script or [], known or {})
-    threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
-    try:
-        yield running
-    finally:
-        running.shutdown()
-        running.server_close()
+    server = Proxy(upstream, share, script or [], known or {})
+    with running(server):
+        yield server

@@ -1,10 +1,10 @@
 """A server that sends what it is told to, HTTP or not."""
 
 import socketserver
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from tests.servers import running
 from tests.waiting import PATIENCE
 
 
@@ -32,14 +32,10 @@ class _Server(socketserver.ThreadingTCPServer):
 @contextmanager
 def raw(answer: Callable[[], Iterable[bytes]]) -> Iterator[str]:
     """The URL of a server that sends the pieces of ``answer()`` to whoever has sent a request, and then closes."""
-    running = _Server(("127.0.0.1", 0), _Handler)
-    running.answer = answer  # type: ignore[attr-defined]
-    threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{running.server_address[1]}/v1"
-    finally:
-        running.shutdown()
-        running.server_close()
+    server = _Server(("127.0.0.1", 0), _Handler)
+    server.answer = answer  # type: ignore[attr-defined]
+    with running(server) as url:
+        yield url
 
 
 def reply(body: bytes, status: int = 200, **headers: str) -> bytes:

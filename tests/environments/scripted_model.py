@@ -1,17 +1,16 @@
 """An OpenAI-compatible server whose model says a fixed list of replies for each first request."""
 
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from coevolve.core.task import ToolCall
+from tests.servers import running
 
-Script = Mapping[
-    str, Sequence[Sequence[ToolCall]]
-]  # first request → the calls of each reply; without a call it is "done"
+# first request → the calls of each reply; without a call it is "done"
+Script = Mapping[str, Sequence[Sequence[ToolCall]]]
 
 
 def reply(messages: Sequence[Mapping[str, Any]], script: Script) -> dict[str, Any]:
@@ -67,9 +66,5 @@ def scripted(script: Script) -> Iterator[str]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with running(server) as url:
+        yield url

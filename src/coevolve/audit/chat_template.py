@@ -114,17 +114,19 @@ def _stop(tokenizer: Any, variables: Mapping[str, Any], ids: Tokens, episode: Tr
     ]
     if any(token != tokenizer.eos_token_id for token in last):
         return Diagnosis("stop", BROKEN, f"{end} is outside of the trained span: it is not a token", "use a chat model")
+
+    def after_reply(messages: Sequence[dict[str, Any]]) -> str:
+        whole: str = tokenizer.apply_chat_template(messages, tokenize=False, **variables)
+        return whole[whole.rindex(spoken) + len(spoken) :].lstrip() if spoken in whole else ""
+
     spoken = episode.messages[-1]["content"]
-    for messages in (episode.messages, [*episode.messages, episode.messages[0]]):
-        whole = tokenizer.apply_chat_template(messages, tokenize=False, **variables)
-        after = whole[whole.rindex(spoken) + len(spoken) :].lstrip() if spoken in whole else ""
-        if not after and messages is episode.messages:
-            continue  # the next turn may begin with the token that ends this one
-        if after.startswith(end):
-            break
-        text = f"after a reply the template writes {after[:AROUND]!r}, but the tokenizer's end token is {end}"
+    alone = after_reply(episode.messages)
+    # if nothing follows, the next turn may begin with the token that ends this one
+    written = alone or after_reply([*episode.messages, episode.messages[0]])
+    if not written.startswith(end):
+        text = f"after a reply the template writes {written[:AROUND]!r}, but the tokenizer's end token is {end}"
         return Diagnosis("stop", BROKEN, text, "set eos_token in tokenizer_config.json to the token that ends a reply")
-    if messages is episode.messages:
+    if alone:
         return Diagnosis("stop", WORKS, f"{end} ends each of the {len(last)} replies, inside the trained span")
     text = (
         f"{end} opens the next turn: our training adds it to the reply, but a trainer that masks by messages does not"

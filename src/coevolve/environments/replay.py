@@ -3,7 +3,7 @@ answer the same requests in the same way.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +81,9 @@ def told(turn: Observation) -> str:
 
 def score(environment: Environment, task: Task, requests: Sequence[Request]) -> Score:
     """The score of an episode with these requests."""
-    episode = Replay(environment, task)
-    try:
+    with closing(Replay(environment, task)) as episode:
         episode.follow(requests)
         return episode.score()
-    finally:
-        episode.close()
 
 
 def solution(environment: Environment, task: Task) -> list[Request]:

@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -135,11 +136,8 @@ class CoevolveEnv(vf.Env[CoevolveEnvConfig]):  # type: ignore[misc]
 
 def _heard(record: dict[str, Any], requests: list[Request]) -> Observation:
     task = wire.to_task(record)
-    episode = Replay(world(task.environment), task)
-    try:
+    with closing(Replay(world(task.environment), task)) as episode:
         return episode.follow(requests)
-    finally:
-        episode.close()
 
 
 class CoevolveTaskset(vf.Taskset[CoevolveTask, vf.TasksetConfig]):  # type: ignore[misc]

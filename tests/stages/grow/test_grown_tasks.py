@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +19,7 @@ from coevolve.stages.grow.grown_tasks import Grown, grow
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
 from tests import ROOT
+from tests.servers import running
 from tests.waiting import until
 
 MADE = ROOT / "tests/readers/rollouts/made"
@@ -148,10 +148,8 @@ class Scripted(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Scripted) as http:
-        threading.Thread(target=http.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{http.server_port}/v1"
-        http.shutdown()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Scripted)) as url:
+        yield url
 
 
 def test_a_served_model_explores_and_is_asked_once(

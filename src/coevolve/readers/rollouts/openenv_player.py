@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 from coevolve.core.io import decode
+from coevolve.environments.openenv import SAY
 from coevolve.readers.rollouts.rollout_row import Message, Options
 
 UNANSWERED = "rollouts of verifiers' OpenEnv player, which records no answer to the last action"
-SAY = "say"  # the tool of coevolve's server that speaks to the user
 
 
 def unwrapped(messages: list[Message], options: Options) -> tuple[list[Message], str | None]:

@@ -14,9 +14,8 @@ from coevolve.core.trajectories import StopReason, Trajectory
 
 FEW = 8  # fewest episodes of a kind
 MOST = 0.8  # share of a kind's episodes that must end unread
-ENDED = frozenset(
-    {StopReason.BROKEN, StopReason.TIMEOUT, StopReason.MAX_TOKENS}
-)  # other causes than an answer's format
+# causes other than an answer's format
+ENDED = frozenset({StopReason.BROKEN, StopReason.TIMEOUT, StopReason.MAX_TOKENS})
 
 
 def unread(episode: Trajectory, task: Task) -> bool:
@@ -30,9 +29,8 @@ def unread(episode: Trajectory, task: Task) -> bool:
         return True
     answers = [message["content"] for message in episode.messages if message["role"] == "tool"]
     last = episode.calls[-1]
-    return not last.ok or answers[-1:] != [
-        last.observation
-    ]  # an answer that is no observation says that the reply is unreadable
+    # an answer that is no observation says that the reply is unreadable
+    return not last.ok or answers[-1:] != [last.observation]
 
 
 def refused(
