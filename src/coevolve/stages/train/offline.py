@@ -31,7 +31,7 @@ from coevolve.stages.train.pass_sharing import PassSharing
 from coevolve.stages.train.progress_bar import ProgressBar
 from coevolve.stages.train.reference_tokens import Example, Tokens, offered, tokens
 from coevolve.stages.train.saving import finish
-from coevolve.stages.train.shared_prefix import prepare_passes, tell_obstacle
+from coevolve.stages.train.shared_prefix import prepare_passes, shares, tell_obstacle
 from coevolve.stages.train.trl_arguments import ROWS, alone, common, weights_dtype
 
 PASSES = 4  # of a step, divided by length to save padding, unless train.micro_batch is set
@@ -157,6 +157,7 @@ class Recipe:
             **anchor,
         )
         trainer.remove_callback(PrinterCallback)
+        trainer.prepared = shares(self.config, self.launch)
         return trainer
 
     @property
@@ -230,6 +231,7 @@ class InOrder(Spread):
     """Mix-in for a ``Trainer``: it takes rows in their order and spreads passes over processes."""
 
     train_dataset: Any
+    prepared = False  # whether `prepare_passes` has prepared the model
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:
         return SequentialSampler(self.train_dataset if dataset is None else dataset)

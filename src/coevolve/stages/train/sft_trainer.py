@@ -1,6 +1,8 @@
 """Supervised learning by TRL's ``SFTTrainer``, over episodes as token ids. The environment's tokens are not targets."""
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -34,6 +36,20 @@ def row(example: Example) -> Row:
 
 class OrderedSFT(InOrder, SFTTrainer):  # type: ignore[misc]
     """``SFTTrainer`` over the rows of ``row``."""
+
+    def compute_loss(self, model: Any, inputs: Mapping[str, Any], *arguments: Any, **options: Any) -> Any:
+        return super().compute_loss(model, from_first_target(inputs) if self.prepared else inputs, *arguments, **options)
+
+
+def from_first_target(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """``inputs`` of a pass that projects no column before the first target to the vocabulary. On a CPU, TRL projects all.
+
+    The prompt is most of an episode, and a pretrained model's vocabulary takes as long as many layers.
+    """
+    labels = inputs["labels"]
+    first = int((labels != IGNORED).any(0).int().argmax())
+    keep = min(labels.shape[1] - first + 1, labels.shape[1])
+    return {**inputs, "labels": labels[:, -keep:], "keep": keep}
 
 
 def supervised(episode: Tokens) -> dict[str, list[int]]:
