@@ -38,7 +38,9 @@ class OrderedSFT(InOrder, SFTTrainer):  # type: ignore[misc]
     """``SFTTrainer`` over the rows of ``row``."""
 
     def compute_loss(self, model: Any, inputs: Mapping[str, Any], *arguments: Any, **options: Any) -> Any:
-        return super().compute_loss(model, from_first_target(inputs) if self.prepared else inputs, *arguments, **options)
+        return super().compute_loss(
+            model, from_first_target(inputs) if self.prepared else inputs, *arguments, **options
+        )
 
 
 def from_first_target(inputs: Mapping[str, Any]) -> dict[str, Any]:
