@@ -127,7 +127,7 @@ def test_a_guidance_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             "guidance",
             "covrage",
-            "explore.guidance: expected one of: signals, coverage, random, generator (did you mean 'coverage'?)",
+            "explore.guidance: expected one of: signals, shuffled, coverage, random, generator (did you mean 'coverage'?)",
         ),
         ("schedule", "now", "explore.schedule: expected one of: loop, upfront, found 'now'"),
     ],

@@ -27,7 +27,7 @@ class Explore(Section):
     explorer: Annotated[str, one_of(_explorers)] = "scripted"
     """Explorer: scripted, samples calls from schemas; endpoint, the LLM of section endpoint; policy, the agent itself."""
     guidance: Annotated[str, one_of(_guidances)] = "signals"
-    """Guide: signals, the agent's weaknesses; coverage and random, baselines without signals; generator, the task generator."""
+    """Guide: signals, the agent's weaknesses; shuffled, a placebo; coverage, random: no signals; generator, the task generator."""
     schedule: Annotated[str, one_of(_schedules)] = "loop"
     """When to explore: loop, in each iteration; upfront, all explorations in iteration 0, which makes an open loop."""
     explorations: Whole = 768

@@ -20,10 +20,12 @@ class Guidance:
     """``tool`` maps the number of tasks that use a tool to the tool's weight.
 
     With ``signals``, requests are about signals. Without it, or if all signals weigh 0, requests are about none.
+    With ``placebo``, signals are about other tasks and tools than those that fired them: see `placebo`.
     """
 
     tool: Callable[[int], float]
     signals: bool = False
+    placebo: bool = False
 
 
 def seldom(uses: int) -> float:
@@ -48,6 +50,7 @@ def weight(signal: Signal, names: Collection[str], tools: Mapping[str, float], p
 
 GUIDANCE: dict[str, Guidance] = {
     "signals": Guidance(seldom, signals=True),
+    "shuffled": Guidance(seldom, signals=True, placebo=True),
     "coverage": Guidance(seldom),
     "random": Guidance(even),
     "generator": Guidance(even),  # requests come from the task generator's specs: see ``requests.written``

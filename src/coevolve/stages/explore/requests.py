@@ -17,6 +17,7 @@ from coevolve.environments.environment import Environment
 from coevolve.knowledge import uses
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.guidance import GUIDANCE, SCHEDULES, sample, weight
+from coevolve.stages.explore.placebo import shuffled
 from coevolve.stages.generate.spec import exploration_of
 
 
@@ -84,6 +85,8 @@ def requests(
     trajectories_by_id = {trajectory.trajectory_id: trajectory for trajectory in trajectories}
     use_counts = uses(tasks)
     names = [tool["function"]["name"] for tool in environment.tools()]
+    if guidance.placebo:
+        signals = shuffled(signals, trajectories, names, iteration, seed)
     tools = {name: guidance.tool(use_counts[name]) for name in names}
     single = max(sum(len(signal.pattern or ()) == 1 for signal in signals), 1)
     starts = [_start(signal, by_id, trajectories_by_id) for signal in signals]
