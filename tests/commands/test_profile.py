@@ -141,3 +141,12 @@ def test_a_page_that_a_profile_names_is_there() -> None:
         for page in re.findall(r"docs/[\w/-]+\.md", (ROOT / f"src/coevolve/profiles/{name}.yaml").read_text("utf-8"))
     }
     assert named and all((ROOT / page).is_file() for page in named)
+
+
+def test_the_study_of_a_real_model_runs_its_profile() -> None:
+    study = read_yaml((ROOT / "studies/smollm2/study.yaml").read_text())["common"]
+    profile, laptop = values("smollm2-135m"), values("laptop")
+    changed = {key: value for key, value in profile.items() if value != laptop[key]}
+    offline = {key for key in changed if key.startswith(("dpo.", "sft.", "pairs."))}  # of other learners
+    panels = {"evaluate.panels": ["validation", "test"]}  # two of four, to save hours
+    assert study == {key: value for key, value in changed.items() if key not in offline} | panels

@@ -128,6 +128,8 @@ def test_a_panel_is_cut_by_tools() -> None:
     solved = [dict.fromkeys(ids, False), dict(zip(ids, (True, False, True, True), strict=True))]
     assert cut({"a or d": ["a", "d"]}, tasks, solved) == {"a or d": [0.0, 1.0], "other tasks": [0.0, 0.5]}
     assert cut({"none": ["x"]}, tasks, solved) == {"other tasks": [0.0, 0.75]}
+    some = [dict(zip(ids, (False, True, True, False), strict=True)), *solved]
+    assert cut({"none": ["x"]}, tasks, some)["solved before"] == [1.0, 0.0, 0.5], "one of two regressed"
     assert load(ROOT / "studies/generalization/study.yaml").subsets
 
 

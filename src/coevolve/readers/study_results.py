@@ -18,6 +18,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.section import Section, Whole
 from coevolve.core.stage_summary import TASKS, TOKENS
 from coevolve.core.statistics import Estimate, estimate
+from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.yaml_files import load_yaml, validated
 from coevolve.readers.claims import Claim, flaw, judge
@@ -33,6 +34,7 @@ NAME = re.compile(
 )  # of a study or an arm, which become part of an experiment's name in DVC and git
 PLAYED = "evaluate.panels"
 OTHERS = "other tasks"  # the tasks of a panel that are in no subset
+KEPT = "solved before"  # the tasks of a panel that policies/0 solves: what is missing to 1 are regressions
 BEFORE = "before training"  # the comparison of every arm with policy 0 of the same run
 
 
@@ -42,7 +44,8 @@ class Study(Section):
     Other arms are compared with the arms in ``against``.
 
     ``subsets`` divide ``panel`` by tools: a subset holds the tasks whose reference uses one of its tools, and ``other tasks`` are the
-    tasks in no subset. ``claims`` are the hypotheses of the study, written before its runs.
+    tasks in no subset. ``solved before`` are the tasks that policies/0 solves. ``claims`` are the hypotheses of the study, written
+    before its runs.
     """
 
     question: str
@@ -110,7 +113,7 @@ def load(path: Path) -> Study:
 def unplayed(study: Study, panels: Sequence[str]) -> list[str]:
     """The panels that ``study`` needs but that are not in ``panels``, the panels that its runs play."""
     asked = dict.fromkeys([study.panel, *(claim.panel for claim in study.claims)])
-    return [name for name in asked if name not in (*panels, *study.subsets, OTHERS)]
+    return [name for name in asked if name not in (*panels, *study.subsets, OTHERS, KEPT)]
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -152,11 +155,12 @@ def result(
 def cut(
     subsets: Mapping[str, Sequence[str]], tasks: Sequence[Task], outcomes: Sequence[Mapping[str, float]]
 ) -> dict[str, list[float]]:
-    """The success of each policy on each subset of a panel. ``outcomes`` holds, for each policy, the success by task."""
+    """The success of each policy on each subset of a panel, on OTHERS and on KEPT. ``outcomes`` holds, for each policy, the success by task."""
     used = {task.task_id: set(task.tools) for task in tasks}
     members = {name: [task for task, names in used.items() if names & set(tools)] for name, tools in subsets.items()}
     within = {task for found in members.values() for task in found}
     members[OTHERS] = [task for task in used if task not in within]
+    members[KEPT] = [task for task in used if is_success(outcomes[0].get(task, 0.0))]
     return {
         name: [fmean(solved[task] for task in found if task in solved) for solved in outcomes]
         for name, found in members.items()
@@ -214,7 +218,7 @@ def report(study: Study, results: Sequence[Result]) -> str:
         tested = [(claim, gains(results, claim.arm, claim.over, claim.panel)) for claim in study.claims]
         verdicts = judge(tested)
         lines += claim_table(verdicts, len(tested) - len(verdicts))
-    compared = [study.panel, *(name for name in (*study.subsets, OTHERS) if name in panels)]
+    compared = [study.panel, *(name for name in (*study.subsets, OTHERS, KEPT) if name in panels)]
     together = crossed({arm: study.arms[arm] for arm in arms})
     for panel in compared:
         lines += _differences(study, results, arms, panel)

@@ -23,7 +23,8 @@ from coevolve.stages.train.config import Optimizer
 
 WORTH = 64  # tokens that sharing must save per row, on average: short prompts of short rows do not pay for more calls
 LEAST = 16  # tokens that each level must save per row
-CHECKED = 4  # rows of the self-check
+SIMILAR = 0.9  # shortest row of a batch, as a share of its longest: padding costs more than another call
+CHECKED = 2  # rows of the self-check
 # Largest difference of a token's log-probability from the plain pass. Sums in another order differ by about 1e-5 in float32
 # (1e-4 at the longest rows that were tried), and bfloat16 has 2^16 times coarser steps, of which few add up.
 TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.25}
@@ -217,31 +218,49 @@ def _by_levels(
     columns: list[list[int]] = [[] for _ in levels[-1].rows]  # the indices of each row's hidden states in ``states``
     offset = 0
     for level in levels:
-        width = max(map(len, level.segments))
-        tokens = torch.zeros((len(level.segments), width), dtype=ids.dtype, device=device)
-        present = torch.zeros((len(level.segments), width), dtype=mask.dtype, device=device)
-        for index, segment in enumerate(level.segments):
-            tokens[index, : len(segment)] = torch.tensor(segment, dtype=ids.dtype, device=device)
-            present[index, : len(segment)] = 1
-        parents = torch.tensor(level.parents, device=device)
-        before = seen.index_select(0, parents)
-        cache = DynamicCache() if cache is None else _selected(cache, parents)
-        seen = torch.cat([before, present], dim=1)
-        positions = before.sum(1, keepdim=True) + torch.arange(width, device=device)
-        output = plain(
-            input_ids=tokens, attention_mask=seen, position_ids=positions, past_key_values=cache, use_cache=True
-        )
-        cache = output.past_key_values
-        hidden = output.last_hidden_state
-        states.append(hidden.reshape(-1, hidden.shape[-1]))
+        first: dict[int, int] = {}  # the index of each segment's first hidden state
+        # the next level continues all segments together; those of the last level need no common width
+        batches = _batches(level.segments) if level is levels[-1] else [list(range(len(level.segments)))]
+        before_level = cache, seen
+        for batch in batches:
+            width = max(len(level.segments[number]) for number in batch)
+            tokens = torch.zeros((len(batch), width), dtype=ids.dtype, device=device)
+            present = torch.zeros((len(batch), width), dtype=mask.dtype, device=device)
+            for place, number in enumerate(batch):
+                segment = level.segments[number]
+                tokens[place, : len(segment)] = torch.tensor(segment, dtype=ids.dtype, device=device)
+                present[place, : len(segment)] = 1
+                first[number] = offset + place * width
+            parents = torch.tensor([level.parents[number] for number in batch], device=device)
+            known, seen = before_level
+            before = seen.index_select(0, parents)
+            cache = DynamicCache() if known is None else _selected(known, parents)
+            seen = torch.cat([before, present], dim=1)
+            positions = before.sum(1, keepdim=True) + torch.arange(width, device=device)
+            output = plain(
+                input_ids=tokens, attention_mask=seen, position_ids=positions, past_key_values=cache, use_cache=True
+            )
+            cache = output.past_key_values
+            hidden = output.last_hidden_state
+            states.append(hidden.reshape(-1, hidden.shape[-1]))
+            offset += len(batch) * width
         for row, number in enumerate(level.rows):
-            first = offset + number * width
-            columns[row] += range(first, first + len(level.segments[number]))
-        offset += len(level.segments) * width
+            columns[row] += range(first[number], first[number] + len(level.segments[number]))
     flat = torch.cat([*states, states[0].new_zeros((1, states[0].shape[-1]))])
     index = torch.full(ids.shape, offset, dtype=torch.long, device=device)
     index[mask > 0] = torch.tensor([column for row in columns for column in row], device=device)
     return flat.index_select(0, index.reshape(-1)).reshape(*ids.shape, -1)
+
+
+def _batches(segments: Rows) -> list[list[int]]:
+    """The positions of ``segments`` in batches of similar lengths, the longest first: a batch is padded to its longest."""
+    batches: list[list[int]] = []
+    for number in sorted(range(len(segments)), key=lambda number: -len(segments[number])):
+        if batches and len(segments[number]) >= SIMILAR * len(segments[batches[-1][0]]):
+            batches[-1].append(number)
+        else:
+            batches.append([number])
+    return batches
 
 
 def _selected(cache: DynamicCache, segments: torch.Tensor) -> DynamicCache:
