@@ -1,11 +1,14 @@
 """`coevolve study` without runs: its words on arms that set removed parameters."""
 
 import argparse
+import fcntl
 from pathlib import Path
 
 import pytest
 
 from coevolve.commands import study as command
+from coevolve.core import dvc
+from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_jsonl
 from coevolve.readers.study_results import Result
 
@@ -42,3 +45,17 @@ def test_an_arm_that_sets_a_removed_key_keeps_its_results_and_has_no_more_runs(
         assert "3 runs, 0 to run" in shown.out
     else:
         assert "3 of 3 runs" in shown.out and "| old | 1 |" in (tmp_path / "table.md").read_text()
+
+
+def test_two_commands_do_not_queue_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(dvc, "root", lambda: tmp_path)
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    with (
+        (tmp_path / "scratch").joinpath(f".study-{tmp_path.name}.lock").open("w") as other,
+        pytest.raises(CoevolveError, match="another `coevolve study` makes runs here"),
+    ):
+        fcntl.flock(other, fcntl.LOCK_EX)
+        command.run(parser.parse_args([str(tmp_path)]))

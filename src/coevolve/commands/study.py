@@ -61,6 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from coevolve.core.scratch import alone, scratch
     from coevolve.core.yaml_files import removed
     from coevolve.readers.study_results import load
 
@@ -94,7 +95,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not args.report and any(run not in found for run in wanted):
         later = {_name(args.folder, *run) for run in runs if run not in wanted}
-        _run(args.folder, study, wanted, found, args.jobs, later)
+        busy = f"{args.folder}: another `coevolve study` makes runs here; wait for its end, or stop it"
+        with alone(scratch() / f".study-{args.folder.resolve().name}.lock", busy):
+            _run(args.folder, study, wanted, found, args.jobs, later)
     _write(args.folder, study, found)
     written = "; table.md, results.csv, curves.svg, tokens.svg, arms.svg" if found else ""
     done = sum(run in found for run in possible)

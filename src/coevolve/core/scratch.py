@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from coevolve.core import dvc
+from coevolve.core.errors import CoevolveError
 
 
 def scratch() -> Path:
@@ -34,6 +35,18 @@ def claim(folder: Path) -> Iterator[Path]:
                 continue
             yield claimed
             return
+
+
+@contextmanager
+def alone(lock: Path, reason: str) -> Iterator[None]:
+    """A block that one process at a time runs, by the file ``lock``. For a second process it is a CoevolveError of ``reason``."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CoevolveError(reason) from None
+        yield
 
 
 @contextmanager

@@ -208,11 +208,10 @@ def test_hostile_words_of_rollouts_stay_words(tmp_path: Path) -> None:
     assert any("tools of the rollouts that miniworld does not have: 1 (" in line for line in said)
 
 
-def test_the_command_reads_stolen_folders_alone(tmp_path: Path) -> None:
-    """Two commands in one folder: the second is refused in one line."""
-    from coevolve.stages.grow.grow_steps import alone
+def test_a_second_command_in_one_folder_is_refused_in_one_line(tmp_path: Path) -> None:
+    from coevolve.core.scratch import alone
 
-    with alone(tmp_path / "out/work"):
+    with alone(tmp_path / "out/work/.lock", "of the test"):
         done = subprocess.run([*COMMAND, str(tmp_path / "out")], capture_output=True, text=True)
     assert done.returncode == 1 and "another process works here" in done.stderr
 

@@ -1,8 +1,6 @@
 """Steps that a killed process need not repeat: a file notes the finished ones and what they depend on."""
 
-import fcntl
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
@@ -33,15 +31,3 @@ class FinishedSteps:
         self._done.append(name)
         write_json(self._file, {"key": self._key, "done": self._done})
         return True
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """The block has ``folder`` for itself. A CoevolveError if another process works there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise CoevolveError(f"{folder}: another process works here; wait for it, or use another --out") from None
-        yield

@@ -19,6 +19,7 @@ from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import read_json, read_jsonl, read_tasks, write_json, write_jsonl
 from coevolve.core.progress import bar
 from coevolve.core.records import Candidate, Exploration, Signal, Verdict
+from coevolve.core.scratch import alone
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories, stream_trajectories
 from coevolve.core.untrusted import one_line
@@ -38,7 +39,7 @@ from coevolve.rollout import Limits
 from coevolve.stages.explore.exploration_plan import carry_out, plan
 from coevolve.stages.grow.grow_options import ACTING, CANDIDATES, GrowOptions
 from coevolve.stages.grow.grow_page import lineage, page
-from coevolve.stages.grow.grow_steps import FinishedSteps, alone
+from coevolve.stages.grow.grow_steps import FinishedSteps
 from coevolve.stages.signals.extract import extract, task_ids
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.synthesizers import candidates_of
@@ -97,7 +98,8 @@ def grow(
     if panels is None:
         held_out = {name: list(world.tasks(name)) for name in world.panels}
     folder = Path(out)
-    with alone(folder / "work"):
+    busy = f"{folder / 'work'}: another process works here; wait for it, or use another --out"
+    with alone(folder / "work" / ".lock", busy):
         key = _key(environment, world, files, rows, known_tasks, held_out, chosen)
         growth = _Growth(environment, world, known_tasks, held_out, chosen, folder, say)
         growth.run(FinishedSteps(folder / "work", key), rows, files)
