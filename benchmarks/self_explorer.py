@@ -178,7 +178,8 @@ def teach(start: Path, out: Path, count: int) -> None:
     writer = EndpointSynthesizer(run.environment, run.tasks, teacher, TEACHING, Counter())  # type: ignore[arg-type]
     for exploration in run.scripted(list(asked.values())):
         request = asked[exploration.exploration_id]
-        teacher.exploration, teacher.weakness, teacher.wording = exploration, request.weakness, None
+        teacher.exploration, teacher.wording = exploration, None
+        teacher.weakness = [name for name in request.weakness if name != run.knowledge.terminal]
         [found] = explorer.explore([request])
         calls = [call for call in found.calls if call.name != run.knowledge.terminal]
         for candidate in next(author.abstract([found])):
