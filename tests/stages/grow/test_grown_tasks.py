@@ -88,7 +88,7 @@ def test_the_same_inputs_give_the_same_bytes_and_finished_steps_are_kept(grown: 
 @pytest.mark.slow
 def test_a_killed_command_goes_on(grown: Grown, tmp_path: Path) -> None:
     process = subprocess.Popen([*COMMAND, str(tmp_path / "out")], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    until((tmp_path / "out/work/explorations.jsonl").exists, "explorations")
+    until((tmp_path / "out" / "work" / "explorations.jsonl").exists, "explorations")
     process.send_signal(signal.SIGKILL)
     process.wait()
     done = subprocess.run([*COMMAND, str(tmp_path / "out")], capture_output=True, text=True, check=True)
@@ -159,7 +159,7 @@ def test_a_served_model_explores_and_is_asked_once(
     options = {"known": KNOWN, "count": 1, "explorer": "endpoint", "url": server, "model": "scripted", "out": "out"}
     grown = grow(MADE / "verl", "miniworld", **options)  # type: ignore[arg-type]
     assert grown.tasks and all("add_event" in task.tools for task in grown.tasks)
-    spend = json.loads(Path("out/work/requests/explore/spend.json").read_text())
+    spend = json.loads(Path("out", "work", "requests", "explore", "spend.json").read_text())
     assert spend["replies"] > 0 and [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
 
@@ -211,7 +211,7 @@ def test_hostile_words_of_rollouts_stay_words(tmp_path: Path) -> None:
 def test_a_second_command_in_one_folder_is_refused_in_one_line(tmp_path: Path) -> None:
     from coevolve.core.scratch import alone
 
-    with alone(tmp_path / "out/work/.lock", "of the test"):
+    with alone(tmp_path / "out" / "work" / ".lock", "of the test"):
         done = subprocess.run([*COMMAND, str(tmp_path / "out")], capture_output=True, text=True)
     assert done.returncode == 1 and "another process works here" in done.stderr
 
