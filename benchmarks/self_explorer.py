@@ -44,13 +44,14 @@ from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer 
 from coevolve.stages.synthesize.synthesizer import synthesize  # noqa: E402
 from coevolve.stages.train.config import Train  # noqa: E402
 from coevolve.stages.train.learner import Job, Shared  # noqa: E402
-from coevolve.stages.verify.judge import verify  # noqa: E402
+from coevolve.stages.verify.judge import accepted, verify  # noqa: E402
 from coevolve.stages.verify.library import Library  # noqa: E402
 from coevolve.stages.warm.config import Warm  # noqa: E402
 from coevolve.stages.warm.warm_start import Demonstrations  # noqa: E402
 from coevolve.stages.warm.warm_start import learn as imitate  # noqa: E402
 
 TEACHING, MEASURING = 1, 2  # seeds of the requests
+PATIENCE = 900.0  # seconds: a guard against calls that never end
 
 
 class ScriptedTeacher:
@@ -157,22 +158,21 @@ class Finished:
         explorer = ScriptedExplorer(self.environment, self.knowledge, self.params.explore)
         return explore(explorer, asked, lambda count: None)
 
-    def accepted(self, candidates: Sequence[Candidate]) -> tuple[int, Counter[str]]:
-        """The number of accepted candidates, and the first failed gate of each other candidate."""
+    def judged(self, candidates: Sequence[Candidate]) -> tuple[int, str]:
+        """The number of accepted candidates, and a sentence with the gates that refused the others."""
         panels = {panel: self.environment.tasks(panel) for panel in self.environment.panels}
         library = Library(self.tasks, panels, self.params.verify.near_duplicate)
         judged = list(verify(self.environment.name, [json.dumps(asdict(one)) for one in candidates], library))
-        failed = [verdict for verdict, _ in judged if not verdict.accepted]
-        return len(judged) - len(failed), Counter(
-            next((gate.name for gate in verdict.gates if not gate.passed), "?") for verdict in failed
-        )
+        gates = [gate.name for verdict, _ in judged for gate in verdict.gates if gate.passed is False]
+        passed = len(accepted(judged))
+        return passed, f"{passed} of {len(judged)} candidates accepted, the others refused by {dict(Counter(gates))}"
 
 
 def teach(start: Path, out: Path, count: int) -> None:
     """Train ``out``/policy from the model directory ``start`` on the scripted parts' answers to ``count`` requests."""
     run = Finished.here()
     teacher = ScriptedTeacher(run.params)
-    explorer = EndpointExplorer(run.environment, teacher, run.knowledge, run.params.explore, 900.0, Counter())  # type: ignore[arg-type]
+    explorer = EndpointExplorer(run.environment, teacher, run.knowledge, run.params.explore, PATIENCE, Counter())  # type: ignore[arg-type]
     asked = {request.exploration_id: request for request in run.requests(count, TEACHING)}
     author = ScriptedSynthesizer(run.environment, run.tasks, TEACHING)
     writer = EndpointSynthesizer(run.environment, run.tasks, teacher, TEACHING, Counter())  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ def teach(start: Path, out: Path, count: int) -> None:
     print("conversations: " + ", ".join(f"{len(kept)} {kind}s" for kind, kept in shown.items()))
     examples = Demonstrations([one for kept in shown.values() for one in kept], [], teacher.tools)
     job = Job(
-        0, MEASURING, start.resolve(), [], out / "policy", out / "none", out / "none", out / "training", start.resolve()
+        0, TEACHING, start.resolve(), [], out / "policy", out / "none", out / "none", out / "training", start.resolve()
     )
     acting = run.params.policy.model_copy(update={"episode_tokens": 2048})
     train = Train(lora=run.params.train.lora)
@@ -204,10 +204,17 @@ def measure(model: str, url: str, count: int, log: Path) -> None:
     """Print how ``model`` at ``url`` explores and writes for ``count`` requests, beside the scripted parts."""
     run = Finished.here()
     asked = run.requests(count, MEASURING)
-    settings = {"url": url, "model": model, "temperature": 0.0, "concurrency": 4, "timeout": 900.0, "reply_tokens": 400}
+    settings = {
+        "url": url,
+        "model": model,
+        "temperature": 0.0,
+        "concurrency": 4,
+        "timeout": PATIENCE,
+        "reply_tokens": 400,
+    }
     endpoint = open_endpoint(run.params.endpoint.model_copy(update=settings), log)
     reflecting, writing = Counter[str](), Counter[str]()
-    explorer = EndpointExplorer(run.environment, endpoint, run.knowledge, run.params.explore, 900.0, reflecting)
+    explorer = EndpointExplorer(run.environment, endpoint, run.knowledge, run.params.explore, PATIENCE, reflecting)
     found = explore(explorer, asked, lambda count: None)
     spent = endpoint.spend
     print(f"reflections: {_kept(len(asked), reflecting)}; explorations with calls: {len(found)} of {len(asked)}")
@@ -215,8 +222,8 @@ def measure(model: str, url: str, count: int, log: Path) -> None:
     candidates = synthesize(writer, found, 3 * count, lambda count: None)
     print(f"wordings: {_kept(len(found), writing)}")
     tokens = endpoint.spend.prompt_tokens + endpoint.spend.completion_tokens
-    passed, failed = run.accepted(candidates)
-    print(f"accepted: {passed} of {len(candidates)} candidates; refused by {dict(failed)}")
+    passed, verdict = run.judged(candidates)
+    print(verdict)
     print(
         f"tokens: {endpoint.spend}; {spent} of them to explore; {1000 * passed / max(tokens, 1):.2f} accepted per 1,000 tokens"
     )
@@ -224,9 +231,9 @@ def measure(model: str, url: str, count: int, log: Path) -> None:
     plain = run.scripted(asked)
     author = ScriptedSynthesizer(run.environment, run.tasks, MEASURING)
     candidates = synthesize(author, plain, 3 * count, lambda count: None)
-    passed, failed = run.accepted(candidates)
-    print(f"scripted parts: explorations with calls: {len(plain)} of {len(asked)}")
-    print(f"scripted parts: accepted: {passed} of {len(candidates)} candidates; refused by {dict(failed)}; no tokens")
+    print(
+        f"scripted parts, no tokens: explorations with calls: {len(plain)} of {len(asked)}; {run.judged(candidates)[1]}"
+    )
 
 
 def _kept(asked: int, counts: Counter[str]) -> str:

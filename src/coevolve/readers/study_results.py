@@ -57,6 +57,11 @@ class Study(Section):
     claims: list[Claim] = Field(default_factory=list)
     arms: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
 
+    @property
+    def parts(self) -> list[str]:
+        """The names of the parts of ``panel`` that `cut` makes."""
+        return [*self.subsets, OTHERS, KEPT]
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -113,7 +118,7 @@ def load(path: Path) -> Study:
 def unplayed(study: Study, panels: Sequence[str]) -> list[str]:
     """The panels that ``study`` needs but that are not in ``panels``, the panels that its runs play."""
     asked = dict.fromkeys([study.panel, *(claim.panel for claim in study.claims)])
-    return [name for name in asked if name not in (*panels, *study.subsets, OTHERS, KEPT)]
+    return [name for name in asked if name not in (*panels, *study.parts)]
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -218,7 +223,7 @@ def report(study: Study, results: Sequence[Result]) -> str:
         tested = [(claim, gains(results, claim.arm, claim.over, claim.panel)) for claim in study.claims]
         verdicts = judge(tested)
         lines += claim_table(verdicts, len(tested) - len(verdicts))
-    compared = [study.panel, *(name for name in (*study.subsets, OTHERS, KEPT) if name in panels)]
+    compared = [study.panel, *(name for name in study.parts if name in panels)]
     together = crossed({arm: study.arms[arm] for arm in arms})
     for panel in compared:
         lines += _differences(study, results, arms, panel)

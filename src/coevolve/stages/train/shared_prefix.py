@@ -10,7 +10,7 @@ Compare Unsloth's shared-prefix path for GRPO, AReaL's tree training, and prefix
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from transformers import DynamicCache
@@ -24,7 +24,7 @@ from coevolve.stages.train.config import Optimizer
 WORTH = 64  # tokens that sharing must save per row, on average: short prompts of short rows do not pay for more calls
 LEAST = 16  # tokens that each level must save per row
 SIMILAR = 0.9  # shortest row of a batch, as a share of its longest: padding costs more than another call
-CHECKED = 2  # rows of the self-check
+CHECKED = 4  # rows of the self-check
 # Largest difference of a token's log-probability from the plain pass. Sums in another order differ by about 1e-5 in float32
 # (1e-4 at the longest rows that were tried), and bfloat16 has 2^16 times coarser steps, of which few add up.
 TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.25}
@@ -40,6 +40,13 @@ class Level:
     segments: Rows
     parents: list[int]
     rows: list[int]
+
+
+class Keys(NamedTuple):
+    """Keys and values of segments, None before the first level, and ``seen``, the mask of those that are not padding."""
+
+    cache: DynamicCache | None
+    seen: torch.Tensor
 
 
 def unshareable(model: Any) -> str:
@@ -211,9 +218,7 @@ def _by_levels(
     plain: Callable[..., Any], levels: Sequence[Level], ids: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
     """Hidden states, rows × columns × width, zero at padding."""
-    device = ids.device
-    cache: DynamicCache | None = None
-    seen = torch.zeros((1, 0), dtype=mask.dtype, device=device)  # the keys that exist in each segment's cache
+    known = Keys(None, torch.zeros((1, 0), dtype=mask.dtype, device=ids.device))
     states: list[torch.Tensor] = []
     columns: list[list[int]] = [[] for _ in levels[-1].rows]  # the indices of each row's hidden states in ``states``
     offset = 0
@@ -221,35 +226,45 @@ def _by_levels(
         first: dict[int, int] = {}  # the index of each segment's first hidden state
         # the next level continues all segments together; those of the last level need no common width
         batches = _batches(level.segments) if level is levels[-1] else [list(range(len(level.segments)))]
-        before_level = cache, seen
+        before = known
         for batch in batches:
-            width = max(len(level.segments[number]) for number in batch)
-            tokens = torch.zeros((len(batch), width), dtype=ids.dtype, device=device)
-            present = torch.zeros((len(batch), width), dtype=mask.dtype, device=device)
-            for place, number in enumerate(batch):
-                segment = level.segments[number]
-                tokens[place, : len(segment)] = torch.tensor(segment, dtype=ids.dtype, device=device)
-                present[place, : len(segment)] = 1
-                first[number] = offset + place * width
-            parents = torch.tensor([level.parents[number] for number in batch], device=device)
-            known, seen = before_level
-            before = seen.index_select(0, parents)
-            cache = DynamicCache() if known is None else _selected(known, parents)
-            seen = torch.cat([before, present], dim=1)
-            positions = before.sum(1, keepdim=True) + torch.arange(width, device=device)
-            output = plain(
-                input_ids=tokens, attention_mask=seen, position_ids=positions, past_key_values=cache, use_cache=True
-            )
-            cache = output.past_key_values
-            hidden = output.last_hidden_state
+            hidden, known = _continued(plain, level, batch, before, ids)
             states.append(hidden.reshape(-1, hidden.shape[-1]))
-            offset += len(batch) * width
+            for number in batch:
+                first[number] = offset
+                offset += hidden.shape[1]
         for row, number in enumerate(level.rows):
             columns[row] += range(first[number], first[number] + len(level.segments[number]))
     flat = torch.cat([*states, states[0].new_zeros((1, states[0].shape[-1]))])
-    index = torch.full(ids.shape, offset, dtype=torch.long, device=device)
-    index[mask > 0] = torch.tensor([column for row in columns for column in row], device=device)
+    index = torch.full(ids.shape, offset, dtype=torch.long, device=ids.device)
+    index[mask > 0] = torch.tensor([column for row in columns for column in row], device=ids.device)
     return flat.index_select(0, index.reshape(-1)).reshape(*ids.shape, -1)
+
+
+def _continued(
+    plain: Callable[..., Any], level: Level, batch: Sequence[int], known: Keys, ids: torch.Tensor
+) -> tuple[torch.Tensor, Keys]:
+    """Hidden states (batch × longest × width) of the segments ``batch`` of ``level``, and the keys up to their ends.
+
+    ``known`` are the keys of the level before. ``ids`` give the type and the device of token ids.
+    """
+    segments = [level.segments[number] for number in batch]
+    tokens = torch.zeros((len(batch), max(map(len, segments))), dtype=ids.dtype, device=ids.device)
+    present = torch.zeros(tokens.shape, dtype=known.seen.dtype, device=ids.device)
+    for place, segment in enumerate(segments):
+        tokens[place, : len(segment)] = torch.tensor(segment, dtype=ids.dtype, device=ids.device)
+        present[place, : len(segment)] = 1
+    parents = torch.tensor([level.parents[number] for number in batch], device=ids.device)
+    before = known.seen.index_select(0, parents)
+    seen = torch.cat([before, present], dim=1)
+    output = plain(
+        input_ids=tokens,
+        attention_mask=seen,
+        position_ids=before.sum(1, keepdim=True) + torch.arange(tokens.shape[1], device=ids.device),
+        past_key_values=DynamicCache() if known.cache is None else _selected(known.cache, parents),
+        use_cache=True,
+    )
+    return output.last_hidden_state, Keys(output.past_key_values, seen)
 
 
 def _batches(segments: Rows) -> list[list[int]]:
