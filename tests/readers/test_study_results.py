@@ -43,13 +43,12 @@ def test_differences_are_paired_by_seed() -> None:
 
 def test_words_follow_the_interval() -> None:
     sure = report(STUDY, results([0.10, 0.12, 0.11]))
-    assert "signals solves 11.0 points more of test than static (3 seeds)." in sure
-    assert "+11.0 ± 2.5*" in sure
+    assert "| signals | +21.0 ± 2.5* | +11.0 ± 2.5* |" in sure
     assert "Code: 0123abc (6 runs)." in sure
     assert "| hard | tasks added | training episodes |" in sure and "| 16 | 101 |" in sure  # not what is equal in all
     unsure = report(STUDY, results([0.2, -0.1, 0.05]))
-    assert "signals and static cannot be told apart on test with 3 seeds." in unsure and "+5.0 ± 37.3 |" in unsure
-    assert "(one seed)" in report(STUDY, results([0.3])) and "cannot be told apart" in report(STUDY, results([0.3]))
+    assert "+5.0 ± 37.3 |" in unsure and "+5.0 ± 37.3*" not in unsure
+    assert "(one seed)" in report(STUDY, results([0.3]))
 
 
 def test_every_run_panel_and_policy_has_a_line_and_the_plot_is_the_same_twice() -> None:
@@ -133,18 +132,12 @@ def test_a_panel_is_cut_by_tools() -> None:
     assert load(ROOT / "studies/generalization/study.yaml").subsets
 
 
-def test_two_arms_are_compared_in_one_sentence() -> None:
-    both = STUDY.model_copy(update={"against": list(STUDY.arms)[:2]})
-    first, second = both.against
-    text = report(both, results([0.10, 0.12, 0.11]))
-    assert text.count(f"{first} and {second}") + text.count(f"than {first} ") + text.count(f"than {second} ") == 1
-
-
 def test_every_arm_is_compared_with_its_start_and_a_cut_panel_by_its_parts() -> None:
     found = [
         replace(one, success={**one.success, "mail": [0.4, 0.1], "other tasks": [0.4, 0.4]})
         for one in results([0.10, 0.12, 0.11])
     ]
     text = report(STUDY.model_copy(update={"subsets": {"mail": ["find_mail"]}}), found)
-    assert "- static solves 30.0 points less of mail than before training (3 seeds)." in text
-    assert "- static and before training cannot be told apart on other tasks with 3 seeds." in text
+    of_mail = text.split("Differences on mail")[1].split("Differences on")[0]
+    assert "| static | -30.0 ± 0.0* |  |" in of_mail
+    assert "| static | +0.0 ± 0.0 |  |" in text.split("Differences on other tasks")[1]

@@ -26,6 +26,7 @@ from coevolve.readers.claims import table as claim_table
 from coevolve.readers.effects import ArmRun, crossed, effects
 from coevolve.readers.effects import table as effect_table
 from coevolve.readers.queue import keys, settable
+from coevolve.readers.tokens_to_level import table as tokens_table
 from coevolve.stages.report.run_summary import Number, Summary
 
 ADDED = "tasks added"  # from the first dataset to the last
@@ -201,7 +202,7 @@ def rows(results: Sequence[Result]) -> str:
 
 
 def report(study: Study, results: Sequence[Result]) -> str:
-    """The text of table.md: means by arm and panel, paired differences, and conclusions that the numbers support."""
+    """The text of table.md: means by arm and panel, claims, paired differences, and tokens."""
     arms = [name for name in study.arms if any(one.arm == name for one in results)]
     panels = list(results[0].success)
     shown = [ADDED, *_unequal(results)]
@@ -231,6 +232,12 @@ def report(study: Study, results: Sequence[Result]) -> str:
             ArmRun(study.arms[one.arm], one.seed, one.success[panel][-1]) for one in results if one.arm in together
         ]
         lines += effect_table(effects(ended), len(ended), panel)
+    if study.against:
+        curves = {
+            arm: {one.seed: (one.tokens, one.success[study.panel]) for one in results if one.arm == arm and one.tokens}
+            for arm in arms
+        }
+        lines += tokens_table(curves, study.against[0], study.panel)
     versions = ", ".join(f"{code} ({count} runs)" for code, count in Counter(one.code for one in results).most_common())
     return "\n".join([*lines, "", f"Code: {versions}. The hash of each run is in results.csv.", ""])
 
@@ -242,30 +249,22 @@ def _unequal(results: Sequence[Result]) -> list[str]:
 
 
 def _differences(study: Study, results: Sequence[Result], arms: Sequence[str], panel: str) -> list[str]:
-    """A table of ``arms`` against the study's comparisons, and sentences about significant differences."""
+    """A table of ``arms`` against the study's comparisons."""
     others = [BEFORE, *study.against]
-    lines = ["", f"Differences on {panel}, in points, paired by seed; * the interval is clear of zero:", ""]
+    lines = [
+        "",
+        f"Differences on {panel}, in points, paired by seed; * is clear of zero, the others cannot be told apart:",
+        "",
+    ]
     lines.append(f"| arm | {' | '.join(f'over {name}' for name in others)} |")
     lines.append("|---" * (len(others) + 1) + "|")
-    sentences = []
     for arm in arms:
         cells = []
         for other in others:
             gain = paired(results, arm, other, panel) if arm != other else None
             cells.append("" if gain is None else f"{gain.points}{'*' if gain.sure else ''}")
-            said = arm in others and others.index(arm) < others.index(other)  # the reverse comparison has a sentence
-            if gain is not None and not said:
-                sentences.append(_sentence(arm, other, panel, gain))
         lines.append(f"| {arm} | {' | '.join(cells)} |")
-    return [*lines, "", *sentences]
-
-
-def _sentence(arm: str, other: str, panel: str, gain: Estimate) -> str:
-    seeds = f"{gain.count} seed{'s' if gain.count > 1 else ''}"
-    if not gain.sure:
-        return f"- {arm} and {other} cannot be told apart on {panel} with {seeds}."
-    word = "more" if gain.mean > 0 else "less"
-    return f"- {arm} solves {abs(gain.mean) * 100:.1f} points {word} of {panel} than {other} ({seeds})."
+    return lines
 
 
 def draw(study: Study, results: Sequence[Result]) -> dict[str, str]:
