@@ -78,6 +78,15 @@ def test_episodes_that_the_environment_broke_are_in_no_figure(tmp_path: Path) ->
     assert row["score"] == sum(one.score for one in whole) / len(whole)
 
 
+def test_groups_that_are_left_out_are_counted_without_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    grpo.learn(settings(changed(steps=1, group_size=2, micro_batch=1), refill_rounds=0), WORLD, job(tmp_path))
+    ((_, row),) = read_jsonl_objects(tmp_path / "metrics.jsonl")
+    assert row["groups_missing"] > 0
+    assert "reward functions" not in caplog.text
+
+
 def test_the_policy_changes_and_is_a_model_directory(whole: Path) -> None:
     before, _ = load(ROOT / "policies/base")
     after, tokenizer = load(whole / "policy")

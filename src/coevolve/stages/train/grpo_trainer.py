@@ -7,6 +7,7 @@ With several processes, each plays a share of the groups. All receive the kept g
 their rows. One process writes the trajectories.
 """
 
+import logging
 import math
 import os
 from collections.abc import Sequence
@@ -90,6 +91,7 @@ def train(settings: Settings, environment: Environment, job: Job, log: Log | Non
         callbacks=[*([ProgressBar(f"train {job.iteration}")] if is_main() else []), Keeper(steps, log)],
     )
     trainer.remove_callback(PrinterCallback)
+    logging.getLogger("trl.trainer.grpo_trainer").addFilter(_wanted)
     try:
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     finally:
@@ -378,4 +380,10 @@ def _rollout(prompts: list[Any], trainer: _LoopTrainer) -> dict[str, Any]:
 
 
 def _reward(completions: list[Any], episode_reward: list[float | None], **_: Any) -> list[float | None]:
+    """TRL's hook for rewards. None is that of a row without an episode, which stands for an attempt that is left out."""
     return episode_reward
+
+
+def _wanted(record: logging.LogRecord) -> bool:
+    """Whether to show TRL's ``record``: it warns of every row without an episode, which groups of equal rewards leave behind."""
+    return "All reward functions returned None" not in record.getMessage()
