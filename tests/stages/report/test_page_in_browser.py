@@ -1,0 +1,122 @@
+"""The report page in a real browser: how it behaves."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.core.reviews import read_reviews
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if BROWSER is None:
+        pytest.skip("no Chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def tab(browser: Any, page: Path) -> Iterator[Any]:
+    """The page in a tab; errors and requests that leave the file fail the test."""
+    opened = browser.new_page(viewport={"width": 1200, "height": 800})
+    wrong: list[str] = []
+    opened.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on("request", lambda request: wrong.append(request.url) if request.url != page.as_uri() and not request.url.startswith("data:") else None)  # fmt: skip
+    opened.goto(page.as_uri())
+    yield opened
+    opened.close()
+    assert wrong == []
+
+
+def shown(tab: Any) -> list[str]:
+    return [one.get_attribute("id") for one in tab.query_selector_all(".group") if one.is_visible()]
+
+
+def test_the_reader_works_by_keyboard(tab: Any) -> None:
+    assert shown(tab) == ["g1"]
+    tab.keyboard.press("j")
+    assert shown(tab) == ["g2"]
+    tab.keyboard.press("k")
+    tab.keyboard.press("k")
+    assert shown(tab) == ["g1"]
+    tab.focus("#g1 .attempt >> nth=0")
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("ArrowRight")
+    assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == "attempt 1, failed"
+    tab.keyboard.press("ArrowLeft")
+    assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == "hard negative, failed"
+
+
+def test_the_reader_filters(tab: Any) -> None:
+    tab.select_option("#kind", "boundary")
+    assert shown(tab) == ["g1"]
+    assert tab.inner_text("#place") == "1 of 1"
+    tab.select_option("#kind", "forgetting")
+    assert shown(tab) == []
+    assert tab.inner_text("#place") == "no such task"
+    tab.select_option("#kind", "")
+    tab.select_option("#task", index=2)
+    assert shown(tab) == ["g3"]
+    assert tab.is_disabled("#next")
+
+
+def test_a_chart_says_its_values_under_the_pointer(tab: Any) -> None:
+    tab.hover("#success .chart [aria-roledescription=point] >> nth=-1", force=True)
+    assert "success: 0.7; panel: test" in tab.inner_text("#tip")
+
+
+def test_it_fits_a_phone(browser: Any, page: Path) -> None:
+    tab = browser.new_page(viewport={"width": 360, "height": 740})
+    tab.goto(page.as_uri())
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+    tab.close()
+
+
+def test_without_javascript_every_group_is_there(browser: Any, page: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(page.as_uri())
+    assert shown(tab) == ["g1", "g2", "g3"]
+    assert not tab.is_visible("#picker")
+    context.close()
+
+
+def test_decisions_are_saved_as_a_file_that_validate_reads(
+    browser: Any, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tab = browser.new_page(viewport={"width": 1200, "height": 800}, accept_downloads=True)
+    tab.goto(page.as_uri())
+    items = tab.locator(".review > li")
+    tab.locator("#asked > summary").click()
+    assert tab.locator("#download").is_disabled()
+    items.nth(0).get_by_label("accept").check()
+    items.nth(1).get_by_label("reject").check()
+    items.nth(2).get_by_label("reword").check()
+    tab.locator("#reviewer").fill("ada")
+    assert tab.locator("#decided").inner_text() == "1"  # no reason, and no new words yet
+    items.nth(1).get_by_label("why").fill("odd")
+    items.nth(2).get_by_label("new words").fill("lock what is mine")
+    assert tab.locator("#decided").inner_text() == "3"
+    (tmp_path / "reviews").mkdir()
+    with tab.expect_download() as download:
+        tab.locator("#download").click()
+    assert download.value.suggested_filename == "ada.jsonl"
+    download.value.save_as(tmp_path / "reviews" / "ada.jsonl")
+    tab.close()
+    monkeypatch.chdir(tmp_path)
+    found = [(one.task_id, one.decision, one.reviewer, one.reason, one.turns) for one in read_reviews()]
+    assert found == [
+        ("task0", "accept", "ada", "", []),
+        ("task1", "reject", "ada", "odd", []),
+        ("task2", "reword", "ada", "", ["lock what is mine"]),
+    ]
