@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
+from coevolve.commands.study import RESULTS, experiment
 from coevolve.core.io import read_jsonl
 from coevolve.core.outcomes import Outcome, passes, solved
 from coevolve.core.statistics import estimate
@@ -45,8 +46,8 @@ def main() -> None:
     study = load(args.study / "study.yaml")
     args.out.mkdir(parents=True, exist_ok=True)
     found = []
-    for run in read_jsonl(args.study / "results.jsonl", Result):
-        name, last = f"{args.study.resolve().name}-{run.arm}-{run.seed}", len(run.success[study.panel]) - 1
+    for run in read_jsonl(args.study / RESULTS, Result):
+        name, last = experiment(args.study, run.arm, run.seed), len(run.success[study.panel]) - 1
         out = args.out / f"{run.arm}-{run.seed}.jsonl"
         played = outcomes(name, last, study.panel, args.environment, args.tasks, out)
         once = fmean(solved(played, study.panel).values())

@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         _plan(args.folder, study, wanted, found, args.jobs)
         return 0
     if not args.report and any(run not in found for run in wanted):
-        later = {_name(args.folder, *run) for run in runs if run not in wanted}
+        later = {experiment(args.folder, *run) for run in runs if run not in wanted}
         busy = f"{args.folder}: another `coevolve study` makes runs here; wait for its end, or stop it"
         with alone(scratch() / f".study-{args.folder.resolve().name}.lock", busy):
             _run(args.folder, study, wanted, found, args.jobs, later)
@@ -120,7 +120,7 @@ def _plan(
     arms, seeds = dict.fromkeys(arm for arm, _ in wanted), dict.fromkeys(seed for _, seed in wanted)
     left = [run for run in wanted if run not in found]
     print(f"{folder}: {len(arms)} arms x {len(seeds)} seeds, {len(wanted)} runs, {len(left)} to run")
-    took = [sum(notes.values()) for run in found if (notes := seconds(_name(folder, *run)))]
+    took = [sum(notes.values()) for run in found if (notes := seconds(experiment(folder, *run)))]
     if took:
         each = median(took)
         print(
@@ -145,7 +145,8 @@ def _plan(
         )
 
 
-def _name(folder: Path, arm: str, seed: int) -> str:
+def experiment(folder: Path, arm: str, seed: int) -> str:
+    """The name of a run's DVC experiment."""
     return f"{folder.resolve().name}-{arm}-{seed}"
 
 
@@ -158,7 +159,7 @@ def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict
     found = {}
     code = _baselines()
     for arm, seed in runs:
-        name = _name(folder, arm, seed)
+        name = experiment(folder, arm, seed)
         try:
             files = DVCFileSystem(rev=name)
             files.read_text(str(SUMMARY))
@@ -278,7 +279,7 @@ def _run(
     from coevolve.stages.schema import parse
 
     compute = parse(_params(), "params.yaml").compute
-    missing = {_name(folder, *run): run for run in runs if run not in found}
+    missing = {experiment(folder, *run): run for run in runs if run not in found}
     with bar(len(runs), folder.name, "runs", len(runs) - len(missing)) as progress:
 
         def collect(new: dict[tuple[str, int], "Result"]) -> None:
@@ -309,7 +310,7 @@ def _queued(
     def ended(names: Sequence[str]) -> list[str]:
         new = _finished(folder, study, [missing[name] for name in names])
         collect(new)
-        return [_name(folder, *run) for run in new]
+        return [experiment(folder, *run) for run in new]
 
     wanted = {name: {"seed": seed, **study.arms[arm]} for name, (arm, seed) in missing.items()}
     failed = work(wanted, jobs, ended, later)
