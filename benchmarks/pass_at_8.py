@@ -1,21 +1,22 @@
 """Measure pass@8 of the last policy of every run of a study.
 
-    python benchmarks/pass_at_8.py studies/placebo-weak OUT
+    python benchmarks/pass_at_8.py studies/placebo-weak
 
-Run it where the study's experiments are. OUT keeps a file of outcomes per run; started again, the command plays what is missing.
-Every task of the study's panel is tried eight times at temperature 1, with the same seeds for all policies.
+Run it where the study's experiments are. The study's folder keeps a line per run in pass_at_8.jsonl; started again, also on another
+machine, the command plays what is missing. Every task of the study's panel is tried eight times at temperature 1, with the same
+seeds for all policies.
 """
 
 import argparse
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
 from coevolve.commands.study import RESULTS, experiment
-from coevolve.core.io import read_jsonl
+from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.core.outcomes import Outcome, passes, solved
 from coevolve.core.statistics import estimate
 from coevolve.readers.study_results import Result, load, paired
@@ -24,35 +25,46 @@ SAMPLES = 8
 ONCE, SEVERAL = "pass@1", f"pass@{SAMPLES}"
 
 
-def outcomes(name: str, last: int, panel: str, environment: str, tasks: int, out: Path) -> list[Outcome]:
-    """The outcomes of policies/``last`` of the experiment ``name``, which ``out`` keeps."""
-    if not out.exists():
-        with tempfile.TemporaryDirectory() as folder:
-            policy = Path(folder) / "policy"
-            subprocess.run(["dvc", "get", "-q", ".", f"policies/{last}", "--rev", name, "-o", str(policy)], check=True)
-            played = ["evaluate", "--environment", environment, "--policy", str(policy), "--split", panel]
-            played += ["--tasks", str(tasks), "--samples", str(SAMPLES), "--temperature", "1", "--out", str(out)]
-            subprocess.run([sys.executable, "-m", "coevolve.cli", *played], check=True, stdout=subprocess.DEVNULL)
-    return read_jsonl(out, Outcome)
+@dataclass(frozen=True)
+class Played:
+    """Success of a run's last policy: the mean over attempts, and the share of tasks that one of eight attempts solves."""
+
+    run: str
+    once: float
+    several: float
+
+
+def play(name: str, last: int, panel: str, environment: str, tasks: int) -> list[Outcome]:
+    """Eight attempts of policies/``last`` of the experiment ``name`` at each task."""
+    with tempfile.TemporaryDirectory() as folder:
+        policy, out = Path(folder) / "policy", Path(folder) / "outcomes.jsonl"
+        subprocess.run(["dvc", "get", "-q", ".", f"policies/{last}", "--rev", name, "-o", str(policy)], check=True)
+        played = ["evaluate", "--environment", environment, "--policy", str(policy), "--split", panel]
+        played += ["--tasks", str(tasks), "--samples", str(SAMPLES), "--temperature", "1", "--out", str(out)]
+        subprocess.run([sys.executable, "-m", "coevolve.cli", *played], check=True, stdout=subprocess.DEVNULL)
+        return read_jsonl(out, Outcome)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", type=Path)
-    parser.add_argument("out", type=Path)
     parser.add_argument("--environment", default="miniworld")
     parser.add_argument("--tasks", type=int, default=256)
     args = parser.parse_args()
     study = load(args.study / "study.yaml")
-    args.out.mkdir(parents=True, exist_ok=True)
+    kept = args.study / "pass_at_8.jsonl"
+    known = {one.run: one for one in read_jsonl(kept, Played)} if kept.exists() else {}
     found = []
     for run in read_jsonl(args.study / RESULTS, Result):
-        name, last = experiment(args.study, run.arm, run.seed), len(run.success[study.panel]) - 1
-        out = args.out / f"{run.arm}-{run.seed}.jsonl"
-        played = outcomes(name, last, study.panel, args.environment, args.tasks, out)
-        once = fmean(solved(played, study.panel).values())
-        found.append(replace(run, success={ONCE: [once], SEVERAL: [passes(played)[SEVERAL]]}))
-        print(f"{name}: {ONCE} {once:.3f}, {SEVERAL} {found[-1].success[SEVERAL][0]:.3f}", flush=True)
+        if run.run not in known:
+            name, last = experiment(args.study, run.arm, run.seed), len(run.success[study.panel]) - 1
+            outcomes = play(name, last, study.panel, args.environment, args.tasks)
+            once = fmean(solved(outcomes, study.panel).values())
+            known[run.run] = Played(run.run, once, passes(outcomes)[SEVERAL])
+            write_jsonl(kept, known.values())
+        played = known[run.run]
+        found.append(replace(run, success={ONCE: [played.once], SEVERAL: [played.several]}))
+        print(f"{run.arm} {run.seed}: {ONCE} {played.once:.3f}, {SEVERAL} {played.several:.3f}", flush=True)
     print(f"\n| arm | seeds | {ONCE} | {SEVERAL} |{''.join(f' over {base} |' for base in study.against)}")
     print("|---" * (4 + len(study.against)) + "|")
     for arm in study.arms:
