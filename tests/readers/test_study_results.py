@@ -1,6 +1,7 @@
 """Means, intervals and words of a study: what the numbers support, and no more."""
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,6 +62,12 @@ def test_every_run_panel_and_policy_has_a_line_and_the_plot_is_the_same_twice() 
     figures = draw(STUDY, [replace(one, tokens=[0, 1000 + one.seed]) for one in found])
     assert set(figures) == {"curves.svg", "tokens.svg", "arms.svg"} and ">training tokens<" in figures["tokens.svg"]
     assert all(f">{name}<" in figure for figure in figures.values() for name in STUDY.arms)
+
+
+@pytest.mark.parametrize("gains", [[0.4, -0.3], [0.4, -0.3, 0.1]], ids=["two seeds", "three seeds"])
+def test_no_band_leaves_the_range_of_success(gains: list[float]) -> None:
+    labels = re.findall(r">(−?\d+\.\d+)<", draw(STUDY, results(gains))["curves.svg"])
+    assert labels and all(0.0 <= float(label.replace("−", "-")) <= 1.0 for label in labels)
 
 
 def test_the_ablation_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:

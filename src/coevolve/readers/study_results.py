@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -303,6 +302,8 @@ def _spent(found: Sequence[Result], t: int) -> float:
 
 
 def _band(values: Sequence[float]) -> dict[str, float]:
+    """The mean with its 95 % interval; with fewer than three values with their range, as Student's t would fill the figure."""
     one = estimate(values)
-    half = one.half if math.isfinite(one.half) else 0.0
-    return {"success": one.mean, "low": one.mean - half, "high": one.mean + half}
+    if len(values) < 3:
+        return {"success": one.mean, "low": min(values), "high": max(values)}
+    return {"success": one.mean, "low": max(one.mean - one.half, 0.0), "high": min(one.mean + one.half, 1.0)}

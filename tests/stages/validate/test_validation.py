@@ -159,13 +159,24 @@ def test_what_is_wrong_with_the_file_is_critical(rows: list[Any], name: str) -> 
     assert critical.expectation.name == name
 
 
+def test_a_file_may_be_as_one_sided_as_its_own_training_tasks() -> None:
+    tasks = WORLD.tasks("seed")
+    single = [row(task) for task in tasks if task.family == tasks[0].family][:20]
+    assert judged(single).critical is None, "nobody can ask for balance if there is one family to start from"
+    others = [row(task) for task in tasks if task.family != tasks[0].family]
+    new = [Task.create("miniworld", "x", [f"do number {n}"], {"seed": n}, GOOD_CALLS, ["new"]) for n in range(60)]
+    critical = judged([*single[:2], *others[:18], *map(row, new)]).critical
+    assert critical is not None
+    assert critical.expectation.name == "no family dominates"
+
+
 def test_an_expectation_that_breaks_fails_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
     from coevolve.stages.validate import validation as module
 
     real = module.expectations
 
-    def broken(config: Validate, environment: str) -> Any:
-        rows, file = real(config, environment)
+    def broken(config: Validate, environment: Any, own_share: float) -> Any:
+        rows, file = real(config, environment, own_share)
         rows[0] = module.Expectation("breaks", "ExpectColumnValuesToNotBeNull", {"column": "no_such_column"})
         return rows, file
 

@@ -68,10 +68,13 @@ class Validation:
         )
 
 
-def expectations(config: Validate, environment: Environment) -> tuple[list[Expectation], list[Expectation]]:
+def expectations(
+    config: Validate, environment: Environment, own_share: float
+) -> tuple[list[Expectation], list[Expectation]]:
     """The expectations of rows, and the expectations of the file without quarantined rows.
 
-    A family is named by its tools, so the balance of families is expected only if there are enough tools.
+    A family is named by its tools, so the balance of families is expected only if there are enough tools. ``own_share`` is the share
+    of the largest family among the environment's own tasks of the file: no balance is asked that they do not have themselves.
     """
     rows = [
         Expectation("follows the schema", *among("follows_schema", True)),
@@ -103,7 +106,7 @@ def expectations(config: Validate, environment: Environment) -> tuple[list[Expec
             Expectation(
                 "no family dominates",
                 "ExpectColumnMaxToBeBetween",
-                {"column": "family_share", "min_value": 0.0, "max_value": config.max_family_share},
+                {"column": "family_share", "min_value": 0.0, "max_value": max(config.max_family_share, own_share)},
                 True,
             )
         )
@@ -128,14 +131,15 @@ def validate(
     decisions by task: rejected tasks go to quarantine, reworded tasks are judged in their new words, by the rules
     ``words`` of `words_match`. Tasks of the training split ``split`` are the environment's own.
     """
-    by_row, by_file = expectations(config, environment)
     before, rows = rows, in_their_words(rows, reviews)
     reworded = {number for number, (row, new) in enumerate(zip(before, rows, strict=True)) if new is not row}
     rejected = {name for name, review in reviews.items() if review.decision == "reject"}
     tasks_by_row = [_task(row, number) for number, row in enumerate(rows)]
     known = [task for number, task in enumerate(tasks_by_row) if task is not None and number not in reworded]
     library = Library(known, panels, near_duplicate)
-    own = {task.task_id for task in environment.tasks(split)}
+    own = {task.task_id: task for task in environment.tasks(split)}
+    families = Counter(own[task.task_id].family for task in tasks_by_row if task is not None and task.task_id in own)
+    by_row, by_file = expectations(config, environment, max(families.values(), default=0) / max(families.total(), 1))
     frame = describe(rows, tasks_by_row, environment, library, own, near_duplicate, rejected)
     frame["refused_words"] = _refused(tasks_by_row, reworded, environment, library, words)
     suites = Suites(docs)
