@@ -225,7 +225,7 @@ def measure(model: str, url: str, count: int, log: Path) -> None:
     passed, verdict = run.judged(candidates)
     print(verdict)
     print(
-        f"tokens: {endpoint.spend}; {spent} of them to explore; {1000 * passed / max(tokens, 1):.2f} accepted per 1,000 tokens"
+        f"tokens: {endpoint.spend}; {spent} of them to explore; {1000 * passed / max(tokens, 1):.4f} accepted per 1,000 tokens"
     )
     endpoint.close()
     plain = run.scripted(asked)
