@@ -165,9 +165,11 @@ def test_a_file_may_be_as_one_sided_as_its_own_training_tasks() -> None:
     assert judged(single).critical is None, "nobody can ask for balance if there is one family to start from"
     others = [row(task) for task in tasks if task.family != tasks[0].family]
     new = [Task.create("miniworld", "x", [f"do number {n}"], {"seed": n}, GOOD_CALLS, ["new"]) for n in range(60)]
-    critical = judged([*single[:2], *others[:18], *map(row, new)]).critical
-    assert critical is not None
-    assert critical.expectation.name == "no family dominates"
+    forged = [single[0] | {"turns": [f"forged {n}"]} for n in range(200)]
+    for own in (single[:2], [single[0]] * 200, [single[0], *forged]):
+        critical = judged([*own, *others[:18], *map(row, new)]).critical
+        assert critical is not None, "copies and forged ids, which go to quarantine, allow nothing"
+        assert critical.expectation.name == "no family dominates"
 
 
 def test_an_expectation_that_breaks_fails_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,8 @@ def validate(
     known = [task for number, task in enumerate(tasks_by_row) if task is not None and number not in reworded]
     library = Library(known, panels, near_duplicate)
     own = {task.task_id: task for task in environment.tasks(split)}
-    families = Counter(own[task.task_id].family for task in tasks_by_row if task is not None and task.task_id in own)
+    present = own.keys() & {_content(task) for task in tasks_by_row if task is not None}
+    families = Counter(own[name].family for name in present)
     by_row, by_file = expectations(config, environment, max(families.values(), default=0) / max(families.total(), 1))
     frame = describe(rows, tasks_by_row, environment, library, own, near_duplicate, rejected)
     frame["refused_words"] = _refused(tasks_by_row, reworded, environment, library, words)
@@ -190,7 +191,7 @@ def describe(
         calls = task.calls if task else []
         text = "\n".join(task.turns) if task else ""
         known = isinstance(name, str) and library.has_panel_id(name)
-        if not known and task is not None and task.environment in environments and not _is_own(task, own):
+        if not known and task is not None and task.environment in environments and _content(task) not in own:
             known = in_panel(environment, library, task)
         described.append(
             {
@@ -213,9 +214,9 @@ def describe(
     return _balance(pd.DataFrame(described, columns=list(COLUMNS)))
 
 
-def _is_own(task: Task, own: Collection[str]) -> bool:
-    """Whether ``task`` has the content of a task in ``own``. Its id does not matter."""
-    return task_id_of(task.environment, task.world, task.turns, task.reference) in own
+def _content(task: Task) -> str:
+    """The id that fits the content of ``task``, whatever id it claims."""
+    return task_id_of(task.environment, task.world, task.turns, task.reference)
 
 
 def _task(row: Any, number: int) -> Task | None:
