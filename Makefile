@@ -5,7 +5,7 @@
 # make ui      open MLflow on the project's runs (http://127.0.0.1:5000)
 # make bench   print the figures of docs/measured.md
 # make docs    build the documentation into site/
-# make study   run the ablation: arms x seeds as DVC experiments (hours; continues where it stopped)
+# make study   run the study of the signals' placebo in two regimes (hours; continues where it stopped)
 # make lint    ruff and mypy
 # make lock    pin the installed packages
 #
@@ -118,7 +118,8 @@ docs: develop
 	$(BIN)/mkdocs build -q
 
 study: install
-	$(BIN)/coevolve study studies/ablation
+	$(BIN)/coevolve study studies/placebo-weak
+	$(BIN)/coevolve study studies/placebo-depleted
 
 lint: develop
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

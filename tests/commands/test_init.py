@@ -31,6 +31,13 @@ def test_a_project_has_what_the_loop_needs_and_nothing_of_ours(tmp_path: Path) -
     assert not [path for path in tmp_path.iterdir() if path != project], "nothing half-made is left"
 
 
+def test_a_profile_for_another_environment_imitates_a_split_that_every_environment_has(tmp_path: Path) -> None:
+    assert load(make(tmp_path / "its own", "--profile", "smollm2-135m") / "params.yaml").warm.split == "broad"
+    project = make(tmp_path / "another", "--profile", "smollm2-135m", "--environment", "sql")
+    warm = load(project / "params.yaml").warm
+    assert (warm.split, warm.steps) == ("seed", 80)
+
+
 def test_the_two_pipelines_are_one() -> None:
     """But for the command of a stage, and for what stage `code` depends on."""
     text = (ROOT / "dvc.yaml").read_text()

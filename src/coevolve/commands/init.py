@@ -129,6 +129,7 @@ def _write(project: Path, environment: str, args: argparse.Namespace) -> None:
     from coevolve.core.io import write_text
     from coevolve.core.resources import resource
     from coevolve.stages.schema import load
+    from coevolve.stages.warm.config import Warm
 
     for name in FILES:
         write_text(project / name, resource(name).read_text(encoding="utf-8"))
@@ -139,6 +140,8 @@ def _write(project: Path, environment: str, args: argparse.Namespace) -> None:
         apply(args.profile, params)
     chosen = {"environment": environment, "method": args.method, "base.model": _model(args.model)}
     given = {key: value for key, value in chosen.items() if value is not None}
+    if environment != load(params).environment:
+        given["warm.split"] = Warm().split  # the profile may name a split that only its own environment has
     if ".py:" in (args.environment or "") and (args.model or load(params).base.model) == "tiny":
         given["warm.steps"] = WARM_STEPS
     with chdir(project):  # its pyproject.toml declares the environment

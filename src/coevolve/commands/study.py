@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Collect = Callable[[dict[tuple[str, int], "Result"]], None]
 
 HELP = """
-  coevolve study studies/ablation              # run all (the same as `make study`)
+  coevolve study studies/ablation              # run all
   coevolve study studies/ablation --arms static signals
   coevolve study studies/ablation --seeds 0    # every arm with one seed
   coevolve study studies/ablation --report     # write the results so far, and run nothing
