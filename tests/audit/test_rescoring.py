@@ -26,15 +26,38 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
-from coevolve.policies.agent_prompt import render_call
+from coevolve.policies.agent_prompt import parse_reply, render_call
 from coevolve.policies.loading import open_model
-from coevolve.policies.policy import Policy
-from coevolve.policies.scripted_policy import ReferencePolicy, ScriptPolicy
+from coevolve.policies.policy import Conversation, Policy, Reply
+from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests import ROOT
 from tests.environments.quiz import Quiz, QuizSession
 
 LIMITS = Limits(8, 300, 64, 60.0)
+
+
+class ScriptPolicy:
+    """Gives fixed replies: ``scripts`` holds the replies of each conversation, by its seed."""
+
+    name = "script"
+
+    def __init__(self, scripts: Sequence[Sequence[str]]) -> None:
+        self._scripts = scripts
+        self._said: dict[int, int] = {}
+
+    def begin(self, conversations: Sequence[Conversation]) -> None:
+        self._said = {}
+
+    def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+        replies = []
+        for one in conversations:
+            place = self._said[one.key] = self._said.get(one.key, -1) + 1
+            script = self._scripts[one.seed]
+            text = script[place] if place < len(script) else "done"
+            calls, error = parse_reply(text)
+            replies.append(Reply(text, calls, invalid=bool(error), error=error))
+        return replies
 
 
 def installed() -> list[str]:

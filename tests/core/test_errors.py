@@ -4,7 +4,7 @@ import re
 import tomllib
 from collections import defaultdict
 
-from coevolve.core.errors import install
+from coevolve.core.errors import first_line, install
 from tests import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -16,6 +16,12 @@ FILES = [
     for file in (*(ROOT / "src").rglob("*"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md")
     if file.suffix in (".py", ".yaml", ".md")
 ]
+
+
+def test_the_first_line_of_an_error_is_never_empty() -> None:
+    assert first_line(ValueError("one\ntwo")) == "one"
+    assert first_line(TimeoutError()) == "TimeoutError"
+    assert len(first_line(ValueError("x" * 1000))) == 200
 
 
 def test_every_extra_that_a_hint_names_exists() -> None:

@@ -50,6 +50,7 @@ class Counter:
         """
         self.value += amount * (1 + twice)
         if self.value > 100:
+            self.reason = "much"
             raise ValueError("too much")
         return str(self.value)
 

@@ -1,11 +1,14 @@
 """OpenEnv in both directions: a server that lies to us, a client that floods ours."""
 
+import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -215,6 +218,33 @@ def test_a_url_that_is_none_is_one_line_that_does_not_show_it(monkeypatch: pytes
     with pytest.raises(CoevolveError, match="set OPENENV_URL") as caught:
         OpenEnv()
     assert "SECRET" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("code", "tasks"), [(404, 256), (501, 256), (500, None), (503, None)])
+def test_a_server_without_a_task_api_is_no_server_that_fails(
+    monkeypatch: pytest.MonkeyPatch, code: int, tasks: int | None
+) -> None:
+    from coevolve.environments.openenv import OpenEnv
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/metadata" else code)
+            self.end_headers()
+            self.wfile.write(json.dumps({"name": f"answers {code}"}).encode())
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("OPENENV_URL", f"http://127.0.0.1:{server.server_port}")
+        try:
+            if tasks:
+                assert len(OpenEnv().tasks("seed")) == tasks
+            else:
+                with pytest.raises(CoevolveError, match=f"answers%20{code}/splits: .* error {code}"):
+                    OpenEnv().tasks("seed")
+        finally:
+            server.shutdown()
 
 
 @pytest.mark.parametrize("sessions", ["", "0", "-1", "many", "9" * 9])

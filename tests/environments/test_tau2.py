@@ -153,6 +153,8 @@ def test_what_is_booked_takes_seats_and_what_it_was_paid_by(airline: Session) ->
     assert "does not cover" in refused(
         airline, "book_reservation", **booking, payment_methods=pay(certificate_6803610=price)
     )
+    twice = pay(gift_card_8173468=price // 2) * 2  # the card covers either, but not both
+    assert "does not cover" in refused(airline, "book_reservation", **booking, payment_methods=twice)
     many = {**booking, "passengers": [PASSENGER] * 18}
     assert "not enough seats" in refused(airline, "book_reservation", **many, payment_methods=pay(**by))
     made = json.loads(answer(airline, "book_reservation", **booking, payment_methods=pay(**by)))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.untrusted import one_line
 
 if TYPE_CHECKING:
@@ -88,9 +88,8 @@ def _side(text: str) -> "Side":
             f"{text}: {Path(str(error.filename or error)).name} is missing; run `dvc repro`, or `dvc pull` if it ran elsewhere"
         ) from None
     except Exception as error:  # DVC and git have many ways to say that a revision is unknown
-        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise CoevolveError(
-            f"{text}: no such policy, experiment or revision ({reason}); `dvc exp list` prints the names"
+            f"{text}: no such policy, experiment or revision ({first_line(error)}); `dvc exp list` prints the names"
         ) from None
     took = seconds(revision).get(f"evaluate/{t}")
     outcomes = parse_jsonl(played, Outcome, text)
@@ -137,9 +136,7 @@ def _version(number: str) -> tuple[str, int]:
     try:
         tags = mlflow.MlflowClient().get_model_version(POLICY, number).tags
     except MlflowException as error:
-        raise CoevolveError(
-            f"v{number}: {str(error).splitlines()[0]}; `coevolve ui` lists the versions of {POLICY}"
-        ) from None
+        raise CoevolveError(f"v{number}: {first_line(error)}; `coevolve ui` lists the versions of {POLICY}") from None
     return tags["coevolve.experiment"], int(tags["coevolve.iteration"])
 
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis
-from coevolve.core.errors import CoevolveError, install
+from coevolve.core.errors import CoevolveError, first_line, install
 from coevolve.core.mixtures import shares
 from coevolve.core.untrusted import without_secrets
 from coevolve.stages.schema import Params, load
@@ -96,7 +96,7 @@ def _found(check: Callable[[Params], Iterator[Diagnosis]], params: Params) -> It
     except CoevolveError as error:
         yield Diagnosis(check.__name__.strip("_"), BROKEN, str(error))
     except Exception as error:  # a half-installed package may raise anything
-        yield Diagnosis(check.__name__.strip("_"), BROKEN, f"{type(error).__name__}: {str(error).splitlines()[:1]}")
+        yield Diagnosis(check.__name__.strip("_"), BROKEN, f"{type(error).__name__}: {first_line(error)}")
 
 
 def _version(package: str) -> str | None:
@@ -309,7 +309,7 @@ def _mlflow(params: Params) -> Iterator[Diagnosis]:
         count = len(mlflow.search_experiments())
         yield Diagnosis("mlflow", WORKS, f"{shown}, {count} experiments")
     except Exception as error:
-        reason = without_secrets(str(error).splitlines()[0])[:120]
+        reason = without_secrets(first_line(error))[:120]
         remedy = "start the server, or correct MLFLOW_TRACKING_URI; until then runs continue and log to it later"
         yield Diagnosis("mlflow", BROKEN, f"{shown} does not answer ({reason})", remedy)
 

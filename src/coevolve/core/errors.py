@@ -1,4 +1,4 @@
-"""The exception that users read, and the command that many of its messages name."""
+"""The exception that users read, and words that many of its messages share."""
 
 from coevolve.core.terminal import plain
 
@@ -12,6 +12,11 @@ class CoevolveError(Exception):
 
     def __str__(self) -> str:
         return plain(super().__str__())
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of the text of ``error``, at most 200 characters; its type if it has no text."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 def install(extra: str) -> str:

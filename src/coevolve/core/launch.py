@@ -61,7 +61,10 @@ def wanted(config: Launch) -> bool:
 
 def machine() -> int:
     """The number of this machine in a launch on several machines."""
-    return int(os.environ.get(MACHINE, "0"))
+    given = os.environ.get(MACHINE, "0")
+    if not given.isdecimal():
+        raise CoevolveError(f"{MACHINE} is {given[:40]!r}, expected a number from 0 to launch.machines - 1")
+    return int(given)
 
 
 def folder(default: Path) -> Path:

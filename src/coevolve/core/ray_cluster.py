@@ -16,7 +16,7 @@ from typing import Any
 
 from coevolve.core import arithmetic
 from coevolve.core.code_digest import SOURCE
-from coevolve.core.errors import CoevolveError, install
+from coevolve.core.errors import CoevolveError, first_line, install
 from coevolve.core.hashing import content_hash, file_hash
 from coevolve.core.processes import WorkerDied, WorkerLost, portable
 from coevolve.core.scratch import temporary
@@ -74,7 +74,7 @@ class RayCluster:
             ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
         except (OSError, ValueError, ray.exceptions.RayError) as error:
             raise CoevolveError(
-                f"compute.address is {config.address}, but no Ray cluster answers there ({str(error).splitlines()[0]}); start "
+                f"compute.address is {config.address}, but no Ray cluster answers there ({first_line(error)}); start "
                 f"a cluster with `ray start --head`, or set compute.address to {HERE}"
             ) from None
         if threading.current_thread() is threading.main_thread():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.calls import writable
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.io import atomic, decode, missing, remedy
 from coevolve.core.task import SCHEMA_VERSION, CallOutcome
 
@@ -164,8 +164,7 @@ def read_trajectories(path: Path, ids: Collection[str] | None = None) -> list[Tr
         return [_trajectory(path, row) for row in rows]
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         # a damaged page raises whichever error its first reader meets
-        text = (str(error).splitlines() or [type(error).__name__])[0]
-        raise CoevolveError(f"{path}: not a whole Parquet file ({text[:200]}); {remedy(path)}") from None
+        raise CoevolveError(f"{path}: not a whole Parquet file ({first_line(error)}); {remedy(path)}") from None
 
 
 def _chosen(path: Path, ids: Collection[str]) -> list[dict[str, Any]]:

@@ -95,6 +95,7 @@ class MethodSession(Session):
         try:
             content = str(getattr(self._world, call.name)(**call.arguments))
         except ValueError as error:
+            vars(self._world).clear()  # a refused call may also have added attributes
             vars(self._world).update(before)
             return Observation("tool", str(error), error=True)
         self._heard.append(content)

@@ -37,6 +37,7 @@ ATTEMPTS = 3  # attempts to connect within SECONDS: an attempt may fail because 
 FRAME, ANSWER, SENT = 2**24, 2**26, 2**16  # most bytes of a server's message, of its HTTP answer, and of our message
 SHOWN = 100_000  # most characters of an observation
 LARGEST = 1e9  # largest reward
+ABSENT = (404, 405, 501)  # a server's answers for a path that it does not have
 SAY = "say"
 FULL = "CAPACITY_REACHED"  # the protocol's code for a server without a free session
 
@@ -66,8 +67,10 @@ def _http(path: str, body: Any = None) -> Any:
                 if len(text) > ANSWER or time.monotonic() > until:
                     raise ValueError(f"more than {ANSWER // 2**20} MB or {SECONDS:g} s at {path}")
         return loads(bytes(text))
-    except urllib.error.HTTPError:
-        return None
+    except urllib.error.HTTPError as error:
+        if error.code in ABSENT:
+            return None
+        raise CoevolveError(f"{url()}{path}: the server answers with error {error.code}") from None
     except (OSError, HTTPException, ValueError) as error:
         raise CoevolveError(f"{url()}: no OpenEnv server answers ({one_line(str(error))})") from None
 

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.errors import CoevolveError, install
+from coevolve.core.errors import CoevolveError, first_line, install
 from coevolve.policies.gguf_header import check
 
 TOKENS = "tokenizer.ggml.tokens"
@@ -32,7 +32,7 @@ def load(file: Path, dtype: str) -> tuple[Any, Any]:
     except Exception as error:  # libraries raise many errors for other files, damaged files and other architectures
         if isinstance(error, MemoryError):
             raise
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        reason = first_line(error)
         raise CoevolveError(f"{file}: not a GGUF file of an architecture that transformers reads ({reason})") from None
     # transformers chooses other special tokens than the file, and refuses to save weights that were quantized
     tokenizer.add_special_tokens(special)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from coevolve.core import dvc
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.hashing import content_hash, file_hash
 from coevolve.core.io import read_json, write_json, write_text
 from coevolve.core.scratch import scratch
@@ -120,9 +120,8 @@ def download(model: str, revision: str | None, section: str = "base") -> Path:
     except RepositoryNotFoundError:
         raise CoevolveError(f"{section}.model: {model!r} is neither a directory here nor a model on the hub") from None
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0][:160]
         raise CoevolveError(
-            f"{section}.model: {model}{at} is not in the local cache and the hub cannot be reached ({reason}); download it on a "
+            f"{section}.model: {model}{at} is not in the local cache and the hub cannot be reached ({first_line(error)}); download it on a "
             f"machine with a network and HF_HUB_OFFLINE=0, or set {section}.model to a model directory"
         ) from None
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import ToolCall
 from coevolve.environments.environment import Environment
-from coevolve.policies.agent_prompt import parse_reply, render_call
+from coevolve.policies.agent_prompt import render_call
 from coevolve.policies.policy import Conversation, Reply
 
 
@@ -44,27 +44,4 @@ class ReferencePolicy:
             calls = self._left[one.key].pop(0) if self._left[one.key] else []
             text = "\n".join(render_call(call) for call in calls) or "done"
             replies.append(Reply(text, calls))
-        return replies
-
-
-class ScriptPolicy:
-    """Gives fixed replies: ``scripts`` holds the replies of each conversation, by its seed."""
-
-    name = "script"
-
-    def __init__(self, scripts: Sequence[Sequence[str]]) -> None:
-        self._scripts = scripts
-        self._said: dict[int, int] = {}
-
-    def begin(self, conversations: Sequence[Conversation]) -> None:
-        self._said = {}
-
-    def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
-        replies = []
-        for one in conversations:
-            place = self._said[one.key] = self._said.get(one.key, -1) + 1
-            script = self._scripts[one.seed]
-            text = script[place] if place < len(script) else "done"
-            calls, error = parse_reply(text)
-            replies.append(Reply(text, calls, invalid=bool(error), error=error))
         return replies

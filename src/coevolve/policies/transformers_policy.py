@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from coevolve.core.arithmetic import settle
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, first_line
 from coevolve.policies.agent_prompt import Listener, Renderer, check_room, check_template, read_reply
 from coevolve.policies.cache import growing_cache
 from coevolve.policies.policy import Conversation, Reply
@@ -48,7 +48,7 @@ def load(
     except Exception as error:  # damaged files raise many errors, and tokenizers a bare Exception
         if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
             raise
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        reason = first_line(error)
         raise CoevolveError(
             f"{path}: expected a transformers model directory with a tokenizer ({type(error).__name__}: {reason}); restore "
             "it with `dvc checkout`, or run the stage that writes it again"

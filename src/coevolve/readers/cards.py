@@ -15,7 +15,15 @@ from coevolve.environments.environment import Environment
 from coevolve.readers.ancestry import Node, of_policy
 from coevolve.stages.report.run_summary import Summary
 
-SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**9, "n>100K"))  # the hub's names
+SIZES = (  # the hub's names
+    (10**3, "n<1K"),
+    (10**4, "1K<n<10K"),
+    (10**5, "10K<n<100K"),
+    (10**6, "100K<n<1M"),
+    (10**7, "1M<n<10M"),
+    (10**8, "10M<n<100M"),
+    (10**9, "100M<n<1B"),
+)
 
 
 def task_card(rows: Sequence[Task], environment: Environment, run: str, audit: Path, file: str = "tasks.jsonl") -> str:

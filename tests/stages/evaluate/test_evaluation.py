@@ -104,6 +104,24 @@ def test_what_failed_without_the_agents_doing_is_left_out_and_said() -> None:
     assert note == "2 episodes ended as timeout: a call did not end within policy.max_seconds"
 
 
+def test_a_panel_in_which_the_environment_always_fails_is_an_error_and_played_again(tmp_path: Path) -> None:
+    class Absent(Miniworld):
+        def open(self) -> MiniworldSession:
+            if broken:
+                raise OSError("no session")
+            return MiniworldSession()
+
+    broken, world = True, Absent()
+    panels = {"test": world.tasks("test")[:4]}
+    limits = Limits(16, 512, 64, 30.0)
+    (tmp_path / "test-hard-0.jsonl").write_text("")  # another panel's
+    with pytest.raises(CoevolveError, match=r"failed in all 4 episodes of test \(.*no session.*: 4\)"):
+        evaluate(ReferencePolicy(world), world, panels, limits, CONFIG, 0, tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["test-hard-0.jsonl"]
+    broken = False
+    assert len(evaluate(ReferencePolicy(world), world, panels, limits, CONFIG, 0, tmp_path)) == 4
+
+
 def test_intervals_are_as_wide_as_theory_says() -> None:
     values = [1.0] * 128 + [0.0] * 128
     low, high = interval(values, CONFIG.model_copy(update={"bootstrap": 4000}), 0)

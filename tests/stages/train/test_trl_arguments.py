@@ -146,9 +146,15 @@ def test_rows_that_the_processes_cannot_share(monkeypatch: pytest.MonkeyPatch, t
     words = r"train.tasks_per_step × train.group_size is 16, which 2 processes with train.micro_batch 3 cannot"
     with pytest.raises(CoevolveError, match=words):
         common(config, ACTING, PARAMS.launch, tmp_path, 0, 0.01, 16)
+    monkeypatch.delenv("WORLD_SIZE")
+    with pytest.raises(CoevolveError, match=r"warm.batch is 16, which 1 process with warm.micro_batch 3 cannot"):
+        common(config, ACTING, PARAMS.launch, tmp_path, 0, 0.01, 16, "warm.batch")
 
 
 def test_a_machine_that_is_not_in_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(launch.MACHINE, "2")
     with pytest.raises(CoevolveError, match=r"COEVOLVE_MACHINE is 2, expected 0 to 1 \(launch.machines\)"):
         launch.spawn(PARAMS.launch.model_copy(update={"machines": 2}), "-c", "pass")
+    monkeypatch.setenv(launch.MACHINE, "node1")
+    with pytest.raises(CoevolveError, match=r"COEVOLVE_MACHINE is 'node1', expected a number"):
+        launch.machine()

@@ -1,5 +1,6 @@
 """A warm start on the committed tiny policy: what is imitated, by whom, and a run that was killed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,8 @@ def test_what_cannot_be_imitated(found: Demonstrations, tmp_path: Path, monkeypa
     monkeypatch.setattr(world, "reference", lambda task: [])
     with pytest.raises(CoevolveError, match=r"no task of miniworld's split 'broad' has a reference to imitate"):
         demonstrations(OWN, world, LIMITS, 0)
+    with pytest.raises(CoevolveError, match=r"none of the 16 references .* succeeds within policy.max_turns \(1\)"):
+        demonstrations(OWN, WORLD, replace(LIMITS, max_turns=1), 0)
     narrow = ACTING.model_copy(update={"episode_tokens": 8})
     job = Job(
         0, 7, ROOT / "policies/base", [], tmp_path / "p", tmp_path, tmp_path, tmp_path / "s", ROOT / "policies/base"

@@ -23,6 +23,7 @@ from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.bfcl.bounds import bounded, contained
 from coevolve.environments.bfcl.data import api_class, documented
 from coevolve.environments.environment import Session, check_owner
+from coevolve.environments.task_key import TaskKey
 
 MAX_STEPS = 20  # most replies with calls in a turn; the benchmark ends an episode that needs more
 PARTIAL = 0.49  # highest score of an episode without success
@@ -113,7 +114,7 @@ class BFCLSession(Session):
         from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import response_checker, state_checker
 
         assert self._task is not None
-        truth = _truth(_Keyed(self._task))[self._turn]
+        truth = _truth(TaskKey(self._task))[self._turn]
         if truth is None:
             return ""
         if not self._heard[-1]:
@@ -209,7 +210,7 @@ def _reference(task: Task, turn: int) -> list[ToolCall]:
 def _instances(task: Task) -> Instances:
     """Fresh instances of the classes of the task's world."""
     found = {}
-    config = json.loads(_config(_Keyed(task)))
+    config = json.loads(_config(TaskKey(task)))
     long = "long_context" in task.world["id"]
     for name in task.world["involved_classes"]:
         instance = api_class(name)()
@@ -221,31 +222,13 @@ def _instances(task: Task) -> Instances:
     return found
 
 
-class _Keyed:
-    """A task that hashes by its id. Candidates and drafts may share an id, so equality compares the content."""
-
-    __slots__ = ("task",)
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-
-    def __hash__(self) -> int:
-        return hash(self.task.task_id)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Keyed) and (
-            other.task is self.task
-            or (other.task.world == self.task.world and other.task.reference == self.task.reference)
-        )
-
-
 @lru_cache(maxsize=1024)
-def _config(keyed: _Keyed) -> str:
+def _config(keyed: TaskKey) -> str:
     return json.dumps(keyed.task.world["initial_config"])
 
 
 @lru_cache(maxsize=256)
-def _truth(keyed: _Keyed) -> list[tuple[Instances, list[str]] | None]:
+def _truth(keyed: TaskKey) -> list[tuple[Instances, list[str]] | None]:
     """For each turn with an answer, the instances after it and the answer's outputs. Callers must not change them."""
     instances = _instances(keyed.task)
     owner = {name: group for group in instances for name in documented(group)}

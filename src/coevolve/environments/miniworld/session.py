@@ -23,6 +23,7 @@ from coevolve.environments.miniworld.apps import (
     Tool,
 )
 from coevolve.environments.miniworld.world import State, build, copied
+from coevolve.environments.task_key import TaskKey
 
 VARIANTS = ("plain", "shifted")
 PARTIAL = 0.49  # highest score of an episode without success: below the threshold of success
@@ -109,7 +110,7 @@ class MiniworldSession(Session):
         if self._task is None:
             raise CoevolveError("score() before reset(): no task was started")
         start = _built(_world_of(self._task)[0])
-        goal, goal_answer = _goal(self._task.task_id, _Keyed(self._task))
+        goal, goal_answer = _goal(TaskKey(self._task))
         wanted, found = _changes(start, goal), _changes(start, self._state)
         reached = (wanted & found).total()
         checks = {
@@ -130,25 +131,8 @@ class MiniworldSession(Session):
         self._task = None
 
 
-class _Keyed:
-    """A task that hashes by its id, so that its goal is computed once."""
-
-    __slots__ = ("task",)
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-
-    def __hash__(self) -> int:
-        return 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Keyed) and (
-            other.task.world == self.task.world and other.task.reference == self.task.reference
-        )
-
-
 @lru_cache(maxsize=4096)
-def _goal(task_id: str, keyed: _Keyed) -> tuple[State, str | None]:
+def _goal(keyed: TaskKey) -> tuple[State, str | None]:
     """The state and the answer after the reference in a fresh world. Callers must not change them."""
     session = MiniworldSession()
     session.reset(keyed.task)

@@ -309,7 +309,7 @@ def ask(family: Family, seed: int, rng: random.Random) -> tuple[str, str]:
 def read(domain: str, words: str) -> list[tuple[Family, str]]:
     """The questions in ``words`` about a database of ``domain``, each as its family and statement.
 
-    None if a sentence is not in the words of any family, or in the words of two families.
+    Empty if a sentence is not in the words of any family, or in the words of two families.
     """
     found, rest = [], words
     for family in FAMILIES:

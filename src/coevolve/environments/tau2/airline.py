@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections import Counter
 from typing import TypedDict
 
 from coevolve.environments.tau2.domain import Domain, Record, Tau2, paid, tables
@@ -90,18 +91,21 @@ class Airline(Domain):
         price = len(passengers) * (sum(one["price"] for one in legs) + INSURANCE * (insurance == "yes"))
         price += BAGGAGE * nonfree_baggages
         user = self._own("users", user_id)
+        amounts: Counter[str] = Counter()
         for one in payment_methods:
-            method = paid(user["payment_methods"], one["payment_id"])
-            if method["source"] in ("gift_card", "certificate") and method["amount"] < one["amount"]:
-                raise ValueError(f"{one['payment_id']} does not cover {one['amount']}")
+            amounts[one["payment_id"]] += one["amount"]
+        for payment, amount in amounts.items():
+            method = paid(user["payment_methods"], payment)
+            if method["source"] in ("gift_card", "certificate") and method["amount"] < amount:
+                raise ValueError(f"{payment} does not cover {amount}")
         if (given := sum(one["amount"] for one in payment_methods)) != price:
             raise ValueError(f"the price is {price}, and the payments add up to {given}")
-        for one in payment_methods:
-            method = user["payment_methods"][one["payment_id"]]
+        for payment, amount in amounts.items():
+            method = user["payment_methods"][payment]
             if method["source"] == "gift_card":
-                method["amount"] -= one["amount"]
+                method["amount"] -= amount
             elif method["source"] == "certificate":  # the rest of its value is lost
-                del user["payment_methods"][one["payment_id"]]
+                del user["payment_methods"][payment]
         for leg in legs:
             self._own("flights", leg["flight_number"])["dates"][leg["date"]]["available_seats"][cabin] -= len(
                 passengers

@@ -31,9 +31,6 @@ class TaskMatch:
         found = self._begun(row)
         return found[0] if len(found) == 1 else SEVERAL if found else UNKNOWN
 
-    def knows(self, name: str) -> bool:
-        return name in self._ids
-
     def _begun(self, row: RolloutRow) -> list[str]:
         """The tasks whose first request is the rollout's."""
         if row.prompt is None:

@@ -6,7 +6,7 @@ from os.path import commonpath
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, first_line
 from coevolve.readers.rollouts.own_episodes import COEVOLVE
 from coevolve.readers.rollouts.rollout_row import Options, RolloutFormat, Rows, first_object
 from coevolve.readers.rollouts.trl_completions import TRL, same_as_before
@@ -63,8 +63,9 @@ def _columns(file: Path) -> Mapping[str, Any]:
     try:
         return dict.fromkeys(pq.read_schema(file).names)
     except (pa.ArrowException, OSError) as error:
-        text = (str(error).splitlines() or [type(error).__name__])[0]
-        raise CoevolveError(f"{file}: not a Parquet file ({text[:200]}); correct it, or name another one") from None
+        raise CoevolveError(
+            f"{file}: not a Parquet file ({first_line(error)}); correct it, or name another one"
+        ) from None
 
 
 def read_rollouts(rows: RolloutFormat, files: Sequence[Path], options: Options) -> Rows:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.hashing import content_hash
 from coevolve.core.io import missing
 from coevolve.readers.rollouts.flat_text import messages_of
@@ -54,9 +54,8 @@ def batches(path: Path) -> Iterator[list[dict[str, Any]]]:
     except FileNotFoundError:
         raise missing(path) from None
     except (pa.ArrowException, OSError, ValueError) as error:
-        text = (str(error).splitlines() or [type(error).__name__])[0]
         raise CoevolveError(
-            f"{path}: not a whole Parquet file ({text[:200]}); correct it, or name another one"
+            f"{path}: not a whole Parquet file ({first_line(error)}); correct it, or name another one"
         ) from None
 
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -51,15 +50,31 @@ def evaluate(
 
     The result omits episodes in which the environment failed; ``failures`` counts them by reason. The folder ``kept`` stores
     each finished batch, and batches that it already holds are not played again. It also stores the episodes at the tasks
-    ``whole``, for ``episodes_in``.
+    ``whole``, for ``episodes_in``. A CoevolveError if the environment failed in every episode of a panel: ``kept`` then forgets
+    the panel, so that the next call plays it again.
     """
+    outcomes: list[Outcome] = []
     with TemporaryDirectory() as nowhere:
-        play = partial(_panel, policy, environment, limits, config, seed, kept or Path(nowhere), whole)
-        outcomes = [outcome for name, tasks in panels.items() for outcome in play(name, tasks[: config.tasks])]
-    failed = [outcome.stop_reason for outcome in outcomes if outcome.stop_reason.startswith(FAILED)]
-    if failures is not None:
-        failures.update(reason.removeprefix(FAILED) for reason in failed)
-    return [outcome for outcome in outcomes if not outcome.stop_reason.startswith(FAILED)]
+        folder = kept or Path(nowhere)
+        for name, tasks in panels.items():
+            episodes = _panel(policy, environment, limits, config, seed, folder, whole, name, tasks[: config.tasks])
+            failed = Counter(
+                outcome.stop_reason.removeprefix(FAILED)
+                for outcome in episodes
+                if outcome.stop_reason.startswith(FAILED)
+            )
+            if failed.total() == len(episodes) > 0:
+                for file in folder.iterdir():
+                    if file.stem.rpartition("-")[0] == name:
+                        file.unlink()
+                raise CoevolveError(
+                    f"the environment failed in all {len(episodes)} episodes of {name} ({by_reason(failed)}); repair it and run "
+                    "the command again"
+                )
+            if failures is not None:
+                failures.update(failed)
+            outcomes += [outcome for outcome in episodes if not outcome.stop_reason.startswith(FAILED)]
+    return outcomes
 
 
 def by_environment(

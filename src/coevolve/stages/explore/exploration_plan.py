@@ -38,10 +38,14 @@ def plan(
     t: int,
     seed: int,
 ) -> list[PlannedExploration]:
-    """The requests of iteration ``t``, for each environment of a mixture. ``specs`` are the task generator's."""
+    """The requests of iteration ``t``, for each environment of a mixture that has a task to start from.
+
+    ``specs`` are the task generator's.
+    """
     plans = []
     for part, count in split(environment, config.explorations):
-        part_tasks = part.own(tasks)
+        if not (part_tasks := part.own(tasks)):
+            continue
         played = part.played(trajectories, part_tasks)
         if config.guidance == "generator":
             batch = written(part.environment, part_tasks, specs, t, seed)

@@ -38,14 +38,14 @@ def even(uses: int) -> float:
     return 1.0
 
 
-def weight(signal: Signal, names: Collection[str], tools: Mapping[str, float], pairs: int) -> float:
+def weight(signal: Signal, names: Collection[str], tools: Mapping[str, float], singles: int) -> float:
     """The weight of a signal among the signals that share an iteration's requests.
 
     It is the signal's strength times the largest weight of its tools, ``names``. Signals about pairs of tools are
-    divided by ``pairs``, because there are many more of them.
+    divided by ``singles``, the number of signals about a single tool, because there are many more pairs than tools.
     """
     most = max((tools.get(name, UNLISTED) for name in names), default=UNLISTED)
-    return signal.strength * most / (pairs if len(signal.pattern or ()) > 1 else 1)
+    return signal.strength * most / (singles if len(signal.pattern or ()) > 1 else 1)
 
 
 GUIDANCE: dict[str, Guidance] = {

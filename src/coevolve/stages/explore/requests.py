@@ -88,10 +88,10 @@ def requests(
     if guidance.placebo:
         signals = shuffled(signals, trajectories, names, iteration, seed)
     tools = {name: guidance.tool(use_counts[name]) for name in names}
-    single = max(sum(len(signal.pattern or ()) == 1 for signal in signals), 1)
+    singles = max(sum(len(signal.pattern or ()) == 1 for signal in signals), 1)
     starts = [_start(signal, by_id, trajectories_by_id) for signal in signals]
     weights = [
-        weight(signal, _weakness(signal, *start), tools, single)
+        weight(signal, _weakness(signal, *start), tools, singles)
         for signal, start in zip(signals, starts, strict=True)
         if guidance.signals
     ]

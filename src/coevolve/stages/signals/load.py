@@ -19,7 +19,7 @@ from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.io import missing, read_jsonl_objects
 from coevolve.core.task import SCHEMA_VERSION
 from coevolve.core.trajectories import StopReason
@@ -106,7 +106,7 @@ def _stored(text: str, connection: "duckdb.DuckDBPyConnection") -> list[str]:
         store, pattern = url_to_fs(text)
         names = store.glob(pattern)
     except Exception as error:  # each store raises its own errors
-        raise CoevolveError(f"{text}: {(str(error).splitlines() or [type(error).__name__])[0][:200]}") from None
+        raise CoevolveError(f"{text}: {first_line(error)}") from None
     protocol = store.protocol if isinstance(store.protocol, str) else store.protocol[0]
     if not connection.filesystem_is_registered(protocol):
         connection.register_filesystem(store)
@@ -246,6 +246,5 @@ def _fits(item: Any, kind: str) -> bool:
 
 def _unreadable(files: Files, error: Exception) -> CoevolveError:
     return CoevolveError(
-        f"{files}: not a whole {'Parquet' if files.parquet else 'JSONL'} file "
-        f"({(str(error).splitlines() or [type(error).__name__])[0][:200]}); make it again"
+        f"{files}: not a whole {'Parquet' if files.parquet else 'JSONL'} file ({first_line(error)}); make it again"
     )

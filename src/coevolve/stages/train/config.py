@@ -50,7 +50,7 @@ class Optimizer(Section):
     save_steps: Count = 10
     """Steps between checkpoints."""
     micro_batch: Whole = 0
-    """Episodes in one forward and backward pass of a process; 0 means its whole share of a step."""
+    """Episodes in one forward and backward pass of a process; 0 means its share of a step, of dpo and sft a quarter of it."""
     gradient_checkpointing: bool = False
     """Whether to recompute activations in the backward pass: less memory, a third more time."""
     share_prefixes: bool = True

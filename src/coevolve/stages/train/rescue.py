@@ -40,7 +40,7 @@ class References:
 class Rows:
     """The rows of one pass: left-padded prompts beside right-padded completions, each n × longest.
 
-    ``own`` is 1 where the agent wrote. ``prompt`` is the number of prompt columns. ``weights`` holds a weight for each row.
+    ``generated`` is 1 where the agent wrote. ``prompt`` is the number of prompt columns. ``weights`` holds a weight for each row.
     """
 
     ids: torch.Tensor

@@ -73,8 +73,10 @@ def _passes(config: Optimizer, rows: int, world: int, rows_name: str) -> tuple[i
     """The rows in one pass of a process, and its passes in a step."""
     size = config.micro_batch or rows // world
     if size == 0 or rows % (size * world):
+        section = "warm" if rows_name.startswith("warm") else "train"
+        processes = "1 process" if world == 1 else f"{world} processes"
         raise CoevolveError(
-            f"{rows_name} is {rows}, which {world} processes with "
-            f"train.micro_batch {config.micro_batch} cannot share evenly; make it a multiple of {max(size, 1) * world}"
+            f"{rows_name} is {rows}, which {processes} with {section}.micro_batch {config.micro_batch} cannot share evenly; "
+            f"make it a multiple of {max(size, 1) * world}"
         )
     return size, rows // (size * world)

@@ -15,7 +15,7 @@ class Warm(Section):
     batch: Count = 4
     """Episodes per step."""
     micro_batch: Whole = 0
-    """Episodes in one forward and backward pass; 0 means a quarter of them on a CPU, all on a GPU."""
+    """Episodes in one forward and backward pass of a process; 0 means a quarter of its share of a step."""
     learning_rate: Positive = 0.0004
     """Constant learning rate; adapters need a larger one."""
     adapters: bool = False

@@ -64,11 +64,16 @@ def demonstrations(config: Warm, environment: Environment, limits: Limits, seed:
     tasks = [task for task in environment.tasks(config.split) if any(environment.reference(task))][: config.tasks]
     if not tasks:
         raise CoevolveError(
-            f"warm.steps: no task of {environment.name}'s split {config.split!r} has a reference to imitate; name episodes in "
-            "warm.demonstrations, or set it to 0"
+            f"warm.steps: no task of {environment.name}'s split {config.split!r} has a reference to imitate; name a file of "
+            "episodes in warm.demonstrations, or set warm.steps to 0"
         )
     tools = offered(environment, tasks)
     right = list(replayed(environment, tasks, limits).values())
+    if not right:
+        raise CoevolveError(
+            f"warm.steps: none of the {len(tasks)} references of {environment.name}'s split {config.split!r} succeeds within "
+            f"policy.max_turns ({limits.max_turns}); raise it, or check the references with `coevolve env audit`"
+        )
     return Demonstrations(right, _unreliable(config, environment, tasks, limits, seed), tools)
 
 
