@@ -42,8 +42,8 @@ GROUPS = {
         "model": "fetch a pretrained model that the loop can train: SmolLM2, a GGUF file, or a name on the hub",
     },
     "for other programs": {
-        "stage": "run one stage of the loop by hand",
-        "completion": "print what lets bash or zsh complete commands, flags and files",
+        "stage": "run one stage of the loop, as dvc.yaml does",
+        "completion": "print a script that lets bash or zsh complete commands, flags and files",
     },
 }
 COMMANDS = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}

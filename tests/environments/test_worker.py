@@ -71,7 +71,7 @@ def test_in_a_worker_it_keeps_the_contract(plain: WorkerEnvironment, check: str)
         ("crash", r"ended in step \(exit code 3\): last words"),
         ("hang", "step took longer than 1 s"),
         ("hang_holding_the_lock", "step took longer than 1 s"),
-        ("garble", "step was answered by what is no JSON"),
+        ("garble", "the answer to step is not JSON"),
         ("raise", "KeyError: 'a bug of the environment'"),
     ],
 )

@@ -269,9 +269,9 @@ def _endpoint(params: Params) -> Iterator[Diagnosis]:
     from coevolve.endpoint.transport import Transport
 
     config = params.endpoint
-    asked = "endpoint" in (params.explore.explorer, params.synthesize.synthesizer) and config.replay is None
-    if not asked:
-        yield Diagnosis("endpoint", ABSENT, "params.yaml uses none")
+    roles = (params.explore.explorer, params.synthesize.synthesizer)
+    if config.replay is not None or ("endpoint" not in roles and not params.verify.solver_attempts):
+        yield Diagnosis("endpoint", ABSENT, "params.yaml asks no served model")
         return
     key = key_of(config.key)
     transport = Transport(config.url, key, min(config.timeout, 10.0), 1)

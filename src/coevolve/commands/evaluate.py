@@ -43,9 +43,9 @@ Columns and rows of the table:
 If an environment groups tasks into scenarios (AppWorld), a line below the table gives the share of scenarios in which every
 task succeeds. Success is then AppWorld's TGC, and this share its SGC.
 
-You may interrupt the command and run it again. With a model directory it continues where it stopped. With a served model it
-pays only for the missing replies, because --log keeps every reply. Without --log the command starts a new log. Do the same
-if the server now offers other weights under the same name.
+You may interrupt the command and run it again. With a model directory it continues where it stopped. With a served model and
+--log FILE, it pays only for the replies that FILE lacks. Without --log it starts a new log and pays for all replies. Name a
+new FILE if the server now offers other weights under the same name.
 """
 
 

@@ -27,8 +27,8 @@ HELP = """
 
 Run the command in a project after `dvc repro`. DIR must not exist. A card, README.md, describes each dataset or model.
 
-`environment` writes the tasks, a card, the environment's audit, and a Python package that verifiers loads by the name of DIR.
-The environment replays each reference first. Without --tasks, the tasks are those of the last dataset.
+`environment` writes the tasks, a card, the environment's audit, and a Python package that the library `verifiers` loads by
+the name of DIR. The environment replays each reference first. Without --tasks, the tasks are those of the last dataset.
 
 `sft` and `pairs` write train.jsonl, which `datasets.load_dataset("json")` opens and TRL's SFTTrainer and DPOTrainer accept.
 Messages have OpenAI's format, with calls as objects in `tool_calls`. A line has `messages` and `tools`, or for a pair

@@ -24,8 +24,8 @@ a training step. The kinds are:
 
 {kinds}
 
-Each line of FILE is a signal with its evidence and the trajectories that show it. The terminal shows the ten strongest, with
-their tasks' words if TRAJECTORIES is Parquet with messages, or if --known names the tasks.
+The terminal shows the ten strongest signals, with the words of their tasks if TRAJECTORIES is Parquet with messages, or if
+--known names the tasks.
 """
 
 

@@ -43,8 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--words",
         choices=("none", "language", "values"),
         default="language",
-        help="check that an instruction matches its reference: by the environment's phrases (default: language), by the "
-        "values that the reference uses, or not at all (none)",
+        help="check that an instruction matches its reference: language, by the environment's phrases; values, by the "
+        "values that the reference uses too; none, not at all (default: language)",
     )
 
 

@@ -65,7 +65,7 @@ Records = Mapping[str, Record]  # by task
 
 
 def recorded(records: Records, attempts: Iterable[Attempt]) -> dict[str, Record]:
-    """``records`` with further ``attempts`` added in order. A task without an episode that counts has an empty one."""
+    """``records`` with further ``attempts`` added in order. A task without an episode that counts gets an empty record."""
     updated = dict(records)
     for attempt in attempts:
         updated[attempt.task_id] = updated.get(attempt.task_id, Record()).after(attempt)

@@ -65,13 +65,13 @@ def _stages(pipeline: Path, folder: Path, changed: int) -> Any:
 
 
 def check_version(iterations: Sequence[Iteration]) -> None:
-    """A CoevolveError if this folder's dvc.yaml lacks a stage, dependency or output that this version of coevolve has.
+    """Raise a CoevolveError if this folder's dvc.yaml lacks a stage, dependency or output that this version of coevolve has.
 
     A project keeps the file that `coevolve init` wrote, and users may add stages, dependencies and outputs of their own.
     """
     given = {(step.stage, step.t): step for step in steps(iterations)}
     for step in steps(iterations, resource(str(PIPELINE))):
-        if step.stage in ("", "code"):  # whose entries differ between a project and the repository
+        if step.stage in ("", "code"):  # a project and the repository have different entries for these
             continue
         name = step.stage if step.t is None else f"{step.stage} {step.t}"
         found = given.get((step.stage, step.t))

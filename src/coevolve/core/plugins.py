@@ -46,7 +46,7 @@ def _declared(group: str) -> dict[str, str]:
 
 
 def load(place: str, expected: str) -> Any:
-    """What MODULE or MODULE:NAME is. If it cannot be imported, for whatever reason, one line says so and what is ``expected``."""
+    """Import and return MODULE or MODULE:NAME. A failed import is a CoevolveError of one line that says what was ``expected``."""
     if not PLACE.fullmatch(place):
         raise CoevolveError(f"{place}: expected {expected}")
     module, _, name = place.partition(":")

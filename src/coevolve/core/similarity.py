@@ -93,7 +93,7 @@ class Passages:
             self._by_row[row].append(key)
 
     def within(self, text: str, least: int = PASSAGE) -> list[str]:
-        """Keys of the texts with at least ``least`` letters whose rows occur in ``text`` to the share, and of equal texts."""
+        """Keys of the texts that equal ``text``, or have ``least`` letters and enough of their rows in it."""
         whole = letters(text)
         shared = Counter(key for row in rows(whole) for key in self._by_row.get(row, ()))
         return [

@@ -34,7 +34,7 @@ Registered = TypeVar("Registered", bound=type[Environment])
 
 
 def register(environment: Registered) -> Registered:
-    """Let every name in this process that says ``environment.name`` mean this class; returns it, to serve as a decorator.
+    """Register ``environment`` under its name for this process. Returns the class, so that it works as a decorator.
 
     A class registered later under the same name replaces it, as when a notebook's cell runs again. Other processes, such as
     the stages of `dvc repro`, do not see it: they need the entry point that `coevolve env new` writes.
@@ -100,7 +100,7 @@ def make_from(place: str) -> Environment:
 
 
 def _made(maker: Any, place: str) -> Environment:
-    """What ``maker`` makes, if that is an environment. ``place`` names it in errors."""
+    """The environment that ``maker`` makes; anything else is a CoevolveError. ``place`` names ``maker`` in errors."""
     if not callable(maker):
         raise CoevolveError(f"{place} cannot be called; expected MODULE:CLASS of an environment")
     if isinstance(maker, type) and not issubclass(maker, Environment):

@@ -108,7 +108,7 @@ class EnvironmentProcess:
         try:
             reply: dict[str, Any] = json.loads(line)
         except (ValueError, RecursionError):
-            reason = f"{self.place}: {do} was answered by what is no JSON"
+            reason = f"{self.place}: the answer to {do} is not JSON"
             with self._lock:
                 if not self.dead:
                     self._bury(reason)  # another writer uses the pipe, so the next line may answer another request

@@ -113,10 +113,10 @@ def test_frozen_and_at_first_it_learns_nothing_and_needs_no_control(tmp_path: Pa
 
 def test_too_little_to_learn_from_is_said(tmp_path: Path, first: Path) -> None:
     few = made(tmp_path, first, generations=past(6))
-    assert few.learned is None and few.reason == "3 generations weigh anything, and it learns from 8"
+    assert few.learned is None and few.reason == "only 3 generations have a weight above 0; the generator needs 8"
     assert any(few.reason in note for note in summary(1, few, "").notes)
     none = made(tmp_path, first, OWN.model_copy(update={"band": 1e-6, "alpha": 0.33}))
-    assert none.reason.startswith("0 generations")
+    assert none.reason.startswith("only 0 generations")
 
 
 def test_figures_are_of_what_was_written(whole: Generated) -> None:

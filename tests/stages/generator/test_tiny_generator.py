@@ -1,4 +1,4 @@
-"""The generator of before any training: edits that are edits, and a folder for each kind of model."""
+"""The untrained generator: edits that are edits, and a folder for each kind of model."""
 
 import random
 from pathlib import Path

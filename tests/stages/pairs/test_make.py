@@ -181,7 +181,7 @@ def test_a_failure_agent_that_cannot_learn_says_why_and_stays_as_it_was(tmp_path
     one = rival(tmp_path)
     found = made(tmp_path, replace(one, config=SMALL.model_copy(update={"batch": 400})))
     assert found.evolved and not found.hard and found.checked.pairs
-    assert "a step takes 400 pairs, pairs.failure_agent.batch" in found.evolved.reason
+    assert "a step takes 400 pairs (pairs.failure_agent.batch)" in found.evolved.reason
     assert any(found.evolved.reason in note for note in summary(0, found, "").notes)
     assert found.evolved.folder == one.folder
 
@@ -196,7 +196,7 @@ def test_one_that_hardly_ever_fails_is_left_alone(tmp_path: Path) -> None:
     adapted.start(one.folder, on=able)
     on = replace(ground(tmp_path), open=play)
     found = make(ROOT / "policies/base", on, CONFIG, PARAMS.pairs, one)
-    assert found.evolved and found.evolved.reason == "0.0% of its episodes fail, and it learns where 5% do"
+    assert found.evolved and found.evolved.reason == "only 0.0% of its episodes fail; it needs at least 5%"
     assert found.evolved.folder == one.folder and not found.evolved.after and found.checked.pairs
 
 

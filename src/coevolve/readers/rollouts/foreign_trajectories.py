@@ -19,7 +19,7 @@ UNSTEPPED = "rollouts without a step, which count as one visit of their task, so
 
 @dataclass
 class RolloutAccount:
-    """``kept`` rollouts; those left out by reason, each with its number and its first address; ``skipped`` holds them all."""
+    """The number of ``kept`` rollouts, and the ``skipped``. ``reasons`` maps why to a number and the first address."""
 
     kept: int = 0
     failed: int = 0
@@ -36,7 +36,7 @@ class RolloutAccount:
         self.skipped.append({"where": where, "reason": reason})
 
     def some(self, found: Iterator[Trajectory], where: str, remarks: dict[str, int]) -> Iterator[Trajectory]:
-        """``found``, of which there must be some: if there are none, the CoevolveError says what was left out."""
+        """Yield ``found``. If it holds no rollout, raise a CoevolveError that lists the skipped ones by reason."""
         yield from found
         if not self.kept:
             raise CoevolveError(f"{where}: no rollout to read: {'; '.join(self.lines(remarks)) or 'it is empty'}")

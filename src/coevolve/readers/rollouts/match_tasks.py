@@ -1,4 +1,4 @@
-"""Which known task is a rollout about? Its id decides, or else its first request, if exactly one task begins with it."""
+"""Find the known task of a rollout by its task id, or else by its first request, if only one task begins with it."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class TaskMatch:
         return self._prompts[row.prompt]
 
     def _ending(self, text: str) -> list[str]:
-        """The tasks with whose first request ``text`` ends, as whole lines. A role's name may precede the request."""
+        """The tasks whose first request is the last lines of ``text``. A role's name may precede the request."""
         lines = text.splitlines()
         requests = self._last_lines.get(lines[-1], set()) if lines else set()
         whole = [request for request in requests if text == request or text.endswith(f"\n{request}")]

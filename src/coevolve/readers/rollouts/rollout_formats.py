@@ -9,7 +9,7 @@ from typing import Any
 from coevolve.core.errors import CoevolveError, first_line
 from coevolve.readers.rollouts.own_episodes import COEVOLVE
 from coevolve.readers.rollouts.rollout_row import Options, RolloutFormat, Rows, first_object
-from coevolve.readers.rollouts.trl_completions import TRL, same_as_before
+from coevolve.readers.rollouts.trl_completions import TRL, rollouts_hash
 from coevolve.readers.rollouts.verifiers_traces import VERIFIERS
 from coevolve.readers.rollouts.verl_dump import VERL
 
@@ -76,7 +76,7 @@ def read_rollouts(rows: RolloutFormat, files: Sequence[Path], options: Options) 
         found: Rows = rows.read(file, file.resolve().relative_to(folder).as_posix(), options)
         if rows is TRL:  # a batch of several updates is logged after each of them
             whole = list(found)
-            after = same_as_before(whole)
+            after = rollouts_hash(whole)
             if after == before:
                 for _ in whole:
                     options.remark(

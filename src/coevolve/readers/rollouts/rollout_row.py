@@ -87,7 +87,7 @@ class Options:
 def json_rows(
     path: Path, name: str, options: Options, read: Callable[[dict[str, Any], str], Iterator[RolloutRow]]
 ) -> Rows:
-    """The rollouts of a JSONL file, each line read by ``read``. A line that is none is skipped with its reason."""
+    """The rollouts of a JSONL file, each line read by ``read``. An unreadable line becomes a SkippedRow."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             options.progress(len(line))

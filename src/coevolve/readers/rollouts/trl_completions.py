@@ -127,8 +127,8 @@ def rewards_of(row: dict[str, Any]) -> Sequence[str]:
     ]
 
 
-def same_as_before(rows: Sequence[RolloutRow | SkippedRow]) -> str:
-    """A hash of a file's rollouts without their step, by which the next file tells a repetition."""
+def rollouts_hash(rows: Sequence[RolloutRow | SkippedRow]) -> str:
+    """Hash of a file's rollouts without their step: a file with the hash of the file before it repeats it."""
     return content_hash([[row.messages, row.score] for row in rows if isinstance(row, RolloutRow)])
 
 

@@ -90,7 +90,11 @@ def generate(plan: Plan, config: Generate, context: GeneratorContext) -> Generat
     weight_of = {} if config.frozen else weights(trained, config, plan.t)
     learned: Path | None = None
     figures: list[dict[str, float]] = []
-    reason = "" if config.frozen else f"{len(weight_of)} generations weigh anything, and it learns from {FEWEST}"
+    reason = (
+        ""
+        if config.frozen
+        else f"only {len(weight_of)} generations have a weight above 0; the generator needs {FEWEST}"
+    )
     if len(weight_of) >= FEWEST:
         learned, figures = _learned(plan, config, context, past, weight_of, system_prompt, before)
         reason = ""

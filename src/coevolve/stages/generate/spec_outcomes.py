@@ -72,5 +72,5 @@ def _gated(verdict: Verdict, task: Task | None, control: set[str]) -> Verdict:
     if not verdict.accepted or task is None or task.provenance is None:
         return verdict
     apart = task.provenance.exploration_id in control
-    gate = Gate(GATE, not apart, "it measures the generator of before any training" if apart else "")
+    gate = Gate(GATE, not apart, "it only measures the untrained generator" if apart else "")
     return replace(verdict, accepted=not apart, gates=[*verdict.gates, gate])

@@ -17,7 +17,7 @@ class FinishedSteps:
             noted = read_json(self._file)
             if noted.get("key") == key and isinstance(noted.get("done"), list):
                 self._done = [str(name) for name in noted["done"]]
-        except CoevolveError:  # there is none, or a crash damaged it
+        except CoevolveError:  # the file does not exist yet, or a crash damaged it
             pass
         self._next = 0
 

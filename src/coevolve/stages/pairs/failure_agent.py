@@ -119,7 +119,7 @@ def evolve(
     counted = [episode for episode in before if episode.counts]
     share = sum(not is_success(episode.score) for episode in counted) / max(len(counted), 1)
     if share < FEWEST:
-        return replace(evolved, reason=f"{share:.1%} of its episodes fail, and it learns where {FEWEST:.0%} do")
+        return replace(evolved, reason=f"only {share:.1%} of its episodes fail; it needs at least {FEWEST:.0%}")
     failed |= {
         episode.trajectory_id: episode for episode in evolved.before if episode.trajectory_id in evolved.failures
     }

@@ -73,10 +73,10 @@ def _grown(tasks: Iterable[Task], signals: Iterable[Signal]) -> dict[str, list[s
 
 
 def origins(weak: Iterable[Weak]) -> dict[str, str]:
-    """The failure behind a task, by trajectory id: of a new task the one it grew from, of other tasks one at the task itself."""
-    failed = [one for one in weak if not is_success(one.trajectory.score)]
-    own = {one.trajectory.task_id: one.trajectory.trajectory_id for one in reversed(failed)}
-    grown = {task: one.trajectory.trajectory_id for one in reversed(failed) for task in one.tasks}
+    """The id of a failed trajectory for each task: of a new task the failure it grew from, of others a failure at the task."""
+    failed = [entry for entry in weak if not is_success(entry.trajectory.score)]
+    own = {entry.trajectory.task_id: entry.trajectory.trajectory_id for entry in reversed(failed)}
+    grown = {task: entry.trajectory.trajectory_id for entry in reversed(failed) for task in entry.tasks}
     return {**own, **grown}
 
 

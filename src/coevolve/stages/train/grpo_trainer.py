@@ -380,10 +380,10 @@ def _rollout(prompts: list[Any], trainer: _LoopTrainer) -> dict[str, Any]:
 
 
 def _reward(completions: list[Any], episode_reward: list[float | None], **_: Any) -> list[float | None]:
-    """TRL's hook for rewards. None is that of a row without an episode, which stands for an attempt that is left out."""
+    """TRL's hook for rewards. A row without an episode, in place of a dropped attempt, has None."""
     return episode_reward
 
 
 def _wanted(record: logging.LogRecord) -> bool:
-    """Whether to show TRL's ``record``: it warns of every row without an episode, which groups of equal rewards leave behind."""
+    """Whether to show TRL's ``record``: not its warnings of rows without an episode, which replace dropped attempts."""
     return "All reward functions returned None" not in record.getMessage()

@@ -11,8 +11,8 @@ PREFERENCE_PLOT = "preference at the last step"
 PREFERENCE = {
     "margin": "margin of pairs",
     "accuracy": "pairs ranked right",
-    "chosen": "log-ratio of what is preferred",
-    "rejected": "log-ratio of what is not",
+    "chosen": "log-ratio of chosen episodes",
+    "rejected": "log-ratio of rejected episodes",
 }
 
 

@@ -73,8 +73,8 @@ def expectations(
 ) -> tuple[list[Expectation], list[Expectation]]:
     """The expectations of rows, and the expectations of the file without quarantined rows.
 
-    A family is named by its tools, so the balance of families is expected only if there are enough tools. ``own_share`` is the share
-    of the largest family among the environment's own tasks of the file: no balance is asked that they do not have themselves.
+    Tools name a family, so the balance of families is expected only if there are enough tools. ``own_share`` is the share of the
+    largest family among the environment's own tasks of the file, and the limit is never below it.
     """
     rows = [
         Expectation("follows the schema", *among("follows_schema", True)),

@@ -116,10 +116,10 @@ def unknown_words(text: str, known: Collection[str]) -> list[str]:
 
 
 def variants(text: str, unknown: Collection[str]) -> Iterator[tuple[str, str]]:
-    """``text`` without some of its foreign words, or with UNHEARD instead of an unknown word; with the first such word.
+    """Variants of ``text`` without some of its foreign words, or with UNHEARD instead of an unknown word.
 
-    More than MOST foreign words are removed together, or all but negations. Yields nothing for a text that is longer than
-    any sentence of a language.
+    Each comes with the first word that it changes. If there are more than MOST foreign words, a variant lacks all of them, or
+    all but negations. Yields nothing for a text that is longer than any sentence of a language.
     """
     if len(text) > LONGEST:
         return

@@ -71,7 +71,7 @@ class Solver:
                 return Gate(GATE, True)
             unanswered += bool(policy.exhausted or policy.failures or not episode.trajectory.counts)
         if unanswered:
-            return Gate(GATE, None, f"{unanswered} of {self._attempts} attempts came to nothing that counts")
+            return Gate(GATE, None, f"{unanswered} of {self._attempts} attempts had no valid result")
         return Gate(
             GATE,
             False,

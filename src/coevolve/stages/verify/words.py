@@ -92,7 +92,7 @@ def _complaints(instruction: "_Instruction", values: bool) -> Iterator[str | Non
     if instruction.described(instruction.text):
         yield ""
     if instruction.has_language and (prohibition := forbids(latin(instruction.text))):
-        yield f"says {prohibition!r} of what its reference does"
+        yield f"forbids with {prohibition!r} what its reference does"
     yield instruction.other_sentence()
     yield instruction.foreign()
     if instruction.meaning is not None:
@@ -168,7 +168,7 @@ class _Instruction:
         rng = rng_for("what a reference does, in words", self.task.task_id)
         question = self.questions[0] if self.questions else None
         does = instruct(self.chain, self.asks[0], question, self.environment.phrasebook, rng)
-        return f"says {cut(self.text)}; what its reference does is said as {cut(does)}"
+        return f"says {cut(self.text)}, but the words for its reference are {cut(does)}"
 
     def foreign(self) -> str | None:
         """The complaint about a foreign word in a sentence that is otherwise in the language."""
@@ -176,7 +176,7 @@ class _Instruction:
         spellings = dict.fromkeys((self.text, latin(self.text)))
         for text, word in joined.from_iterable(variants(spelling, unknown) for spelling in spellings):
             if self._in_language(text, contradicted=not unknown):
-                return f"says {cut(word)}, which is foreign to its language there"
+                return f"says {cut(word)}, which its language does not allow there"
         for text, word in shortened(self.text):
             if self._means_something(word) and (self._asks_for_reference(text) or self.described(text)):
                 return f"says {cut(word)}, which its reference does not do"
@@ -185,7 +185,7 @@ class _Instruction:
         for form in self._forms(self.text) if own else ():
             for text, word in shortened(form, UNHEARD):
                 if self._means_something(word) and not alike([word.lower()], own) and self._nearly.fullmatch(text):
-                    return f"says {cut(word)}, where its language says something else of its reference"
+                    return f"says {cut(word)}, but its language describes the reference by another word there"
         return None
 
     def _means_something(self, word: str) -> bool:
@@ -218,7 +218,7 @@ class _Instruction:
             said = frozenset().union(*(senses for _, senses in hear(self.text, self.meaning.lexicon).phrases))
             unsaid = [senses for senses in self.meaning.must if not senses & said]
             if len(unsaid) > len(self.unknown):
-                return f"does not say {' or '.join(sorted(unsaid[0]))!r}, nor more than its unknown words could say"
+                return f"does not say {' or '.join(sorted(unsaid[0]))!r}, and has too few unknown words to say all that is missing"
         for row in {row for rows in self.asks[:1] for row in rows if self.changed[row]}:
             if speaks_of(self.environment, self.chain, row, self.text) is False:
                 return f"says nothing of {self.chain[row].name}, which its reference calls"

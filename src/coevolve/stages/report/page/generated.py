@@ -16,7 +16,7 @@ from coevolve.stages.generate.rewards import distance
 from coevolve.stages.generate.spec import exploration_of
 from coevolve.stages.generate.spec_outcomes import ACCEPTED
 
-TRAINED, UNTRAINED = "this iteration's", "of before any training"
+TRAINED, UNTRAINED = "this iteration's generator", "untrained generator"
 EXAMPLES = 3  # example specs per iteration
 TOOLS = 24  # most tools to list
 
