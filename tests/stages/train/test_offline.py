@@ -182,5 +182,5 @@ def test_adapters_are_held_against_the_weights_that_they_are_on(made: Made, tmp_
 
 def test_fewer_pairs_than_a_step_takes_are_one_line(made: Made, tmp_path: Path) -> None:
     few = replace(made, checked=replace(made.checked, pairs=made.checked.pairs[:3]))
-    with pytest.raises(CoevolveError, match=r"a step takes 8 pairs, .* and there are 3, 3 of which fit"):
+    with pytest.raises(CoevolveError, match=r"a step takes 8 pairs \(.*\), but only 3 of 3 pairs fit"):
         run("dpo", tmp_path, few)
