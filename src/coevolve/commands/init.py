@@ -140,9 +140,10 @@ def _write(project: Path, environment: str, args: argparse.Namespace) -> None:
         apply(args.profile, params)
     chosen = {"environment": environment, "method": args.method, "base.model": _model(args.model)}
     given = {key: value for key, value in chosen.items() if value is not None}
-    if environment != load(params).environment:
+    written = load(params)
+    if environment != written.environment:
         given["warm.split"] = Warm().split  # the profile may name a split that only its own environment has
-    if ".py:" in (args.environment or "") and (args.model or load(params).base.model) == "tiny":
+    if ".py:" in (args.environment or "") and (args.model or written.base.model) == "tiny":
         given["warm.steps"] = WARM_STEPS
     with chdir(project):  # its pyproject.toml declares the environment
         change(Path(params.name), given, "--environment, --method, --model")

@@ -16,7 +16,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.processes import VARIABLE, available
 from coevolve.core.yaml_files import one_line
 
-POLL = 2.0, 30.0  # seconds between checks of the queue, each of which takes two of CPU time: at first, and later
+POLL = 2.0, 30.0  # seconds between checks of the queue, at first and later; a check takes two seconds of CPU time
 PATIENCE = 15.0  # seconds with too few workers before others are started, because a worker may start slowly
 STARTS = 3  # most starts of workers in a row without an experiment that ends
 WAITING = ("Queued", "Running")

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -53,28 +54,12 @@ def evaluate(
     ``whole``, for ``episodes_in``. A CoevolveError if the environment failed in every episode of a panel: ``kept`` then forgets
     the panel, so that the next call plays it again.
     """
-    outcomes: list[Outcome] = []
     with TemporaryDirectory() as nowhere:
-        folder = kept or Path(nowhere)
-        for name, tasks in panels.items():
-            episodes = _panel(policy, environment, limits, config, seed, folder, whole, name, tasks[: config.tasks])
-            failed = Counter(
-                outcome.stop_reason.removeprefix(FAILED)
-                for outcome in episodes
-                if outcome.stop_reason.startswith(FAILED)
-            )
-            if failed.total() == len(episodes) > 0:
-                for file in folder.iterdir():
-                    if file.stem.rpartition("-")[0] == name:
-                        file.unlink()
-                raise CoevolveError(
-                    f"the environment failed in all {len(episodes)} episodes of {name} ({by_reason(failed)}); repair it and run "
-                    "the command again"
-                )
-            if failures is not None:
-                failures.update(failed)
-            outcomes += [outcome for outcome in episodes if not outcome.stop_reason.startswith(FAILED)]
-    return outcomes
+        play = partial(_panel, policy, environment, limits, config, seed, kept or Path(nowhere), whole)
+        outcomes = [outcome for name, tasks in panels.items() for outcome in play(name, tasks[: config.tasks])]
+    if failures is not None:
+        failures.update(_failures(outcomes))
+    return [outcome for outcome in outcomes if not outcome.stop_reason.startswith(FAILED)]
 
 
 def by_environment(
@@ -129,13 +114,29 @@ def _panel(
         remaining = [request for number in left for request in batches[number]]
         progress.update(len(requests) - len(remaining))
         rollout(policy, environment, remaining, limits, progress=progress.update, done=write)
-    return [outcome for file in files for outcome in read_jsonl(file, Outcome)]
+    outcomes = [outcome for file in files for outcome in read_jsonl(file, Outcome)]
+    failures = _failures(outcomes)
+    if outcomes and failures.total() == len(outcomes):
+        for file in files:
+            file.unlink()
+            file.with_suffix(".parquet").unlink(missing_ok=True)
+        raise CoevolveError(
+            f"the environment failed in all {len(outcomes)} episodes of {name} ({by_reason(failures)}); repair it and run the "
+            "command again"
+        )
+    return outcomes
 
 
 def episodes_in(kept: Path) -> list[Trajectory]:
     """The whole episodes that ``evaluate`` left in the folder ``kept``, without those in which the environment failed."""
     files = sorted(kept.glob("*.parquet"))
     return [trajectory for file in files for trajectory in read_trajectories(file) if trajectory.counts]
+
+
+def _failures(outcomes: Iterable[Outcome]) -> Counter[str]:
+    """The number of episodes in which the environment failed, by reason."""
+    reasons = (outcome.stop_reason for outcome in outcomes)
+    return Counter(reason.removeprefix(FAILED) for reason in reasons if reason.startswith(FAILED))
 
 
 def _outcome(panel: str, trajectory: Trajectory, category: str) -> Outcome:

@@ -199,7 +199,7 @@ def scheduled(pairs: Sequence[Example], batch: Batch, config: Train, job: Job) -
     if len(pairs) < size:
         raise NothingToLearn(
             f"iteration {job.iteration}: a step takes {size} pairs ({batch.name}), but only {len(pairs)} of {len(job.pairs)} pairs "
-            f"fit into policy.episode_tokens; lower that number, or raise pairs.per_task"
+            "fit into policy.episode_tokens; lower that number, or raise pairs.per_task"
         )
     drawn = in_rounds(pairs, size * config.steps, "pairs order", job.seed, job.iteration)
     steps = (drawn[start : start + size] for start in range(0, size * config.steps, size))
