@@ -37,7 +37,7 @@ ATTEMPTS = 3  # attempts to connect within SECONDS: an attempt may fail because 
 FRAME, ANSWER, SENT = 2**24, 2**26, 2**16  # most bytes of a server's message, of its HTTP answer, and of our message
 SHOWN = 100_000  # most characters of an observation
 LARGEST = 1e9  # largest reward
-ABSENT = (404, 405, 501)  # a server's answers for a path that it does not have
+ABSENT = (404, 405, 410, 426, 501)  # answers of a server that lacks a path; 426 from one that speaks WebSocket alone
 SAY = "say"
 FULL = "CAPACITY_REACHED"  # the protocol's code for a server without a free session
 
