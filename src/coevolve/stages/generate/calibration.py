@@ -19,6 +19,8 @@ from coevolve.stages.generate.rewards import distance, rewards
 from coevolve.stages.generate.spec_outcomes import ACCEPTED
 
 OFF, OFF_CONTROL = "distance to alpha", "distance to alpha, untrained"
+OFF_DIFFERENCE = "distance to alpha over untrained"
+MIDDLE_SHARE = "share solved about half the time"
 RESAMPLES = 2000
 MIDDLE = (0.4, 0.6)  # shares of solved attempts that count as hitting one half
 
@@ -38,15 +40,13 @@ def with_generator(summary: StageSummary, new: Sequence[Generation], config: Gen
         OFF: fmean(distances) if distances else None,
         OFF_CONTROL: fmean(control_distances) if control_distances else None,
         "generator reward": fmean(worth.values()) if worth else None,
-        "share solved about half the time": fmean(MIDDLE[0] <= share <= MIDDLE[1] for share in shares)
-        if shares
-        else None,
+        MIDDLE_SHARE: fmean(MIDDLE[0] <= share <= MIDDLE[1] for share in shares) if shares else None,
         **{f"specs: {reason}": count for reason, count in sorted(outcomes.items())},
     }
     if min(len(distances), len(control_distances)) > 1:
         mean, low, high = difference(distances, control_distances, seed)
-        name = "distance to alpha over untrained"
-        figures |= {name: mean, f"{name}, lower bound": low, f"{name}, upper bound": high}
+        bounds = {f"{OFF_DIFFERENCE}, lower bound": low, f"{OFF_DIFFERENCE}, upper bound": high}
+        figures |= {OFF_DIFFERENCE: mean, **bounds}
     plots = {**summary.plots, "distance of the pass rate to alpha": [OFF, OFF_CONTROL]}
     return replace(summary, figures={**summary.figures, **figures}, plots=plots)
 

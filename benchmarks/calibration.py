@@ -1,0 +1,71 @@
+"""Measure how near the tasks of a trained task generator come to the target success rate, in every run of a study.
+
+    python benchmarks/calibration.py studies/claims-generator
+
+Run it where the study's experiments are. The study's folder keeps a line per run and iteration in calibration.jsonl; another machine
+adds its own runs. Distances are mean |p - alpha| over the accepted tasks of an iteration. The same agent also plays tasks of the
+untrained generator. Below 0, the difference says that training helped. Intervals are 95 %, by Student's t over seeds.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dvc.api import DVCFileSystem
+
+from coevolve.commands.study import RESULTS, experiment
+from coevolve.core.io import read_jsonl, write_jsonl
+from coevolve.core.paths import Paths
+from coevolve.core.statistics import estimate
+from coevolve.readers.study_results import Result, load
+from coevolve.stages.generate.calibration import MIDDLE_SHARE, OFF, OFF_CONTROL, OFF_DIFFERENCE
+
+FIGURES = (OFF, OFF_CONTROL, OFF_DIFFERENCE, MIDDLE_SHARE)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The figures of a run's generator in one iteration; None where there is nothing to compare with."""
+
+    run: str
+    iteration: int
+    figures: dict[str, float | None]
+
+
+def read(run: str, experiment: str, iterations: int) -> list[Calibration]:
+    files, found = DVCFileSystem(rev=experiment), []
+    for t in range(iterations):
+        figures = json.loads(files.read_text(str(Paths.summary(t, "verify"))))["figures"]
+        found.append(Calibration(run, t, {name: figures.get(name) for name in FIGURES}))
+    return found
+
+
+def table(found: Sequence[Calibration]) -> list[str]:
+    lines = [f"| iteration | runs | {' | '.join(FIGURES)} |", "|---" * (2 + len(FIGURES)) + "|"]
+    for t in sorted({one.iteration for one in found}):
+        rows = [one.figures for one in found if one.iteration == t]
+        known = [[value for row in rows if (value := row[name]) is not None] for name in FIGURES]
+        lines.append(f"| {t} | {len(rows)} | {' | '.join(str(estimate(one)) if one else '' for one in known)} |")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", type=Path)
+    args = parser.parse_args()
+    study, runs = load(args.study / "study.yaml"), read_jsonl(args.study / RESULTS, Result)
+    kept = args.study / "calibration.jsonl"
+    found = read_jsonl(kept, Calibration) if kept.exists() else []
+    for run in runs:
+        if run.run not in {one.run for one in found}:
+            found += read(run.run, experiment(args.study, run.arm, run.seed), len(run.success[study.panel]) - 1)
+            write_jsonl(kept, found)
+    for arm in study.arms:
+        ours = {run.run for run in runs if run.arm == arm}
+        print(f"\n{arm}\n\n" + "\n".join(table([one for one in found if one.run in ours])))
+
+
+if __name__ == "__main__":
+    main()
