@@ -3,8 +3,8 @@
     python benchmarks/pass_at_8.py studies/placebo-weak
 
 Run it where the study's experiments are. The study's folder keeps a line per run in pass_at_8.jsonl; started again, also on another
-machine, the command plays what is missing. Every task of the study's panel is tried eight times at temperature 1, with the same
-seeds for all policies.
+machine, the command plays what is missing. 256 tasks of the study's panel are tried eight times each at temperature 1, with the
+same seeds for all policies.
 """
 
 import argparse
@@ -15,13 +15,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
+from dvc.api import DVCFileSystem
+
 from coevolve.commands.study import RESULTS, experiment
 from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.core.outcomes import Outcome, passes, solved
 from coevolve.core.statistics import estimate
+from coevolve.core.yaml_files import read_yaml
 from coevolve.readers.study_results import Result, load, paired
 
-SAMPLES = 8
+SAMPLES, TASKS = 8, 256
 ONCE, SEVERAL = "pass@1", f"pass@{SAMPLES}"
 
 
@@ -34,13 +37,14 @@ class Played:
     several: float
 
 
-def play(name: str, last: int, panel: str, environment: str, tasks: int) -> list[Outcome]:
-    """Eight attempts of policies/``last`` of the experiment ``name`` at each task."""
+def play(name: str, last: int, panel: str) -> list[Outcome]:
+    """Eight attempts of policies/``last`` of the experiment ``name`` at each task of its environment."""
+    environment = str(read_yaml(DVCFileSystem(rev=name).read_text("params.yaml"), name)["environment"])
     with tempfile.TemporaryDirectory() as folder:
         policy, out = Path(folder) / "policy", Path(folder) / "outcomes.jsonl"
         subprocess.run(["dvc", "get", "-q", ".", f"policies/{last}", "--rev", name, "-o", str(policy)], check=True)
         played = ["evaluate", "--environment", environment, "--policy", str(policy), "--split", panel]
-        played += ["--tasks", str(tasks), "--samples", str(SAMPLES), "--temperature", "1", "--out", str(out)]
+        played += ["--tasks", str(TASKS), "--samples", str(SAMPLES), "--temperature", "1", "--out", str(out)]
         subprocess.run([sys.executable, "-m", "coevolve.cli", *played], check=True, stdout=subprocess.DEVNULL)
         return read_jsonl(out, Outcome)
 
@@ -48,8 +52,6 @@ def play(name: str, last: int, panel: str, environment: str, tasks: int) -> list
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", type=Path)
-    parser.add_argument("--environment", default="miniworld")
-    parser.add_argument("--tasks", type=int, default=256)
     args = parser.parse_args()
     study = load(args.study / "study.yaml")
     kept = args.study / "pass_at_8.jsonl"
@@ -58,7 +60,7 @@ def main() -> None:
     for run in read_jsonl(args.study / RESULTS, Result):
         if run.run not in known:
             name, last = experiment(args.study, run.arm, run.seed), len(run.success[study.panel]) - 1
-            outcomes = play(name, last, study.panel, args.environment, args.tasks)
+            outcomes = play(name, last, study.panel)
             once = fmean(solved(outcomes, study.panel).values())
             known[run.run] = Played(run.run, once, passes(outcomes)[SEVERAL])
             write_jsonl(kept, known.values())
