@@ -4,9 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import t
 
-from coevolve.readers.plan import POWER, deviation, sight
+from coevolve.readers.plan import POWER, deviation, in_turns, sight
 from coevolve.readers.study_results import Result
 
 
@@ -18,6 +20,16 @@ def test_four_studies_of_five_see_what_is_said_to_be_seen(seeds: int) -> None:
     error = gains.std(axis=1, ddof=1) / np.sqrt(seeds)
     seen = gains.mean(axis=1) > t.ppf(0.975, seeds - 1) * error
     assert seen.mean() == pytest.approx(POWER, abs=0.01)
+
+
+@given(arms=st.integers(1, 4), jobs=st.integers(1, 4), blocks=st.integers(1, 3), rest=st.integers(0, 3))
+def test_parallel_runs_have_different_seeds(arms: int, jobs: int, blocks: int, rest: int) -> None:
+    seeds = range(blocks * jobs + rest)
+    runs = [(str(arm), seed) for seed in seeds for arm in range(arms)]
+    ordered = in_turns(runs, jobs)
+    assert sorted(ordered) == sorted(runs)
+    full = ordered[: blocks * jobs * arms]  # a rest of fewer seeds than jobs cannot be apart
+    assert all(len({seed for _, seed in full[at : at + jobs]}) == jobs for at in range(len(full) - jobs + 1))
 
 
 def test_more_seeds_see_more() -> None:

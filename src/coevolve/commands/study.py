@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         raise CoevolveError(
             f"--seeds: no seed {', '.join(map(str, strange))}; expected some of: {', '.join(map(str, study.seeds))}"
         )
-    runs = [(arm, seed) for seed in study.seeds for arm in study.arms]  # a seed's arms share their first iteration
+    runs = [(arm, seed) for seed in study.seeds for arm in study.arms]
     kept, others = _kept(args.folder, study)
     if others:
         print(
@@ -277,10 +277,11 @@ def _run(
 ) -> None:
     """Make the missing ``runs`` and add their results to ``found``. Experiments named in ``later`` stay in the queue."""
     from coevolve.core.progress import bar
+    from coevolve.readers.plan import in_turns
     from coevolve.stages.schema import parse
 
     compute = parse(_params(), "params.yaml").compute
-    missing = {experiment(folder, *run): run for run in runs if run not in found}
+    missing = {experiment(folder, *run): run for run in in_turns(runs, jobs) if run not in found}
     with bar(len(runs), folder.name, "runs", len(runs) - len(missing)) as progress:
 
         def collect(new: dict[tuple[str, int], "Result"]) -> None:

@@ -1,4 +1,4 @@
-"""Estimate the time and the precision of a study before its runs."""
+"""Plan a study: the order of its runs, and their precision."""
 
 import math
 from collections.abc import Sequence
@@ -14,6 +14,16 @@ USUAL = (
     0.054  # standard deviation of a difference if it is unknown: that of the 55 pairs of studies/ablation, on `test`
 )
 SEEDS = (3, 5, 10, 20)  # numbers of seeds to show in addition to the study's own
+
+
+def in_turns(runs: Sequence[tuple[str, int]], jobs: int) -> list[tuple[str, int]]:
+    """``runs`` (arm, seed) in an order in which ``jobs`` seeds take turns.
+
+    Runs of a seed share stages through DVC's run cache. If they ran at the same time, each would compute them.
+    """
+    seeds = list(dict.fromkeys(seed for _, seed in runs))
+    arms = list(dict.fromkeys(arm for arm, _ in runs))
+    return sorted(runs, key=lambda run: (seeds.index(run[1]) // jobs, arms.index(run[0]), seeds.index(run[1])))
 
 
 @dataclass(frozen=True, slots=True)
