@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.numeric_options import count, port
 from coevolve.core.terminal import plain
 
 if TYPE_CHECKING:
@@ -75,20 +76,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     new.add_argument("name", help="name of the new environment")
     new.add_argument("--out", type=Path, metavar="FOLDER", help="a new or empty folder (default: NAME)")
     doctor.add_argument("name", nargs="?", help=f"{known} (default: all installed)")
-    doctor.add_argument("--tasks", type=_count, default=5, metavar="N", help="tasks to try in each split (default: 5)")
+    doctor.add_argument("--tasks", type=count, default=5, metavar="N", help="tasks to try in each split (default: 5)")
     audit.epilog = AUDIT
     audit.add_argument(
-        "--tasks", type=_count, default=25, metavar="N", help="tasks to check in each split (default: 25)"
+        "--tasks", type=count, default=25, metavar="N", help="tasks to check in each split (default: 25)"
     )
     audit.add_argument("--only", nargs="+", default=[], metavar="CHECK", help="run only these checks")
     audit.add_argument(
         "--policy", metavar="FOLDER", help="a model directory: also measure how often this policy succeeds"
     )
     audit.add_argument(
-        "--samples", type=_count, default=4, metavar="K", help="episodes of the policy per task (default: 4)"
+        "--samples", type=count, default=4, metavar="K", help="episodes of the policy per task (default: 4)"
     )
     audit.add_argument(
-        "--seconds", type=_count, default=600, metavar="S", help="time limit of each check (default: 600)"
+        "--seconds", type=count, default=600, metavar="S", help="time limit of each check (default: 600)"
     )
     audit.add_argument(
         "--fail-on",
@@ -110,16 +111,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="serve the tasks of this file, such as accepted.jsonl, as the split `tasks`",
     )
     serve.add_argument("--host", default="127.0.0.1", help="the interface to listen on (default: 127.0.0.1)")
-    serve.add_argument("--port", type=int, default=8000, help="the port to listen on (default: 8000)")
+    serve.add_argument("--port", type=port, default=8000, help="the port to listen on (default: 8000)")
     serve.add_argument(
-        "--sessions", type=_count, default=64, metavar="N", help="sessions at the same time (default: 64)"
+        "--sessions", type=count, default=64, metavar="N", help="sessions at the same time (default: 64)"
     )
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a whole number of at least 1")
-    return int(text)
 
 
 def _line(text: object) -> str:

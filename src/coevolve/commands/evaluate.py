@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.numeric_options import count, not_negative, positive, whole
 from coevolve.core.terminal import plain
 
 if TYPE_CHECKING:
@@ -60,18 +61,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a split that `coevolve env show` lists (default: all but seed)",
     )
     parser.add_argument(
-        "--tasks", type=int, default=10**9, metavar="N", help="first N tasks of each split (default: all)"
+        "--tasks", type=count, default=10**9, metavar="N", help="first N tasks of each split (default: all)"
     )
     parser.add_argument(
-        "--samples", type=int, default=1, metavar="K", help="episodes per task, for pass@k and pass^k (default: 1)"
+        "--samples", type=count, default=1, metavar="K", help="episodes per task, for pass@k and pass^k (default: 1)"
     )
-    parser.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (default: 0)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of sampling and of intervals (default: 0)")
-    parser.add_argument("--max-turns", type=int, default=100, help="replies in an episode (default: 100)")
-    parser.add_argument("--episode-tokens", type=int, default=32768, help="tokens in an episode (default: 32768)")
-    parser.add_argument("--reply-tokens", type=int, default=1024, help="tokens in a reply (default: 1024)")
+    parser.add_argument("--temperature", type=not_negative, default=0.0, help="0 is greedy (default: 0)")
+    parser.add_argument("--seed", type=whole, default=0, help="seed of sampling and of intervals (default: 0)")
+    parser.add_argument("--max-turns", type=count, default=100, help="replies in an episode (default: 100)")
+    parser.add_argument("--episode-tokens", type=count, default=32768, help="tokens in an episode (default: 32768)")
+    parser.add_argument("--reply-tokens", type=count, default=1024, help="tokens in a reply (default: 1024)")
     parser.add_argument(
-        "--max-seconds", type=float, default=900.0, help="limit for a call that never ends (default: 900)"
+        "--max-seconds", type=positive, default=900.0, help="limit for a call that never ends (default: 900)"
     )
     parser.add_argument(
         "--dtype", choices=("float32", "bfloat16"), default="float32", help="type of the weights (default: float32)"
@@ -82,20 +83,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     served.add_argument("--model", default="", help="the model's name on the server")
     served.add_argument("--key", default="OPENAI_API_KEY", metavar="VARIABLE", help="environment variable with the key")
-    served.add_argument("--concurrency", type=int, default=16, help="requests at the same time (default: 16)")
-    served.add_argument("--timeout", type=float, default=120.0, help="seconds that a reply may take (default: 120)")
+    served.add_argument("--concurrency", type=count, default=16, help="requests at the same time (default: 16)")
+    served.add_argument("--timeout", type=positive, default=120.0, help="seconds that a reply may take (default: 120)")
     served.add_argument(
-        "--budget-requests", type=int, default=10**9, metavar="N", help="most requests (default: no limit)"
+        "--budget-requests", type=whole, default=10**9, metavar="N", help="most requests (default: no limit)"
     )
     served.add_argument(
-        "--budget-tokens", type=int, default=10**12, metavar="TOKENS", help="most tokens (default: no limit)"
+        "--budget-tokens", type=whole, default=10**12, metavar="TOKENS", help="most tokens (default: no limit)"
     )
     served.add_argument(
-        "--input-price", type=float, default=0.0, metavar="USD", help="price of a million prompt tokens (default: 0)"
+        "--input-price",
+        type=not_negative,
+        default=0.0,
+        metavar="USD",
+        help="price of a million prompt tokens (default: 0)",
     )
     served.add_argument(
         "--output-price",
-        type=float,
+        type=not_negative,
         default=0.0,
         metavar="USD",
         help="price of a million tokens of replies (default: 0)",
@@ -103,7 +108,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     served.add_argument(
         "--log", type=Path, metavar="FILE", help="file of requests and replies; replies in it are used again"
     )
-    parser.add_argument("--threads", type=int, default=1, help="torch threads (default: 1)")
+    parser.add_argument("--threads", type=count, default=1, help="torch threads (default: 1)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the outcome of every task (JSONL)")
 
 
@@ -116,8 +121,6 @@ def run(args: argparse.Namespace) -> int:
     from coevolve.stages.evaluate.config import Evaluate
     from coevolve.stages.evaluate.evaluation import evaluate, left_out
 
-    if args.samples < 1:
-        raise CoevolveError(f"--samples {args.samples}: expected 1 or more")
     if args.samples > 1 and args.temperature == 0.0:
         raise CoevolveError(
             "--samples: at temperature 0 all episodes of a task are the same; set --temperature too, for example to 1"

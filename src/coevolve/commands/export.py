@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.numeric_options import whole
 
 if TYPE_CHECKING:
     from coevolve.core.task import Task
@@ -50,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
     parser.add_argument(
-        "--iteration", type=int, metavar="T", help="number of the dataset or policy (default: the last)"
+        "--iteration", type=whole, metavar="T", help="number of the dataset or policy (default: the last)"
     )
     parser.add_argument(
         "--successes", action="store_true", help="with sft: write the agent's successful episodes, not the references"

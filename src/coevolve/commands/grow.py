@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from coevolve.core.numeric_options import count, whole
 from coevolve.readers.rollouts.rollout_formats import AUTO, FORMATS, listed
 
 HELP = """
@@ -25,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("rollouts", nargs="+", metavar="ROLLOUTS", help="the files of your trainer: see below")
     parser.add_argument("--environment", required=True, metavar="NAME", help="an environment of `coevolve env list`")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write")
-    parser.add_argument("--count", type=int, default=200, metavar="N", help="most tasks to write (default: 200)")
+    parser.add_argument("--count", type=count, default=200, metavar="N", help="most tasks to write (default: 200)")
     parser.add_argument(
         "--known", type=Path, metavar="FILE", help="tasks of the rollouts (default: the environment's training tasks)"
     )
@@ -68,14 +69,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy-model", default="", metavar="NAME", help="name of POLICY on its server (default: that of --model)"
     )
-    parser.add_argument("--samples", type=int, default=4, metavar="K", help="episodes of POLICY per task (default: 4)")
+    parser.add_argument(
+        "--samples", type=count, default=4, metavar="K", help="episodes of POLICY per task (default: 4)"
+    )
     parser.add_argument(
         "--words",
         choices=("none", "language", "values"),
         default="language",
         help="check of the words, as in `coevolve verify` (default: language)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of all randomness (default: 0)")
+    parser.add_argument("--seed", type=whole, default=0, help="seed of all randomness (default: 0)")
 
 
 def run(args: argparse.Namespace) -> int:

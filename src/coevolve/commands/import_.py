@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.numeric_options import share
 from coevolve.readers.rollouts.rollout_formats import FORMATS, listed
 
 HELP = """
@@ -36,15 +37,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", choices=("tasks", "messages", *TRAINERS), help="the data to read: see below")
     parser.add_argument("source", type=Path, metavar="SOURCE", help="a folder or a file")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
-    parser.add_argument("--score", type=float, metavar="S", help="with messages: score of episodes that have none")
+    parser.add_argument("--score", type=share, metavar="S", help="with messages: score of episodes that have none")
     parser.add_argument(
         "--reward", metavar="NAME", help="with rollouts: the reward to take as the score, if there are several"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.score is not None and (args.kind != "messages" or not 0 <= args.score <= 1):
-        raise CoevolveError("--score: works only with messages, and expects a number from 0 to 1")
+    if args.score is not None and args.kind != "messages":
+        raise CoevolveError("--score: works only with messages")
     if args.reward is not None and args.kind not in TRAINERS:
         raise CoevolveError(f"--reward: works only with {', '.join(TRAINERS)}")
     if args.kind in TRAINERS:

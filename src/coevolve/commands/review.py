@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.numeric_options import count, whole
 from coevolve.core.terminal import plain, typed
 
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ STYLES = {"accept": "green", "reject": "red", "reword": "yellow"}
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
     parser.add_argument(
-        "--iteration", type=int, metavar="T", help="the iteration (default: the last with verified tasks)"
+        "--iteration", type=whole, metavar="T", help="the iteration (default: the last with verified tasks)"
     )
-    parser.add_argument("--count", type=int, default=20, metavar="N", help="most tasks to show (default: 20)")
+    parser.add_argument("--count", type=count, default=20, metavar="N", help="most tasks to show (default: 20)")
     parser.add_argument("--rejected", action="store_true", help="show the tasks that the gates refused")
     parser.add_argument("--reviewer", metavar="NAME", help="your name (default: the name of the user account)")
     parser.add_argument("--summary", action="store_true", help="ask nothing; print a table of all decisions")
@@ -56,8 +57,6 @@ def run(args: argparse.Namespace) -> int:
 
     if args.json and not args.summary:
         raise CoevolveError("--json: works only with --summary")
-    if args.count < 1:
-        raise CoevolveError(f"--count {args.count}: expected a whole number of at least 1")
     if args.summary:
         return _summary(args.json)
     reviewer = args.reviewer or getpass.getuser()

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from coevolve.core.io import parse, read_jsonl_values, write_jsonl
+from coevolve.core.numeric_options import count, not_negative
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.kinds import KINDS
 
@@ -39,14 +40,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file of signals to write (JSONL)")
     parser.add_argument(
         "--window",
-        type=int,
+        type=count,
         default=defaults.window,
         metavar="W",
         help="visits that forgetting compares (default: %(default)s)",
     )
     parser.add_argument(
         "--rare-threshold",
-        type=float,
+        type=not_negative,
         default=defaults.rare_threshold,
         metavar="THETA",
         help="limit of rare, in percent (default: %(default)s)",

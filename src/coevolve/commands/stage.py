@@ -3,6 +3,7 @@
 import argparse
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.numeric_options import whole
 
 HELP = """
 You rarely need this command: `dvc repro` calls it for every stage of dvc.yaml. Use it to debug a stage. The stage's input
@@ -17,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
     parser.add_argument("name", metavar="NAME", help="a stage, as in dvc.yaml")
     parser.add_argument(
-        "t", nargs="?", type=int, metavar="T", help="the iteration, if the stage runs once per iteration"
+        "t", nargs="?", type=whole, metavar="T", help="the iteration, if the stage runs once per iteration"
     )
 
 

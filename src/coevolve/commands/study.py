@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.numeric_options import count, whole
 
 if TYPE_CHECKING:
     from coevolve.core.workers import Compute
@@ -48,13 +49,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of study.yaml")
     parser.add_argument(
         "--jobs",
-        type=int,
+        type=count,
         default=2,
         metavar="N",
         help="experiments at the same time on this machine; use 1 on one GPU (default: 2)",
     )
     parser.add_argument("--arms", nargs="+", metavar="ARM", help="run only these arms now")
-    parser.add_argument("--seeds", nargs="+", type=int, metavar="SEED", help="run only these seeds now")
+    parser.add_argument("--seeds", nargs="+", type=whole, metavar="SEED", help="run only these seeds now")
     parser.add_argument("--report", action="store_true", help="write the results so far; run nothing")
     parser.add_argument(
         "--plan", action="store_true", help="print the number of runs, their time and their precision; run nothing"
@@ -137,9 +138,9 @@ def _plan(
         f"\nstandard deviation over seeds of the difference of two arms on {study.panel}: {spread * 100:.1f} points ({whence})\n"
     )
     print(f"seeds   half of the 95 % interval   a difference that {POWER:.0%} of such studies would detect")
-    for count in sorted({*SEEDS, *([len(seeds)] if len(seeds) > 1 else [])}):
-        one = sight(spread, count)
-        print(f"{count:5d}   {one.half * 100:17.1f} points   {one.smallest * 100:6.1f} points")
+    for number in sorted({*SEEDS, *([len(seeds)] if len(seeds) > 1 else [])}):
+        one = sight(spread, number)
+        print(f"{number:5d}   {one.half * 100:17.1f} points   {one.smallest * 100:6.1f} points")
     if len(study.claims) > 1:
         print(
             f"\nthis holds for one claim; the study tests {len(study.claims)} claims together, so the largest effect must be clearer"

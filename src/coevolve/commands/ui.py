@@ -5,6 +5,7 @@ import os
 import sys
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.numeric_options import port
 
 HELP = """
 Starts MLflow and prints the address of the table of runs, with columns for iterations, success by panel and the DVC
@@ -14,7 +15,7 @@ experiment. MLflow reads the store that runs log to: MLFLOW_TRACKING_URI, or the
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
-    parser.add_argument("--port", type=int, default=5000, help="port of MLflow (default: 5000)")
+    parser.add_argument("--port", type=port, default=5000, help="port of MLflow (default: 5000)")
     parser.add_argument(
         "--experiment", default="coevolve", help="the value of tracking.experiment in params.yaml (default: coevolve)"
     )

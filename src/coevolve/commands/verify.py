@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+from coevolve.core.numeric_options import share
 from coevolve.core.untrusted import one_line
 
 SHOWN = 10  # rejected candidates on the terminal, each with its reason
@@ -37,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fail", action="store_true", help="exit with 1 if a candidate is rejected")
     parser.add_argument("--json", action="store_true", help="print JSON, with all rejected candidates")
     parser.add_argument(
-        "--near-duplicate", type=float, default=0.9, help="similarity from which a task is a duplicate (default: 0.9)"
+        "--near-duplicate", type=share, default=0.9, help="similarity from which a task is a duplicate (default: 0.9)"
     )
     parser.add_argument(
         "--words",
