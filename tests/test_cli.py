@@ -100,6 +100,19 @@ def test_verify_prints_json(tmp_path: Path) -> None:
     assert told["not_checked"] == {"collateral": 1}
 
 
+def test_two_panel_files_of_one_name_both_hold(tmp_path: Path) -> None:
+    tasks = make("miniworld").tasks("seed")[:3]
+    write_jsonl(tmp_path / "c.jsonl", tasks)
+    panels = []
+    for folder, task in zip(("a", "b"), tasks, strict=False):
+        write_jsonl(tmp_path / folder / "test.jsonl", [task])
+        panels += ["--panel", f"{folder}/test.jsonl"]
+    arguments = ["--environment", "miniworld", "--candidates", "c.jsonl", *panels, "--out", "out"]
+    done = coevolve("verify", *arguments, cwd=tmp_path)
+    assert "out: 1 of 3 accepted" in done.stdout, done.stdout + done.stderr
+    assert [task.task_id for task in read_tasks(tmp_path / "out/accepted.jsonl")] == [tasks[2].task_id]
+
+
 def test_verify_judges_a_file_of_tasks(tmp_path: Path) -> None:
     tasks = make("miniworld").tasks("seed")[:3]
     write_jsonl(tmp_path / "c.jsonl", tasks)

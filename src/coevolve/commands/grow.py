@@ -84,13 +84,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from coevolve.core.terminal import plain
     from coevolve.stages.grow.grown_tasks import grow
+    from coevolve.stages.verify.candidates import by_name
 
     optional = {name: getattr(args, name) for name in ("url", "kinds") if getattr(args, name) is not None}
     grow(
         args.rollouts,
         args.environment,
         known=args.known,
-        panels={file.stem: file for file in args.panel} if args.panel else None,
+        panels=by_name(args.panel) if args.panel else None,
         out=args.out,
         say=lambda line: print(plain(line), flush=True),
         **{

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from coevolve.core.io import write_jsonl
     from coevolve.core.progress import bar
     from coevolve.core.workers import local
-    from coevolve.stages.verify.candidates import lines, verify
+    from coevolve.stages.verify.candidates import by_name, lines, verify
     from coevolve.stages.verify.judge import unchecked
 
     candidates = lines(args.candidates)
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
             args.environment,
             candidates,
             known=args.known,
-            panels={file.stem: file for file in args.panel},
+            panels=by_name(args.panel),
             near_duplicate=args.near_duplicate,
             words=args.words,
             engine=local(),

@@ -45,13 +45,13 @@ from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.synthesizers import candidates_of
 from coevolve.stages.validate.config import Validate
 from coevolve.stages.validate.validation import validate, write
+from coevolve.stages.verify.candidates import Tasks, tasks_of
 from coevolve.stages.verify.judge import Judged, accepted, unchecked, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_rates import pass_rates, with_pass_rate
 from coevolve.stages.verify.select import select
 
 Say = Callable[[str], object]
-Tasks = str | Path | Sequence[Task]
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ def grow(
         )
     world = make(environment)
     rows, files = rollout_files(rollouts, chosen.format)
-    known_tasks = _tasks(known, environment) if known is not None else list(world.tasks("seed"))
+    known_tasks = tasks_of(known, environment) if known is not None else list(world.tasks("seed"))
     if not known_tasks:
         raise CoevolveError("--known: no tasks; expected the tasks that the rollouts are about")
-    held_out = {name: _tasks(panel, environment) for name, panel in (panels or {}).items()}
+    held_out = {name: tasks_of(panel, environment) for name, panel in (panels or {}).items()}
     if panels is None:
         held_out = {name: list(world.tasks(name)) for name in world.panels}
     folder = Path(out)
@@ -104,10 +104,6 @@ def grow(
         growth = _Growth(environment, world, known_tasks, held_out, chosen, folder, say)
         growth.run(FinishedSteps(folder / "work", key), rows, files)
         return growth.result()
-
-
-def _tasks(given: Tasks, environment: str) -> list[Task]:
-    return read_tasks(Path(given), environment) if isinstance(given, str | Path) else list(given)
 
 
 def _key(

@@ -1,6 +1,7 @@
 """Verdicts on candidates from files or memory: `coevolve verify`, and `coevolve.verify` in Python."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -43,8 +44,8 @@ def verify(
     if words not in WORDS:
         raise CoevolveError(f"words: expected one of {', '.join(WORDS)}, found {words!r}")
     make(environment)  # an unknown name is one clear error, not a rejection of everything
-    held_out = {name: _tasks(tasks, environment) for name, tasks in (panels or {}).items()}
-    library = Library(_tasks(known, environment), held_out, near_duplicate)
+    held_out = {name: tasks_of(tasks, environment) for name, tasks in (panels or {}).items()}
+    library = Library(tasks_of(known, environment), held_out, near_duplicate)
     return judge.verify(environment, lines(candidates), library, engine=engine, words=words, progress=progress)
 
 
@@ -64,7 +65,16 @@ def _line(row: Row, number: int) -> str:
         raise CoevolveError(f"candidates[{number}]: {error}; expected a Candidate, a Task, or JSON values") from None
 
 
-def _tasks(source: Tasks, environment: str) -> list[Task]:
+def by_name(files: Iterable[Path]) -> dict[str, list[Path]]:
+    """Panels by the names of their ``files``. Files of the same name in different folders are one panel."""
+    found: dict[str, list[Path]] = defaultdict(list)
+    for file in files:
+        found[file.stem].append(file)
+    return dict(found)
+
+
+def tasks_of(source: Tasks, environment: str) -> list[Task]:
+    """The tasks of ``environment`` in ``source``."""
     return list(_each(source, environment))
 
 
