@@ -211,6 +211,13 @@ def test_a_folder_without_rollouts_is_one_line(tmp_path: Path, content: dict[str
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize(("name", "column"), [("trl", "prompt"), ("coevolve", "messages")])
+def test_a_table_of_another_kind_is_one_line(tmp_path: Path, name: str, column: str) -> None:
+    pq.write_table(pa.table({"step": [1], "question": ["x"]}), tmp_path / "completions_1.parquet")
+    with pytest.raises(CoevolveError, match=rf"no column .*{column}.*; it has step, question"):
+        read(tmp_path / "completions_1.parquet", name)
+
+
 def test_files_of_no_known_format_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"question": 1}')
     (tmp_path / "x.parquet").write_bytes(b"PAR1")

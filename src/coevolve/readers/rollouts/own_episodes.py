@@ -21,6 +21,8 @@ from coevolve.readers.rollouts.rollout_row import (
 )
 from coevolve.readers.rollouts.trl_completions import batches
 
+NEEDED = ("trajectory_id", "task_id", "iteration", "step", "messages", "calls", "score", "stop_reason")
+
 
 def read(path: Path, name: str, options: Options) -> Rows:
     return _parquet(path, name, options) if path.suffix == ".parquet" else json_rows(path, name, options, _chat)
@@ -39,7 +41,7 @@ def _chat(row: dict[str, Any], where: str) -> Iterator[RolloutRow]:
 
 def _parquet(path: Path, name: str, options: Options) -> Rows:
     count = 0
-    for rows in batches(path):
+    for rows in batches(path, NEEDED):
         for row in rows:
             count += 1
             where = f"{name}:{count}"

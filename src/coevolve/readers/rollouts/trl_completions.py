@@ -25,13 +25,14 @@ from coevolve.readers.rollouts.rollout_row import (
     step_of,
 )
 
-OWN = ("step", "prompt", "completion", "advantage")
+NEEDED = ("step", "prompt", "completion")
+OWN = (*NEEDED, "advantage")
 AT_ONCE = 500  # rows in memory
 
 
 def read(path: Path, name: str, options: Options) -> Rows:
     row_number, before = 0, path.stat().st_size
-    for rows in batches(path):
+    for rows in batches(path, NEEDED):
         for row in rows:
             row_number += 1
             where = f"{name}:{row_number}"
@@ -42,13 +43,16 @@ def read(path: Path, name: str, options: Options) -> Rows:
     options.progress(before)
 
 
-def batches(path: Path) -> Iterator[list[dict[str, Any]]]:
-    """The rows of a Parquet file, a part at a time."""
+def batches(path: Path, needed: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+    """The rows of a Parquet file, a part at a time. A CoevolveError names the ``needed`` columns that it lacks."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            if lacking := [name for name in needed if name not in names]:
+                raise CoevolveError(f"{path}: no column {', '.join(lacking)}; it has {', '.join(names[:12]) or 'none'}")
             for batch in file.iter_batches(batch_size=AT_ONCE):
                 yield batch.to_pylist()
     except FileNotFoundError:
