@@ -282,7 +282,8 @@ def _run(
     from coevolve.stages.schema import parse
 
     compute = parse(_params(), "params.yaml").compute
-    missing = {experiment(folder, *run): run for run in in_turns(runs, jobs) if run not in found}
+    left = in_turns([run for run in runs if run not in found], jobs)
+    missing = {experiment(folder, *run): run for run in left}
     with bar(len(runs), folder.name, "runs", len(runs) - len(missing)) as progress:
 
         def collect(new: dict[tuple[str, int], "Result"]) -> None:
