@@ -1,4 +1,4 @@
-"""Types of numeric options of the command line, by the names of ``coevolve.core.section``. Others end the command with one line."""
+"""Types of numeric options, by the names of ``coevolve.core.section``. A number out of range ends the command with one line."""
 
 import argparse
 import math
