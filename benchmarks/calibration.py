@@ -58,8 +58,9 @@ def main() -> None:
     study, runs = load(args.study / "study.yaml"), read_jsonl(args.study / RESULTS, Result)
     kept = args.study / "calibration.jsonl"
     found = read_jsonl(kept, Calibration) if kept.exists() else []
+    known = {one.run for one in found}
     for run in runs:
-        if run.run not in {one.run for one in found}:
+        if run.run not in known:
             found += read(run.run, experiment(args.study, run.arm, run.seed), len(run.success[study.panel]) - 1)
             write_jsonl(kept, found)
     for arm in study.arms:

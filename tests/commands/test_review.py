@@ -113,7 +113,11 @@ def test_new_words_hold_no_control_characters(
     assert [one.turns for one in read_reviews()] == [["lock it"]]
 
 
-def test_mistakes_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for count in ("-5", "0"):
+        with pytest.raises(SystemExit):
+            answer(monkeypatch, "", "--count", count)
+        assert f"--count: '{count}' is not a whole number of at least 1" in capsys.readouterr().err
     with pytest.raises(CoevolveError, match="data/3/verified: holds no verdicts"):
         answer(monkeypatch, "", "--iteration", "3")
     with pytest.raises(CoevolveError, match="--json: works only with --summary"):

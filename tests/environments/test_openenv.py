@@ -220,7 +220,9 @@ def test_a_url_that_is_none_is_one_line_that_does_not_show_it(monkeypatch: pytes
     assert "SECRET" not in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("code", "tasks"), [(404, 256), (426, 256), (501, 256), (401, None), (429, None), (503, None)])
+@pytest.mark.parametrize(
+    ("code", "tasks"), [(404, 256), (426, 256), (501, 256), (401, None), (429, None), (500, None), (503, None)]
+)
 def test_a_server_without_a_task_api_is_no_server_that_fails(
     monkeypatch: pytest.MonkeyPatch, code: int, tasks: int | None
 ) -> None:
