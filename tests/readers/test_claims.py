@@ -67,7 +67,11 @@ def test_the_table_of_a_study_says_what_became_of_them() -> None:
     assert "| signals over static on test: by 5 points or more, clear of 0 | 3 | +11.0 ± 2.5 |" in found
     assert "corrected for 2 claims (Holm)" in found and "fewer than two seeds" not in found
     one = report(STUDY.model_copy(update={"claims": claims}), results([0.10]))
-    assert "2 more have fewer than two seeds so far" in one
+    assert "None of the claims has two seeds so far (2 in all)." in one
+    assert "| claim |" not in one and "corrected" not in one
+    unpaired = [one for one in results([0.10, 0.12]) if (one.arm, one.seed) != ("static", 1)]
+    some = report(STUDY.model_copy(update={"claims": claims}), unpaired)
+    assert "corrected for 1 claims (Holm); p < 0.05 is sure. Claims with fewer than two seeds so far: 1." in some
 
 
 @pytest.mark.parametrize(

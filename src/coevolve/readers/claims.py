@@ -77,7 +77,9 @@ def _p(values: Sequence[float], against: float) -> float:
 
 
 def table(verdicts: Sequence[ClaimVerdict], missing: int) -> list[str]:
-    """Lines of Markdown: a row per claim, then the method of correction."""
+    """Lines of Markdown: a row per claim, then the method of correction. ``missing`` claims have fewer than two seeds."""
+    if not verdicts:
+        return ["", f"None of the claims has two seeds so far ({missing} in all)."]
     lines = ["", "| claim | seeds | difference, points | p | |", "|---|---|---|---|---|"]
     for one in verdicts:
         claim = one.claim
@@ -85,7 +87,7 @@ def table(verdicts: Sequence[ClaimVerdict], missing: int) -> list[str]:
         wanted = f"{claim.arm} over {claim.over} on {claim.panel}: {asked}"
         lines.append(f"| {wanted} | {one.gain.count} | {one.gain.points} | {one.p:.3f} | {one} |")
     many = f"p and intervals are corrected for {len(verdicts)} claims (Holm); p < {ERROR} is sure."
-    return [*lines, "", many + (f" {missing} more have fewer than two seeds so far." if missing else "")]
+    return [*lines, "", many + (f" Claims with fewer than two seeds so far: {missing}." if missing else "")]
 
 
 def flaw(claims: Sequence[Claim], arms: Mapping[str, object], before: str) -> str | None:
