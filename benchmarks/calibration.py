@@ -1,10 +1,12 @@
-"""Measure how near the tasks of a trained task generator come to the target success rate, in every run of a study.
+"""Measure how near a task generator's tasks come to the target success rate, and how varied they are, in every run of a study.
 
     python benchmarks/calibration.py studies/claims-generator
 
 Run it where the study's experiments are. The study's folder keeps a line per run and iteration in calibration.jsonl; another machine
 adds its own runs. Distances are mean |p - alpha| over the accepted tasks of an iteration. The same agent also plays tasks of the
-untrained generator. Below 0, the difference says that training helped. Intervals are 95 %, by Student's t over seeds.
+untrained generator. Below 0, the difference says that training helped. The last columns are about all readable specs of an iteration:
+entropy of the tools that they name (1 if all are equally frequent), share of different specs, and tools per spec. Intervals are 95 %, by
+Student's t over seeds.
 """
 
 import argparse
@@ -18,11 +20,16 @@ from dvc.api import DVCFileSystem
 from coevolve.commands.study import RESULTS, experiment
 from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.core.paths import Paths
+from coevolve.core.stage_summary import SPEC_ENTROPY
 from coevolve.core.statistics import estimate
 from coevolve.readers.study_results import Result, load
 from coevolve.stages.generate.calibration import MIDDLE_SHARE, OFF, OFF_CONTROL, OFF_DIFFERENCE
 
-FIGURES = (OFF, OFF_CONTROL, OFF_DIFFERENCE, MIDDLE_SHARE)
+STAGES = {
+    "verify": (OFF, OFF_CONTROL, OFF_DIFFERENCE, MIDDLE_SHARE),
+    "generate": (SPEC_ENTROPY, "distinct specs", "goals of a spec"),
+}
+FIGURES = [name for names in STAGES.values() for name in names]
 
 
 @dataclass(frozen=True)
@@ -37,8 +44,9 @@ class Calibration:
 def read(run: str, experiment: str, iterations: int) -> list[Calibration]:
     files, found = DVCFileSystem(rev=experiment), []
     for t in range(iterations):
-        figures = json.loads(files.read_text(str(Paths.summary(t, "verify"))))["figures"]
-        found.append(Calibration(run, t, {name: figures.get(name) for name in FIGURES}))
+        summaries = {stage: json.loads(files.read_text(str(Paths.summary(t, stage))))["figures"] for stage in STAGES}
+        figures = {name: summaries[stage].get(name) for stage, names in STAGES.items() for name in names}
+        found.append(Calibration(run, t, figures))
     return found
 
 
