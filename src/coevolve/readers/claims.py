@@ -86,7 +86,10 @@ def table(verdicts: Sequence[ClaimVerdict], missing: int) -> list[str]:
         asked = f"by {claim.mean * 100:.0f} points or more, clear of {claim.clear * 100:.0f}"
         wanted = f"{claim.arm} over {claim.over} on {claim.panel}: {asked}"
         lines.append(f"| {wanted} | {one.gain.count} | {one.gain.points} | {one.p:.3f} | {one} |")
-    many = f"p and intervals are corrected for {len(verdicts)} claims (Holm); p < {ERROR} is sure."
+    if len(verdicts) == 1:
+        many = f"p and interval of a single claim need no correction; p < {ERROR} is sure."
+    else:
+        many = f"p and intervals are corrected for {len(verdicts)} claims (Holm); p < {ERROR} is sure."
     return [*lines, "", many + (f" Claims with fewer than two seeds so far: {missing}." if missing else "")]
 
 
