@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.cli import parser
-from coevolve.core import numeric_options
+from coevolve.core import launch, numeric_options, processes
+from coevolve.core.errors import CoevolveError
+from coevolve.environments.openenv import OpenEnv
 
 KINDS: dict[str, Callable[[float], bool]] = {
     "count": lambda value: value >= 1 and value == int(value),
@@ -61,3 +63,20 @@ def test_every_number_on_the_command_line_has_a_range() -> None:
     found = dict(actions(parser(), "coevolve"))
     assert "coevolve study --jobs" in found
     assert [name for name, action in found.items() if action.type in (int, float)] == []
+
+
+VARIABLES: dict[str, Callable[[], object]] = {
+    processes.VARIABLE: processes.available,
+    launch.MACHINE: launch.machine,
+    "OPENENV_SESSIONS": OpenEnv,
+}
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "many", "²", "٣", "9" * 5000])
+@pytest.mark.parametrize("name", VARIABLES)
+def test_a_bad_number_in_a_variable_is_one_line(monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    monkeypatch.setenv(name, text)
+    with pytest.raises(
+        CoevolveError, match=f"^{name}: .* is not a whole number of at least [01]; correct it or unset it$"
+    ):
+        VARIABLES[name]()

@@ -78,9 +78,6 @@ def test_how_many_there_are_is_a_matter_of_the_machine(monkeypatch: pytest.Monke
     assert available() == 3
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
     assert available() == 1
-    monkeypatch.setenv(VARIABLE, "many")
-    with pytest.raises(CoevolveError, match=f"{VARIABLE} is 'many'"):
-        available()
 
 
 def test_an_interrupt_is_for_us_alone_also_while_workers_import(tmp_path: Path) -> None:

@@ -247,13 +247,3 @@ def test_a_server_without_a_task_api_is_no_server_that_fails(
                     OpenEnv().tasks("seed")
         finally:
             server.shutdown()
-
-
-@pytest.mark.parametrize("sessions", ["", "0", "-1", "many", "9" * 9])
-def test_a_number_of_sessions_that_is_none_is_one_line(monkeypatch: pytest.MonkeyPatch, sessions: str) -> None:
-    from coevolve.environments.openenv import OpenEnv
-
-    monkeypatch.setenv("OPENENV_URL", "http://127.0.0.1:9")
-    monkeypatch.setenv("OPENENV_SESSIONS", sessions)
-    with pytest.raises(CoevolveError, match="OPENENV_SESSIONS is"):
-        OpenEnv()

@@ -31,6 +31,7 @@ CARRIERS = frozenset(
         "core/errors",
         "core/guard",
         "core/launch",
+        "core/numeric_options",
         "core/paths",
         "core/pipeline",
         "core/plugins",

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from coevolve.core import numeric_options
 from coevolve.core.errors import CoevolveError
 from coevolve.core.scratch import scratch
 from coevolve.core.section import Count, Section
@@ -61,10 +62,7 @@ def wanted(config: Launch) -> bool:
 
 def machine() -> int:
     """The number of this machine in a launch on several machines."""
-    given = os.environ.get(MACHINE, "0")
-    if not given.isdecimal():
-        raise CoevolveError(f"{MACHINE} is {given[:40]!r}, expected a number from 0 to launch.machines - 1")
-    return int(given)
+    return numeric_options.variable(MACHINE, numeric_options.whole, 0)
 
 
 def folder(default: Path) -> Path:

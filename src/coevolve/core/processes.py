@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
 from typing import Any
 
-from coevolve.core import arithmetic, launch
+from coevolve.core import arithmetic, launch, numeric_options
 from coevolve.core.errors import CoevolveError
 
 VARIABLE = "COEVOLVE_PROCESSES"
@@ -48,12 +48,8 @@ def available() -> int:
 
     It is 1 in a process that is itself a worker or was launched as one of several.
     """
-    text = os.environ.get(VARIABLE)
-    if text is not None and (not text.isdigit() or int(text) < 1):
-        raise CoevolveError(f"{VARIABLE} is {text!r}, expected a number of processes, such as 2; or unset it")
-    if launch.inside() or current_process().daemon:
-        return 1
-    return int(text) if text else min(len(os.sched_getaffinity(0)), MOST)
+    asked = numeric_options.variable(VARIABLE, numeric_options.count, min(len(os.sched_getaffinity(0)), MOST))
+    return 1 if launch.inside() or current_process().daemon else asked
 
 
 def prepare(*modules: str) -> None:

@@ -20,6 +20,7 @@ from functools import cache
 from http.client import HTTPException
 from typing import Any
 
+from coevolve.core import numeric_options
 from coevolve.core.deadline import Deadline
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
@@ -82,12 +83,7 @@ class OpenEnv(Environment):
     panels = ("validation", "test")
 
     def __init__(self) -> None:
-        sessions = os.environ.get("OPENENV_SESSIONS", str(SESSIONS))
-        if not sessions.isdecimal() or not 0 < len(sessions) < 6 or int(sessions) == 0:
-            raise CoevolveError(
-                f"OPENENV_SESSIONS is {sessions[:20]!r}, expected the number of sessions that the server allows"
-            )
-        self.capacity = int(sessions)
+        self.capacity = numeric_options.variable("OPENENV_SESSIONS", numeric_options.count, SESSIONS)
         about = _http("/metadata")
         about = about if isinstance(about, dict) else {}
         self._server = one_line(str(about.get("name") or "environment"), 80)
