@@ -15,6 +15,8 @@ def bar(total: int, name: str, unit: str, initial: int = 0) -> "tqdm[Any]":
         desc=name,
         unit=f" {unit}",
         mininterval=15.0 if quiet else 0.2,
+        miniters=1 if quiet else 0,  # in a terminal, the clock moves although nothing is done
+        smoothing=0.0,  # the mean rate: a smoothed one counts only the time since the last line
         ascii=quiet,
         disable=total == 0,
     )
