@@ -1,10 +1,13 @@
-"""The package, the changelog, the citation and the docs name one version."""
+"""The package, the changelog, the citation and the docs name one version, and the pins fit every Python that it names."""
 
 import re
+import tomllib
+from importlib.metadata import PackageNotFoundError, metadata
 from itertools import pairwise
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 from coevolve import __version__
 from coevolve.cli import main
@@ -37,3 +40,16 @@ def test_pages_name_the_wheel_of_this_version() -> None:
         for name in re.findall(r"coevolve-([\w.]+)-py3", page.read_text(encoding="utf-8"))
     ]
     assert wheels and set(wheels) == {__version__}
+
+
+def test_the_pins_run_on_the_oldest_python() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (oldest,) = (one.version for one in SpecifierSet(project["requires-python"]) if one.operator == ">=")
+    wanted = {}
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        try:
+            wanted[line] = metadata(line.split("==")[0]).get("Requires-Python", "")
+        except PackageNotFoundError:  # of another platform
+            continue
+    assert len(wanted) > 100
+    assert {pin: needs for pin, needs in wanted.items() if oldest not in SpecifierSet(needs)} == {}
