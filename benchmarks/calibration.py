@@ -11,18 +11,19 @@ Student's t over seeds.
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dvc.api import DVCFileSystem
 
-from coevolve.commands.study import RESULTS, experiment
 from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.stage_summary import SPEC_ENTROPY
 from coevolve.core.statistics import estimate
-from coevolve.readers.study_results import Result, load
+from coevolve.readers.study_results import load
+from coevolve.readers.study_runs import exists, experiment, kept
 from coevolve.stages.generate.calibration import MIDDLE_SHARE, OFF, OFF_CONTROL, OFF_DIFFERENCE
 
 STAGES = {
@@ -63,14 +64,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", type=Path)
     args = parser.parse_args()
-    study, runs = load(args.study / "study.yaml"), read_jsonl(args.study / RESULTS, Result)
-    kept = args.study / "calibration.jsonl"
-    found = read_jsonl(kept, Calibration) if kept.exists() else []
+    study = load(args.study / "study.yaml")
+    runs = [run for run in kept(args.study, study)[0].values() if run.seed in study.seeds]
+    file = args.study / "calibration.jsonl"
+    found = read_jsonl(file, Calibration) if file.exists() else []
     known = {one.run for one in found}
     for run in runs:
-        if run.run not in known:
-            found += read(run.run, experiment(args.study, run.arm, run.seed), len(run.success[study.panel]) - 1)
-            write_jsonl(kept, found)
+        name = experiment(args.study, run.arm, run.seed)
+        if run.run not in known and not exists(name):
+            print(f"{name} is not here; run this where it is", file=sys.stderr)
+        elif run.run not in known:
+            found += read(run.run, name, len(run.success[study.panel]) - 1)
+            write_jsonl(file, found)
     for arm in study.arms:
         ours = {run.run for run in runs if run.arm == arm}
         print(f"\n{arm}\n\n" + "\n".join(table([one for one in found if one.run in ours])))

@@ -17,12 +17,12 @@ from statistics import fmean
 
 from dvc.api import DVCFileSystem
 
-from coevolve.commands.study import RESULTS, experiment
 from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.core.outcomes import Outcome, passes, solved
 from coevolve.core.statistics import estimate
 from coevolve.core.yaml_files import read_yaml
-from coevolve.readers.study_results import Result, load, paired
+from coevolve.readers.study_results import load, paired
+from coevolve.readers.study_runs import exists, experiment, kept
 
 SAMPLES, TASKS = 8, 256
 ONCE, SEVERAL = "pass@1", f"pass@{SAMPLES}"
@@ -30,9 +30,10 @@ ONCE, SEVERAL = "pass@1", f"pass@{SAMPLES}"
 
 @dataclass(frozen=True)
 class Played:
-    """Success of a run's last policy: the mean over attempts, and the share of tasks that one of eight attempts solves."""
+    """Success of a run's last policy on ``panel``: the mean over attempts, and the share of tasks that one of eight solves."""
 
     run: str
+    panel: str
     once: float
     several: float
 
@@ -54,17 +55,22 @@ def main() -> None:
     parser.add_argument("study", type=Path)
     args = parser.parse_args()
     study = load(args.study / "study.yaml")
-    kept = args.study / "pass_at_8.jsonl"
-    known = {one.run: one for one in read_jsonl(kept, Played)} if kept.exists() else {}
+    file = args.study / "pass_at_8.jsonl"
+    known = {(one.run, one.panel): one for one in read_jsonl(file, Played)} if file.exists() else {}
     found = []
-    for run in read_jsonl(args.study / RESULTS, Result):
-        if run.run not in known:
-            name, last = experiment(args.study, run.arm, run.seed), len(run.success[study.panel]) - 1
-            outcomes = play(name, last, study.panel)
+    for (arm, seed), run in kept(args.study, study)[0].items():
+        if seed not in study.seeds:
+            continue
+        key, name = (run.run, study.panel), experiment(args.study, arm, seed)
+        if key not in known:
+            if not exists(name):
+                print(f"{name} is not here; run this where it is", file=sys.stderr)
+                continue
+            outcomes = play(name, len(run.success[study.panel]) - 1, study.panel)
             once = fmean(solved(outcomes, study.panel).values())
-            known[run.run] = Played(run.run, once, passes(outcomes)[SEVERAL])
-            write_jsonl(kept, known.values())
-        played = known[run.run]
+            known[key] = Played(*key, once, passes(outcomes)[SEVERAL])
+            write_jsonl(file, known.values())
+        played = known[key]
         found.append(replace(run, success={ONCE: [played.once], SEVERAL: [played.several]}))
         print(f"{run.arm} {run.seed}: {ONCE} {played.once:.3f}, {SEVERAL} {played.several:.3f}", flush=True)
     print(f"\n| arm | seeds | {ONCE} | {SEVERAL} |{''.join(f' over {base} |' for base in study.against)}")

@@ -47,6 +47,52 @@ def test_an_arm_that_sets_a_removed_key_keeps_its_results_and_has_no_more_runs(
         assert "3 of 3 runs" in shown.out and "| old | 1 |" in (tmp_path / "table.md").read_text()
 
 
+def report(folder: Path, text: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """Output and errors of `coevolve study --report` with ``text`` as study.yaml."""
+    (folder / "study.yaml").write_text(text)
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    assert command.run(parser.parse_args([str(folder), "--report"])) == 0
+    return capsys.readouterr()
+
+
+PLAIN = STUDY.replace("  old: {grpo.unsolved_groups: 4}\n", "")
+CUT = {"panel": "validation", "subsets": {"mail": ["find_mail"]}}
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        ("  plain: {explore.guidance: random}\n", "plain 0 ran with {}, not {'explore.guidance': 'random'}"),
+        ("  plain: {}\nsubsets: {mail: [send_mail]}\n", "plain 0 has other subsets"),
+        ("  plain: {}\nsubsets: {files: [find_file]}\n", "plain 0 has no success on files"),
+        (
+            "  plain: {}\nclaims: [{arm: plain, over: before training, panel: hard, mean: 0.0, clear: 0.0}]\n",
+            "no success on hard",
+        ),
+    ],
+)
+def test_a_result_of_another_study_does_not_count_and_stays(
+    now: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    success = {"validation": [0.5, 0.6], "mail": [0.5, 0.6]}
+    write_jsonl(tmp_path / "results.jsonl", [Result("plain", seed, success, {}, [], cut=CUT) for seed in (0, 1)])
+    before = (tmp_path / "results.jsonl").read_bytes()
+    assert "2 of 2 runs" in report(tmp_path, PLAIN, capsys)[0]
+    out, err = report(tmp_path, PLAIN.replace("  plain: {}\n", now), capsys)
+    assert "0 of 2 runs" in out and "2 results are not of the study as it is now" in err and said in err
+    assert (tmp_path / "results.jsonl").read_bytes() == before
+
+
+def test_results_of_an_arm_that_is_gone_stay_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [Result(arm, 0, {"validation": [0.5, 0.6]}, {}, []) for arm in ("plain", "gone")]
+    write_jsonl(tmp_path / "results.jsonl", rows)
+    before = (tmp_path / "results.jsonl").read_bytes()
+    assert "1 of 2 runs" in report(tmp_path, PLAIN, capsys)[0]
+    assert "gone" not in (tmp_path / "table.md").read_text()
+    assert (tmp_path / "results.jsonl").read_bytes() == before
+
+
 def test_two_commands_do_not_queue_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)
     (tmp_path / "scratch").mkdir()

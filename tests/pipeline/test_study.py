@@ -129,7 +129,7 @@ def test_arms_run_from_the_queue(tmp_path: Path, cache: Path) -> None:
     other = project.run(*study, "--report")
     assert (
         "1 of 2 runs" in other.stdout
-        and "1 results have other parameters than the study now: static 0 ran with train.keep_base" in other.stderr
+        and "1 results are not of the study as it is now: static 0 ran with train.keep_base" in other.stderr
     )
     assert (folder / "results.jsonl").read_bytes() == written["results.jsonl"], "they may be its arm's again"
     project.run("git", "checkout", "params.yaml")

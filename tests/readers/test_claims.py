@@ -50,6 +50,13 @@ def test_a_claim_that_holds_has_its_interval_clear(values: list[float], clear: f
     assert one.holds == (one.gain.mean - one.gain.half > clear and one.p < ERROR) or one.gain.half == 0.0
 
 
+@given(st.lists(differences, min_size=1, max_size=6), st.sampled_from([0.0, 0.05, -0.05]))
+def test_an_interval_excludes_what_its_p_rejects_and_nothing_else(values: list[list[float]], clear: float) -> None:
+    for one in judge([(claim(clear=clear), some) for some in values]):
+        outside = abs(one.gain.mean - clear) > one.gain.half
+        assert outside == (one.p < ERROR) or one.gain.half == pytest.approx(abs(one.gain.mean - clear))
+
+
 def test_a_mean_that_is_too_small_is_a_miss_however_sure() -> None:
     (one,) = judge([(claim(mean=0.05), [0.03, 0.031, 0.029])])
     assert one.p < ERROR and not one.holds and str(one) == "missed by 2.0 points"
@@ -57,6 +64,8 @@ def test_a_mean_that_is_too_small_is_a_miss_however_sure() -> None:
     assert str(one) == "missed by 0.5 points", "the mean is to reach 0 unless the claim says otherwise"
     (one,) = judge([(claim(mean=-0.05, clear=-0.05), [-0.01, 0.0, -0.005])])
     assert one.holds and str(one) == "holds"
+    (one,) = judge([(claim(clear=-0.025), [0.1, -0.15, 0.1])])
+    assert str(one) == "not sure: the interval is not clear of -2.5"
     (one,) = judge([(claim(), [0.1, -0.05, 0.02])])
     assert str(one) == "not sure: the interval is not clear of 0"
 

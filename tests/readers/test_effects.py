@@ -1,7 +1,9 @@
 """Main effects: what the changes of crossed arms did, against sums and intervals computed otherwise."""
 
 import itertools
+import json
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_ind
 
 from coevolve.readers.effects import ArmRun, crossed, effects
-from coevolve.readers.study_results import Study, report
+from coevolve.readers.study_results import Study, load, report
 from tests.readers.test_study_results import run
 
 GRID = {
@@ -98,3 +100,14 @@ def test_a_study_whose_arms_are_crossed_says_what_each_change_adds() -> None:
     text = report(study, results)
     assert "over 12 runs of arms that combine them" in text and "| train.keep_base: 0.2 | 6 | +10.0 ± 0.0* |" in text
     assert "combine" not in report(study, results[:2])
+
+
+def test_an_arm_that_overrides_what_is_common_has_one_change(tmp_path: Path) -> None:
+    arms = "".join(f"  {arm}: {json.dumps(changes)}\n" for arm, changes in GRID.items())
+    common = "common: {train.keep_base: 0.0, explore.guidance: signals, tasks.split: broad}\n"
+    (tmp_path / "study.yaml").write_text(
+        f"question: Why?\nseeds: [0, 1]\npanel: test\nagainst: []\n{common}arms:\n{arms}"
+    )
+    results = [run(arm, seed, 0.6 + 0.1 * ("0.2" in arm) + 0.01 * seed) for arm in GRID for seed in (0, 1)]
+    text = report(load(tmp_path / "study.yaml"), results)
+    assert "over 12 runs of arms that combine them" in text and "| train.keep_base: 0.2 | 6 | +10.0 ± 0.0* |" in text

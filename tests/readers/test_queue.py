@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from coevolve.core.errors import CoevolveError
-from coevolve.readers.queue import KEY, keys, override, settable, work, workers
+from coevolve.readers.queue import KEY, _look, keys, override, settable, work, workers
 from tests.waiting import until
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"])).filter(
@@ -109,15 +109,12 @@ sys.exit(sys.argv[1] == "2" or log.read_text().count(sys.argv[1]) == 1)
 """
 
 
-@pytest.mark.slow
-def test_an_experiment_that_fails_is_tried_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second fails always, the first once."""
-    log, folder = tmp_path / "log", tmp_path / "project"
+def project(folder: Path, script: str) -> None:
+    """A repository with one stage, which runs ``script``."""
     folder.mkdir()
     (folder / "dvc.yaml").write_text(PIPELINE)
     (folder / "params.yaml").write_text("key: 0\n")
-    (folder / "work.py").write_text(WORK.format(log=str(log)))
-    monkeypatch.chdir(folder)
+    (folder / "work.py").write_text(script)
     for command in (
         "git init -q",
         "dvc init -q",
@@ -125,8 +122,50 @@ def test_an_experiment_that_fails_is_tried_once_more(tmp_path: Path, monkeypatch
         "git -c user.name=a -c user.email=a@b.c commit -q -m a",
     ):
         words = command.split()
-        subprocess.run([sys.executable, "-m", *words] if words[0] == "dvc" else words, check=True)
+        subprocess.run([sys.executable, "-m", *words] if words[0] == "dvc" else words, cwd=folder, check=True)
+
+
+def dvc(*words: str) -> str:
+    return subprocess.run([sys.executable, "-m", "dvc", *words], check=True, capture_output=True, text=True).stdout
+
+
+def states() -> dict[str, str]:
+    return {row.name: row.status for row in _look()[0]}
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_the_experiments_of_its_study_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = tmp_path / "go"
+    project(
+        tmp_path / "project", f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.1)\n"
+    )
+    monkeypatch.chdir(tmp_path / "project")
+    dvc("exp", "run", "--queue", "-n", "theirs", "-S", "key=3")
+    # not captured: the worker would hold the pipe open
+    subprocess.run([sys.executable, "-m", "dvc", "queue", "start"], check=True, stdout=subprocess.DEVNULL)
+    until(lambda: states().get("theirs") == "Running", "theirs has not started")
+
+    def collect(ended: Sequence[str]) -> Sequence[str]:
+        if states().get("first") == "Running":
+            raise KeyboardInterrupt
+        return ended
+
+    with pytest.raises(KeyboardInterrupt):
+        work({"first": {"key": 1}, "second": {"key": 2}}, 2, collect)
+    assert states()["theirs"] == "Running" and "second" not in states() and states()["first"] != "Running"
+    go.touch()
+    until(lambda: states()["theirs"] == "Success", "theirs has not ended")
+
+
+@pytest.mark.slow
+def test_an_experiment_that_fails_is_tried_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second fails always, the first once."""
+    log, folder = tmp_path / "log", tmp_path / "project"
+    project(folder, WORK.format(log=str(log)))
+    monkeypatch.chdir(folder)
     whole: list[str] = []
+    # an earlier call waits with other changes
+    dvc("exp", "run", "--queue", "-n", "first", "-S", "key=9")
 
     def collect(ended: Sequence[str]) -> Sequence[str]:
         whole.extend(ended)

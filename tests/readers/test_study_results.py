@@ -103,6 +103,8 @@ def test_the_ablation_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:
         ("a", "{train.steps: .inf}", "arms.a.train.steps: a number is out of range"),
         ("a", "&x {policy.template: *x}", "arms.a.policy.template: is an alias of itself"),
         ("a", "[1]", "study.arms.a: "),
+        ("a", "{seed: 5}", "arms.a: seed is not for an arm"),
+        ("a", "{compute.engine: ray}", "arms.a: compute.engine is not for an arm"),
     ],
 )
 def test_a_study_of_a_stranger_is_no_command(tmp_path: Path, arm: str, changes: str, said: str) -> None:
@@ -123,6 +125,24 @@ def test_a_study_needs_the_panels_that_it_is_about(tmp_path: Path) -> None:
     file.write_text(text + claims + "arms: {a: {}, b: {}}\n")
     with pytest.raises(CoevolveError, match=r"common: evaluate.panels omits test, which the study needs"):
         load(file)
+    file.write_text(text + claims.replace("test", "solved before") + "arms: {a: {}, b: {}}\n")
+    with pytest.raises(CoevolveError, match=r"omits solved before, which the study needs"):
+        load(file)  # no subsets, so no parts
+    file.write_text(
+        text + claims.replace("test", "solved before") + "subsets: {mail: [find_mail]}\narms: {a: {}, b: {}}\n"
+    )
+    assert load(file).parts == ["mail", "other tasks", "solved before"]
+
+
+def test_runs_that_played_different_panels_stand_in_one_table() -> None:
+    (first, second, *others) = results([0.10, 0.12])
+    less = replace(first, success={"test": first.success["test"]})
+    more = replace(second, success={**second.success, "solved before": [1.0, 0.9]})
+    text = report(STUDY, [less, more, *others])
+    assert "| arm | seeds | test | hard | solved before |" in text
+    assert "| signals | 2 | 0.710 ± 0.127 | 0.100 ± 0.000 |  |" in text
+    figures = draw(STUDY, [less, more, *others])
+    assert "solved before" in figures["arms.svg"]
 
 
 def test_a_panel_is_cut_by_tools() -> None:

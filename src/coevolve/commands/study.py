@@ -1,13 +1,10 @@
 """``coevolve study``: run each variant of an experiment over several seeds, as queued DVC experiments."""
 
 import argparse
-import json
-import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import count, whole
@@ -34,14 +31,13 @@ After every run the command writes the results so far into FOLDER:
   table.md, results.csv     the comparison of the arms
   curves.svg, tokens.svg    success by iteration, and by tokens generated in training
   arms.svg                  success of the last policy of each arm
-  results.jsonl             all runs; copy it to another machine to continue there, remove a line to repeat its run
+  results.jsonl             all runs; copy it to another machine to continue there. To repeat a run, remove its line and
+                            its experiment: `dvc exp remove FOLDER-ARM-SEED`
 
 The command fails if one of the runs that it was asked for is missing in the end.
 An arm that sets a parameter which coevolve no longer has keeps its results and gets no more runs. With compute.engine: ray in
 params.yaml, the runs spread over the machines of the cluster, with compute.cpus cores each, and send back their results.
 """
-
-RESULTS = "results.jsonl"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +61,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from coevolve.core.scratch import alone, scratch
     from coevolve.core.yaml_files import removed
+    from coevolve.readers.arms import unsaid
     from coevolve.readers.study_results import load
+    from coevolve.readers.study_runs import RESULTS, experiment, finished, kept, params
 
     study = load(args.folder / "study.yaml")
     if unknown := sorted(set(args.arms or ()) - set(study.arms)):
@@ -75,13 +73,13 @@ def run(args: argparse.Namespace) -> int:
             f"--seeds: no seed {', '.join(map(str, strange))}; expected some of: {', '.join(map(str, study.seeds))}"
         )
     runs = [(arm, seed) for seed in study.seeds for arm in study.arms]
-    kept, others = _kept(args.folder, study)
+    found, others = kept(args.folder, study)
     if others:
         print(
-            f"{args.folder / RESULTS}: {len(others)} results have other parameters than the study now: {others[0]}",
+            f"{args.folder / RESULTS}: {len(others)} results are not of the study as it is now: {others[0]}",
             file=sys.stderr,
         )
-    found = {**kept, **_finished(args.folder, study, runs)}
+    found |= finished(args.folder, study, runs)
     closed = {arm: key for arm, changes in study.arms.items() if (key := removed(changes))}
     possible = [run for run in runs if run in found or run[0] not in closed]
     for arm in dict.fromkeys(arm for arm, seed in runs if (arm, seed) not in possible):
@@ -96,9 +94,14 @@ def run(args: argparse.Namespace) -> int:
         _plan(args.folder, study, wanted, found, args.jobs)
         return 0
     if not args.report and any(run not in found for run in wanted):
+        for arm in dict.fromkeys(arm for arm, _ in wanted):
+            if kept_part := unsaid(params(), study.arms[arm]):
+                raise CoevolveError(f"{args.folder}: arms.{arm}: {kept_part}")
         later = {experiment(args.folder, *run) for run in runs if run not in wanted}
         busy = f"{args.folder}: another `coevolve study` makes runs here; wait for its end, or stop it"
         with alone(scratch() / f".study-{args.folder.resolve().name}.lock", busy):
+            # another command may have made some until now
+            found |= finished(args.folder, study, [run for run in wanted if run not in found])
             _run(args.folder, study, wanted, found, args.jobs, later)
     _write(args.folder, study, found)
     written = "; table.md, results.csv, curves.svg, tokens.svg, arms.svg" if found else ""
@@ -118,6 +121,7 @@ def _plan(
 
     from coevolve.core.stage_seconds import seconds
     from coevolve.readers.plan import POWER, SEEDS, USUAL, deviation, sight
+    from coevolve.readers.study_runs import experiment
 
     arms, seeds = dict.fromkeys(arm for arm, _ in wanted), dict.fromkeys(seed for _, seed in wanted)
     left = [run for run in wanted if run not in found]
@@ -147,127 +151,6 @@ def _plan(
         )
 
 
-def experiment(folder: Path, arm: str, seed: int) -> str:
-    """The name of a run's DVC experiment."""
-    return f"{folder.resolve().name}-{arm}-{seed}"
-
-
-def _finished(folder: Path, study: "Study", runs: list[tuple[str, int]]) -> dict[tuple[str, int], "Result"]:
-    """The results of the experiments that exist and are complete."""
-    from dvc.api import DVCFileSystem
-
-    from coevolve.stages.report.run_summary import SUMMARY
-
-    found = {}
-    code = _baselines()
-    for arm, seed in runs:
-        name = experiment(folder, arm, seed)
-        try:
-            files = DVCFileSystem(rev=name)
-            files.read_text(str(SUMMARY))
-        except Exception:  # the experiment does not exist or did not finish: DVC has many errors for that
-            continue
-        found[arm, seed] = _result(files, study, (arm, seed), name, code.get(name, "unknown"))
-    return found
-
-
-def _result(files: Any, study: "Study", run: tuple[str, int], name: str, code: str) -> "Result":
-    """The result of a run of the commit ``code``, read from its ``files``.
-
-    Raises CoevolveError if the run's parameters or panels are not those of the study.
-    """
-    from coevolve.core.io import parse
-    from coevolve.core.yaml_files import read_yaml
-    from coevolve.readers.arms import departure, parameters
-    from coevolve.readers.study_results import result, unplayed
-    from coevolve.stages.report.run_summary import SUMMARY, Summary
-
-    arm, seed = run
-    try:
-        summary = parse(Summary, json.loads(files.read_text(str(SUMMARY))), f"{name}: {SUMMARY}")
-    except (CoevolveError, ValueError) as error:
-        raise CoevolveError(
-            f"{error}; if other code made it, remove it to run it again: `dvc exp remove {name}`"
-        ) from None
-    if other := departure(
-        read_yaml(files.read_text("params.yaml"), f"{name}: params.yaml"), parameters(_params(), study.arms[arm])
-    ):
-        raise CoevolveError(
-            f"{name} ran with {other}, as its arm says now; remove it to run it again: `dvc exp remove {name}`"
-        )
-    if unseen := unplayed(study, summary.panels):
-        raise CoevolveError(
-            f"{name} evaluated {', '.join(summary.panels)}, but its study.yaml also names {', '.join(unseen)}; "
-            f"remove it to run it again: `dvc exp remove {name}`"
-        )
-    subsets = _subsets(files, study, summary.last) if study.subsets else None
-    return result(arm, seed, summary, subsets, code, study.arms[arm])
-
-
-def _kept(folder: Path, study: "Study") -> tuple[dict[tuple[str, int], "Result"], list[str]]:
-    """The results in RESULTS whose arm has not changed, and a description of each change of the other results.
-
-    RESULTS exists because experiments stay on the machine that ran them.
-    """
-    from coevolve.readers.arms import departure, parameters
-
-    found, others = {}, []
-    now, then = _params(), cache(_params)
-    for one in _read(folder):
-        if one.arm in study.arms:
-            ran, arm = then(one.code), study.arms[one.arm]
-            if ran:
-                other = departure(parameters(ran, one.changes), parameters(now, arm))
-            else:  # this clone lacks the commit, so only the changes are known
-                other = None if one.changes == arm else f"{one.changes}, not {arm}"
-            if other:
-                others.append(f"{one.arm} {one.seed} ran with {other}")
-            else:
-                found[one.arm, one.seed] = one
-    return found, others
-
-
-def _read(folder: Path) -> list["Result"]:
-    from coevolve.core.io import read_jsonl
-    from coevolve.readers.study_results import Result
-
-    return read_jsonl(folder / RESULTS, Result) if (folder / RESULTS).exists() else []
-
-
-def _params(code: str | None = None) -> dict[str, Any]:
-    """The parameters of the commit ``code``, or of the working tree if None. Empty if this clone lacks the commit."""
-    from coevolve.core.yaml_files import load_yaml, read_yaml
-
-    if code is None:
-        return load_yaml(Path("params.yaml"), "run from the repository's root")
-    shown = subprocess.run(["git", "show", f"{code or 'unknown'}:params.yaml"], capture_output=True, text=True)
-    params: dict[str, Any] = read_yaml(shown.stdout, f"{code}: params.yaml") if shown.returncode == 0 else {}
-    return params
-
-
-def _baselines() -> dict[str, str]:
-    """The commit that each experiment builds on. DVC keeps it in the names of its references."""
-    done = subprocess.run(["git", "for-each-ref", "--format=%(refname)", "refs/exps"], capture_output=True, text=True)
-    parts = [line.split("/") for line in done.stdout.splitlines()]
-    return {one[4]: one[2] + one[3] for one in parts if len(one) == 5}
-
-
-def _subsets(files: Any, study: "Study", last: int) -> dict[str, list[float]]:
-    """Success of policies 0 to ``last`` on the subsets of the study's panel, from an experiment's ``files``."""
-    from coevolve.core.io import parse_jsonl
-    from coevolve.core.outcomes import OUTCOMES, Outcome, solved
-    from coevolve.core.paths import Paths
-    from coevolve.core.task import Task
-    from coevolve.readers.study_results import cut
-
-    def rows(path: Path, kind: type[Any]) -> list[Any]:
-        return parse_jsonl(files.read_text(str(path)), kind, str(path))
-
-    tasks = rows(Paths.panel(study.panel), Task)
-    played = [rows(Paths.evaluation(t) / OUTCOMES, Outcome) for t in range(last + 1)]
-    return cut(study.subsets, tasks, [solved(outcomes, study.panel) for outcomes in played])
-
-
 def _run(
     folder: Path,
     study: "Study",
@@ -279,9 +162,10 @@ def _run(
     """Make the missing ``runs`` and add their results to ``found``. Experiments named in ``later`` stay in the queue."""
     from coevolve.core.progress import bar
     from coevolve.readers.plan import in_turns
+    from coevolve.readers.study_runs import experiment, params
     from coevolve.stages.schema import parse
 
-    compute = parse(_params(), "params.yaml").compute
+    compute = parse(params(), "params.yaml").compute
     left = in_turns([run for run in runs if run not in found], jobs)
     missing = {experiment(folder, *run): run for run in left}
     with bar(len(runs), folder.name, "runs", len(runs) - len(missing)) as progress:
@@ -310,9 +194,10 @@ def _queued(
 ) -> list[str]:
     """Make the ``missing`` runs through DVC's queue. Returns the names of failed runs, and how to see the reason."""
     from coevolve.readers.queue import work
+    from coevolve.readers.study_runs import experiment, finished
 
     def ended(names: Sequence[str]) -> list[str]:
-        new = _finished(folder, study, [missing[name] for name in names])
+        new = finished(folder, study, [missing[name] for name in names])
         collect(new)
         return [experiment(folder, *run) for run in new]
 
@@ -330,10 +215,11 @@ def _spread(study: "Study", missing: Mapping[str, tuple[str, int]], compute: "Co
     from coevolve.core.yaml_files import write_yaml
     from coevolve.readers.arms import departure, parameters
     from coevolve.readers.machines import PARAMS, Texts, work
+    from coevolve.readers.study_runs import from_files, head, params
     from coevolve.stages.report.run_summary import SUMMARY
 
-    now, code = _params(), _commit()
-    if other := departure(_params(code), now):
+    now, code = params(), head()
+    if other := departure(params(code), now):
         raise CoevolveError(
             f"params.yaml is not committed ({other}), but results are stored by commit; commit it, or run `git stash`"
         )
@@ -344,24 +230,21 @@ def _spread(study: "Study", missing: Mapping[str, tuple[str, int]], compute: "Co
     files = [PARAMS, str(SUMMARY), str(Paths.panel(study.panel)), str(Paths.evaluation(0).parent / "*" / OUTCOMES)]
 
     def ended(name: str, texts: Texts) -> None:
-        collect({missing[name]: _result(texts, study, missing[name], name, code)})
+        collect({missing[name]: from_files(texts, study, missing[name], name, code)})
 
     with engine(compute, arithmetic_fingerprint) as workers:
         assert workers is not None
         return work(wanted, workers, compute.cpus, files, ended)
 
 
-def _commit() -> str:
-    return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-
-
 def _write(folder: Path, study: "Study", found: dict[tuple[str, int], "Result"]) -> None:
     from coevolve.core.io import write_jsonl, write_text
     from coevolve.readers.study_results import draw, report, rows
+    from coevolve.readers.study_runs import RESULTS, stored
 
-    arms = list(study.arms)
-    # results of other parameters stay in the file: they were expensive, and the parameters may change back
-    others = [one for one in _read(folder) if one.arm in arms and (one.arm, one.seed) not in found]
+    # other results stay in the file: they were expensive, and the study may change back
+    others = [one for one in stored(folder) if (one.arm, one.seed) not in found]
+    arms = list(dict.fromkeys([*study.arms, *sorted(one.arm for one in others)]))
     ordered = sorted([*found.values(), *others], key=lambda one: (one.seed, arms.index(one.arm)))
     results = [one for one in ordered if one.seed in study.seeds and (one.arm, one.seed) in found]
     if not results:

@@ -1,8 +1,12 @@
 """Check that a run has the parameters of its arm. An arm is a set of changes to params.yaml; other keys follow that file."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
+from functools import cache
 from typing import Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.section import dotted
 
 # Keys that do not distinguish arms: runs differ by seed, and the other sections cannot change a policy
 APART = {"seed", "compute", "watch", "report", "tracking"}
@@ -21,19 +25,77 @@ def parameters(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
     return made
 
 
-def departure(ran: Mapping[str, Any], arm: Mapping[str, Any], within: str = "") -> str | None:
+def unsaid(params: Mapping[str, Any], changes: Mapping[str, Any]) -> str | None:
+    """The first change that would keep a part of a mapping in ``params``, with that part; None if there is none.
+
+    DVC merges a mapping into the one that params.yaml has, so a change to a mapping must name all keys of that one.
+    """
+    for key, value in changes.items():
+        place: Any = params
+        for name in key.split("."):
+            place = place.get(name) if isinstance(place, Mapping) else None
+        if isinstance(value, Mapping) and isinstance(place, Mapping) and (kept := sorted(place.keys() - value.keys())):
+            return f"{key}: DVC would keep {key}.{kept[0]} of params.yaml; name every key of {key}"
+    return None
+
+
+def further(committed: Mapping[str, Any], ran: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run changed in the ``committed`` parameters besides ``changes``, by dotted key: edits that were not committed."""
+    then = dotted(committed)
+    return {
+        key: value
+        for key, value in dotted(ran).items()
+        if key.split(".")[0] not in APART
+        and (key not in then or then[key] != value)
+        and not any(_within(key, change) for change in changes)
+    }
+
+
+def departure(ran: Mapping[str, Any], arm: Mapping[str, Any], changes: Collection[str] = ()) -> str | None:
     """The first key with different values, with both values; None if there is none.
 
-    A key that only one side has was added or removed between the two runs. It does not count: a new parameter changes no result, or
-    other keys change with it.
+    A key that ``arm`` alone has counts with its default on the other side. A key that ``ran`` alone has counts if it is one of the
+    run's ``changes``: params.yaml named more keys once, and their defaults may have changed since. Keys that coevolve no longer has
+    do not count.
     """
-    for key in sorted(ran.keys() & arm.keys()):
-        if not within and key in APART:
+    return _departure(_whole(ran), _whole(arm), _defaults(), changes, "")
+
+
+def _within(key: str, section: str) -> bool:
+    return key == section or key.startswith(f"{section}.")
+
+
+def _departure(
+    ran: Mapping[str, Any], arm: Mapping[str, Any], defaults: Mapping[str, Any], changes: Collection[str], place: str
+) -> str | None:
+    for name in sorted(ran.keys() | arm.keys()):
+        key = f"{place}{name}"
+        if key in APART or (name not in defaults and not (name in ran and name in arm)):
             continue
-        one, other = ran[key], arm[key]
-        if isinstance(one, Mapping) and isinstance(other, Mapping):
-            if found := departure(one, other, f"{within}{key}."):
+        if name not in arm and not any(_within(key, change) or _within(change, key) for change in changes):
+            continue
+        default = defaults.get(name)
+        one, other = ran.get(name, default), arm.get(name, default)
+        if all(isinstance(values, Mapping) for values in (one, other, default)):
+            if found := _departure(ran.get(name, {}), arm.get(name, {}), default or {}, changes, f"{key}."):
                 return found
         elif one != other:
-            return f"{within}{key} {one}, not {other}"
+            return f"{key} {one}, not {other}"
     return None
+
+
+def _whole(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``params`` with the defaults of their method."""
+    from coevolve.stages.method import with_method
+
+    try:
+        return with_method(params)
+    except CoevolveError:  # of other code, whose methods had other rules
+        return params
+
+
+@cache
+def _defaults() -> Mapping[str, Any]:
+    from coevolve.stages.schema import parse, plain
+
+    return plain(parse({"iterations": [{"t": 0, "next": 1}]}, "defaults"))

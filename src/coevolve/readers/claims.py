@@ -45,7 +45,7 @@ class ClaimVerdict:
             return "holds"
         if self.gain.mean < claim.mean:
             return f"missed by {(claim.mean - self.gain.mean) * 100:.1f} points"
-        return f"not sure: the interval is not clear of {claim.clear * 100:.0f}"
+        return f"not sure: the interval is not clear of {claim.clear * 100:g}"
 
 
 def judge(gains: Sequence[tuple[Claim, Sequence[float]]]) -> list[ClaimVerdict]:
@@ -53,17 +53,21 @@ def judge(gains: Sequence[tuple[Claim, Sequence[float]]]) -> list[ClaimVerdict]:
 
     The test is Student's t, paired by seed and two-sided, of the difference against ``clear``. p is corrected by Holm (A simple
     sequentially rejective multiple test procedure, 1979): the k-th smallest p of m claims is multiplied by m - k + 1, and is at
-    least as large as the corrected p before it. Its interval has the confidence 1 - ERROR / (m - k + 1).
+    least as large as the corrected p before it. Its interval has the confidence 1 - ERROR / (m - k + 1). From the first p on that is
+    not below ERROR, k is that of this p for all further intervals, as in Strassburger and Bretz (Compatible simultaneous lower
+    confidence bounds for the Holm procedure and other Bonferroni-based closed tests, 2008).
     """
     tested = [(claim, values) for claim, values in gains if len(values) > 1]
     raw = [_p(values, claim.clear) for claim, values in tested]
     verdicts: dict[int, ClaimVerdict] = {}
-    least = 0.0
+    least, shared = 0.0, None
     for rank, index in enumerate(sorted(range(len(raw)), key=raw.__getitem__)):
         claim, values = tested[index]
         share = len(raw) - rank
         least = max(least, min(1.0, raw[index] * share))
-        verdicts[index] = ClaimVerdict(claim, estimate(values, ERROR / share), least)
+        if shared is None and least >= ERROR:
+            shared = share
+        verdicts[index] = ClaimVerdict(claim, estimate(values, ERROR / (shared or share)), least)
     return [verdicts[index] for index in range(len(raw))]
 
 
@@ -83,7 +87,7 @@ def table(verdicts: Sequence[ClaimVerdict], missing: int) -> list[str]:
     lines = ["", "| claim | seeds | difference, points | p | |", "|---|---|---|---|---|"]
     for one in verdicts:
         claim = one.claim
-        asked = f"by {claim.mean * 100:.0f} points or more, clear of {claim.clear * 100:.0f}"
+        asked = f"by {claim.mean * 100:g} points or more, clear of {claim.clear * 100:g}"
         wanted = f"{claim.arm} over {claim.over} on {claim.panel}: {asked}"
         lines.append(f"| {wanted} | {one.gain.count} | {one.gain.points} | {one.p:.3f} | {one} |")
     if len(verdicts) == 1:

@@ -42,18 +42,17 @@ def work(
 ) -> list[str]:
     """Run the experiments ``wanted`` (changes to params.yaml by name), ``jobs`` at a time. Returns the names of failed experiments.
 
-    Experiments in the queue are not queued again. Waiting experiments of ``later`` are removed from the queue, because an earlier call
-    may have queued them before these. ``collect`` gets the names of successful experiments at each check, and returns those whose
+    Waiting experiments of ``later`` are removed from the queue, because an earlier call may have queued them before these. So are those
+    of ``wanted``, to be queued with the changes that they have now. ``collect`` gets the names of successful experiments at each check, and returns those whose
     results it has.
 
     DVC's workers may end early, together with their task: the queue consists of files, and reading it can disturb a worker. So this
     function starts workers and queues tasks again until each has ended, or raises a CoevolveError if that does not help. A failed
     experiment is tried once more. Experiments that share stages may disturb each other: DVC's run cache can take a file that another
-    experiment is writing for a corrupted file, and remove it. Ctrl-C stops the workers.
+    experiment is writing for a corrupted file, and remove it. Ctrl-C ends these experiments, and the workers if they have no others.
     """
-    left = dict(wanted)
-    if waiting := [row.id for row in _look()[0] if row.status == "Queued" and row.name in later]:
-        _dvc("queue", "remove", *waiting)
+    left, jobs = dict(wanted), min(jobs, len(wanted))
+    _remove({*wanted, *later})
     past = _start(left, jobs)
     starts, began = 0, time.monotonic()
     short_since: float | None = None
@@ -85,8 +84,25 @@ def work(
                 starts, short_since = starts + 1, None
             time.sleep(min(POLL[0] + (now - began) / 20, POLL[1]))
     except KeyboardInterrupt:
-        _dvc("queue", "stop", "--kill")
+        _end(wanted)
         raise
+
+
+def _remove(names: Collection[str]) -> None:
+    """Take the waiting experiments ``names`` from the queue."""
+    if waiting := [row.id for row in _look()[0] if row.status == "Queued" and row.name in names]:
+        _dvc("queue", "remove", *waiting)
+
+
+def _end(names: Collection[str]) -> None:
+    """End the experiments ``names``. Another study's may be in the same queue."""
+    _remove(names)
+    busy = [row for row in _look()[0] if row.status in WAITING]
+    ours = [row.id for row in busy if row.name in names]
+    if len(ours) == len(busy):
+        _dvc("queue", "stop", "--kill")
+    elif ours:
+        _dvc("queue", "kill", "--force", *ours)
 
 
 def _start(wanted: Mapping[str, Mapping[str, Any]], jobs: int) -> set[str]:

@@ -35,6 +35,7 @@ NAME = re.compile(
 PLAYED = "evaluate.panels"
 OTHERS = "other tasks"  # the tasks of a panel that are in no subset
 KEPT = "solved before"  # the tasks of a panel that policies/0 solves: what is missing to 1 are regressions
+SET = ("seed", "compute")  # what a study or its machine decides
 BEFORE = "before training"  # the comparison of every arm with policy 0 of the same run
 
 
@@ -59,8 +60,17 @@ class Study(Section):
 
     @property
     def parts(self) -> list[str]:
-        """The names of the parts of ``panel`` that `cut` makes."""
-        return [*self.subsets, OTHERS, KEPT]
+        """The names of the parts of ``panel`` that the function `cut` makes."""
+        return [*self.subsets, OTHERS, KEPT] if self.subsets else []
+
+    def own(self, arm: str) -> dict[str, Any]:
+        """The changes of ``arm`` that are not those of ``common``."""
+        return {k: v for k, v in self.arms[arm].items() if k not in self.common or v != self.common[k]}
+
+    @property
+    def cut(self) -> dict[str, Any]:
+        """How `parts` come about; empty without subsets."""
+        return {"panel": self.panel, "subsets": self.subsets} if self.subsets else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +78,9 @@ class Result:
     """A finished run: the success of policies 0 to the last on each panel, and the figures of its stages.
 
     ``figures`` are those of the summary's table and budget, over all iterations; ``costs`` are the names in the budget. ``code`` is the
-    commit of the run, ``run`` the hash of its datasets and policies (``run`` of its summary), and ``changes`` are those of its arm.
-    ``tokens`` holds the tokens that the policy had generated in training before each of its versions.
+    commit of the run, and ``changes`` are all that it changed in the parameters of that commit. ``run`` is the hash of its datasets and
+    policies (``run`` of its summary), ``tokens`` holds the tokens that the policy had generated in training before each of its versions,
+    and ``cut`` is that of its study.
     """
 
     arm: str
@@ -81,6 +92,7 @@ class Result:
     run: str = ""
     changes: Mapping[str, Any] = field(default_factory=dict)
     tokens: Sequence[Number] = ()
+    cut: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load(path: Path) -> Study:
@@ -104,6 +116,8 @@ def load(path: Path) -> Study:
         if isinstance(panels := changes.get(PLAYED), list) and (unseen := unplayed(study, panels)):
             raise CoevolveError(f"{path}: {place}: {PLAYED} omits {', '.join(unseen)}, which the study needs")
         for key, value in changes.items():
+            if key.split(".")[0] in SET:
+                raise CoevolveError(f"{path}: {place}: {key} is not for an arm: the study sets it for each run")
             if not key.isascii() or not all(map(str.isidentifier, key.split("."))):
                 raise CoevolveError(f"{path}: {place}: {key!r} is not a key of params.yaml, such as train.steps")
             if odd := next((text for text in _texts([key, value]) if "${" in text or not text.isprintable()), None):
@@ -140,6 +154,7 @@ def result(
     subsets: Mapping[str, Sequence[float]] | None = None,
     code: str = "",
     changes: Mapping[str, Any] | None = None,
+    cut: Mapping[str, Any] | None = None,
 ) -> Result:
     """The result of a run of the commit ``code``, from its summary and the success on ``subsets`` (see ``cut``)."""
     whole = {name: [policy[name].success for policy in summary.policies] for name in summary.panels}
@@ -153,6 +168,7 @@ def result(
         code=code,
         run=summary.run,
         changes=changes or {},
+        cut=cut or {},
         tokens=[summary.total(TOKENS, before=t) for t in range(summary.last + 1)],
     )
 
@@ -203,15 +219,16 @@ def rows(results: Sequence[Result]) -> str:
 def report(study: Study, results: Sequence[Result]) -> str:
     """The text of table.md: means by arm and panel, claims, paired differences, and tokens."""
     arms = [name for name in study.arms if any(one.arm == name for one in results)]
-    panels = list(results[0].success)
+    panels = _panels(results)
     shown = [ADDED, *_unequal(results)]
     lines = [f"# {study.question}", "", f"| arm | seeds | {' | '.join([*panels, *shown])} |"]
     lines.append("|---" * (2 + len(panels) + len(shown)) + "|")
-    base = [estimate([one.success[panel][0] for one in results]).mean for panel in panels]
+    base = [fmean(one.success[panel][0] for one in results if panel in one.success) for panel in panels]
     lines.append(f"| {BEFORE} | | {' | '.join(f'{one:.3f}' for one in base)} |{' |' * len(shown)}")
     for arm in arms:
         ours = [one for one in results if one.arm == arm]
-        cells = [str(estimate([one.success[panel][-1] for one in ours])) for panel in panels]
+        played = [[one.success[panel][-1] for one in ours if panel in one.success] for panel in panels]
+        cells = [str(estimate(values)) if values else "" for values in played]
         cells += [f"{fmean(one.figures.get(name, 0) for one in ours):,.0f}" for name in shown]
         lines.append(f"| {arm} | {len(ours)} | {' | '.join(cells)} |")
     lines += [
@@ -224,11 +241,14 @@ def report(study: Study, results: Sequence[Result]) -> str:
         verdicts = judge(tested)
         lines += claim_table(verdicts, len(tested) - len(verdicts))
     compared = [study.panel, *(name for name in study.parts if name in panels)]
-    together = crossed({arm: study.arms[arm] for arm in arms})
+    own = {arm: study.own(arm) for arm in arms}
+    together = crossed(own)
     for panel in compared:
         lines += _differences(study, results, arms, panel)
         ended = [
-            ArmRun(study.arms[one.arm], one.seed, one.success[panel][-1]) for one in results if one.arm in together
+            ArmRun(own[one.arm], one.seed, one.success[panel][-1])
+            for one in results
+            if one.arm in together and panel in one.success
         ]
         lines += effect_table(effects(ended), len(ended), panel)
     if study.against:
@@ -239,6 +259,11 @@ def report(study: Study, results: Sequence[Result]) -> str:
         lines += tokens_table(curves, study.against[0], study.panel)
     versions = ", ".join(f"{code} ({count} runs)" for code, count in Counter(one.code for one in results).most_common())
     return "\n".join([*lines, "", f"Code: {versions}. The hash of each run is in results.csv.", ""])
+
+
+def _panels(results: Sequence[Result]) -> list[str]:
+    """Every panel, and every part of one, that a run has played."""
+    return list(dict.fromkeys(panel for one in results for panel in one.success))
 
 
 def _unequal(results: Sequence[Result]) -> list[str]:
@@ -272,8 +297,8 @@ def draw(study: Study, results: Sequence[Result]) -> dict[str, str]:
     lines, last = [], []
     for arm in study.arms:
         found = [one for one in results if one.arm == arm]
-        for panel in found[0].success if found else ():
-            curves = [one.success[panel] for one in found]
+        for panel in _panels(found):
+            curves = [one.success[panel] for one in found if panel in one.success]
             points = [
                 {
                     "arm": arm,
@@ -286,7 +311,7 @@ def draw(study: Study, results: Sequence[Result]) -> dict[str, str]:
             ]
             last.append({**points[-1], "start": points[0]["success"]})
             lines += points if panel == study.panel else []
-    panels = list(results[0].success)
+    panels = _panels(results)
     title = f"success on {study.panel}"
     spent = any(row[TOKENS] for row in lines)
     return {
