@@ -3,10 +3,11 @@
     python benchmarks/calibration.py studies/claims-generator
 
 Run it where the study's experiments are. The study's folder keeps a line per run and iteration in calibration.jsonl; another machine
-adds its own runs. Distances are mean |p - alpha| over the accepted tasks of an iteration. The same agent also plays tasks of the
-untrained generator. Below 0, the difference says that training helped. The last columns are about all readable specs of an iteration:
-entropy of the tools that they name (1 if all are equally frequent), share of different specs, and tools per spec. Intervals are 95 %, by
-Student's t over seeds.
+adds its own runs. Distances are mean |p - alpha| over the accepted tasks of an iteration, before any selection. Compare arms with the
+same verify.pass_rate_samples only: from fewer episodes, p is nearer to 1/2. The same agent also plays tasks of the untrained generator.
+Below 0, the difference says that training helped. The last columns are about all readable specs of an iteration: entropy of the tools
+that they name (1 if all are equally frequent), share of different specs, and tools per spec. Intervals are 95 %, by Student's t over
+seeds.
 """
 
 import argparse
