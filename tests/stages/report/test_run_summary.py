@@ -1,9 +1,12 @@
 """A run summed up from what its stages say: table, curve, page, study and comparison show whatever stages there are."""
 
 import csv
+import json
+import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,13 +21,17 @@ from coevolve.core.section import dotted
 from coevolve.core.stage_summary import ACCEPTED, TASKS, StageSummary, write_summary
 from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory, write_trajectories
+from coevolve.core.yaml_files import load_yaml, write_yaml
+from coevolve.readers.arms import parameters
 from coevolve.readers.comparison import Side, history
-from coevolve.readers.study_results import Study, report, result, rows
+from coevolve.readers.machines import Texts
+from coevolve.readers.study_results import Result, Study, report, result, rows
+from coevolve.readers.study_runs import RESULTS, from_files, head, kept
 from coevolve.stages.evaluate.evaluation import summary as evaluated
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.view import gather
-from coevolve.stages.report.run_summary import Summary, run_hash, summarize
+from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, table, totals
 from coevolve.stages.report.write import origins, weakest, write
 from coevolve.stages.schema import Params
@@ -72,6 +79,32 @@ def run(params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 def summed(params: Params) -> Summary:
     return summarize("0123", "miniworld", 0, params.iterations, params.report, params.evaluate)
+
+
+def test_a_result_names_the_edits_that_were_not_committed(run: Path, params: Params) -> None:
+    """The result of a run in a commit's params.yaml, with its arm's changes and with edits beside them."""
+    arms: dict[str, dict[str, Any]] = {"random": {"explore.guidance": "random"}}
+    study = Study(question="Why?", seeds=[0], panel="validation", against=[], arms=arms)
+    committed = load_yaml(ROOT / "params.yaml", "the project's")
+    Path("params.yaml").write_text(write_yaml(committed))
+    who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    for words in (["init", "-q"], ["add", "params.yaml"], [*who, "commit", "-q", "-m", "a"]):
+        subprocess.run(["git", *words], check=True)
+    summary = json.dumps(asdict(summed(params)))
+
+    def found(edits: dict[str, Any]) -> Result:
+        ran = parameters(committed, {**arms["random"], **edits, "seed": 0})
+        Path("params.yaml").write_text(write_yaml(parameters(committed, edits)))
+        files = Texts({"params.yaml": write_yaml(ran), str(SUMMARY): summary})
+        return from_files(files, study, ("random", 0), "small-random-0", head())
+
+    assert found({}).changes == arms["random"]
+    edits = {"train.steps": 40, "synthesize.errors": 0.5}
+    assert found(edits).changes == {**arms["random"], **edits}
+    write_jsonl(Path(RESULTS), [found(edits)])
+    assert not kept(Path(), study)[1], "the edits are still there"
+    Path("params.yaml").write_text(write_yaml(committed))
+    assert kept(Path(), study) == ({}, ["random 0 ran with synthesize.errors 0.5, not 0.0"])
 
 
 def lines_of(text: str) -> list[list[str]]:
