@@ -120,9 +120,11 @@ def _start(wanted: Mapping[str, Mapping[str, Any]], jobs: int) -> set[str]:
     # not captured: the workers would hold the pipe open until the last task has ended
     command = [sys.executable, "-m", "dvc", "queue", "start", "-j", str(jobs)]
     shared = {VARIABLE: str(max(available() // jobs, 1))}  # divides the cores among the parallel experiments
-    subprocess.run(
-        command, env={**os.environ, **shared}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True
+    started = subprocess.run(
+        command, env={**os.environ, **shared}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
+    if started.returncode:
+        raise CoevolveError("dvc queue start fails; run it by hand to see why")
     return {row.id for row in rows if row.name in wanted and (row.id in dead or row.status not in WAITING)}
 
 
