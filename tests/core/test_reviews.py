@@ -8,8 +8,10 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Gate, Verdict
-from coevolve.core.reviews import Review, agreed, by_gate, decided, file_of, in_their_words, read_reviews
+from coevolve.core.reviews import SOUND, Review, agreed, by_gate, decided, file_of, in_their_words, read_reviews
 from coevolve.core.task import Task, ToolCall
+from coevolve.stages.generate import spec_outcomes
+from coevolve.stages.verify import select
 
 TASK = Task.create(
     "miniworld", "x", ["lock the wallet"], {"seed": 1}, [[ToolCall("lock", {"app": "wallet"})]], ["lock"]
@@ -89,3 +91,11 @@ def test_gates_and_people_agree_where_both_took_it_as_it_was_or_both_did_not() -
     counts = by_gate(verdicts, said)
     assert counts == {"accepted": {"accept": 1, "reword": 1}, "needed": {"reject": 1, "accept": 1}}
     assert agreed(counts) == (2, 4)
+
+
+@pytest.mark.parametrize("gate", SOUND)
+def test_a_gate_that_sets_a_sound_task_apart_refuses_nothing(gate: str) -> None:
+    assert SOUND == (select.GATE, spec_outcomes.GATE)
+    verdicts = [Verdict(name, name, False, [Gate(gate, False, "x")]) for name in "ab"]
+    counts = by_gate(verdicts, decided([Review("a", "accept", "x"), Review("b", "reject", "x")]))
+    assert counts == {gate: {"accept": 1, "reject": 1}} and agreed(counts) == (1, 2)

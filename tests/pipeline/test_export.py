@@ -45,6 +45,40 @@ def test_a_run_is_exported_with_cards_and_tasks_come_back(project: Project, tmp_
     assert (tmp_path / "policy/model.safetensors").read_bytes() == weights
 
 
+def test_a_card_names_the_run_whatever_dataset_it_describes(project: Project, tmp_path: Path) -> None:
+    run = read_run(project.folder).summary.run
+    for words in (("tasks", "--iteration", "0"), ("sft", "--successes"), ("tasks",)):
+        out = tmp_path / "-".join(words)
+        project.run("coevolve", "export", *words, "--out", str(out))
+        assert f"Run: {run}" in (out / "README.md").read_text(), words
+    file = project.folder / "scratch/audits/miniworld/audit.json"
+    project.run("coevolve", "env", "audit", "miniworld", "--tasks", "1", check=False)
+    audit = json.loads(file.read_text())
+    file.write_text(json.dumps({**audit, "fingerprint": "an older miniworld"}))
+    project.run("coevolve", "export", "tasks", "--out", str(tmp_path / "older"))
+    file.unlink()
+    assert "No audit of miniworld was found" in (tmp_path / "older/README.md").read_text()
+
+
+def test_a_policy_is_exported_from_one_whole_run_alone(project: Project, tmp_path: Path) -> None:
+    export = ["coevolve", "export", "policy", "--out", str(tmp_path / "policy")]
+    params, file = (project.folder / "params.yaml").read_text(), project.folder / "report/summary.json"
+    project.set(seed=99)
+    done = project.run(*export, check=False)
+    assert "params.yaml: seed has changed since the run; run `dvc repro`" in done.stderr
+    (project.folder / "params.yaml").write_text(params)
+    text = file.read_text()
+    try:  # as an interrupted `dvc repro` leaves it
+        file.write_text(text.replace(json.loads(text)["run"], "0123456789abcdef"))
+        reason = "report/summary.json is of run 0123456789abcdef, but data and policies here are not"
+        assert reason in project.run(*export, check=False).stderr
+        assert f"warning: {reason}" in project.run("coevolve", "lineage", "policies/1").stdout
+    finally:
+        file.write_text(text)
+    project.run(*export)
+    assert "warning" not in project.run("coevolve", "lineage", "policies/1").stdout
+
+
 def test_a_run_is_read_in_python(project: Project) -> None:
     run, t = read_run(project.folder), newest(project)
     assert len(run.policies) == len(run.datasets) == len(run.evaluations) == t + 1

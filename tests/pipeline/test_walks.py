@@ -1,8 +1,11 @@
 """`coevolve lineage` and `coevolve compare` over what a real run left."""
 
+from mlflow import MlflowClient
+
 from coevolve.core.io import read_jsonl
 from coevolve.core.records import Signal
 from coevolve.core.task import Task
+from coevolve.tracking.journal import POLICY
 from tests.pipeline.conftest import Project
 
 
@@ -60,5 +63,12 @@ def test_policies_of_a_run_of_an_experiment_and_of_the_registry_side_by_side(pro
     (project.folder / "report/compare.html").unlink()
     registry = project.run("coevolve", "compare", "v1", "v2").stdout
     assert "against" in registry
+    client = MlflowClient(f"sqlite:///{project.folder}/mlruns/mlflow.db")
+    version = client.get_model_version(POLICY, "2")
+    t, digest = version.tags["coevolve.iteration"], version.tags["dvc.hash"]
+    client.set_model_version_tag(POLICY, "2", "dvc.hash", "0123")  # as of a run that another one has replaced
+    replaced = project.run("coevolve", "compare", "v1", "v2", check=False).stderr
+    assert f"v2 was policies/{t} of an earlier run in workspace, which is no longer here" in replaced
+    client.set_model_version_tag(POLICY, "2", "dvc.hash", digest)
     head = project.run("coevolve", "compare", "0", "workspace:1").stdout
     assert "validation" in head

@@ -10,7 +10,7 @@ from rich.console import Console
 from coevolve.commands.compare import WORDS, tables
 from coevolve.core.outcomes import Outcome
 from coevolve.core.stage_summary import StageSummary
-from coevolve.readers.comparison import Side, differences, gains, history
+from coevolve.readers.comparison import Side, differences, gains, history, partly
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.report.champion import Champion
 from coevolve.stages.report.run_summary import Summary
@@ -54,6 +54,36 @@ def test_seconds_are_shared_by_the_successes() -> None:
     assert took.seconds_per_success() == 1.5
     assert replace(took, seconds=None).seconds_per_success() is None
     assert replace(side("a", {"x": False}), seconds=3.0).seconds_per_success() is None
+
+
+def test_seconds_count_an_episode_of_a_mixture_once() -> None:
+    whole = side("a", {"x": True, "y": True})
+    parts = [replace(one, panel="test.sql") for one in whole.outcomes]
+    mixture = replace(whole, outcomes=[*whole.outcomes, *parts], seconds=3.0)
+    assert mixture.seconds_per_success() == 1.5
+
+
+def test_what_else_makes_sides_different_is_named() -> None:
+    one, other = replace(side("a", {}), world="miniworld-1"), replace(side("b", {}), world="miniworld-2")
+    assert differences([one, other]) == {"version of the environment": ["miniworld-1", "miniworld-2"]}
+    moved = replace(one, summary=replace(SUMMARY, arithmetic="x86-64 AVX2"))
+    assert differences([one, moved]) == {"arithmetic": [SUMMARY.arithmetic, "x86-64 AVX2"]}
+
+
+def test_panels_that_were_not_played_alike_are_named() -> None:
+    assert partly(side("a", {"x": True, "y": True}), side("b", {"x": False, "y": True})) == []
+    (line,) = partly(side("a", {"x": True, "y": True}), side("b", {"y": True, "z": True, "w": False}))
+    assert line.startswith("test: a played 2 tasks, b 3, and 1 are the same")
+    only = replace(side("b", {"x": True}), outcomes=[])
+    (line,) = partly(only, side("a", {"x": True}))
+    assert line.startswith("test: b played 0 tasks, a 1, and 0 are the same")
+
+
+@pytest.mark.parametrize(("tasks", "sure"), [(1, False), (9, False), (10, True)])
+def test_a_gain_over_few_tasks_is_not_sure(tasks: int, sure: bool) -> None:
+    names = [str(n) for n in range(tasks)]
+    (gain,) = gains(side("a", dict.fromkeys(names, False)), side("b", dict.fromkeys(names, True)), CONFIG)
+    assert gain.gain == 1.0 and gain.sure is sure
 
 
 def test_only_tasks_that_both_played_count_and_lost_ones_are_named() -> None:

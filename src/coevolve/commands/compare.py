@@ -1,6 +1,7 @@
 """``coevolve compare``: compare policies of this workspace, of DVC experiments, of git revisions or of the registry."""
 
 import argparse
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +25,8 @@ A SIDE names a policy:
   NAME:2   policies/2 of that experiment or revision
   v5       version 5 of the registered model
 
-The command compares each SIDE with the first SIDE, task by task. A star marks a gain whose confidence interval excludes zero.
+The command compares each SIDE with the first SIDE, task by task. A star marks a gain over ten tasks or more whose confidence
+interval excludes zero.
 The command reads files from DVC's cache and checks nothing out.
 
   coevolve compare                   # policies/0 with the last policy
@@ -71,7 +73,7 @@ def _side(text: str) -> "Side":
     from coevolve.readers.comparison import Side
     from coevolve.stages.report.run_summary import SUMMARY, Summary
 
-    revision, t = _parsed(text)
+    revision, t, digest = _parsed(text)
     try:
         files = DVCFileSystem(rev=None if revision == WORKSPACE else revision)
         summary = parse(Summary, json.loads(files.read_text(str(SUMMARY))), f"{text}: {SUMMARY}")
@@ -80,7 +82,10 @@ def _side(text: str) -> "Side":
         if not 0 <= t <= last:
             raise CoevolveError(f"{text}: there is no policies/{t}; expected 0 to {last}")
         played = files.read_text(str(Paths.evaluation(t) / OUTCOMES))
+        if digest and digest != _hash(files, revision, Paths.policy(t)):
+            raise CoevolveError(f"{text} was policies/{t} of an earlier run in {revision}, which is no longer here")
         params = read_yaml(files.read_text("params.yaml"), f"{text}: params.yaml")
+        world = json.loads(files.read_text(str(Paths.environment)))["fingerprint"]
     except CoevolveError:
         raise
     except FileNotFoundError as error:
@@ -93,7 +98,19 @@ def _side(text: str) -> "Side":
         ) from None
     took = seconds(revision).get(f"evaluate/{t}")
     outcomes = parse_jsonl(played, Outcome, text)
-    return Side(f"{revision}:{t}", t, params, summary, outcomes, took, _words(files, outcomes))
+    return Side(f"{revision}:{t}", t, params, summary, outcomes, took, _words(files, outcomes), world)
+
+
+def _hash(files: "DVCFileSystem", revision: str, policy: Path) -> str:
+    """The ``policy_hash`` of a policy. Of the files of a revision, DVC knows the hashes without fetching them."""
+    from coevolve.core.hashing import policy_hash
+
+    if revision == WORKSPACE:
+        return policy_hash(policy)
+    digest = hashlib.md5(usedforsecurity=False)
+    for file in sorted(map(Path, files.find(str(policy)))):
+        digest.update(f"{file.relative_to(policy)}\0{files.info(str(file))['md5']}\n".encode())
+    return digest.hexdigest()
 
 
 def _words(files: "DVCFileSystem", outcomes: Sequence["Outcome"]) -> dict[str, str]:
@@ -112,20 +129,20 @@ def _words(files: "DVCFileSystem", outcomes: Sequence["Outcome"]) -> dict[str, s
     return words
 
 
-def _parsed(text: str) -> tuple[str, int | None]:
-    """The revision and the iteration that ``text`` names. None means the last iteration."""
+def _parsed(text: str) -> tuple[str, int | None, str | None]:
+    """The revision and the iteration that ``text`` names, and the policy's hash if known. Iteration None is the last one."""
     if text.isdigit():
-        return WORKSPACE, int(text)
+        return WORKSPACE, int(text), None
     if text.startswith("v") and text[1:].isdigit():
         return _version(text[1:])
     revision, colon, t = text.rpartition(":")
     if colon and t.isdigit():
-        return revision or WORKSPACE, int(t)
-    return text, None
+        return revision or WORKSPACE, int(t), None
+    return text, None, None
 
 
-def _version(number: str) -> tuple[str, int]:
-    """The experiment and iteration that a version of the registered model came from."""
+def _version(number: str) -> tuple[str, int, str]:
+    """The experiment and iteration that a version of the registered model came from, and its hash."""
     import mlflow
     from mlflow.exceptions import MlflowException
 
@@ -137,7 +154,7 @@ def _version(number: str) -> tuple[str, int]:
         tags = mlflow.MlflowClient().get_model_version(POLICY, number).tags
     except MlflowException as error:
         raise CoevolveError(f"v{number}: {first_line(error)}; `coevolve ui` lists the versions of {POLICY}") from None
-    return tags["coevolve.experiment"], int(tags["coevolve.iteration"])
+    return tags["coevolve.experiment"], int(tags["coevolve.iteration"]), tags["dvc.hash"]
 
 
 def _named(task_id: str, words: Mapping[str, str]) -> str:
@@ -152,7 +169,7 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
     from rich import box
     from rich.table import Table
 
-    from coevolve.readers.comparison import differences, gains, history
+    from coevolve.readers.comparison import differences, gains, history, partly
     from coevolve.stages.evaluate.config import Evaluate
     from coevolve.stages.report.tables import number
 
@@ -198,6 +215,7 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
                 count = f"{len(one.regressions)} task{'s' * (len(one.regressions) > 1)}"
                 lost.append(f"{side.name} lost {count} on {one.panel}{more}:")
                 lost += [_named(task, {**base.words, **side.words}) for task in one.regressions[:SHOWN]]
+        lost += partly(base, side)
     shown = table("Tokens per success, including the tokens of failed episodes", "panel", names)
     times = [side.seconds_per_success() for side in sides]
     for panel in dict.fromkeys(one.panel for one in base.outcomes):

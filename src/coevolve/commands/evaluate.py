@@ -153,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"{args.environment} ({environment.fingerprint}), policy {args.policy}")
     for split, tasks in splits.items():
         ours = [one for one in outcomes if one.panel == split]
-        _print(split, ours, quarantined(environment, tasks), config, args.seed, args.samples)
+        show(split, ours, quarantined(environment, tasks), config, args.seed, args.samples)
         groups = {task.task_id: environment.scenario(task) for task in tasks}
         if len(set(groups.values())) < len(groups):
             print(f"share of scenarios in which every task succeeds: {_scenarios(ours, groups):.3f}")
@@ -258,9 +258,10 @@ def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], float]]:
     return EndpointPolicy(endpoint, args.temperature), close
 
 
-def _print(
+def show(
     split: str, outcomes: Sequence["Outcome"], bad: set[str], config: "Evaluate", seed: int, samples: int
 ) -> None:
+    """Print success by category; ``bad`` are tasks with a known mistake."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -274,28 +275,35 @@ def _print(
     more = [*several, *(["strict"] if strict else []), *(["ceiling"] if bad else [])]
     for column in ("category", "tasks", "success", *more):
         table.add_column(column, justify="left" if column == "category" else "right")
-    rows: list[list[float]] = []
+    rows: list[list[float | None]] = []
     for name in _names(outcomes):
         ours = [one for one in outcomes if one.category == name]
         tasks = by_task(ours).values()
         successes = [_share([one.success for one in many]) for many in tasks]
         low, high = interval(successes, config, seed)
         known = passes(ours)
-        figures = [sum(successes) / len(successes), *(known.get(one, 0.0) for one in several)]
+        success = sum(successes) / len(successes)
+        figures: list[float | None] = [success, *(known.get(one) for one in several)]
         figures += [_share([one.success and one.checks.get("strict", True) for one in ours])] if strict else []
         figures += [_share([one.task_id not in bad for one in ours])] if bad else []
         rows.append(figures)
-        first = f"{figures[0]:.3f} ±{(high - low) / 2:.3f}"
-        table.add_row(name, str(len(tasks)), first, *(f"{one:.3f}" for one in figures[1:]))
+        first = f"{success:.3f} ±{(high - low) / 2:.3f}"
+        table.add_row(name, str(len(tasks)), first, *map(_figure, figures[1:]))
     if len(rows) > 1:
-        means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+        columns = ([one for one in column if one is not None] for column in zip(*rows, strict=True))
+        means = [sum(column) / len(column) if column else None for column in columns]
         table.add_section()
         table.add_row(
             "all",
             str(len(by_task(outcomes))),
-            *(f"{one:.3f}{'       ' if not n else ''}" for n, one in enumerate(means)),
+            *(f"{_figure(one)}{'       ' if not n else ''}" for n, one in enumerate(means)),
         )
     Console().print(table)
+
+
+def _figure(value: float | None) -> str:
+    """A cell; a dash if the environment failed so often that no task has all episodes."""
+    return "–" if value is None else f"{value:.3f}"
 
 
 def costs(outcomes: Sequence["Outcome"], seconds: float, dollars: float) -> str:

@@ -147,7 +147,7 @@ def _messages(args: argparse.Namespace, params: "Params") -> str:
             raise CoevolveError(
                 f"iteration {t}: no episode succeeds, so sft has nothing to write; name another --iteration"
             )
-    _write(args.out, unit, origin, rows, environment, run_hash(t))
+    _write(args.out, unit, origin, rows, environment, run_hash(_last()))
     return f"train.jsonl, {len(rows)} {unit} of iteration {t}, and README.md"
 
 
@@ -207,7 +207,7 @@ def _tasks(out: Path, wanted: int | None, params: "Params") -> str:
 
     t = _last() if wanted is None else wanted
     rows, environment = _dataset(t, params), make(params.environment)
-    card = task_card(rows, environment, run_hash(t), _audit(environment))
+    card = task_card(rows, environment, run_hash(_last()), _audit(environment))
     write_jsonl(out / "tasks.jsonl", rows)
     write_text(out / "README.md", card)
     return f"tasks.jsonl, {len(rows)} tasks of dataset {t}, and README.md"
@@ -229,7 +229,7 @@ def _environment(args: argparse.Namespace, name: str, policy: "PolicySection") -
 
     def fill(folder: Path) -> None:
         audit = _audit_beside(folder, environment, name)
-        run = "none" if t is None else run_hash(t)
+        run = "none" if t is None else run_hash(_last())
         card = task_card(tasks, environment, run, audit, f"{module}/tasks.jsonl")
         write_package(folder, args.out.name, name, tasks, card)
 
@@ -253,10 +253,23 @@ def _audit_beside(folder: Path, environment: "Environment", name: str) -> Path:
     return folder / JSON
 
 
+def _edited(params: "Params") -> str | None:
+    """A line that names the first parameter which a stage of the run read with another value; None if there is none."""
+    from coevolve.core.io import read_json
+    from coevolve.stages.schema import value
+
+    for file in sorted(Path("data/code").glob("*.json")):
+        for key, noted in read_json(file)["params"].items():
+            if value(params, key) != noted:
+                return f"params.yaml: {key} has changed since the run; run `dvc repro`, or restore the file"
+    return None
+
+
 def _policy(out: Path, wanted: int | None, params: "Params") -> str:
     from coevolve.core.io import parse, read_json, write_text
     from coevolve.core.paths import Paths
     from coevolve.core.scratch import once
+    from coevolve.readers.ancestry import mixed
     from coevolve.readers.cards import policy_card
     from coevolve.stages.report.run_summary import SUMMARY, Summary
     from coevolve.stages.schema import plain
@@ -267,6 +280,8 @@ def _policy(out: Path, wanted: int | None, params: "Params") -> str:
     t = summary.last if wanted is None else wanted
     if not 0 <= t <= summary.last:
         raise CoevolveError(f"--iteration {t}: there is no policies/{t}; expected 0 to {summary.last}")
+    if reason := mixed() or _edited(params):
+        raise CoevolveError(reason)
     card = policy_card(t, summary, plain(params))
 
     def copy(folder: Path) -> None:

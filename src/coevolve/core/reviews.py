@@ -18,6 +18,7 @@ from coevolve.core.stage_summary import ACCEPTED
 from coevolve.core.task import SCHEMA_VERSION, Task
 
 Decision = Literal["accept", "reject", "reword"]
+SOUND = ("selected", "control")  # gates that set a sound task apart: it was not selected, or only measured
 DECISIONS: tuple[Decision, ...] = ("accept", "reword", "reject")  # from mild to severe
 
 
@@ -108,13 +109,13 @@ def by_gate(verdicts: Iterable[Verdict], decisions: Mapping[str, Review]) -> dic
 def agreed(counts: Mapping[str, Mapping[Decision, int]]) -> tuple[int, int]:
     """From ``by_gate``: the number of tasks on which gates and people agree, and the number of all reviewed tasks.
 
-    They agree if both accept the task unchanged, or if neither does.
+    They agree if both accept the task unchanged, or if neither does. A gate of SOUND refuses no task.
     """
     total = sum(sum(decisions.values()) for decisions in counts.values())
     same = sum(
         count
         for gate, decisions in counts.items()
         for decision, count in decisions.items()
-        if (gate == ACCEPTED) is (decision == "accept")
+        if (gate in (ACCEPTED, *SOUND)) is (decision == "accept")
     )
     return same, total

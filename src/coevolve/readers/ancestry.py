@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import read_jsonl, read_tasks
+from coevolve.core.io import parse, read_json, read_jsonl, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.records import Exploration, Generation, Pair, Signal, Verdict
 from coevolve.core.reviews import read_reviews
@@ -16,6 +16,7 @@ from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.generate.spec import exploration_of
 from coevolve.stages.pairs.closeness import parting
+from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash
 
 
 @dataclass
@@ -134,15 +135,31 @@ def _signal(place: Node, signal: Signal, trajectories: Sequence[Trajectory]) -> 
 
 def _find(task_id: str) -> tuple[Task, int]:
     """The task whose id begins with ``task_id``, and the first dataset that holds it."""
+    matches: dict[str, tuple[Task, int]] = {}
     for t in iterations():
-        matches = [task for task in read_tasks(Paths.tasks(t)) if task.task_id.startswith(task_id)]
-        if len(matches) > 1:
-            raise CoevolveError(f"{task_id}: {len(matches)} tasks begin with this; give more of the id")
-        if matches:
-            return matches[0], t
+        for task in read_tasks(Paths.tasks(t)):
+            if task.task_id.startswith(task_id):
+                matches.setdefault(task.task_id, (task, t))
+    if task_id in matches:
+        return matches[task_id]
+    if len(matches) > 1:
+        raise CoevolveError(f"{task_id}: {len(matches)} tasks begin with this; give more of the id")
+    if matches:
+        return next(iter(matches.values()))
     raise CoevolveError(
         f"{task_id}: no such task in data/*/tasks.jsonl; `coevolve lineage` lists ids, and so does `coevolve compare`"
     )
+
+
+def mixed() -> str | None:
+    """A line that says so if the files here belong to several runs; None if they do not, or if no run has ended."""
+    if not SUMMARY.exists():
+        return None
+    summary = parse(Summary, read_json(SUMMARY), str(SUMMARY))
+    files = [Paths.tasks(t) for t in range(summary.last + 1)]
+    if all(file.exists() for file in files) and run_hash(summary.last) == summary.run:
+        return None
+    return f"{SUMMARY} is of run {summary.run}, but data and policies here are not: run `dvc repro` to its end"
 
 
 def of_policy(t: int) -> Node:
@@ -152,6 +169,8 @@ def of_policy(t: int) -> Node:
     from coevolve.core.hashing import file_hash, policy_hash
 
     top = Node(f"policies/{t}, hash {policy_hash(Paths.policy(t))}")
+    if warning := mixed():
+        top.add(f"warning: {warning}")
     place = top
     for step in range(t - 1, -1, -1):
         tasks = read_tasks(Paths.tasks(step))

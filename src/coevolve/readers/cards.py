@@ -105,11 +105,11 @@ def _frequent(names: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def _audited(file: Path, environment: Environment) -> list[str]:
-    if not file.exists():
+    audit = parse(Audit, read_json(file), str(file)) if file.exists() else None
+    if audit is None or audit.fingerprint != environment.fingerprint:
         return [
             f"No audit of {markdown(environment.name)} was found on the machine of this export (`coevolve env audit`)."
         ]
-    audit = parse(Audit, read_json(file), str(file))
     past = [one for one in audit.findings if one.bad and one.severity in ("fail", "warn")]
     if not past:
         return ["An audit of the environment found nothing worse than `advisory`."]

@@ -11,12 +11,15 @@ from coevolve.core.stage_summary import TASKS
 from coevolve.stages.evaluate.config import Evaluate
 from coevolve.stages.report.run_summary import Number, Summary
 
+LEAST = 10  # tasks of a gain that can be sure
+
 
 @dataclass(frozen=True)
 class Side:
     """Policy ``t`` of a run: the run's ``params`` and ``summary``, the policy's outcomes, and the ``seconds`` of its evaluation here.
 
-    ``words`` holds the instruction of each task of the panels, by id, if the run's panels are here.
+    ``words`` holds the instruction of each task of the panels, by id, if the run's panels are here. ``world`` is the fingerprint of
+    the environment.
     """
 
     name: str
@@ -26,6 +29,7 @@ class Side:
     outcomes: Sequence[Outcome]
     seconds: float | None = None
     words: Mapping[str, str] = field(default_factory=dict)
+    world: str = ""
 
     def solved(self, panel: str) -> dict[str, float]:
         """The success of each task of a panel: 1 or 0 if it was played once."""
@@ -39,7 +43,9 @@ class Side:
 
     def seconds_per_success(self) -> float | None:
         """Wall time of the evaluation per successful episode; None without a success, or if it did not run here."""
-        successes = sum(one.success for one in self.outcomes)
+        panels = {one.panel for one in self.outcomes}
+        # the panels of a mixture's environments, such as test.sql, hold episodes of the whole panel again
+        successes = sum(one.success for one in self.outcomes if one.panel.rpartition(".")[0] not in panels)
         return self.seconds / successes if self.seconds is not None and successes else None
 
     def several(self, panel: str) -> dict[str, float]:
@@ -64,13 +70,15 @@ class Gain:
 
     @property
     def sure(self) -> bool:
-        """Whether the whole interval lies on one side of zero."""
-        return self.low > 0.0 or self.high < 0.0
+        """Whether the whole interval lies on one side of zero. Of fewer than LEAST tasks, the bootstrap's interval is too short."""
+        return self.tasks >= LEAST and (self.low > 0.0 or self.high < 0.0)
 
 
 def differences(sides: Sequence[Side]) -> dict[str, list[Any]]:
-    """Parameters that differ between sides, by dotted key. The value is None if a side lacks the key."""
-    flat = [dotted(side.params) for side in sides]
+    """Parameters that differ between sides, by dotted key, and the environment's version and the arithmetic if they differ. The
+    value is None if a side lacks the key."""
+    machine = [{"version of the environment": side.world, "arithmetic": side.summary.arithmetic} for side in sides]
+    flat = [{**dotted(side.params), **more} for side, more in zip(sides, machine, strict=True)]
     keys = list(dict.fromkeys(key for one in flat for key in one))
     found = {key: [one.get(key) for one in flat] for key in keys}
     return {key: values for key, values in found.items() if any(value != values[0] for value in values)}
@@ -99,6 +107,19 @@ def gains(base: Side, challenger: Side, config: Evaluate) -> list[Gain]:
             )
         )
     return found
+
+
+def partly(base: Side, challenger: Side) -> list[str]:
+    """Lines on panels of which the sides did not play the same tasks."""
+    lines = []
+    for panel in dict.fromkeys(one.panel for one in (*base.outcomes, *challenger.outcomes)):
+        ours, theirs = base.solved(panel).keys(), challenger.solved(panel).keys()
+        if ours != theirs:
+            lines.append(
+                f"{panel}: {base.name} played {len(ours)} tasks, {challenger.name} {len(theirs)}, and {len(ours & theirs)} are "
+                "the same; the gain is over these, other figures are over all"
+            )
+    return lines
 
 
 def history(side: Side) -> dict[str, Number]:

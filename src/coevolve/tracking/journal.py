@@ -5,12 +5,14 @@ follow the journal. A failing sink gets a pause and then continues where it stop
 the start of a later stage. So a tracker that is down never stops training, and gets the missed events when it is back.
 """
 
+import fcntl
 import json
 import os
+import secrets
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,9 +33,6 @@ PAUSE = 30.0  # seconds of pause for a failing sink
 
 Event = dict[str, Any]
 State = dict[str, Any]
-
-
-_open: set[Path] = set()  # journals that this process is writing
 
 
 class Sink(Protocol):
@@ -103,8 +102,12 @@ class Run:
         except ValueError as error:
             print(f"the trackers do not get a {kind}: it is {error}")
             return
-        with naming(self._journal), self._journal.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(event) + "\n")
+        with naming(self._journal), self._journal.open("ab+") as file:
+            if file.seek(0, os.SEEK_END):
+                file.seek(-1, os.SEEK_END)
+                torn = file.read(1) != b"\n"  # the disk was full
+                file.write(b"\n" * torn)
+            file.write(json.dumps(event).encode() + b"\n")
         self.follow()
 
     def follow(self) -> bool:
@@ -138,24 +141,51 @@ def start(config: Tracking, key: str, tags: Mapping[str, str] | None = None) -> 
     folder.mkdir(parents=True, exist_ok=True)
     sinks = _sinks(config)
     for left in sorted(folder.glob("*.jsonl")):
-        if not _alive(left):
-            Run(left, sinks).finish()
+        with _ours(left) as ours:
+            if ours:
+                Run(left, sinks).finish()
     journal = folder / f"{time.time_ns()}-{os.getpid()}.jsonl"
-    run = Run(journal, sinks)
-    _open.add(journal)
-    name = experiment_name()
-    run.write("start", key=key, name=run_name(key, name), tags={"coevolve.experiment": name, **_code(), **(tags or {})})
-    status = "FAILED"
-    try:
-        yield run
-        status = "FINISHED"
-    except KeyboardInterrupt:
-        status = "KILLED"
-        raise
-    finally:
-        _open.discard(journal)
-        run.write("end", status=status)
-        run.finish()
+    run, name = Run(journal, sinks), experiment_name()
+    known = {"coevolve.experiment": name, "coevolve.clone": _clone(), **_code(), **(tags or {})}
+    with _ours(journal):
+        run.write("start", key=key, name=run_name(key, name), tags=known)
+        status = "FAILED"
+        try:
+            yield run
+            status = "FINISHED"
+        except KeyboardInterrupt:
+            status = "KILLED"
+            raise
+        finally:
+            run.write("end", status=status)
+            run.finish()
+
+
+@contextmanager
+def _ours(journal: Path) -> Iterator[bool]:
+    """Whether no other process writes or sends ``journal`` now. None does until the end of the block if so."""
+    lock = journal.with_suffix(".lock")
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+        if not journal.exists():
+            lock.unlink(missing_ok=True)
+
+
+def _clone() -> str:
+    """A name of this project's folder: on a shared server, the runs of other folders are not ours."""
+    file = scratch() / ".clone"
+    if not file.exists():
+        new = file.with_name(f".clone-{os.getpid()}")
+        new.write_text(secrets.token_hex(8))
+        with suppress(FileExistsError):  # two stages start at the same time
+            os.link(new, file)
+        new.unlink()
+    return file.read_text()
 
 
 def _code() -> dict[str, str]:
@@ -177,20 +207,6 @@ def _sinks(config: Tracking) -> list[Sink]:
     return sinks
 
 
-def _alive(journal: Path) -> bool:
-    """Whether the process that writes the journal still runs."""
-    pid = int(journal.stem.rsplit("-", 1)[1])
-    if pid == os.getpid():
-        return journal in _open
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 def _memory(journal: Path, sink: Sink) -> Path:
     return journal.with_suffix(f".{sink.name}.json")
 
@@ -205,6 +221,11 @@ def _follow(sink: Sink, journal: Path) -> None:
     state: State = json.loads(memory.read_text()) if memory.exists() else {"done": 0}
     events = journal.read_text(encoding="utf-8").splitlines()
     for line in events[state["done"] :]:
-        sink.apply(json.loads(line), state)
+        try:
+            event = json.loads(line)
+        except ValueError:
+            print(f"{journal.name}: a line is damaged, as after a kill or on a full disk; {sink.name} does not get it")
+        else:
+            sink.apply(event, state)
         state["done"] += 1
         write_json(memory, state)

@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 
 CHAMPION = "champion"
+OURS = ("coevolve.experiment", "coevolve.clone")  # tags of runs that a later run of the same key follows
 LONGEST_NAME, LONGEST_VALUE = 250, 6000  # MLflow's limits on names, and on values of params
 REFUSED = "INVALID_PARAMETER_VALUE"  # the code of an error that every further attempt would get again
 MEASURED = (
@@ -182,21 +183,21 @@ class Mlflow:
 
     def _start(self, event: Event, state: State) -> None:
         client = self._client()
-        for run in self._runs(event["key"]):
-            same = run.data.tags.get("coevolve.experiment") == event["tags"]["coevolve.experiment"]
-            if same and run.info.status == "RUNNING":
+        ours = {key: event["tags"].get(key) for key in OURS}
+        for run in self._runs(event["key"], ours):
+            if run.info.status == "RUNNING":
                 client.set_terminated(run.info.run_id, "KILLED")
         tags = {**event["tags"], "coevolve.key": _key(event["key"])}
         run = client.create_run(self._id, start_time=event["time"], tags=tags, run_name=event["name"])
-        state["run"], state["experiment"] = run.info.run_id, event["tags"]["coevolve.experiment"]
+        state["run"], state["experiment"], state["ours"] = run.info.run_id, ours["coevolve.experiment"], ours
 
-    def _runs(self, key: str) -> list[Any]:
-        """Runs of a key, the latest first."""
+    def _runs(self, key: str, ours: Mapping[str, str | None]) -> list[Any]:
+        """Runs of a key with the tags ``ours``, the latest first."""
         client = self._client()
-        found: list[Any] = client.search_runs(
+        found = client.search_runs(
             [self._id], f"tags.`coevolve.key` = '{_key(key)}'", order_by=["attributes.start_time DESC"]
         )
-        return found
+        return [run for run in found if all(run.data.tags.get(name) == value for name, value in ours.items())]
 
     def _params(self, event: Event, state: State) -> None:
         from mlflow.entities import Param
@@ -287,10 +288,8 @@ class Mlflow:
         return Incumbent(f"version {one.version}", one.tags.get("dvc.hash", ""), outcomes)
 
     def _child(self, event: Event, state: State) -> None:
-        runs = [
-            run for run in self._runs(event["key"]) if run.data.tags.get("coevolve.experiment") == state["experiment"]
-        ]
-        if runs:
+        # a journal of an earlier release lacks the tags
+        if runs := self._runs(event["key"], state.get("ours", {"coevolve.experiment": state["experiment"]})):
             self._client().set_tag(runs[0].info.run_id, "mlflow.parentRunId", state["run"])
 
     def _trace(self, event: Event, state: State) -> None:

@@ -15,7 +15,7 @@ def _kinds() -> list[str]:
 
 class Signals(Section):
     window: Annotated[int, Field(ge=2)] = 5
-    """Attempts at one task that forgetting compares (W)."""
+    """Visits of a task that forgetting compares (W)."""
     rare_threshold: Annotated[float, Field(ge=0.0, le=100.0)] = 2.0
     """Share of all tool patterns, in percent, below which a pattern is rare (theta)."""
     kinds: list[Annotated[str, one_of(_kinds)]] = ["forgetting", "boundary", "rare"]

@@ -1,0 +1,21 @@
+"""The table of `coevolve evaluate`."""
+
+import pytest
+
+from coevolve.commands.evaluate import show
+from coevolve.core.outcomes import Outcome
+from coevolve.stages.evaluate.config import Evaluate
+
+CONFIG = Evaluate(panels=None, tasks=2, samples=4, temperature=1.0, bootstrap=50, confidence=0.95)
+
+
+def test_pass_at_k_of_tasks_that_lack_episodes_is_not_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    """The environment failed in an episode of `broken`. Every other one succeeded."""
+    episodes = {"broken": 3, "whole": 4}
+    outcomes = [
+        Outcome("test", name, name, 1.0, True, "done", 1, 1, {}) for name, count in episodes.items() for _ in range(count)
+    ]
+    show("test", outcomes, set(), CONFIG, 0, 4)
+    rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line.strip()}
+    place = rows["category"].index("pass@4") - len(rows["category"])
+    assert [rows[name][place] for name in ("broken", "whole", "all")] == ["–", "1.000", "1.000"]
