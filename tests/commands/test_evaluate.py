@@ -13,7 +13,9 @@ def test_pass_at_k_of_tasks_that_lack_episodes_is_not_zero(capsys: pytest.Captur
     """The environment failed in an episode of `broken`. Every other one succeeded."""
     episodes = {"broken": 3, "whole": 4}
     outcomes = [
-        Outcome("test", name, name, 1.0, True, "done", 1, 1, {}) for name, count in episodes.items() for _ in range(count)
+        Outcome("test", name, name, 1.0, True, "done", 1, 1, {})
+        for name, count in episodes.items()
+        for _ in range(count)
     ]
     show("test", outcomes, set(), CONFIG, 0, 4)
     rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line.strip()}

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, Required, TypedDict
 
 import pytest
 
@@ -141,6 +141,46 @@ def test_lists_and_records_are_arguments_too() -> None:
     assert said(stops=stop, names=[]) == "plan: stops must be of type array"
     assert said(stops=[], names=[1]) == "plan: names.0 must be of type string"
     assert session.digest() == before
+
+
+class Item(TypedDict):
+    name: str
+    note: NotRequired[str]
+
+
+class Draft(TypedDict, total=False):
+    title: Required[str]
+    pages: int
+
+
+class Later(TypedDict):
+    name: str
+    note: "NotRequired[str]"  # as `from __future__ import annotations` leaves it
+
+
+class Listing:
+    def __init__(self) -> None:
+        self.items: list[str] = []
+
+    def add(self, item: Item, draft: Draft, later: Later) -> str:
+        self.items.append(item["name"])
+        return item.get("note", "no note")
+
+
+class Lists(Counting):
+    simulator = Listing
+
+
+def test_a_record_may_leave_out_what_it_does_not_require() -> None:
+    [add] = (tool["function"]["parameters"]["properties"] for tool in Lists().tools())
+    required = {name: schema["required"] for name, schema in add.items()}
+    assert required == {"item": ["name"], "draft": ["title"], "later": ["name"]}
+    session = Lists().open()
+    session.reset(replace(Counting().tasks("seed")[0], world={}))
+    others = {"draft": {"title": "a"}, "later": {"name": "a"}}
+    assert session.step(ToolCall("add", {"item": {"name": "a"}, **others})).content == "no note"
+    assert session.step(ToolCall("add", {"item": {"name": "a", "note": "b"}, **others})).content == "b"
+    assert session.step(ToolCall("add", {"item": {"note": "b"}, **others})).content == "add: item.name is missing"
 
 
 def test_a_parameter_without_a_hint_is_named() -> None:

@@ -258,9 +258,7 @@ def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], float]]:
     return EndpointPolicy(endpoint, args.temperature), close
 
 
-def show(
-    split: str, outcomes: Sequence["Outcome"], bad: set[str], config: "Evaluate", seed: int, samples: int
-) -> None:
+def show(split: str, outcomes: Sequence["Outcome"], bad: set[str], config: "Evaluate", seed: int, samples: int) -> None:
     """Print success by category; ``bad`` are tasks with a known mistake."""
     from rich import box
     from rich.console import Console

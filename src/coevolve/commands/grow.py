@@ -13,8 +13,10 @@ ROLLOUTS are files, folders or globs that your trainer wrote. The formats, and w
 
 {formats}
 
-A rollout without a task id belongs to the known task that begins with its first request, if exactly one does. The command
-leaves out all other rollouts, and the first line of its output counts them.
+A rollout without a task id belongs to the known task that begins with its first request, if exactly one does. In TRL's
+prompts, which may begin with examples, the last request counts. Names in traces of verifiers need not be ids: if no known
+task has such a name, the request decides. The command leaves out all other rollouts, also those with an unknown id. The
+first lines of its output count them.
 
 DIR gets tasks.jsonl, verdicts.jsonl, signals.jsonl, lineage.jsonl, skipped.jsonl, validation/, data_docs/ and index.html.
 After an interruption, the same command continues. docs/your-trainer.md shows an example for each trainer.

@@ -30,6 +30,7 @@ Shows a task and takes your calls, one per line, as the environment takes an age
   coevolve play miniworld 3 --split validation
 """
 STYLES = {"user": "bold cyan", "tool": "green", "error": "red"}
+UNMISTAKABLE = 8  # characters of an id that name one task, even if all are digits
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="0",
         metavar="TASK",
-        help="number of a task in the split, or the beginning of its id (default: 0)",
+        help="number of a task in the split, or the beginning of its id; 8 characters if all are digits (default: 0)",
     )
     parser.add_argument("--split", default="seed", help="a split that `coevolve env show` lists (default: seed)")
 
@@ -64,11 +65,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _chosen(environment: "Environment", wanted: str, split: str) -> Task:
     tasks = environment.tasks(split)
-    found = [task for task in tasks if task.task_id.startswith(wanted) or task.world.get("id") == wanted]
-    if len(found) == 1 or (found and len(wanted) >= 8):
-        return found[0]
     if wanted.isdecimal() and int(wanted) < len(tasks):
         return tasks[int(wanted)]
+    begins_id = len(wanted) >= UNMISTAKABLE or not wanted.isdecimal()
+    found = [
+        task for task in tasks if task.world.get("id") == wanted or (begins_id and task.task_id.startswith(wanted))
+    ]
+    if len(found) == 1 or (found and len(wanted) >= UNMISTAKABLE):
+        return found[0]
     raise CoevolveError(
         f"{environment.name} has no task {wanted!r} in {split}; expected a task_id or a number below {len(tasks)}"
     )

@@ -10,7 +10,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache, lru_cache
-from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, NotRequired, Required, get_args, get_origin, get_type_hints, is_typeddict
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
@@ -170,8 +170,19 @@ def _kind(hint: Any) -> dict[str, Any] | None:
     if is_typeddict(hint):
         properties = {name: _kind(one) for name, one in get_type_hints(hint).items()}
         if None not in properties.values():
-            return {"type": "object", "properties": properties, "required": list(properties)}
+            return {"type": "object", "properties": properties, "required": _required(hint)}
     return None
+
+
+def _required(record: Any) -> list[str]:
+    """The keys that a TypedDict requires, in its order."""
+    # __required_keys__ lacks the marks of annotations that are text, as in modules with postponed annotations
+    marks = {name: get_origin(one) for name, one in get_type_hints(record, include_extras=True).items()}
+    return [
+        name
+        for name, mark in marks.items()
+        if mark is Required or (mark is not NotRequired and name in record.__required_keys__)
+    ]
 
 
 def _wrong(parameters: dict[str, Any] | None, call: ToolCall) -> str:

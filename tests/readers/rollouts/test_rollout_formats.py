@@ -29,10 +29,10 @@ DUMP = json.loads((MADE / "verl/1.jsonl").read_text().splitlines()[0])
 LINES = {"verifiers": TRACE, "verl": DUMP, "coevolve": {**CHAT, "step": 1}}
 
 
-def read(file: Path, name: str) -> tuple[list[Trajectory], RolloutAccount]:
+def read(file: Path, name: str, reward: str | None = None) -> tuple[list[Trajectory], RolloutAccount]:
     rows, files = rollout_files(file, name)
     account = RolloutAccount()
-    return list(trajectories(read_rollouts(rows, files, Options()), named_or_opening, account)), account
+    return list(trajectories(read_rollouts(rows, files, Options(reward)), named_or_opening, account)), account
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +110,7 @@ def test_a_task_is_known_by_its_id_or_by_a_first_request_of_its_own() -> None:
         ("system\nbe good\nuser\n{}\nassistant\n", True),
         ("user\n\n{}assistant\n\n", True),  # Llama 3's template, decoded without special tokens
         ("user\n{}\nassistant\n<think>\n\n</think>\n\n", True),
+        ("user\n{}\nassistant\n<think>\n", True),  # Qwen3-Thinking's and DeepSeek-R1's templates begin the thought
         ("user\nnot: {}\nassistant\n", False),
         ("user\n{}\nassistant\nhi\nuser\nsomething else\nassistant\n", False),
         ("", False),
@@ -145,6 +146,24 @@ def test_a_batch_that_trl_logs_again_counts_once(tmp_path: Path) -> None:
         pq.write_table(content.set_column(0, "step", steps), tmp_path / f"completions_{step:05d}.parquet")
     _, found, _, options = played(tmp_path)
     assert len(found) == 8 and list(options.remarks.values()) == [8]
+
+
+def test_a_thought_that_the_prompt_begins_belongs_to_no_request_and_its_calls_do_not_count(tmp_path: Path) -> None:
+    request, call = KNOWN[0].turns[0], '<tool_call>\n{"name": "pay"}\n</tool_call>'
+    value = {**DUMP, "input": f"user\n{request}\nassistant\n<think>\n", "output": f"{call}?</think>\n\ndone"}
+    (tmp_path / "1.jsonl").write_text(json.dumps(value))
+    _, [found], _, _ = played(tmp_path)
+    assert found.messages[0]["content"] == request and not found.calls
+
+
+@pytest.mark.parametrize("prompt", [5, {"text": "hi"}, True])
+def test_a_trace_without_messages_is_skipped_whatever_its_prompt_is(tmp_path: Path, prompt: Any) -> None:
+    value = copy.deepcopy(TRACE)
+    value["traces"][0].update(nodes=[], errors=[{"type": "SandboxError"}])
+    value["traces"][0]["task"]["data"]["prompt"] = prompt
+    (tmp_path / "traces.jsonl").write_text(json.dumps(value))
+    _, found, account, _ = played(tmp_path)
+    assert not found and [skipped["reason"] for skipped in account.skipped] == ["it has no messages"]
 
 
 def test_branches_and_other_agents_are_noted(tmp_path: Path) -> None:
@@ -235,3 +254,29 @@ def test_files_of_no_known_format_are_one_line(tmp_path: Path) -> None:
 def test_every_format_says_in_one_line_what_it_lacks() -> None:
     assert list(FORMATS) == ["verifiers", "trl", "verl", "coevolve"]
     assert all(rows.lacks and "\n" not in rows.lacks for rows in FORMATS.values())
+
+
+def own(folder: Path, form: str) -> Path:
+    """A rollout in one of our own forms, with the rewards ``score`` and ``style``."""
+    file = folder / f"rows.{form}"
+    if form == "jsonl":
+        file.write_text(json.dumps({**LINES["coevolve"], "score": 0.0, "style": 0.25}))
+        return file
+    _, found, _, _ = played(MADE / "verl")
+    write_trajectories(file, found[:1])
+    table = pq.read_table(file)
+    pq.write_table(table.append_column("style", pa.array([0.25])), file)
+    return file
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_the_named_reward_is_the_score_of_our_own_forms(tmp_path: Path, form: str) -> None:
+    found, _ = read(own(tmp_path, form), "coevolve", reward="style")
+    assert [trajectory.score for trajectory in found] == [0.25]
+
+
+def test_a_reward_that_our_own_forms_lack_is_named(tmp_path: Path) -> None:
+    _, account = read(own(tmp_path, "jsonl"), "coevolve", reward="stile")
+    assert account.skipped == [{"where": "rows.jsonl:1", "reason": "missing key stile"}]
+    with pytest.raises(CoevolveError, match=r"no column stile; it has trajectory_id, "):
+        read(own(tmp_path, "parquet"), "coevolve", reward="stile")

@@ -15,6 +15,7 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects, read_tasks, write_jsonl
 from coevolve.environments.registry import make
+from coevolve.stages.grow.grow_steps import FinishedSteps
 from coevolve.stages.grow.grown_tasks import Grown, grow
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
@@ -109,6 +110,47 @@ def test_other_options_begin_anew(grown: Grown, tmp_path: Path) -> None:
     grow(MADE / "verl", "miniworld", known=KNOWN, count=2, out=tmp_path / "out", say=said.append)
     assert not any("done before" in line for line in said)
     assert len(read_tasks(tmp_path / "out/tasks.jsonl")) == 2
+
+
+@pytest.mark.parametrize("other", ["known", "panel"])
+def test_other_tasks_with_the_same_ids_begin_anew(tmp_path: Path, other: str) -> None:
+    tasks = read_tasks(KNOWN)
+    panel = [
+        replace(task, task_id=f"panel-{number}") for number, task in enumerate(make("miniworld").tasks("test")[:2])
+    ]
+    given = {"known": tasks, "panel": panel}
+    grow(MADE / "verl", "miniworld", known=tasks, panels={"mine": panel}, count=1, out=tmp_path / "out")
+    given[other] = [*given[other][:-1], replace(given[other][-1], turns=["something else"])]
+    said: list[str] = []
+    grow(
+        MADE / "verl",
+        "miniworld",
+        known=given["known"],
+        panels={"mine": given["panel"]},
+        count=1,
+        out=tmp_path / "out",
+        say=said.append,
+    )
+    assert said and not any("done before" in line for line in said)
+
+
+def test_a_step_that_other_inputs_have_begun_is_done_again(tmp_path: Path) -> None:
+    """A process with other inputs that was killed within a step may have replaced the files of the finished step."""
+
+    def killed() -> None:
+        (tmp_path / "result").write_text("of B")
+        raise KeyboardInterrupt
+
+    def write() -> None:
+        (tmp_path / "result").write_text("of A")
+
+    files = [tmp_path / "result"]
+    assert FinishedSteps(tmp_path, "A").do("read", write, files)
+    assert not FinishedSteps(tmp_path, "A").do("read", write, files)
+    with pytest.raises(KeyboardInterrupt):
+        FinishedSteps(tmp_path, "B").do("read", killed, files)
+    assert FinishedSteps(tmp_path, "A").do("read", write, files)
+    assert files[0].read_text() == "of A"
 
 
 def test_a_policy_chooses_the_tasks_that_teach_most(tmp_path: Path) -> None:

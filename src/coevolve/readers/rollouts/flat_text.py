@@ -8,7 +8,8 @@ import re
 from coevolve.readers.rollouts.rollout_row import Message
 
 ANSWER = re.compile(r"<tool_response>(.*?)</tool_response>", re.DOTALL)
-THOUGHT = "<think>\n\n</think>"  # what Qwen3's template adds to a prompt to switch thinking off
+# Templates of Qwen3 and others end a prompt with an empty thought, or with the beginning of one
+THOUGHTS = ("<think>\n\n</think>", "<think>")
 
 
 def messages_of(prompt: str, completion: str) -> list[Message]:
@@ -26,4 +27,7 @@ def messages_of(prompt: str, completion: str) -> list[Message]:
 
 def request_of(prompt: str) -> str:
     """``prompt`` up to the end of the user's message: without what begins the agent's reply."""
-    return prompt.rstrip().removesuffix(THOUGHT).rstrip().removesuffix("assistant").rstrip()
+    text = prompt.rstrip()
+    for thought in THOUGHTS:
+        text = text.removesuffix(thought).rstrip()
+    return text.removesuffix("assistant").rstrip()

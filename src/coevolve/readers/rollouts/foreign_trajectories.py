@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.hashing import content_hash
+from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.core.untrusted import one_line
 from coevolve.readers.chats import conversation, opening
-from coevolve.readers.rollouts.match_tasks import SEVERAL, UNKNOWN
+from coevolve.readers.rollouts.match_tasks import REASONS
 from coevolve.readers.rollouts.rollout_row import RolloutRow, Rows, SkippedRow
 
 MESSAGE, DETAIL = re.compile(r"message \d+"), re.compile(r" \(.*|, found .*", re.DOTALL)  # what differs from row to row
@@ -59,7 +61,7 @@ def trajectories(rows: Rows, task_of: Callable[[RolloutRow], str], account: Roll
             account.leave_out(row.where, row.reason)
             continue
         task_id = task_of(row)
-        if task_id in (UNKNOWN, SEVERAL):
+        if task_id in REASONS:
             account.leave_out(row.where, task_id)
             continue
         try:
@@ -79,13 +81,29 @@ def trajectories(rows: Rows, task_of: Callable[[RolloutRow], str], account: Roll
             group=0,
             sample=account.kept - 1,
             messages=messages,
-            calls=calls if row.calls is None else row.calls,
+            calls=_of_the_agent(row, calls) if row.calls is None else row.calls,
             score=row.score,
             stop_reason=StopReason.ENVIRONMENT_FAILED if row.failure else StopReason.DONE,
             failure=row.failure,
         )
 
 
+def _of_the_agent(row: RolloutRow, calls: list[CallOutcome]) -> list[CallOutcome]:
+    """The ``calls`` without those of examples in the prompt. The prompt's last request begins the first turn."""
+    prompt = row.messages[: row.prompt_messages]
+    roles = [message["role"] for message in prompt]
+    if "assistant" not in roles:
+        return calls
+    _, examples = conversation(prompt, row.where)
+    turns = max(roles.count("user") - 1, 0)
+    return [replace(call, turn=call.turn - turns) for call in calls[len(examples) :]]
+
+
 def named_or_opening(row: RolloutRow) -> str:
-    """The id of a task that nobody else knows: the rollout's first name, or a hash of its first messages."""
-    return next(iter(row.names), "") or opening(row.messages)
+    """The id of a task that is not known: the file's, the rollout's first name, or a hash of its first messages."""
+    if name := row.task_id or next(iter(row.names), ""):
+        return name
+    if not row.prompt_messages:
+        return opening(row.messages)
+    prompt = row.messages[: row.prompt_messages]
+    return content_hash([[message["role"], message["content"]] for message in prompt])  # as `opening` hashes

@@ -1,4 +1,4 @@
-"""Find the known task of a rollout by its task id, or else by its first request, if only one task begins with it."""
+"""Find the known task of a rollout by its task id. Without an id, the first request decides, if it is of one task only."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,8 @@ from coevolve.readers.rollouts.rollout_row import RolloutRow
 
 UNKNOWN = "no task id, and no known task begins with its first request"
 SEVERAL = "no task id, and several known tasks begin with its first request"
+UNLISTED = "its task id is not among the known tasks"
+REASONS = (UNKNOWN, SEVERAL, UNLISTED)
 
 
 class TaskMatch:
@@ -25,7 +27,9 @@ class TaskMatch:
         self._prompts: dict[str, list[str]] = {}
 
     def __call__(self, row: RolloutRow) -> str:
-        """The task's id, or UNKNOWN or SEVERAL, the reason why there is none."""
+        """The task's id, or one of REASONS if no known task matches."""
+        if row.task_id is not None:
+            return row.task_id if row.task_id in self._ids else UNLISTED
         if (name := next((name for name in row.names if name in self._ids), None)) is not None:
             return name
         found = self._begun(row)
@@ -34,8 +38,7 @@ class TaskMatch:
     def _begun(self, row: RolloutRow) -> list[str]:
         """The tasks whose first request is the rollout's."""
         if row.prompt is None:
-            first = next((message["content"] for message in row.messages if message.get("role") == "user"), "")
-            return self._tasks.get(first.strip(), [])
+            return self._tasks.get(_request(row).strip(), [])
         if row.prompt not in self._prompts:
             self._prompts[row.prompt] = self._ending(request_of(row.prompt))
         return self._prompts[row.prompt]
@@ -46,3 +49,9 @@ class TaskMatch:
         requests = self._last_lines.get(lines[-1], set()) if lines else set()
         whole = [request for request in requests if text == request or text.endswith(f"\n{request}")]
         return sorted(task_id for request in whole for task_id in self._tasks[request])
+
+
+def _request(row: RolloutRow) -> str:
+    """The user's last message of the prompt, behind its examples; without a known prompt the user's first message."""
+    messages = row.messages[: row.prompt_messages][::-1] or row.messages
+    return next((str(message["content"]) for message in messages if message.get("role") == "user"), "")

@@ -1,6 +1,7 @@
 """Rollouts in coevolve's own forms: trajectories.parquet, and chat messages as `coevolve import messages` reads them."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,53 +18,62 @@ from coevolve.readers.rollouts.rollout_row import (
     json_rows,
     number,
     sound_messages,
+    stated_id,
     step_of,
 )
 from coevolve.readers.rollouts.trl_completions import batches
 
-NEEDED = ("trajectory_id", "task_id", "iteration", "step", "messages", "calls", "score", "stop_reason")
+NEEDED = ("trajectory_id", "task_id", "iteration", "step", "messages", "calls", "stop_reason")
 
 
 def read(path: Path, name: str, options: Options) -> Rows:
-    return _parquet(path, name, options) if path.suffix == ".parquet" else json_rows(path, name, options, _chat)
+    if path.suffix == ".parquet":
+        return _parquet(path, name, options)
+    return json_rows(path, name, options, partial(_chat, options.reward))
 
 
-def _chat(row: dict[str, Any], where: str) -> Iterator[RolloutRow]:
-    messages, task_id = row.get("messages"), row.get("task_id")
+def _chat(reward: str | None, row: dict[str, Any], where: str) -> Iterator[RolloutRow]:
+    messages = row.get("messages")
     if not isinstance(messages, list):
         raise Unreadable("messages: expected a list of messages")
-    score = number(row.get("score", row.get("reward")), "score")
-    names = (task_id,) if isinstance(task_id, str) else ()
+    if reward is not None and reward not in row:
+        raise Unreadable(f"missing key {reward}")
+    score = row.get("score", row.get("reward")) if reward is None else row[reward]
     yield RolloutRow(
-        where, sound_messages(messages), score, names, step_of(row.get("step")), step_of(row.get("iteration")) or 0
+        where,
+        sound_messages(messages),
+        number(score, reward or "score"),
+        step=step_of(row.get("step")),
+        iteration=step_of(row.get("iteration")) or 0,
+        task_id=stated_id(row.get("task_id")),
     )
 
 
 def _parquet(path: Path, name: str, options: Options) -> Rows:
-    count = 0
-    for rows in batches(path, NEEDED):
+    reward, count = options.reward or "score", 0
+    for rows in batches(path, (*NEEDED, reward)):
         for row in rows:
             count += 1
             where = f"{name}:{count}"
             try:
-                yield _trajectory(row, where)
+                yield _trajectory(row, where, reward)
             except (Unreadable, ValueError, KeyError, TypeError) as error:
                 yield SkippedRow(where, str(error)[:200])
     options.progress(path.stat().st_size)
 
 
-def _trajectory(row: Mapping[str, Any], where: str) -> RolloutRow:
+def _trajectory(row: Mapping[str, Any], where: str, reward: str) -> RolloutRow:
     failed = row["stop_reason"] == StopReason.ENVIRONMENT_FAILED
     return RolloutRow(
         where,
         sound_messages(decode(row["messages"])),
-        number(row["score"], "score"),
-        (row["task_id"],),
-        step_of(row["step"]),
-        step_of(row["iteration"]) or 0,
+        number(row[reward], reward),
+        step=step_of(row["step"]),
+        iteration=step_of(row["iteration"]) or 0,
         failure=(row.get(FAILURE) or "the environment failed") if failed else "",
         trajectory_id=row["trajectory_id"],
         calls=[CallOutcome(**{**call, "arguments": decode(call["arguments"])}) for call in row["calls"]],
+        task_id=stated_id(row["task_id"]),
     )
 
 

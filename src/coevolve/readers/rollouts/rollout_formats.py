@@ -21,34 +21,44 @@ Source = str | Path | Sequence[str | Path]
 def rollout_files(source: Source, name: str = AUTO) -> tuple[RolloutFormat, list[Path]]:
     """The format of ``source`` (files, folders and globs) and its files, in order and each once.
 
-    ``name`` is a format's, or `auto`: then the first row of the first file decides.
+    ``name`` is a format's, or `auto`: then the first row decides. A file that is named in several spellings, or through
+    links, keeps the first.
     """
     if name not in (AUTO, *FORMATS):
         raise CoevolveError(f"--format {name}: expected one of: {', '.join((AUTO, *FORMATS))}")
     asked = [source] if isinstance(source, str | Path) else source
-    files = list(dict.fromkeys(file for entry in asked for file in _files(str(entry), name)))
+    found: dict[Path, Path] = {}
+    for file in (file for entry in asked for file in _files(str(entry), name)):
+        found.setdefault(file.resolve(), file)
+    files = list(found.values())
     if not files:
         raise CoevolveError("no rollouts are named; name a file, a folder or a glob")
     if name != AUTO:
         return FORMATS[name], files
-    return _format_of(files[0]), files
+    return _format_of(files), files
 
 
 def _files(entry: str, name: str) -> list[Path]:
-    if Path(entry).is_dir():
-        for rows in FORMATS.values() if name == AUTO else [FORMATS[name]]:
-            if found := sorted(file for file in Path(entry).rglob(rows.pattern) if file.is_file()):
-                return found
-        known = ", ".join(f"{rows.pattern} ({rows.writer})" for rows in FORMATS.values())
-        raise CoevolveError(f"{entry}: holds no rollouts; expected one of: {known}; or name the files themselves")
-    found = [Path(entry)] if Path(entry).is_file() else sorted(map(Path, glob(entry, recursive=True)))
-    if not found:
+    matches = [Path(entry)] if Path(entry).exists() else sorted(map(Path, glob(entry, recursive=True)))
+    if not matches:
         raise CoevolveError(f"{entry}: no such file; name the rollouts that your trainer wrote")
-    return [file for file in found if file.is_file()]
+    files = (file for match in matches for file in (_inside(match, name) if match.is_dir() else [match]))
+    return [file for file in files if file.is_file()]
 
 
-def _format_of(file: Path) -> RolloutFormat:
-    row = _columns(file) if file.suffix == ".parquet" else first_object(file)
+def _inside(folder: Path, name: str) -> list[Path]:
+    """The rollouts in ``folder``: the files of the first format that has any."""
+    for rows in FORMATS.values() if name == AUTO else [FORMATS[name]]:
+        if found := sorted(file for file in folder.rglob(rows.pattern) if file.is_file()):
+            return found
+    known = ", ".join(f"{rows.pattern} ({rows.writer})" for rows in FORMATS.values())
+    raise CoevolveError(f"{folder}: holds no rollouts; expected one of: {known}; or name the files themselves")
+
+
+def _format_of(files: Sequence[Path]) -> RolloutFormat:
+    """The format of the first row. The first files may be empty."""
+    rows_of_files = ((file, _columns(file) if file.suffix == ".parquet" else first_object(file)) for file in files)
+    file, row = next(((file, row) for file, row in rows_of_files if row), (files[0], {}))
     for rows in FORMATS.values():
         if rows.claims(row):
             return rows

@@ -19,9 +19,11 @@ Progress = Callable[[int], object]  # called with the number of bytes read
 class RolloutRow:
     """A rollout at ``where`` (FILE:LINE or FILE:ROW).
 
-    ``names`` are texts that may be the id of its task, the best first. ``prompt`` is the text of the first prompt of a
-    format that has no messages. ``failure`` says why the rollout tells nothing about the agent. ``calls`` are given only if
-    the file says which calls the environment accepted.
+    ``task_id`` is the id that the file gives the task. ``names`` are texts that may be its id, the best first, in a
+    format without a key for the id. ``prompt`` is the text of the first prompt of a format that has no messages.
+    ``prompt_messages`` is the number of messages before the agent's part, 0 if the format does not say. ``failure``
+    says why the rollout tells nothing about the agent. ``calls`` are given only if the file says which calls the
+    environment accepted.
     """
 
     where: str
@@ -34,6 +36,8 @@ class RolloutRow:
     failure: str = ""
     trajectory_id: str | None = None
     calls: list[CallOutcome] | None = None
+    task_id: str | None = None
+    prompt_messages: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,13 @@ def number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise Unreadable(f"{name}: expected a number, found {str(value)[:40]}")
     return float(value)
+
+
+def stated_id(value: Any) -> str | None:
+    """A task id, which may be a whole number in the file; None if there is none."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) and value else None
 
 
 def step_of(value: Any) -> int | None:

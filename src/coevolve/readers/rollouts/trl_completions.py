@@ -22,11 +22,12 @@ from coevolve.readers.rollouts.rollout_row import (
     Unreadable,
     number,
     sound_messages,
+    stated_id,
     step_of,
 )
 
 NEEDED = ("step", "prompt", "completion")
-OWN = (*NEEDED, "advantage")
+NO_REWARDS = (*NEEDED, "advantage", "task_id")  # columns that may hold numbers
 AT_ONCE = 500  # rows in memory
 
 
@@ -65,18 +66,21 @@ def batches(path: Path, needed: Sequence[str]) -> Iterator[list[dict[str, Any]]]
 
 def _rollout(row: dict[str, Any], where: str, path: Path, options: Options) -> RolloutRow:
     prompt, completion = row["prompt"], row["completion"]
+    text, before = None, 0
     if isinstance(prompt, str) or isinstance(completion, str):
         messages, text = messages_of(str(prompt), str(completion)), str(prompt)
+    elif not isinstance(prompt, list | None) or not isinstance(completion, list | None):
+        raise Unreadable("prompt and completion: expected texts or lists of messages")
     else:
-        messages, text = [_message(message) for message in [*(prompt or []), *(completion or [])]], None
-    task_id = row.get("task_id")
+        messages, before = [_message(message) for message in [*(prompt or []), *(completion or [])]], len(prompt or [])
     return RolloutRow(
         where,
         sound_messages(messages),
         _score(row, path, options),
-        (task_id,) if isinstance(task_id, str) else (),
-        step_of(row["step"]),
+        step=step_of(row["step"]),
         prompt=text,
+        task_id=stated_id(row.get("task_id")),
+        prompt_messages=before,
     )
 
 
@@ -123,11 +127,11 @@ def _score(row: dict[str, Any], path: Path, options: Options) -> float:
 
 
 def rewards_of(row: dict[str, Any]) -> Sequence[str]:
-    """The columns of ``row`` with a number, without TRL's own."""
+    """The columns of ``row`` with a number that may be a reward."""
     return [
         name
         for name, value in row.items()
-        if name not in OWN and isinstance(value, int | float) and not isinstance(value, bool) and value == value
+        if name not in NO_REWARDS and isinstance(value, int | float) and not isinstance(value, bool) and value == value
     ]
 
 

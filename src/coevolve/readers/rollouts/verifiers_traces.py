@@ -49,7 +49,7 @@ def _rollout(trace: dict[str, Any], where: str, step: int | None, options: Optio
     names = [served, data.get("task_id"), data.get("id"), task.get("key"), data.get("name"), task.get("hash")]
     if not messages and failure:  # it ended before the first message
         prompt = data.get("prompt")
-        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt or [])
+        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else _list(prompt)
     return RolloutRow(
         where,
         sound_messages(messages),
@@ -98,6 +98,10 @@ def _branch(trace: dict[str, Any], options: Options) -> list[Message]:
         path.append(dict(_inner(nodes[position], "message")))
         position = parents[position]
     return path[::-1]
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list) else []
 
 
 def _inner(value: Any, key: str) -> dict[str, Any]:

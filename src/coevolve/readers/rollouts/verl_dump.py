@@ -14,6 +14,7 @@ from coevolve.readers.rollouts.rollout_row import (
     json_rows,
     number,
     sound_messages,
+    stated_id,
     step_of,
 )
 
@@ -26,9 +27,14 @@ def read(path: Path, name: str, options: Options) -> Rows:
         reward = options.reward or "score"
         if reward not in row:
             raise Unreadable(f"missing key {reward}")
-        names = tuple(value for value in (row.get("task_id"),) if isinstance(value, str))
-        messages = sound_messages(messages_of(prompt, response))
-        yield RolloutRow(where, messages, number(row[reward], reward), names, step_of(row.get("step")), prompt=prompt)
+        yield RolloutRow(
+            where,
+            sound_messages(messages_of(prompt, response)),
+            number(row[reward], reward),
+            step=step_of(row.get("step")),
+            prompt=prompt,
+            task_id=stated_id(row.get("task_id")),
+        )
 
     return json_rows(path, name, options, rollout)
 

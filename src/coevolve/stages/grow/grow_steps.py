@@ -27,7 +27,11 @@ class FinishedSteps:
         if self._done[position : position + 1] == [name] and all(file.exists() for file in files):
             return False
         self._done = self._done[:position]
+        self._note()  # the action replaces files, so a kill within it must not leave the old note
         action()
         self._done.append(name)
-        write_json(self._file, {"key": self._key, "done": self._done})
+        self._note()
         return True
+
+    def _note(self) -> None:
+        write_json(self._file, {"key": self._key, "done": self._done})

@@ -123,13 +123,18 @@ def _key(
             identity(world),
             rows.name,
             [[str(file), file_hash(file)] for file in files],
-            [task.task_id for task in known],
-            {name: [task.task_id for task in tasks] for name, tasks in panels.items()},
+            _contents(known),
+            {name: _contents(tasks) for name, tasks in panels.items()},
             options.plain(),
             policy_hash(policy) if policy else None,
             code_of(Path(__file__).resolve()),
         ]
     )
+
+
+def _contents(tasks: Sequence[Task]) -> list[str]:
+    """A hash of each task. Its id does not suffice, because ids in files of users need not be content hashes."""
+    return [content_hash(asdict(task)) for task in tasks]
 
 
 @dataclass

@@ -14,6 +14,7 @@ optionally ``size`` and ``successes``.
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from glob import glob
 from pathlib import Path
@@ -47,9 +48,11 @@ HISTORY = {
     "successes": "BIGINT",
     "schema_version": "BIGINT",
 }
+WHOLE = ("step", "iteration")  # refused with a fraction, as rounding would merge visits
 REQUIRED = ("task_id", "step", "score")
 REQUIRED_HISTORY = (*REQUIRED, "iteration")
 PARQUET = "read_parquet($files, union_by_name = true)"
+FRACTION = re.compile(rf"({'|'.join(WHOLE)}): expected bigint, found \S+")
 _KINDS: dict[str, tuple[type, ...]] = {"VARCHAR": (str,), "BIGINT": (int,), "DOUBLE": (int, float)}
 
 
@@ -70,21 +73,28 @@ class Files(tuple[str, ...]):
 
 def find_files(source: Source, connection: "duckdb.DuckDBPyConnection") -> Files:
     """The files of ``source``, in order and each once. Registers object stores with ``connection``."""
-    paths: dict[str, None] = {}
+    paths: dict[str | Path, str] = {}
     for entry in [source] if isinstance(source, str | Path) else source:
         text = str(entry)
         matches = _stored(text, connection) if "://" in text else _here(text)
         if not matches:
-            raise (
-                missing(Path(text)) if "://" not in text else CoevolveError(f"{text}: no such file in the object store")
-            )
-        paths.update(dict.fromkeys(matches))
-    files = Files(paths)
+            raise _nothing(text)
+        for match in matches:
+            paths.setdefault(match if "://" in match else Path(match).resolve(), match)
+    files = Files(paths.values())
     if other := next((file for file in files if file.endswith(".parquet") != files.parquet), None):
         raise CoevolveError(
             f"{other}: the other files are {'' if files.parquet else 'not '}Parquet; name files of one format"
         )
     return files
+
+
+def _nothing(text: str) -> CoevolveError:
+    if "://" in text:
+        return CoevolveError(f"{text}: no such file in the object store")
+    if Path(text).is_dir():
+        return CoevolveError(f"{text}: is a folder; name its files, or a glob such as '{Path(text) / '*.parquet'}'")
+    return missing(Path(text))
 
 
 def _here(text: str) -> list[str]:
@@ -124,7 +134,7 @@ def load_episodes(connection: "duckdb.DuckDBPyConnection", files: Files) -> None
     selected = [f'"{name}"' if name in columns else f"NULL::{kind} AS {name}" for name, kind in COLUMNS.items()]
     query = f"""
         SELECT
-            task_id::VARCHAR AS task_id, coalesce(iteration, 0)::BIGINT AS iteration, step::BIGINT AS step,
+            task_id::VARCHAR AS task_id, coalesce({_whole("iteration")}, 0) AS iteration, {_whole("step")} AS step,
             coalesce(stop_reason = '{StopReason.ENVIRONMENT_FAILED}', FALSE) AS failed,
             CASE WHEN failed THEN 0.0 ELSE score::DOUBLE END AS score, trajectory_id::VARCHAR AS trajectory_id,
             list_transform(list_filter(coalesce(calls, []), lambda c: coalesce(c.ok, TRUE)), lambda c: c.name) AS names,
@@ -142,14 +152,25 @@ def load_history(connection: "duckdb.DuckDBPyConnection", path: Path | None) -> 
         connection.execute(f"CREATE TABLE history ({types})")
         return
     query = f"""
-        SELECT * REPLACE (coalesce(size, 1) AS size, coalesce(successes, 0) AS successes)
+        SELECT * REPLACE (
+            {_whole("iteration")} AS iteration, {_whole("step")} AS step,
+            coalesce(size, 1) AS size, coalesce(successes, 0) AS successes
+        )
         FROM {_json_source(HISTORY)}
     """
     _create(connection, "history", query, Files([str(path)]), HISTORY, REQUIRED_HISTORY)
 
 
+def _whole(name: str) -> str:
+    """A column as a BIGINT. DuckDB would round a fraction, so a fraction is an error instead."""
+    return (
+        f"CASE WHEN {name}::DOUBLE <> floor({name}::DOUBLE) "
+        f"THEN error('{name}: expected bigint, found ' || {name}::VARCHAR) ELSE {name}::BIGINT END"
+    )
+
+
 def _json_source(columns: dict[str, str]) -> str:
-    typed = ", ".join(f"{name}: '{kind}'" for name, kind in columns.items())
+    typed = ", ".join(f"{name}: '{'JSON' if name in WHOLE else kind}'" for name, kind in columns.items())
     return f"read_json($files, format='newline_delimited', columns={{{typed}}}, maximum_object_size=33554432)"
 
 
@@ -192,6 +213,8 @@ def _create(
         connection.execute(f"CREATE TABLE {table} AS {query}", {"files": list(files)})
     except duckdb.Error as error:
         _find_bad_line(files, columns, required)
+        if fraction := FRACTION.search(str(error)):
+            raise CoevolveError(f"{files}: {fraction[0]}; fix the row") from None
         raise _unreadable(files, error) from None
     absent = " OR ".join(f"{name} IS NULL" for name in required)
     bad = f"SELECT schema_version FROM {table} WHERE {absent} OR NOT isfinite(score)"

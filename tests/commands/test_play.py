@@ -1,0 +1,54 @@
+"""`coevolve play NAME TASK`: a number names a task of the split, and other texts begin an id."""
+
+import argparse
+import io
+from collections.abc import Callable
+
+import pytest
+
+from coevolve.commands import play
+from coevolve.core.errors import CoevolveError
+from coevolve.environments.registry import make
+
+TASKS = make("miniworld").tasks("seed")
+Shown = Callable[[str], str]
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shown:
+    def opened(wanted: str) -> str:
+        """The id of the task that `coevolve play miniworld WANTED` opens."""
+        monkeypatch.setattr("sys.stdin", io.StringIO("/quit\n"))
+        play.run(argparse.Namespace(name="miniworld", task=wanted, split="seed"))
+        return capsys.readouterr().out.partition("task ")[2].partition(";")[0]
+
+    return opened
+
+
+def test_a_number_names_the_task_although_an_id_begins_with_it(shown: Shown) -> None:
+    ids = [task.task_id for task in TASKS]
+    beginning = [number for number in range(10, 100) if sum(name.startswith(str(number)) for name in ids) == 1]
+    assert beginning, "no task shows the difference"
+    assert {shown(str(number)) == ids[number] for number in beginning[:3]} == {True}
+
+
+def test_the_beginning_of_an_id_names_the_task(shown: Shown) -> None:
+    assert shown(TASKS[5].task_id[:10]) == TASKS[5].task_id
+
+
+def test_a_long_decimal_beginning_of_an_id_names_the_task(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    world = make("miniworld")
+    tasks = [replace(TASKS[0], task_id="12345678deadbeef"), *TASKS[1:]]
+    monkeypatch.setattr(world, "tasks", lambda split: tasks, raising=False)
+    monkeypatch.setattr("coevolve.environments.registry.make", lambda name: world)
+    assert shown("12345678") == "12345678deadbeef"
+    with pytest.raises(CoevolveError, match="number below 256"):
+        shown("1234567")
+
+
+@pytest.mark.parametrize("wanted", ["256", "999"])
+def test_a_number_beyond_the_split_is_an_error_that_names_the_range(shown: Shown, wanted: str) -> None:
+    with pytest.raises(CoevolveError, match=f"miniworld has no task '{wanted}' in seed; expected .* number below 256"):
+        shown(wanted)
