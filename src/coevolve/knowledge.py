@@ -59,12 +59,17 @@ def uses(tasks: Iterable[Task]) -> Counter[str]:
 
 
 def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequence[Trajectory] = ()) -> Knowledge:
-    """Learn from the references of the first ``REPLAYED`` of ``tasks`` and from ``trajectories``."""
+    """Learn from the references of the first ``REPLAYED`` of ``tasks`` and from ``trajectories``.
+
+    Tasks end in the terminal tool if every task of the environment does; a synthesized one may lack it by mistake.
+    """
     knowledge = Knowledge()
     session = environment.open()
     last: Counter[str] = Counter()
+    some = tasks[:REPLAYED]
+    own = {task.task_id for task in some if task.provenance is None} or {task.task_id for task in some}
     knowledge.uses = uses(tasks)
-    for task in tasks[:REPLAYED]:
+    for task in some:
         chain, changed, ended = replay(session, task)
         for position, call in enumerate(chain):
             if not call.ok:
@@ -72,7 +77,7 @@ def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequenc
             (knowledge.changing if changed[position] else knowledge.reading).add(call.name)
             for key, value in call.arguments.items():
                 _note(knowledge, chain, position, key, value)
-        if ended and chain:
+        if ended and chain and task.task_id in own:
             last[chain[-1].name] += 1
     session.close()
     knowledge.reading -= knowledge.changing
@@ -82,7 +87,7 @@ def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequenc
             for key, value in call.arguments.items():
                 if grounded(key, value, trajectory, calls, position):
                     _note(knowledge, calls, position, key, value)
-    if last and last.most_common(1)[0][1] == min(len(tasks), REPLAYED):
+    if last and last.most_common(1)[0][1] == len(own):
         knowledge.terminal = last.most_common(1)[0][0]
         knowledge.reading.discard(knowledge.terminal)
         knowledge.changing.discard(knowledge.terminal)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 from coevolve.core.records import Exploration, Generation, Signal
-from coevolve.core.task import Task
+from coevolve.core.task import Provenance, Task
 from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
@@ -97,6 +97,18 @@ def test_what_the_agent_left_out_is_what_exploration_goes_for() -> None:
             left_out -= {call.name for call in failed.calls}
             found = explored(miniworld, [of_task(task.task_id, [failed.trajectory_id])])
             assert all(left_out <= set(one.goals) for one in found)
+
+
+@pytest.mark.parametrize("name", ["miniworld", "sql"])
+def test_a_synthesized_task_without_its_ending_call_does_not_change_how_tasks_end(name: str) -> None:
+    environment = make(name)
+    tasks = environment.tasks("seed")[:32]
+    *before, _ = tasks[0].reference[-1]
+    reference = [*tasks[0].reference[:-1], before]
+    broken = Task.create(name, "seed", ["x"], tasks[0].world, reference, [], Provenance(0, [], "e"))
+    known, unchanged = learn(environment, [*tasks, broken]), learn(environment, tasks)
+    assert (known.terminal, known.answer) == (unchanged.terminal, unchanged.answer)
+    assert (known.terminal is None) is (name == "sql")
 
 
 def test_coverage_goes_for_what_the_dataset_seldom_asks_for_and_random_for_anything() -> None:

@@ -28,6 +28,14 @@ def test_what_the_environment_wrote_is_masked_and_has_no_log_probability() -> No
     assert (empty.prompt, empty.completion, empty.mask, empty.logprobs) == ([END], [END], [0], [0.0])
 
 
+def test_an_observation_that_left_no_room_for_a_reply_is_no_part_of_the_row() -> None:
+    whole = episode(7, replies=2)
+    cut = [*whole.replies, Reply("", prompt_ids=[12] * 3000, truncated=True)]
+    assert row(Episode(whole.trajectory, cut, 0.0), 1.0, END) == row(whole, 1.0, END)
+    nothing = [Reply("", prompt_ids=[12] * 9, truncated=True)]
+    assert row(Episode(whole.trajectory, nothing, 0.0), 1.0, END).completion == [END]
+
+
 @given(st.integers(1, 9), st.sampled_from([2, 3, 4, 8]), st.integers(1, 6), st.integers(1, 5))
 def test_every_row_is_dealt_once_and_evenly(groups: int, size: int, world: int, passes: int) -> None:
     made = [[episode(100 + group * size + sample) for sample in range(size)] for group in range(groups)]

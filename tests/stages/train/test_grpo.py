@@ -216,6 +216,19 @@ def test_a_share_of_the_base_is_kept_in_the_weights(whole: Path, tmp_path: Path)
     }
 
 
+def test_an_average_keeps_small_steps_also_of_an_agent_that_acts_in_bfloat16(tmp_path: Path) -> None:
+    def learn(folder: Path, share: float) -> dict[str, torch.Tensor]:
+        made = settings(changed(keep_base=share, steps=1))
+        acting = made.policy.model_copy(update={"dtype": "bfloat16"})
+        grpo.learn(replace(made, policy=acting), WORLD, job(folder))
+        return dict(load(folder / "policy")[0].named_parameters())
+
+    base = dict(load(ROOT / "policies/base")[0].named_parameters())
+    trained, kept = learn(tmp_path / "whole", 0.0), learn(tmp_path / "kept", 0.5)
+    for name, one in kept.items():
+        torch.testing.assert_close(one, 0.5 * trained[name] + 0.5 * base[name], rtol=1e-6, atol=1e-8)
+
+
 def test_the_base_of_another_architecture_is_refused(tmp_path: Path) -> None:
     make_qwen3(tmp_path / "other")
     with pytest.raises(CoevolveError, match=r"train\.keep_base: .*other has other weights"):

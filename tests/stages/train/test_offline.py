@@ -63,6 +63,16 @@ def test_an_episode_is_the_tokens_that_were_sampled() -> None:
     assert {StopReason.MAX_TOKENS, StopReason.MAX_TURNS} <= ends
 
 
+def test_an_episode_ends_with_the_agents_last_token(made: Made) -> None:
+    """After a long observation without room for a reply, the trajectory ends with an empty reply."""
+    _, tokenizer = load(ROOT / "policies/base")
+    renderer, one = Renderer(tokenizer), made.references[0]
+    whole = tokens(renderer, [], one)
+    nothing = [{"role": "tool", "content": "long " * 900}, {"role": "assistant", "content": ""}]
+    cut = replace(one, messages=[*one.messages, *nothing], stop_reason=StopReason.MAX_TOKENS)
+    assert tokens(renderer, [], cut) == whole and whole.mask[-1] == 1
+
+
 def test_a_reference_reads_as_the_agent_would_say_it(made: Made) -> None:
     _, tokenizer = load(ROOT / "policies/base")
     renderer, session = Renderer(tokenizer), WORLD.open()

@@ -51,8 +51,8 @@ def evaluate(
 
     The result omits episodes in which the environment failed; ``failures`` counts them by reason. The folder ``kept`` stores
     each finished batch, and batches that it already holds are not played again. It also stores the episodes at the tasks
-    ``whole``, for ``episodes_in``. A CoevolveError if the environment failed in every episode of a panel: ``kept`` then forgets
-    the panel, so that the next call plays it again.
+    ``whole``, for ``episodes_in``. A CoevolveError if the environment, or one of a mixture, failed in every episode of a panel:
+    ``kept`` then forgets the panel, so that the next call plays it again.
     """
     with TemporaryDirectory() as nowhere:
         play = partial(_panel, policy, environment, limits, config, seed, kept or Path(nowhere), whole)
@@ -115,15 +115,18 @@ def _panel(
         progress.update(len(requests) - len(remaining))
         rollout(policy, environment, remaining, limits, progress=progress.update, done=write)
     outcomes = [outcome for file in files for outcome in read_jsonl(file, Outcome)]
-    failures = _failures(outcomes)
-    if outcomes and failures.total() == len(outcomes):
-        for file in files:
-            file.unlink()
-            file.with_suffix(".parquet").unlink(missing_ok=True)
-        raise CoevolveError(
-            f"the environment failed in all {len(outcomes)} episodes of {name} ({by_reason(failures)}); repair it and run the "
-            "command again"
-        )
+    owner = {task.task_id: task.environment for task in tasks}
+    for one in dict.fromkeys(owner.values()):
+        ours = [outcome for outcome in outcomes if owner[outcome.task_id] == one]
+        failures = _failures(ours)
+        if ours and failures.total() == len(ours):
+            for file in files:
+                file.unlink()
+                file.with_suffix(".parquet").unlink(missing_ok=True)
+            raise CoevolveError(
+                f"the environment {one} failed in all {len(ours)} episodes of {name} ({by_reason(failures)}); repair it and run "
+                "the command again"
+            )
     return outcomes
 
 

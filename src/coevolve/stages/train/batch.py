@@ -29,14 +29,17 @@ class Row:
 
 
 def row(episode: Episode, reward: float | None, end: int) -> Row:
-    """An episode as a row. TRL accepts no empty completion, so an empty one becomes a masked ``end`` token."""
+    """An episode as a row, up to the agent's last token: an observation that left no room for a reply may have any length.
+
+    TRL accepts no empty completion, so an empty one becomes a masked ``end`` token.
+    """
     replies = episode.replies
     prompt = replies[0].prompt_ids if replies else [end]
     completion: list[int] = []
     mask: list[int] = []
     logprobs: list[float] = []
     for number, reply in enumerate(replies):
-        observed = reply.prompt_ids if number else []
+        observed = reply.prompt_ids if number and reply.token_ids else []
         completion += observed + reply.token_ids
         mask += [0] * len(observed) + [1] * len(reply.token_ids)
         logprobs += [0.0] * len(observed) + reply.logprobs

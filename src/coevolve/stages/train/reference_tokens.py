@@ -57,7 +57,8 @@ def tokens(renderer: Renderer, tools: Tools, episode: Trajectory) -> Tokens:
         observed = renderer.later(episode.messages[index + 1 : following]) if following else []
         completion += reply + observed
         mask += [1] * len(reply) + [0] * len(observed)
-    return Tokens(prompt, completion, mask)
+    end = len(mask) - mask[::-1].index(1) if 1 in mask else 0
+    return Tokens(prompt, completion[:end], mask[:end])
 
 
 def offered(environment: Environment, tasks: Sequence[Task]) -> Mapping[str, Tools]:

@@ -29,9 +29,11 @@ def finish(trainer: Any, tokenizer: Any, settings: Shared, job: Job, steps: Step
 def save(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
     """Write the model of ``trainer`` to ``job.policy``; every process calls it, and the main process writes.
 
-    Adapters are merged into the unquantized weights of the parent, even if training quantized them.
+    Adapters are merged into the unquantized weights of the parent, even if training quantized them. An average with the weights
+    of ``job.base`` is in float32, because bfloat16 would lose most of a small step.
     """
-    policy, dtype = job.policy, settings.policy.dtype
+    policy, share = job.policy, settings.train.keep_base
+    dtype = "float32" if share else settings.policy.dtype
     model = trainer.accelerator.unwrap_model(trainer.model)
     temporary = policy.with_name(f".{policy.name}.tmp")
     if is_main():
@@ -55,7 +57,7 @@ def save(trainer: Any, tokenizer: Any, settings: Shared, job: Job) -> None:
     elif not temporary.exists():
         model.save_pretrained(temporary)
     tokenizer.save_pretrained(temporary)
-    if share := settings.train.keep_base:
+    if share:
         kept(load(temporary, dtype=dtype, place="cpu")[0], job.base, share).save_pretrained(temporary)
     shutil.rmtree(policy, ignore_errors=True)
     os.replace(temporary, policy)
