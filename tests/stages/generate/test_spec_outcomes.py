@@ -20,6 +20,7 @@ from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import Judged, accepted, verify
 from coevolve.stages.verify.library import Library
+from coevolve.stages.verify.pass_counts import PassCount
 from coevolve.stages.verify.pass_rates import with_pass_rate
 from tests import ROOT
 from tests.stages.generate.small import OWN, TASKS, TOOLS
@@ -57,8 +58,13 @@ def judged(explorations: list[Exploration]) -> list[Judged]:
     found = verify(
         "miniworld", [json.dumps(asdict(one)) for one in candidates], Library(TASKS, {}, PARAMS.verify.near_duplicate)
     )
-    rates = {task.task_id: number % 9 / 8 for number, task in enumerate(accepted(found))}
-    return [with_pass_rate(verdict, task, rates) for verdict, task in found]
+    counts = played(found)
+    return [with_pass_rate(verdict, task, counts) for verdict, task in found]
+
+
+def played(judged: list[Judged]) -> dict[str, PassCount]:
+    """Eight episodes of each accepted task, and from none to all of them are solved."""
+    return {task.task_id: PassCount(number % 9, 8, 8) for number, task in enumerate(accepted(judged))}
 
 
 def test_what_is_realized_calls_all_that_was_written_in_its_order(explorations: list[Exploration]) -> None:
@@ -73,7 +79,7 @@ def test_what_is_realized_calls_all_that_was_written_in_its_order(explorations: 
 
 
 def test_every_generation_has_an_outcome(explorations: list[Exploration], judged: list[Judged]) -> None:
-    found = settled(GENERATIONS, explorations, judged, 8)
+    found = settled(GENERATIONS, explorations, judged, played(judged))
     assert [one.generation_id for one in found] == [one.generation_id for one in GENERATIONS]
     explored = {one.exploration_id for one in explorations}
     tasks = {task.task_id: (verdict, task) for verdict, task in judged if task}
@@ -90,18 +96,31 @@ def test_every_generation_has_an_outcome(explorations: list[Exploration], judged
             assert one.task_id is None and one.episodes == 0
     assert sum(one.outcome == ACCEPTED for one in found) >= 6
     assert len([one for one in found if one.outcome == UNREALIZED]) == 15 - len(explored)
-    assert settled(found, explorations, judged, 8) == found, "what is settled stays so"
+    assert settled(found, explorations, judged, played(judged)) == found, "what is settled stays so"
+
+
+def test_an_episode_in_which_the_environment_failed_is_no_episode_of_a_generation(
+    explorations: list[Exploration], judged: list[Judged]
+) -> None:
+    failed = {task_id: PassCount(number % 2, number % 2, 8) for number, task_id in enumerate(played(judged))}
+    settled_generations = settled(GENERATIONS, explorations, judged, failed)
+    counts = {(one.successes, one.episodes) for one in settled_generations if one.outcome == ACCEPTED}
+    assert counts == {(0, 0), (1, 1)}
 
 
 def test_what_came_of_control_is_not_trained_on(explorations: list[Exploration], judged: list[Judged]) -> None:
     apart = set_apart(judged, GENERATIONS)
-    control = {one.task_id for one in settled(GENERATIONS, explorations, judged, 8) if one.control and one.task_id}
+    control = {
+        one.task_id for one in settled(GENERATIONS, explorations, judged, played(judged)) if one.control and one.task_id
+    }
     assert control
     before, after = ({task.task_id for task in accepted(some)} for some in (judged, apart))
     assert control <= before and not control & after
     lost = [verdict for verdict, task in apart if task and task.task_id in before - after]
     assert all(verdict.gates[-1].name == GATE and verdict.gates[-1].passed is False for verdict in lost)
-    assert settled(GENERATIONS, explorations, apart, 8) == settled(GENERATIONS, explorations, judged, 8)
+    assert settled(GENERATIONS, explorations, apart, played(judged)) == settled(
+        GENERATIONS, explorations, judged, played(judged)
+    )
     assert set_apart(judged, [replace(one, control=False) for one in GENERATIONS]) == judged
 
 

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,9 +15,11 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects, read_tasks, write_jsonl
+from coevolve.core.records import Verdict
 from coevolve.environments.registry import make
+from coevolve.stages.grow.grow_options import GrowOptions
 from coevolve.stages.grow.grow_steps import FinishedSteps
-from coevolve.stages.grow.grown_tasks import Grown, grow
+from coevolve.stages.grow.grown_tasks import Grown, _Growth, grow
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
 from tests import ROOT
@@ -159,6 +162,18 @@ def test_a_policy_chooses_the_tasks_that_teach_most(tmp_path: Path) -> None:
     rates = {task.provenance.pass_rate for task in grown.tasks if task.provenance}
     assert rates <= {0.0, 0.5, 1.0} and len(grown.tasks) == 2
     assert any("others are worth more" in gate.reason for verdict in grown.verdicts for gate in verdict.gates)
+
+
+def test_every_environment_of_a_mixture_keeps_tasks(tmp_path: Path) -> None:
+    """The first environment alone has enough tasks, but it must not take every place."""
+    world = make("miniworld+sql")
+    tasks = sorted(world.tasks("seed")[:20], key=lambda task: task.environment)
+    growth = _Growth(world.name, world, [], {}, GrowOptions(count=8), tmp_path, print)
+    write_jsonl(growth.work / "accepted.jsonl", tasks)
+    write_jsonl(growth.work / "verdicts.jsonl", [Verdict(task.task_id, task.task_id, True, []) for task in tasks])
+    growth.select()
+    numbers = Counter(task.environment for task in read_tasks(tmp_path / "tasks.jsonl"))
+    assert numbers == {"miniworld": 4, "sql": 4}
 
 
 class Scripted(BaseHTTPRequestHandler):

@@ -1,26 +1,46 @@
-"""Over-generate and select: what is kept, why the others are not, and that variety has a floor."""
+"""Over-generate and select: what is kept, why the others are not, variety has a floor, and environments keep their shares."""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.core.learnability import Record, variance
 from coevolve.core.records import Gate, Verdict
 from coevolve.core.task import Task
 from coevolve.stages.verify.config import Select
 from coevolve.stages.verify.judge import Judged
-from coevolve.stages.verify.select import GATE, select
+from coevolve.stages.verify.pass_counts import PassCount
+from coevolve.stages.verify.select import GATE
+from coevolve.stages.verify.select import select as select_in
 
 SAMPLES = 4
 
 
-def judged(rates: list[float | None], families: str = "", accepted: bool = True) -> list[Judged]:
+def judged(
+    rates: list[float | None], families: str = "", accepted: bool = True, environment: str = "e"
+) -> list[Judged]:
     """Candidates with these pass rates, each of the family that its letter names."""
     found: list[Judged] = []
     for number, rate in enumerate(rates):
         family = families[number] if families else str(number)
-        task = Task.create("e", "synthesized", [f"do {number}"], {}, [], [family])
+        task = Task.create(environment, "synthesized", [f"do {number}"], {}, [], [family])
         found.append((Verdict(f"c{number}", task.task_id, accepted, [Gate("readable", True)], rate), task))
     return found
+
+
+def select(found: list[Judged], config: Select, shares: Mapping[str, float] | None = None) -> list[Judged]:
+    """The selection after SAMPLES episodes of each task, in none of which the environment failed."""
+    counts = {}
+    for verdict, task in found:
+        if task is not None and verdict.pass_rate is not None:
+            counts[task.task_id] = PassCount(round(verdict.pass_rate * SAMPLES), SAMPLES, SAMPLES)
+        elif task is not None:
+            counts[task.task_id] = PassCount(0, 0, SAMPLES)
+    return select_in(found, config, counts, shares or {"e": 1.0})
 
 
 def kept(found: list[Judged]) -> list[str]:
@@ -32,7 +52,7 @@ def config(keep: int, variety: float = 0.0, shape: str = "variance") -> Select:
 
 
 def test_what_is_solved_about_half_the_time_is_kept_and_the_others_say_why() -> None:
-    found = select(judged([0.0, 0.5, 1.0, 0.25, None, 0.75]), config(3), SAMPLES)
+    found = select(judged([0.0, 0.5, 1.0, 0.25, None, 0.75]), config(3))
     assert kept(found) == ["c1", "c3", "c5"]
     last = {verdict.candidate_id: verdict.gates[-1] for verdict, _ in found}
     assert all(gate.name == GATE for gate in last.values())
@@ -42,34 +62,34 @@ def test_what_is_solved_about_half_the_time_is_kept_and_the_others_say_why() -> 
 
 
 def test_of_equals_the_first_and_never_more_than_there_are() -> None:
-    assert kept(select(judged([0.5] * 4), config(2), SAMPLES)) == ["c0", "c1"]
-    assert kept(select(judged([0.0, 1.0]), config(9), SAMPLES)) == ["c0", "c1"]
-    assert select([], config(9), SAMPLES) == []
+    assert kept(select(judged([0.5] * 4), config(2))) == ["c0", "c1"]
+    assert kept(select(judged([0.0, 1.0]), config(9))) == ["c0", "c1"]
+    assert select([], config(9)) == []
 
 
 def test_variety_takes_the_best_of_each_family_first() -> None:
     candidates = judged([0.5, 0.5, 0.5, 0.25, 0.0, 1.0], families="aaabbc")
-    assert kept(select(candidates, config(3), SAMPLES)) == ["c0", "c1", "c2"]
-    assert kept(select(candidates, config(3, variety=1.0), SAMPLES)) == ["c0", "c3", "c5"]
-    assert kept(select(candidates, config(4, variety=0.5), SAMPLES)) == ["c0", "c1", "c2", "c3"]
+    assert kept(select(candidates, config(3))) == ["c0", "c1", "c2"]
+    assert kept(select(candidates, config(3, variety=1.0))) == ["c0", "c3", "c5"]
+    assert kept(select(candidates, config(4, variety=0.5))) == ["c0", "c1", "c2", "c3"]
 
 
 def test_the_shape_decides() -> None:
     for shape, worth in (("variance", "0.56"), ("bell", "0.41")):  # at p = 1/6
-        [(refused, _), _] = select(judged([0.0, 0.5]), config(1, shape=shape), SAMPLES)
+        [(refused, _), _] = select(judged([0.0, 0.5]), config(1, shape=shape))
         assert refused.gates[-1] == Gate(GATE, False, f"pass rate 0.00: others are worth more than {worth}")
 
 
 def test_what_was_refused_before_is_left_as_it_is() -> None:
     refused = judged([None, None], accepted=False)
     unreadable: list[Judged] = [(Verdict("c9", None, False, [Gate("readable", False, "no JSON")]), None)]
-    assert select([*refused, *unreadable], config(2), SAMPLES) == [*refused, *unreadable]
+    assert select([*refused, *unreadable], config(2)) == [*refused, *unreadable]
 
 
 def test_what_repeats_a_task_that_is_kept_stays_refused() -> None:
     [(verdict, task)] = judged([0.5])
     again = Verdict("again", verdict.task_id, False, [Gate("duplicate", False, "known")])
-    assert select([(verdict, task), (again, task)], config(2), SAMPLES)[1] == (again, task)
+    assert select([(verdict, task), (again, task)], config(2))[1] == (again, task)
 
 
 rates = st.lists(st.sampled_from([None, 0.0, 0.25, 0.5, 0.75, 1.0]), max_size=20)
@@ -80,7 +100,7 @@ def test_as_many_as_are_wanted_and_with_variety_every_family_that_has_room(
     found: list[float | None], keep: int, variety: float, data: st.DataObject
 ) -> None:
     families = "".join(data.draw(st.sampled_from("abc")) for _ in found)
-    selected = select(judged(found, families), config(keep, variety), SAMPLES)
+    selected = select(judged(found, families), config(keep, variety))
     assert len(kept(selected)) == min(keep, len(found))
     if round(keep * variety) >= len(set(families)):
         assert {task.family for verdict, task in selected if verdict.accepted and task} == set(families)
@@ -88,5 +108,96 @@ def test_as_many_as_are_wanted_and_with_variety_every_family_that_has_room(
 
 @pytest.mark.parametrize("keep", [1, 2, 5])
 def test_the_order_of_what_is_kept_stays(keep: int) -> None:
-    found = kept(select(judged([0.5, 0.0, 0.25, 0.75, 0.5]), config(keep), SAMPLES))
+    found = kept(select(judged([0.5, 0.0, 0.25, 0.75, 0.5]), config(keep)))
     assert found == sorted(found)
+
+
+def kept_without_environments(found: list[Judged], config: Select) -> list[str]:
+    """The selection as it was before environments had shares: the oracle for a single environment."""
+
+    def worth(rate: float | None) -> float:
+        return 0.0 if rate is None else variance(Record(rate * SAMPLES, SAMPLES).chance)
+
+    tasks = [(worth(verdict.pass_rate), task) for verdict, task in found if verdict.accepted and task]
+    ranked = [task for _, task in sorted(tasks, key=lambda pair: -pair[0])]
+    families: dict[str, deque[str]] = defaultdict(deque)
+    for task in ranked:
+        families[task.family].append(task.task_id)
+    waiting, chosen = deque(families.values()), dict[str, None]()
+    while waiting and len(chosen) < round(config.keep * config.variety):
+        family = waiting.popleft()
+        chosen[family.popleft()] = None
+        if family:
+            waiting.append(family)
+    for task in ranked:
+        if len(chosen) < config.keep:
+            chosen[task.task_id] = None
+    return [verdict.candidate_id for verdict, task in found if task and task.task_id in chosen]
+
+
+some_families = st.lists(st.sampled_from("abcd"), min_size=20, max_size=20).map("".join)
+varieties = st.sampled_from([0.0, 0.25, 0.3, 0.5, 1.0])
+
+
+@given(rates, some_families, st.integers(1, 25), varieties)
+def test_with_one_environment_the_selection_is_as_before(
+    found: list[float | None], families: str, keep: int, variety: float
+) -> None:
+    candidates = judged(found, families)
+    assert kept(select(candidates, config(keep, variety))) == kept_without_environments(
+        candidates, config(keep, variety)
+    )
+
+
+def numbers_kept(found: list[Judged]) -> Counter[str]:
+    return Counter(task.environment for verdict, task in found if verdict.accepted and task)
+
+
+HALVES = {"a": 0.5, "b": 0.5}
+EQUAL: list[float | None] = [0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+@pytest.mark.parametrize("variety", [0.0, 0.25, 1.0])
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_equal_environments_keep_equally_many_tasks_in_any_order(order: str, variety: float) -> None:
+    candidates = [each for name in order for each in judged(EQUAL * 38, environment=name)]
+    assert numbers_kept(select(candidates, config(128, variety), HALVES)) == {"a": 64, "b": 64}
+
+
+def test_an_environment_with_easy_tasks_keeps_its_share() -> None:
+    candidates = [*judged([0.5] * 20, environment="a"), *judged([1.0] * 20, environment="b")]
+    assert numbers_kept(select(candidates, config(10), {"a": 0.7, "b": 0.3})) == {"a": 7, "b": 3}
+
+
+def test_others_fill_the_room_of_an_environment_with_few_tasks_in_proportion_to_their_shares() -> None:
+    sizes, shares = {"a": 1, "b": 30, "c": 30}, {"a": 0.5, "b": 0.4, "c": 0.1}
+    candidates = [each for name in sizes for each in judged([0.5] * sizes[name], environment=name)]
+    assert numbers_kept(select(candidates, config(21), shares)) == {"a": 1, "b": 16, "c": 4}
+
+
+def test_without_pass_rates_each_environment_keeps_its_share_of_the_families() -> None:
+    candidates = [each for name in "ab" for each in judged([None] * 4, "aabc", environment=name)]
+    selected = select_in(candidates, config(6, variety=1.0), {}, HALVES)
+    assert [task.family for verdict, task in selected if verdict.accepted and task] == ["a", "b", "c"] * 2
+    assert all("no policy measured" in verdict.gates[-1].reason for verdict, _ in selected if not verdict.accepted)
+
+
+sizes_of_three = st.lists(st.integers(0, 12), min_size=3, max_size=3)
+shares_of_three = st.lists(st.integers(1, 9), min_size=3, max_size=3)
+
+
+@given(sizes_of_three, shares_of_three, st.integers(1, 40), varieties)
+def test_a_mixture_selects_in_each_environment_as_if_it_were_alone(
+    sizes: list[int], weights: list[int], keep: int, variety: float
+) -> None:
+    shares = {name: weight / sum(weights) for name, weight in zip("abc", weights, strict=True)}
+    groups = {name: judged((EQUAL * 3)[:size], environment=name) for name, size in zip("abc", sizes, strict=True)}
+    selected = select([each for group in groups.values() for each in group], config(keep, variety), shares)
+    numbers = numbers_kept(selected)
+    assert sum(numbers.values()) == min(keep, sum(sizes))
+    exact = {name: Fraction(weight, sum(weights)) * keep for name, weight in zip("abc", weights, strict=True)}
+    for name, group in groups.items():
+        assert numbers[name] > min(exact[name] - 1, len(group) - 1), "others take only unused room"
+        alone = select(group, config(numbers[name] or 1, variety), {name: 1.0})
+        ours = [each for each in selected if each[1] and each[1].environment == name]
+        assert kept(ours) == (kept(alone) if numbers[name] else [])

@@ -75,7 +75,7 @@ def test_a_gate_that_cannot_check_a_candidate_says_so_and_is_counted() -> None:
     assert gate.name == "words_match" and gate.passed is None and "language" in gate.reason
     assert found[1].unchecked == []  # gates that it never reached are not the news
     assert unchecked(found) == {"words_match": 1}
-    figures = summary(0, found, 0, Meter(None)).figures
+    figures = summary(0, found, {}, Meter(None)).figures
     assert figures["not checked by words_match"] == 1 and figures["rejected by executable"] == 1
 
 

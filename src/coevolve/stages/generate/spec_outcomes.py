@@ -1,12 +1,13 @@
 """The outcomes of generations: an accepted task and the agent's success at it, or the reason why there is no task."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from coevolve.core.records import Attempt, Exploration, Gate, Generation, Verdict
 from coevolve.core.task import Task
 from coevolve.stages.generate.spec import exploration_of
 from coevolve.stages.verify.judge import Judged
+from coevolve.stages.verify.pass_counts import PassCount
 
 ACCEPTED = "accepted"
 UNREALIZED = "unrealized"  # exploration did not get every named tool accepted
@@ -18,9 +19,9 @@ def settled(
     generations: Sequence[Generation],
     explorations: Sequence[Exploration],
     judged: Sequence[Judged],
-    samples: int,
+    counts: Mapping[str, PassCount],
 ) -> list[Generation]:
-    """``generations`` with their outcomes, by the first candidate of each. A pass rate rests on ``samples`` episodes."""
+    """``generations`` with their outcomes, by the first candidate of each. ``counts`` hold the episodes at each task."""
     explored = {exploration.exploration_id for exploration in explorations}
     first: dict[str, tuple[Verdict, Task]] = {}
     for verdict, task in judged:
@@ -36,16 +37,16 @@ def settled(
         elif exploration_id not in first:
             outcomes.append(replace(generation, outcome=WORDLESS))
         else:
-            outcomes.append(_judged(generation, *first[exploration_id], samples))
+            outcomes.append(_judged(generation, *first[exploration_id], counts))
     return outcomes
 
 
-def _judged(generation: Generation, verdict: Verdict, task: Task, samples: int) -> Generation:
+def _judged(generation: Generation, verdict: Verdict, task: Task, counts: Mapping[str, PassCount]) -> Generation:
     failed = next((gate.name for gate in verdict.gates if gate.passed is False and gate.name != GATE), None)
     if failed:
         return replace(generation, outcome=f"gate: {failed}")
-    rate = verdict.pass_rate
-    solved, episodes = (round(rate * samples), samples) if rate is not None else (0, 0)
+    count = counts.get(task.task_id)
+    solved, episodes = (count.successes, count.episodes) if count is not None else (0, 0)
     return replace(generation, outcome=ACCEPTED, task_id=task.task_id, successes=solved, episodes=episodes)
 
 

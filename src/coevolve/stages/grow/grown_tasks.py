@@ -27,6 +27,7 @@ from coevolve.core.workers import local
 from coevolve.endpoint.spending import metered
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import identity
+from coevolve.environments.mixture import shares_of
 from coevolve.environments.registry import make
 from coevolve.policies.loading import open_policy
 from coevolve.policies.policy import Policy
@@ -48,7 +49,8 @@ from coevolve.stages.validate.validation import validate, write
 from coevolve.stages.verify.candidates import Tasks, tasks_of
 from coevolve.stages.verify.judge import Judged, accepted, unchecked, verify
 from coevolve.stages.verify.library import Library
-from coevolve.stages.verify.pass_rates import pass_rates, with_pass_rate
+from coevolve.stages.verify.pass_counts import PassCount
+from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rate
 from coevolve.stages.verify.select import select
 
 Say = Callable[[str], object]
@@ -243,12 +245,10 @@ class _Growth:
             (verdict, tasks.get(verdict.task_id or "") if verdict.accepted else None)
             for verdict in self.judged_verdicts()
         ]
-        measured = self.options.policy is not None
-        if measured:
-            rates = self.rates(list(tasks.values()))
-            judged = [with_pass_rate(verdict, task, rates) for verdict, task in judged]
+        counts = self.pass_counts(list(tasks.values())) if self.options.policy is not None else {}
+        judged = [with_pass_rate(verdict, task, counts) for verdict, task in judged]
         if config.select is not None:
-            judged = select(judged, config.select, self.options.samples if measured else 0)
+            judged = select(judged, config.select, counts, shares_of(self.world))
         rows = [asdict(task) for task in accepted(judged)]
         validation = validate(
             rows, self.world, self.panels, Validate(min_rows=1), config.near_duplicate, self.folder / "data_docs",
@@ -258,10 +258,12 @@ class _Growth:
         write_jsonl(self.folder / "verdicts.jsonl", (verdict for verdict, _ in judged))
         write_jsonl(self.folder / "tasks.jsonl", validation.tasks)
 
-    def rates(self, tasks: Sequence[Task]) -> dict[str, float]:
+    def pass_counts(self, tasks: Sequence[Task]) -> dict[str, PassCount]:
         samples = self.options.samples
         with bar(len(tasks) * samples, "pass rates", "episodes") as progress, self.policy(progress) as policy:
-            return pass_rates(policy, self.world, tasks, Limits.of(ACTING), samples, self.options.seed, progress.update)
+            return pass_counts(
+                policy, self.world, tasks, Limits.of(ACTING), samples, self.options.seed, progress.update
+            )
 
     @contextmanager
     def policy(self, progress: Any) -> Iterator[Policy | Replicas]:

@@ -9,7 +9,7 @@ can raise an error here or end the process.
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,7 @@ from coevolve.stages.verify.gates import (
     rewording_gates,
 )
 from coevolve.stages.verify.library import Library, WorldChange, effect_of
+from coevolve.stages.verify.pass_counts import PassCount
 
 MAX_SECONDS = 20.0  # processor time for all gates of a candidate
 MAX_WAITING = 900.0  # running time: a guard against calls that never end and compute nothing
@@ -272,15 +273,15 @@ def unchecked(verdicts: Iterable[Verdict]) -> Counter[str]:
     return Counter(gate.name for verdict in verdicts for gate in verdict.unchecked)
 
 
-def summary(t: int, verdicts: Sequence[Verdict], samples: int, meter: Meter) -> StageSummary:
-    """The stage's summary of iteration ``t``. ``samples`` episodes measured each pass rate; ``meter`` holds the costs."""
+def summary(t: int, verdicts: Sequence[Verdict], counts: Mapping[str, PassCount], meter: Meter) -> StageSummary:
+    """The stage's summary of iteration ``t``. ``counts`` hold the episodes behind the pass rates, ``meter`` the costs."""
     accepted = [verdict for verdict in verdicts if verdict.accepted]
     rates = [verdict.pass_rate for verdict in accepted if verdict.pass_rate is not None]
     rejected = Counter(gate.name for verdict in verdicts for gate in verdict.gates if gate.passed is False)
     figures = {
         ACCEPTED: len(accepted),
         "pass rate": sum(rates) / len(rates) if rates else None,
-        "pass rate episodes": sum(verdict.pass_rate is not None for verdict in verdicts) * samples,
+        "pass rate episodes": sum(count.played for count in counts.values()),
         **{f"rejected by {gate}": count for gate, count in sorted(rejected.items())},
         **{f"not checked by {gate}": count for gate, count in sorted(unchecked(verdicts).items())},
         **meter.costs(),

@@ -1,5 +1,6 @@
 """Pass rates: how often the policy solves accepted tasks."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -11,6 +12,32 @@ from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
+from coevolve.stages.verify.pass_counts import PassCount
+
+
+def pass_counts(
+    policy: Policy | Replicas,
+    environment: Environment,
+    tasks: Sequence[Task],
+    limits: Limits,
+    samples: int,
+    seed: int,
+    progress: Callable[[int], object],
+) -> dict[str, PassCount]:
+    """For each task, the outcomes of ``samples`` episodes of ``policy``."""
+    requests = [
+        RolloutRequest(task, derive_seed(seed, "pass rate", task.task_id, sample), sample=sample)
+        for task in tasks
+        for sample in range(samples)
+    ]
+    episodes = rollout(policy, environment, requests, limits, progress=progress)
+    played = Counter(episode.trajectory.task_id for episode in episodes)
+    results: dict[str, list[bool]] = {task_id: [] for task_id in played}
+    for episode in scored(episodes):
+        results[episode.trajectory.task_id].append(is_success(episode.trajectory.score))
+    return {
+        task_id: PassCount(sum(successes), len(successes), played[task_id]) for task_id, successes in results.items()
+    }
 
 
 def pass_rates(
@@ -22,21 +49,15 @@ def pass_rates(
     seed: int,
     progress: Callable[[int], object],
 ) -> dict[str, float]:
-    """For each task, the share of ``samples`` episodes of ``policy`` that succeed."""
-    requests = [
-        RolloutRequest(task, derive_seed(seed, "pass rate", task.task_id, sample), sample=sample)
-        for task in tasks
-        for sample in range(samples)
-    ]
-    results: dict[str, list[bool]] = {}
-    for episode in scored(rollout(policy, environment, requests, limits, progress=progress)):
-        results.setdefault(episode.trajectory.task_id, []).append(is_success(episode.trajectory.score))
-    return {task_id: sum(successes) / len(successes) for task_id, successes in results.items()}
+    """For each task with an episode that counts, the share of these episodes that succeed."""
+    counts = pass_counts(policy, environment, tasks, limits, samples, seed, progress)
+    return {task_id: count.rate for task_id, count in counts.items() if count.rate is not None}
 
 
-def with_pass_rate(verdict: Verdict, task: Task | None, rates: Mapping[str, float]) -> tuple[Verdict, Task | None]:
+def with_pass_rate(verdict: Verdict, task: Task | None, counts: Mapping[str, PassCount]) -> tuple[Verdict, Task | None]:
     """Verdict and task with their measured pass rate, if there is one."""
-    rate = rates.get(task.task_id) if task is not None and verdict.accepted else None
+    count = counts.get(task.task_id) if task is not None and verdict.accepted else None
+    rate = count.rate if count is not None else None
     if task is None or rate is None:
         return verdict, task
     provenance = replace(task.provenance, pass_rate=rate) if task.provenance else None

@@ -19,6 +19,7 @@ from coevolve.core.workers import Engine, engine
 from coevolve.endpoint.spending import metered
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import fingerprint_of, open_environment
+from coevolve.environments.mixture import shares_of
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
 from coevolve.stages.generate.calibration import with_generator
@@ -26,7 +27,8 @@ from coevolve.stages.generate.spec_outcomes import set_apart, settled
 from coevolve.stages.schema import Params
 from coevolve.stages.verify.judge import accepted, read_lines, summary, verify
 from coevolve.stages.verify.library import Library
-from coevolve.stages.verify.pass_rates import pass_rates, with_pass_rate
+from coevolve.stages.verify.pass_counts import PassCount
+from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rate
 from coevolve.stages.verify.select import select
 from coevolve.stages.verify.solver import Solver
 
@@ -58,17 +60,17 @@ def main(params: Params, t: int) -> None:
                 limits, seed = Limits.of(params.policy), params.seed
                 solver = Solver(environment, meter.endpoint, limits, config.solver_attempts, seed, meter.counts)
                 judged = solver.judge(judged, progress.update)
-        rates = _rates(params, t, environment, accepted(judged), workers)
-    judged = [with_pass_rate(verdict, task, rates) for verdict, task in judged]
-    specs, samples = read_jsonl(Paths.specs(t), Generation), config.pass_rate_samples
-    generations = settled(specs, read_jsonl(Paths.explorations(t), Exploration), judged, samples)
+        counts = _counts(params, t, environment, accepted(judged), workers)
+    judged = [with_pass_rate(verdict, task, counts) for verdict, task in judged]
+    specs = read_jsonl(Paths.specs(t), Generation)
+    generations = settled(specs, read_jsonl(Paths.explorations(t), Exploration), judged, counts)
     write_jsonl(Paths.generations(t + 1), [*read_jsonl(Paths.generations(t), Generation), *generations])
     judged = set_apart(judged, specs)
     if config.select is not None:
-        judged = select(judged, config.select, config.pass_rate_samples)
+        judged = select(judged, config.select, counts, shares_of(environment))
     write_jsonl(Paths.verified(t) / "verdicts.jsonl", (verdict for verdict, _ in judged))
     write_jsonl(Paths.verified(t) / "accepted.jsonl", accepted(judged))
-    stage_summary = summary(t, [verdict for verdict, _ in judged], samples, meter)
+    stage_summary = summary(t, [verdict for verdict, _ in judged], counts, meter)
     write_summary(
         with_generator(stage_summary, generations, params.generate, derive_seed(params.seed, "calibration", t))
     )
@@ -76,10 +78,10 @@ def main(params: Params, t: int) -> None:
     print(f"{Paths.verified(t)}: {kept} of {len(lines)} candidates accepted{meter}")
 
 
-def _rates(
+def _counts(
     params: Params, t: int, environment: Environment, tasks: Sequence[Task], workers: Engine | None
-) -> dict[str, float]:
-    """The pass rate of policies/next on each of ``tasks``; empty if ``verify.pass_rate_samples`` is 0."""
+) -> dict[str, PassCount]:
+    """The episodes of policies/next at each of ``tasks``; empty if ``verify.pass_rate_samples`` is 0."""
     samples = params.verify.pass_rate_samples
     if not tasks or not samples:
         return {}
@@ -88,4 +90,4 @@ def _rates(
         playing(Paths.policy(t + 1), params.policy, params.train.temperature, workers) as policy,
         bar(len(tasks) * samples, f"pass rates {t}", "episodes") as progress,
     ):
-        return pass_rates(policy, environment, tasks, limits, samples, params.seed, progress.update)
+        return pass_counts(policy, environment, tasks, limits, samples, params.seed, progress.update)
