@@ -119,6 +119,16 @@ def test_too_little_to_learn_from_is_said(tmp_path: Path, first: Path) -> None:
     assert none.reason.startswith("only 0 generations")
 
 
+def test_a_generator_whose_first_step_goes_too_far_stays_as_it_is(tmp_path: Path, first: Path) -> None:
+    for _ in range(2):  # the second run finds a finished update
+        held = made(tmp_path, first, OWN.model_copy(update={"max_kl": 1e-9}))
+        assert held.learned is None and not held.figures and held.weights
+        assert held.reason == "its first step exceeds generate.max_kl"
+        found = summary(1, held, "")
+        assert (found.figures["divergence of specs"], found.figures["generator steps"]) == (None, 0)
+        assert any(held.reason in note for note in found.notes)
+
+
 def test_figures_are_of_what_was_written(whole: Generated) -> None:
     figures = summary(1, whole, "").figures
     ours = [one for one in whole.new if not one.control]

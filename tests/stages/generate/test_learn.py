@@ -125,11 +125,11 @@ def test_the_leash_keeps_the_weights_before_the_step_that_goes_too_far(first: Pa
     free = run(tmp_path / "free", first)
     cap = (free[1]["spec_kl"] + free[2]["spec_kl"]) / 2
     held = run(tmp_path / "held", first, OWN.model_copy(update={"max_kl": cap}))
-    assert held == free[:3]
+    assert held == free[:2], "the figures are of the steps whose weights stay"
     assert far(tmp_path / "held/learned", first) == pytest.approx(free[1]["spec_kl"], rel=1e-3)
     assert far(tmp_path / "free/learned", first) == pytest.approx(free[3]["spec_kl"], rel=1e-3)
     none = run(tmp_path / "none", first, OWN.model_copy(update={"max_kl": 1e-9}))
-    assert none == free[:1] and far(tmp_path / "none/learned", first) == pytest.approx(0.0, abs=1e-6)
+    assert none == [] and far(tmp_path / "none/learned", first) == pytest.approx(0.0, abs=1e-6)
 
 
 def test_what_weighs_more_becomes_likelier(first: Path, tmp_path: Path) -> None:

@@ -82,3 +82,22 @@ def test_what_only_looks_or_ends_does_not_act() -> None:
     assert not acts(session, task, episode(task, [find, end]).calls)
     assert not acts(session, task, episode(task, [ToolCall("archive_mail", {"mail_id": "none"})]).calls)
     assert acts(session, task, episode(task, [find, archive]).calls)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "counts"),
+    [
+        ("", [], False),
+        ("", [0], False),  # the prompt left no room for a reply
+        ("", [3], True),
+        ("", [3, 0], True),
+        ("done", [0], True),  # a policy without tokens
+    ],
+)
+def test_an_episode_in_which_the_agent_wrote_nothing_is_no_failure(text: str, tokens: list[int], counts: bool) -> None:
+    task = WORLD.tasks("broad")[0]
+    (reference,) = rollout(ReferencePolicy(WORLD), WORLD, [RolloutRequest(task, 0)], Limits(16, 512, 64, 30.0))
+    messages = [{"role": "user", "content": "task"}, {"role": "assistant", "content": text}]
+    failed = replace(episode(task, []), trajectory_id="f", messages=messages, tokens=tokens)
+    found = failures(WORLD, [task], {task.task_id: reference.trajectory}, [failed])
+    assert ("f" in found) is counts

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.stage_summary import StageSummary
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.verification import by_indicator
@@ -19,6 +20,7 @@ from tests.stages.report.example import (
     SEEDS,
     SIGNALS,
     SUMMARY,
+    attempt,
 )
 
 
@@ -118,6 +120,34 @@ def test_groups_with_signals_come_first_each_kind_in_turn() -> None:
     assert [one["who"] for one in found[1]["attempts"]] == ["1", "2", "3", "4"]
     assert found[0]["attempts"][2]["shows"] == ["boundary", "rare"] and found[2]["signals"] == []
     assert len(groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 1, {})) == 1
+
+
+def failed_by_environment(trajectory: Trajectory) -> Trajectory:
+    return replace(trajectory, score=0.0, stop_reason=StopReason.ENVIRONMENT_FAILED, checks={}, calls=[])
+
+
+def test_an_attempt_that_the_environment_failed_is_no_failure_of_the_agent(view: dict[str, Any]) -> None:
+    solved, *others = (attempt(SEEDS[0], 0, 0, sample, 1.0) for sample in range(4))
+    group = [solved, *map(failed_by_environment, others)]
+    weaker = [attempt(SEEDS[1], 0, 1, sample, 0.25) for sample in range(4)]
+    lost = [failed_by_environment(attempt(SEEDS[2], 0, 2, sample, 0.0)) for sample in range(4)]
+    found = groups([*group, *weaker, *lost], SEEDS, [], KINDS, 3, BESIDE)
+    assert [one["task_id"] for one in found] == [task.task_id for task in (SEEDS[1], SEEDS[0], SEEDS[2])]
+    assert [(one["solved"], one["count"]) for one in found] == [(0, 4), (1, 1), (0, 0)]
+    attempts = found[1]["attempts"][2:]
+    assert [one["outcome"] for one in attempts] == ["solved", *["not counted"] * 3]
+    assert {one["outcome"] for one in found[0]["attempts"]} == {"failed"}
+    assert all(one["parts"] is None for one in attempts)
+    page = Text()
+    page.feed(render({**view, "groups": found}, draw(view)))
+    assert "2 · not counted" in page.text and "2 · failed · 0.00" not in page.text.split(SEEDS[0].task_id)[1]
+
+
+def test_a_later_group_in_which_no_attempt_counts_does_not_hide_an_earlier_group() -> None:
+    earlier = [attempt(SEEDS[0], 0, 0, sample, 1.0) for sample in range(2)]
+    later = [failed_by_environment(attempt(SEEDS[0], 0, 1, sample, 0.0)) for sample in range(2)]
+    (found,) = groups([*earlier, *later], SEEDS, [], KINDS, 3, {})
+    assert (found["step"], found["solved"], found["count"]) == (0, 2, 2)
 
 
 def test_a_failure_is_marked_where_it_parts_from_the_reference() -> None:

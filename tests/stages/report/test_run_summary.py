@@ -33,7 +33,7 @@ from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.view import gather
 from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, table, totals
-from coevolve.stages.report.write import origins, weakest, write
+from coevolve.stages.report.write import Weak, origins, weakest, write
 from coevolve.stages.schema import Params
 from coevolve.stages.schema import load as load_params
 from tests import ROOT
@@ -299,6 +299,13 @@ def test_the_weakest_are_of_different_tasks() -> None:
     many = [episode("a", "x", 0.0), episode("b", "x", 0.1), episode("c", "y", 0.4), episode("d", "z", 1.0)]
     assert [found.trajectory_id for found in weakest(many, 3, {})] == ["a", "c", "d"]
     assert [found.trajectory_id for found in weakest(many, 4, {})] == ["a", "c", "d", "b"]
+
+
+def test_an_episode_that_the_environment_failed_is_no_weak_episode() -> None:
+    failed = replace(episode("e", "x", 0.0), stop_reason=StopReason.ENVIRONMENT_FAILED)
+    assert [found.trajectory_id for found in weakest([failed, episode("a", "y", 0.5)], 2, {})] == ["a"]
+    assert weakest([failed], 2, {}) == []
+    assert origins([Weak(failed, [], ["new"]), Weak(episode("a", "y", 0.0), [], [])]) == {"y": "a"}
 
 
 def test_new_tasks_lead_to_the_failures_that_they_grew_from_and_other_tasks_to_their_own(

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coevolve.core.io import parse
 from coevolve.core.reviews import Review
-from coevolve.core.task import Task, ToolCall
+from coevolve.core.task import Task, ToolCall, task_id_of
 from coevolve.environments.registry import make
 from coevolve.stages.validate.config import Validate
 from coevolve.stages.validate.validation import Validation, report, validate, write
@@ -136,6 +137,23 @@ def test_good_rows_pass_and_bad_ones_are_quarantined_by_name(tmp_path: Path) -> 
     text = (tmp_path / "report.md").read_text()
     assert "| knows every tool | row | 1 rows |" in text
     assert text == report(found, "Dataset 1")
+
+
+def test_an_id_is_the_hash_of_its_own_content() -> None:
+    copied = {**GOOD[0], "task_id": "deadbeef" * 2}
+    borrowed = {**GOOD[1], "task_id": GOOD[2]["task_id"]}
+    found = judged([borrowed, *GOOD, copied])
+    assert [(bad["row"], bad["expectations"]) for bad in found.quarantine] == [
+        (0, ["id is a content hash"]), (41, ["id is a content hash"]),
+    ]  # fmt: skip
+    assert found.tasks == [*WORLD.tasks("seed")[:40]], "the task whose id another row borrows stays"
+
+
+@pytest.mark.parametrize("name", ["miniworld", "sql", "bfcl", "bfcl_single"])
+def test_ids_of_tasks_are_hashes_after_a_file(name: str) -> None:
+    for task in make(name).tasks("seed"):
+        read = parse(Task, row(task), "row")
+        assert task_id_of(read.environment, read.world, read.turns, read.reference) == task.task_id
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,11 @@ from coevolve.core.records import Attempt, Gate, Verdict
 from coevolve.core.stage_summary import FAILURE_IDLE, FAILURE_SUCCESS
 from coevolve.core.statistics import evenness
 from coevolve.core.task import CallOutcome, Task, ToolCall
-from coevolve.core.trajectories import StopReason
+from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.stages.schema import load
 from coevolve.stages.watch.watchdogs import (
     MEANING,
+    calls_by_group,
     drift,
     foreign,
     indicators,
@@ -152,6 +153,24 @@ def test_all_of_an_iteration() -> None:
     assert found["environment_failed"] == pytest.approx(1 / 6)
     assert found["drift"] == pytest.approx(drift({"a": 1}, {"a": 1, "b": 1}))
     assert found["action_entropy"] == pytest.approx(evenness({"a": 3, "b": 1}, 4))
+
+
+def test_groups_hold_only_attempts_that_count() -> None:
+    def attempt(group: int, stop_reason: StopReason, *calls: CallOutcome) -> Trajectory:
+        return Trajectory("", "t", 0, 0, group, 0, [], list(calls), 0.0, stop_reason)
+
+    done, failed = StopReason.DONE, StopReason.ENVIRONMENT_FAILED
+    trajectories = [
+        *(attempt(0, done, call("a")), attempt(0, failed), attempt(0, failed, call("b"))),
+        *(attempt(1, failed), attempt(1, failed)),
+        *(attempt(2, done, call("c")), attempt(2, failed), attempt(2, StopReason.BROKEN)),
+    ]
+    groups = list(calls_by_group(trajectories))
+    assert groups == [[[call("a")]], [[call("c")], []]]
+    reasons = [trajectory.stop_reason for trajectory in trajectories]
+    found = measure(groups[:1], reasons, 4, [], [], 0, [], [], [], {})
+    assert found["duplicate_trajectories"] is None and found["action_entropy"] == 0.0
+    assert found["environment_failed"] == pytest.approx(5 / 8)
 
 
 def test_an_agent_of_few_tools_may_use_one_alone() -> None:

@@ -98,6 +98,8 @@ def generate(plan: Plan, config: Generate, context: GeneratorContext) -> Generat
     if len(weight_of) >= FEWEST:
         learned, figures = _learned(plan, config, context, past, weight_of, system_prompt, before)
         reason = ""
+        if not figures:
+            learned, reason = None, "its first step exceeds generate.max_kl"
     adapted.write(plan.scratch / "generator", plan.folder, learned)
     after = adapted.opened(plan.scratch / "generator", plan.scratch / "after", dtype)
     requests = prompts(plan, config, vocabulary, past, control=False)

@@ -4,7 +4,8 @@
 
 y_i are the tokens of a generation, c_i its prompt, w_i its weight and η = ``generate.kl``. The divergence is exact: it sums over
 the whole vocabulary at each token of y. After each step, ``Leash`` compares the divergence of whole specs, the mean of Σ_j KL_j
-in nats, with ``generate.max_kl``. If it is larger, the update ends and the weights before that step are restored.
+in nats, with ``generate.max_kl``. If it is larger, the update ends and the weights before that step are restored. The figures
+omit that step.
 """
 
 from collections.abc import Sequence
@@ -48,7 +49,7 @@ class Lesson:
 def learn(
     lessons: Sequence[Lesson], probes: Sequence[Lesson], section: Generate, settings: Shared, job: Job
 ) -> list[dict[str, float]]:
-    """Train or resume ``job`` from its parent on ``lessons``, write its policy or adapter, and return the figures of each step.
+    """Train or resume ``job`` from its parent on ``lessons``, write its policy or adapter, and return the figures of the steps kept.
 
     ``job.base`` is the initial generator. ``probes`` measure the divergence of whole specs.
     """
@@ -79,7 +80,7 @@ def learn(
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     leash.tighten(trainer.model)
     save_learned(trainer, tokenizer, settings, job)
-    return steps.metrics(trainer.state.global_step)
+    return steps.metrics(leash.kept(trainer.state.global_step))
 
 
 def drawn(lessons: Sequence[Lesson], config: Generate, job: Job) -> list[Lesson]:
@@ -168,6 +169,10 @@ class Leash(TrainerCallback):  # type: ignore[misc]
         """Restore the weights before the step that exceeded the limit, if there was such a step."""
         if self._restored is not None:
             copy_weights(in_training(model), self._restored)
+
+    def kept(self, steps: int) -> int:
+        """The number of ``steps`` whose weights stay."""
+        return steps if self._restored is None else steps - 1
 
     def _divergence(self, model: Any) -> float:
         training = model.training

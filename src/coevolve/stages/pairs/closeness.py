@@ -93,13 +93,19 @@ def failures(
         for episode in episodes:
             if episode.task_id not in references or is_success(episode.score):
                 continue
-            if episode.counts and episode.tokens:
+            if episode.counts and _wrote(episode):
                 task = by_id[episode.task_id]
                 idle = needs_change[episode.task_id] and not acts(session, task, episode.calls)
                 failed[episode.trajectory_id] = Failure(episode.score, episode.calls, task.calls, idle)
         return failed
     finally:
         session.close()
+
+
+def _wrote(episode: Trajectory) -> bool:
+    """Whether the agent wrote anything. An empty reply has 0 tokens, and so has every reply of a policy without tokens."""
+    replies = (message["content"] for message in episode.messages if message["role"] == "assistant")
+    return any(episode.tokens) or any(replies)
 
 
 def acts(session: Session, task: Task, calls: Sequence[CallOutcome]) -> bool:

@@ -74,14 +74,14 @@ def _grown(tasks: Iterable[Task], signals: Iterable[Signal]) -> dict[str, list[s
 
 def origins(weak: Iterable[Weak]) -> dict[str, str]:
     """The id of a failed trajectory for each task: of a new task the failure it grew from, of others a failure at the task."""
-    failed = [entry for entry in weak if not is_success(entry.trajectory.score)]
+    failed = [entry for entry in weak if entry.trajectory.counts and not is_success(entry.trajectory.score)]
     own = {entry.trajectory.task_id: entry.trajectory.trajectory_id for entry in reversed(failed)}
     grown = {task: entry.trajectory.trajectory_id for entry in reversed(failed) for task in entry.tasks}
     return {**own, **grown}
 
 
 def weakest(trajectories: Sequence[Trajectory], count: int, grown: Mapping[str, Sequence[str]]) -> list[Trajectory]:
-    """The ``count`` trajectories of lowest score, from different tasks first.
+    """The ``count`` trajectories of lowest score among those that count, from different tasks first.
 
     At equal scores, trajectories from which more new tasks have ``grown`` are first.
     """
@@ -89,7 +89,8 @@ def weakest(trajectories: Sequence[Trajectory], count: int, grown: Mapping[str, 
     def weakness(trajectory: Trajectory) -> tuple[float, int]:
         return trajectory.score, -len(grown.get(trajectory.trajectory_id, ()))
 
-    ordered = sorted(trajectories, key=lambda trajectory: (*weakness(trajectory), trajectory.trajectory_id))
+    counted = [trajectory for trajectory in trajectories if trajectory.counts]
+    ordered = sorted(counted, key=lambda trajectory: (*weakness(trajectory), trajectory.trajectory_id))
     seen: Counter[str] = Counter()
     visits = []
     for trajectory in ordered:

@@ -196,7 +196,7 @@ def describe(
         described.append(
             {
                 "follows_schema": task is not None,
-                "task_id": escape(name) if isinstance(name, str) else None,
+                "task_id": escape(_claim(name, task)) if isinstance(name, str) else None,
                 "environment": escape(str(record.get("environment"))),
                 "schema_version": version if isinstance(version, int) else escape(str(version)),
                 "characters": max((len(turn) for turn in task.turns), default=0) if task else 0,
@@ -217,6 +217,11 @@ def describe(
 def _content(task: Task) -> str:
     """The id that fits the content of ``task``, whatever id it claims."""
     return task_id_of(task.environment, task.world, task.turns, task.reference)
+
+
+def _claim(name: str, task: Task | None) -> str:
+    """The id ``name``. If it is not the hash of the content of ``task``, a text that is no hash says so."""
+    return name if task is None or name == _content(task) else f"{name}, but the content is {_content(task)}"
 
 
 def _task(row: Any, number: int) -> Task | None:

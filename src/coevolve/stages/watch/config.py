@@ -24,7 +24,7 @@ class Watch(Section):
     duplicate_tasks: Limit = Limit(limit=0.3, critical=0.9)
     """Share of candidates that repeat a known task."""
     drift: Limit = Limit(limit=0.3, critical=0.6)
-    """Divergence of the tools in references from one dataset to the next, in bits."""
+    """Divergence of the tools in references, in bits, from a dataset to itself plus the accepted tasks, before review."""
     zero_variance: Limit = Limit(limit=0.7)
     """Share of groups in which all attempts score the same."""
     regressions: Limit = Limit(limit=0.1, critical=0.25)

@@ -3,8 +3,6 @@
 The pipeline stops here if an indicator passes a critical limit of section `watch` of params.yaml.
 """
 
-from itertools import groupby
-
 from coevolve.core.attempts import read_visits
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects, read_tasks, write_json
@@ -19,6 +17,7 @@ from coevolve.stages.watch.refused import refused, share
 from coevolve.stages.watch.watchdogs import (
     STEP_KEYS,
     WATCHED_STAGES,
+    calls_by_group,
     foreign,
     indicators,
     measure,
@@ -31,7 +30,6 @@ from coevolve.stages.watch.watchdogs import (
 def main(params: Params, t: int) -> None:
     trajectories = read_trajectories(Paths.trajectories(t))
     tasks, visits = read_tasks(Paths.tasks(t)), read_visits(Paths.attempts(t + 1))
-    groups = groupby(trajectories, key=lambda trajectory: (trajectory.step, trajectory.group))
     environment = open_environment(params.environment)
     kinds = refused(
         trajectories,
@@ -40,7 +38,7 @@ def main(params: Params, t: int) -> None:
         visits,
     )
     values = measure(
-        ([trajectory.calls for trajectory in group] for _, group in groups),
+        calls_by_group(trajectories),
         [trajectory.stop_reason for trajectory in trajectories],
         len(environment.tools()),
         [value for _, value in read_jsonl_objects(Paths.data(t) / "train_metrics.jsonl", STEP_KEYS)],

@@ -169,6 +169,13 @@ STEP_KEYS = ("groups", "groups_without_variance")  # required keys of a step's m
 WATCHED_STAGES = ("pairs", "generate")  # stages whose figures are indicators
 
 
+def calls_by_group(trajectories: Iterable[Trajectory]) -> Iterator[list[list[CallOutcome]]]:
+    """The calls of each attempt that counts, by group. Groups without such an attempt are left out."""
+    counted = (trajectory for trajectory in trajectories if trajectory.counts)
+    for _, group in groupby(counted, key=lambda trajectory: (trajectory.step, trajectory.group)):
+        yield [trajectory.calls for trajectory in group]
+
+
 def measure(
     groups: Iterable[Sequence[Sequence[CallOutcome]]],
     stop_reasons: Sequence[StopReason],
@@ -183,7 +190,7 @@ def measure(
 ) -> dict[str, float | None]:
     """All indicators of iteration ``t``.
 
-    ``groups`` holds the calls of each attempt of each group, and ``stop_reasons`` the stop reason of each attempt.
+    ``groups`` holds the calls of each attempt that counts, by group, and ``stop_reasons`` the stop reason of every attempt.
     ``tools`` is the number of tools of the environment. ``steps`` are the lines of train_metrics.jsonl, ``attempts`` all
     attempts until now, and ``figures`` the figures of ``WATCHED_STAGES``.
     """

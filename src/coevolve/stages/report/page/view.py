@@ -4,6 +4,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain, groupby
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -188,7 +189,7 @@ def groups(
     count: int,
     beside: Mapping[str, Sequence[tuple[str, Trajectory]]],
 ) -> list[dict[str, Any]]:
-    """``count`` groups of attempts to read: tasks with signals first, then by lowest score.
+    """``count`` groups of attempts to read: tasks with signals first, then by lowest score of the attempts that count.
 
     ``order`` lists the signals' kinds, the strongest first. ``beside`` holds named episodes by task that are not the
     agent's attempts in training, the reference first.
@@ -203,15 +204,19 @@ def groups(
         kinds = {signal.kind for trajectory in group for signal in fired[trajectory.trajectory_id]}
         return min((order.index(kind) for kind in kinds), default=len(order))
 
-    best: dict[str, list[Trajectory]] = {}  # the latest group with the strongest signal of each task
+    def rank(group: Sequence[Trajectory]) -> tuple[bool, int]:
+        return not any(trajectory.counts for trajectory in group), strongest(group)
+
+    best: dict[str, list[Trajectory]] = {}  # each task's latest group with the strongest signal, if an attempt counts
     for _, attempts in groupby(trajectories, key=lambda trajectory: (trajectory.step, trajectory.group)):
         group = list(attempts)
         earlier = best.get(group[0].task_id)
-        if earlier is None or strongest(group) <= strongest(earlier):
+        if earlier is None or rank(group) <= rank(earlier):
             best[group[0].task_id] = group
 
     def weakness(group: Sequence[Trajectory]) -> tuple[int, float, str]:
-        return strongest(group), sum(trajectory.score for trajectory in group) / len(group), group[0].task_id
+        scores = [trajectory.score for trajectory in group if trajectory.counts]
+        return strongest(group), sum(scores) / len(scores) if scores else inf, group[0].task_id
 
     chosen = _in_turn(sorted(best.values(), key=weakness), strongest)[:count]
     return [_group(group, by_id.get(group[0].task_id), fired, beside.get(group[0].task_id, ())) for group in chosen]
@@ -248,14 +253,15 @@ def _group(
     others: Sequence[tuple[str, Trajectory]],
 ) -> dict[str, Any]:
     shown = {signal.signal_id: signal for trajectory in group for signal in fired[trajectory.trajectory_id]}
+    counted = [trajectory for trajectory in group if trajectory.counts]
     return {
         "iteration": group[0].iteration,
         "step": group[0].step,
         "task_id": group[0].task_id,
         "instruction": " / ".join(task.turns) if task else "",
         "reference": [call.name for call in task.calls] if task else [],
-        "count": len(group),
-        "solved": sum(is_success(trajectory.score) for trajectory in group),
+        "count": len(counted),
+        "solved": sum(is_success(trajectory.score) for trajectory in counted),
         "signals": [
             {
                 "kind": signal.kind,
@@ -270,7 +276,7 @@ def _group(
                 "who": who,
                 "parts": _parts(trajectory, others),
                 "score": trajectory.score,
-                "success": is_success(trajectory.score),
+                "outcome": _outcome(trajectory),
                 "stop": str(trajectory.stop_reason),
                 "failed": [name for name, passed in trajectory.checks.items() if not passed],
                 "shows": sorted({signal.kind for signal in fired[trajectory.trajectory_id]}),
@@ -281,12 +287,18 @@ def _group(
     }
 
 
+def _outcome(trajectory: Trajectory) -> str:
+    if not trajectory.counts:
+        return "not counted"
+    return "solved" if is_success(trajectory.score) else "failed"
+
+
 def _parts(trajectory: Trajectory, others: Sequence[tuple[str, Trajectory]]) -> int | None:
     """The index, after the first message, of the message in which a failure parts from the reference.
 
-    None for a success, or without a reference.
+    None for a success, for an attempt that does not count, or without a reference.
     """
-    if not others or is_success(trajectory.score):
+    if not others or not trajectory.counts or is_success(trajectory.score):
         return None
     parting_call = parting(trajectory.calls, others[0][1].calls)
     reply, calls_seen = None, 0
