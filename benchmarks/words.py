@@ -41,7 +41,8 @@ from coevolve.stages.verify.gates import WORDS
 from coevolve.stages.verify.judge import accepted, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.named_values import QUOTED
-from coevolve.stages.verify.pass_rates import pass_rates
+from coevolve.stages.verify.pass_counts import rates
+from coevolve.stages.verify.pass_rates import pass_counts
 from coevolve.stages.verify.words import Played, words_match
 
 PARAMS = load(Path(__file__).parent.parent / "params.yaml")
@@ -220,8 +221,8 @@ def corrupted(world: Environment, tasks: Sequence[Candidate]) -> dict[str, list[
 
 def solved(world: Environment, candidates: Sequence[Candidate], policy: Policy | Replicas, attempts: int) -> list[bool]:
     tasks, limits = [one.task for one in candidates], Limits.of(PARAMS.policy)
-    rates = pass_rates(policy, world, tasks, limits, attempts, 0, lambda done: None)
-    return [rates.get(task.task_id, 0.0) > 0 for task in tasks]
+    found = rates(pass_counts(policy, world, tasks, limits, attempts, 0, lambda done: None))
+    return [found.get(task.task_id, 0.0) > 0 for task in tasks]
 
 
 def row(rules: str, by_kind: dict[str, list[bool]], kept: Sequence[bool]) -> str:

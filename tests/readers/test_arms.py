@@ -82,7 +82,7 @@ def test_the_defaults_of_a_method_are_no_changes() -> None:
 def test_an_edit_that_was_not_committed_is_one_of_the_run_s_changes() -> None:
     arm = {"explore.guidance": "random", "verify.select": {"keep": 8}}
     ran = parameters(FILE, {**arm, "train.steps": 40, "synthesize.errors": 0.5, "seed": 3})
-    assert further(FILE, ran, arm) == {"train.steps": 40, "synthesize.errors": 0.5}
+    assert further(parameters(FILE, arm), ran) == {"train.steps": 40, "synthesize.errors": 0.5}
 
 
 def test_a_mapping_that_dvc_would_merge_is_refused() -> None:

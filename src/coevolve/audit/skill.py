@@ -10,7 +10,8 @@ from coevolve.audit.checks import Check
 from coevolve.audit.finding import Found, Measured
 from coevolve.audit.subject import Subject
 from coevolve.rollout import Limits
-from coevolve.stages.verify.pass_rates import pass_rates
+from coevolve.stages.verify.pass_counts import rates
+from coevolve.stages.verify.pass_rates import pass_counts
 
 EASY = 0.95  # success from which little is left to learn
 CHECK = "statistical.difficulty"
@@ -39,25 +40,25 @@ def _difficulty(subject: Subject, skill: Skill) -> Found:
 
     policy, samples = open_model(Path(skill.folder), 1, "float32", 1.0, {}), skill.samples
     tasks = list(subject.tasks)
-    rates = pass_rates(policy, subject.environment, tasks, LIMITS, samples, 0, lambda count: None)
+    share_of = rates(pass_counts(policy, subject.environment, tasks, LIMITS, samples, 0, lambda count: None))
     kinds: dict[str, list[float]] = defaultdict(list)
     for task in tasks:
-        if task.task_id in rates:
-            kinds[subject.environment.category(task)].append(rates[task.task_id])
-    if not rates:
+        if task.task_id in share_of:
+            kinds[subject.environment.category(task)].append(share_of[task.task_id])
+    if not share_of:
         return Found(None, {"tasks": len(tasks)})
-    success = fmean(rates.values())
+    success = fmean(share_of.values())
     measured: Measured = {
-        "tasks": len(rates),
+        "tasks": len(share_of),
         "episodes of each": samples,
         "success": success,
-        "never solved": fmean(one == 0.0 for one in rates.values()),
-        "always solved": fmean(one == 1.0 for one in rates.values()),
+        "never solved": fmean(one == 0.0 for one in share_of.values()),
+        "always solved": fmean(one == 1.0 for one in share_of.values()),
         "categories never solved": sum(not any(many) for many in kinds.values()),
     }
     bad = (
         []
         if 0.0 < success < EASY
-        else [f"success is {success:.3f} in {samples} episodes of each of {len(rates)} tasks"]
+        else [f"success is {success:.3f} in {samples} episodes of each of {len(share_of)} tasks"]
     )
     return Found(not bad, measured, bad)

@@ -29,11 +29,13 @@ def run(args: argparse.Namespace) -> int:
     from rich.tree import Tree
 
     from coevolve.core.terminal import plain
-    from coevolve.readers.ancestry import Node, of_pair, of_policy, of_task
+    from coevolve.readers.ancestry import Node, mixed, of_pair, of_policy, of_task
 
     folder, _, name = args.name.rstrip("/").rpartition("/")
     if folder == "policies" and name.isdigit():
         top = of_policy(int(name))
+        if warning := mixed():
+            top.children.insert(0, Node(f"warning: {warning}"))
     else:
         top = of_pair(name) if folder == "pairs" else of_task(args.name)
 

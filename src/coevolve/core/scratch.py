@@ -19,6 +19,18 @@ def scratch() -> Path:
 
 
 @contextmanager
+def held(lock: Path) -> Iterator[bool]:
+    """Whether this process holds the file ``lock`` until the end of the block; False if another one does. A killed process holds none."""
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+@contextmanager
 def claim(folder: Path) -> Iterator[Path]:
     """``folder`` for this process only, or a folder next to it if another process holds ``folder``.
 
@@ -28,24 +40,19 @@ def claim(folder: Path) -> Iterator[Path]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     for number in count():
         claimed = folder if number == 0 else folder.with_name(f"{folder.name}-{number}")
-        with claimed.with_name(f".{claimed.name}.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            yield claimed
-            return
+        with held(claimed.with_name(f".{claimed.name}.lock")) as ours:
+            if ours:
+                yield claimed
+                return
 
 
 @contextmanager
 def alone(lock: Path, reason: str) -> Iterator[None]:
     """A block that one process at a time runs, by the file ``lock``. For a second process it is a CoevolveError of ``reason``."""
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise CoevolveError(reason) from None
+    with held(lock) as ours:
+        if not ours:
+            raise CoevolveError(reason)
         yield
 
 

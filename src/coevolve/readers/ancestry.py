@@ -169,8 +169,6 @@ def of_policy(t: int) -> Node:
     from coevolve.core.hashing import file_hash, policy_hash
 
     top = Node(f"policies/{t}, hash {policy_hash(Paths.policy(t))}")
-    if warning := mixed():
-        top.add(f"warning: {warning}")
     place = top
     for step in range(t - 1, -1, -1):
         tasks = read_tasks(Paths.tasks(step))

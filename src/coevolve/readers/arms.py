@@ -39,15 +39,13 @@ def unsaid(params: Mapping[str, Any], changes: Mapping[str, Any]) -> str | None:
     return None
 
 
-def further(committed: Mapping[str, Any], ran: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run changed in the ``committed`` parameters besides ``changes``, by dotted key: edits that were not committed."""
-    then = dotted(committed)
+def further(expected: Mapping[str, Any], ran: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of ``ran`` that are not the ``expected`` ones, by dotted key: edits of params.yaml that were not committed."""
+    known = dotted(expected)
     return {
         key: value
         for key, value in dotted(ran).items()
-        if key.split(".")[0] not in APART
-        and (key not in then or then[key] != value)
-        and not any(_within(key, change) for change in changes)
+        if key.split(".")[0] not in APART and (key not in known or known[key] != value)
     }
 
 

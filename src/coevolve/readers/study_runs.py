@@ -61,10 +61,9 @@ def from_files(files: Any, study: Study, run: Run, name: str, code: str) -> Resu
     except (CoevolveError, ValueError) as error:
         raise CoevolveError(f"{error}; if other code made it, {again}") from None
     ran, committed = read_yaml(files.read_text("params.yaml"), f"{name}: params.yaml"), params(code)
-    changes = study.arms[arm]
-    edits = further(committed, ran, changes) if committed else {}
-    # an edited key is one that the run names, whether or not params.yaml names it now
-    if other := departure(ran, parameters(params(), changes), further(committed, ran, {}) if committed else ()):
+    arm_changes = study.arms[arm]
+    changes = {**arm_changes, **(further(parameters(committed, arm_changes), ran) if committed else {})}
+    if other := departure(ran, parameters(params(), arm_changes), changes):
         raise CoevolveError(f"{name} ran with {other}, as its arm says now; {again}")
     if unseen := unplayed(study, summary.panels):
         raise CoevolveError(
@@ -73,7 +72,7 @@ def from_files(files: Any, study: Study, run: Run, name: str, code: str) -> Resu
     if taken := sorted(study.subsets.keys() & set(summary.panels)):
         raise CoevolveError(f"subsets: {taken[0]} is the name of a panel; choose another")
     subsets = _subsets(files, study, summary.last) if study.subsets else None
-    return result(arm, seed, summary, subsets, code, {**changes, **edits}, study.cut)
+    return result(arm, seed, summary, subsets, code, changes, study.cut)
 
 
 def kept(folder: Path, study: Study) -> tuple[dict[Run, Result], list[str]]:

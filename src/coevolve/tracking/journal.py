@@ -5,7 +5,6 @@ follow the journal. A failing sink gets a pause and then continues where it stop
 the start of a later stage. So a tracker that is down never stops training, and gets the missed events when it is back.
 """
 
-import fcntl
 import json
 import os
 import secrets
@@ -20,7 +19,7 @@ from coevolve.core.dvc import experiment_name
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import file_hash, policy_hash
 from coevolve.core.io import naming, write_json
-from coevolve.core.scratch import scratch
+from coevolve.core.scratch import held, scratch
 from coevolve.core.success import is_success
 from coevolve.core.untrusted import sound
 from coevolve.tracking.config import Tracking
@@ -165,14 +164,9 @@ def start(config: Tracking, key: str, tags: Mapping[str, str] | None = None) -> 
 def _ours(journal: Path) -> Iterator[bool]:
     """Whether no other process writes or sends ``journal`` now. None does until the end of the block if so."""
     lock = journal.with_suffix(".lock")
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
-        if not journal.exists():
+    with held(lock) as ours:
+        yield ours
+        if ours and not journal.exists():
             lock.unlink(missing_ok=True)
 
 

@@ -40,20 +40,6 @@ def pass_counts(
     }
 
 
-def pass_rates(
-    policy: Policy | Replicas,
-    environment: Environment,
-    tasks: Sequence[Task],
-    limits: Limits,
-    samples: int,
-    seed: int,
-    progress: Callable[[int], object],
-) -> dict[str, float]:
-    """For each task with an episode that counts, the share of these episodes that succeed."""
-    counts = pass_counts(policy, environment, tasks, limits, samples, seed, progress)
-    return {task_id: count.rate for task_id, count in counts.items() if count.rate is not None}
-
-
 def with_pass_rate(verdict: Verdict, task: Task | None, counts: Mapping[str, PassCount]) -> tuple[Verdict, Task | None]:
     """Verdict and task with their measured pass rate, if there is one."""
     count = counts.get(task.task_id) if task is not None and verdict.accepted else None
