@@ -23,9 +23,9 @@ from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.stage_summary import SPEC_ENTROPY
 from coevolve.core.statistics import estimate
-from coevolve.readers.study_results import load
-from coevolve.readers.study_runs import exists, experiment, kept
 from coevolve.stages.generate.calibration import MIDDLE_SHARE, OFF, OFF_CONTROL, OFF_DIFFERENCE
+from coevolve.studies.study_results import load
+from coevolve.studies.study_runs import exists, experiment, kept
 
 STAGES = {
     "verify": (OFF, OFF_CONTROL, OFF_DIFFERENCE, MIDDLE_SHARE),

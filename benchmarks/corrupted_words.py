@@ -21,8 +21,8 @@ from coevolve.core.records import Candidate, Verdict
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.environment import Environment
+from coevolve.environments.knowledge import Knowledge, learn
 from coevolve.environments.registry import make
-from coevolve.knowledge import Knowledge, learn
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer

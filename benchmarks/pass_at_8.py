@@ -21,8 +21,8 @@ from coevolve.core.io import read_jsonl, write_jsonl
 from coevolve.core.outcomes import Outcome, passes, solved
 from coevolve.core.statistics import estimate
 from coevolve.core.yaml_files import read_yaml
-from coevolve.readers.study_results import load, paired
-from coevolve.readers.study_runs import exists, experiment, kept
+from coevolve.studies.study_results import load, paired
+from coevolve.studies.study_runs import exists, experiment, kept
 
 SAMPLES, TASKS = 8, 256
 ONCE, SEVERAL = "pass@1", f"pass@{SAMPLES}"

@@ -32,7 +32,7 @@ from coevolve.endpoint.client import open_endpoint  # noqa: E402
 from coevolve.endpoint.messages import Answer, Ask, RawCall  # noqa: E402
 from coevolve.environments.environment import Environment  # noqa: E402
 from coevolve.environments.fingerprint import open_environment  # noqa: E402
-from coevolve.knowledge import Knowledge, learn  # noqa: E402
+from coevolve.environments.knowledge import Knowledge, learn  # noqa: E402
 from coevolve.policies.agent_prompt import render_call  # noqa: E402
 from coevolve.stages.explore.endpoint_explorer import EndpointExplorer  # noqa: E402
 from coevolve.stages.explore.explorer import explore  # noqa: E402

@@ -17,8 +17,8 @@ from statistics import median
 from coevolve.core.errors import CoevolveError
 from coevolve.core.workers import Compute, Engine, Local, engine
 from coevolve.environments.fingerprint import fingerprint_of
+from coevolve.environments.knowledge import learn
 from coevolve.environments.registry import make
-from coevolve.knowledge import learn
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer

@@ -17,16 +17,16 @@ from dataclasses import asdict, replace
 from itertools import zip_longest
 from pathlib import Path
 
-from coevolve.chains import replay
 from coevolve.core.arithmetic import pin
 from coevolve.core.records import Candidate
 from coevolve.core.seeding import rng_for
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.environments.chains import replay
 from coevolve.environments.environment import Environment
+from coevolve.environments.knowledge import Knowledge, learn
 from coevolve.environments.phrase_generator import CLOSERS, CONNECTIVES, OPENERS
 from coevolve.environments.registry import make
-from coevolve.knowledge import Knowledge, learn
 from coevolve.policies.loading import open_policy
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas

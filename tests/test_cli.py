@@ -76,7 +76,7 @@ def test_signals_of_any_trainers_trajectories(tmp_path: Path) -> None:
 
 
 def test_signals_show_the_words_of_weak_tasks(tmp_path: Path) -> None:
-    from tests.readers.rollouts.test_real_files import KNOWN, MADE
+    from tests.rollouts.test_real_files import KNOWN, MADE
 
     coevolve("import", "verl", str(MADE / "verl"), "--out", "t.parquet", cwd=tmp_path)
     done = coevolve("signals", "t.parquet", "--out", "s.jsonl", "--kinds", "boundary", cwd=tmp_path)

@@ -14,12 +14,12 @@ import yaml
 from markdown.extensions.toc import slugify
 
 from coevolve.cli import parser
-from coevolve.readers.parameters import keys
-from coevolve.readers.parameters import page as parameters_page
+from coevolve.stages.parameters import keys
+from coevolve.stages.parameters import page as parameters_page
 from tests import ROOT
 from tests.pages import INLINE, PAGES, snippets
 
-ROOMS = "core|environments|endpoint|stages|readers|tracking|commands|prompts|profiles"
+ROOMS = "core|environments|endpoint|stages|lineage|rollouts|studies|tracking|commands|prompts|profiles"
 NAMED = re.compile(rf"`((?:tests|benchmarks|pipelines|studies|examples|src/coevolve|{ROOMS})/[\w/.-]*)`")
 MODULE = re.compile(r"(?<![\w/.])((?:[\w-]+/)*[a-z]\w*\.py)\b")
 HISTORY = re.compile(r"`[^`\n]*?([\w-]+/[\w/-]+\.py)[^`\n]*`\s+of\s+commit\s+([0-9a-f]{7,40})\b")  # FILE of commit HASH
@@ -198,7 +198,7 @@ def test_what_a_page_places_in_a_file_is_there(page: Path) -> None:
 
 
 def test_every_arm_that_a_page_names_is_in_the_study() -> None:
-    from coevolve.readers.study_results import load
+    from coevolve.studies.study_results import load
 
     arms = set(load(ROOT / "studies/ablation/study.yaml").arms)
     text = (ROOT / "docs/paper-to-code.md").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ import pytest
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import write_trajectories
 from coevolve.core.workers import Local
+from coevolve.environments.knowledge import learn
 from coevolve.environments.registry import make
-from coevolve.knowledge import learn
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.explorer import explore

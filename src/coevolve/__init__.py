@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from coevolve.core.task import Task, ToolCall
     from coevolve.core.trajectories import Trajectory
     from coevolve.environments.registry import register
-    from coevolve.readers.finished_run import FinishedRun, read_run
-    from coevolve.stages.grow.grown_tasks import Grown, grow
+    from coevolve.lineage.finished_run import FinishedRun, read_run
+    from coevolve.rollouts.grown_tasks import Grown, grow
     from coevolve.stages.signals.from_trajectories import signals
     from coevolve.stages.verify.candidates import verify
 else:  # only names that are listed, for type checkers
     _MODULES = {  # relative, so that no stage depends on them
         "Candidate": ".core.records",
         "CoevolveError": ".core.errors",
-        "FinishedRun": ".readers.finished_run",
-        "Grown": ".stages.grow.grown_tasks",
+        "FinishedRun": ".lineage.finished_run",
+        "Grown": ".rollouts.grown_tasks",
         "Signal": ".core.records",
         "Task": ".core.task",
         "ToolCall": ".core.task",
         "Trajectory": ".core.trajectories",
         "Verdict": ".core.records",
-        "grow": ".stages.grow.grown_tasks",
-        "read_run": ".readers.finished_run",
+        "grow": ".rollouts.grown_tasks",
+        "read_run": ".lineage.finished_run",
         "register": ".environments.registry",
         "signals": ".stages.signals.from_trajectories",
         "verify": ".stages.verify.candidates",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from coevolve.cli import main
 from coevolve.core.trajectories import read_trajectories
-from tests.readers.test_chats import CHAT
+from tests.rollouts.test_chats import CHAT
 
 SCALARS = (
     st.none()
@@ -108,7 +108,7 @@ def test_a_wrong_file_of_a_user_is_not_a_stages_fault(folder: Path) -> None:
 def test_rollouts_of_a_trainer_are_imported_with_what_they_lack(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tests.readers.rollouts.test_real_files import MADE
+    from tests.rollouts.test_real_files import MADE
 
     with pytest.raises(SystemExit) as left:
         main(["import", "verl", str(MADE / "verl"), "--out", str(tmp_path / "t.parquet")])

@@ -10,7 +10,7 @@ from coevolve.commands import study as command
 from coevolve.core import dvc
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_jsonl
-from coevolve.readers.study_results import Result
+from coevolve.studies.study_results import Result
 
 STUDY = """\
 question: Does it matter?

@@ -21,8 +21,8 @@ from coevolve.core.ray_cluster import RayCluster, cluster
 from coevolve.core.workers import Compute, Workers, engine
 from coevolve.core.yaml_files import validated
 from coevolve.environments.fingerprint import fingerprint_of
+from coevolve.environments.knowledge import learn
 from coevolve.environments.registry import make
-from coevolve.knowledge import learn
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import open_transformers
 from coevolve.rollout import Limits, RolloutRequest, rollout

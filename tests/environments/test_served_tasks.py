@@ -27,7 +27,7 @@ from tests.waiting import PATIENCE, free_port
 
 needs = pytest.mark.skipif(not installed("openenv"), reason="run `coevolve env install openenv`")
 HERE = Path(__file__).parent
-GROWN = HERE / "made/grown.jsonl"  # `coevolve grow tests/readers/rollouts/made/verl --environment miniworld --count 10`
+GROWN = HERE / "made/grown.jsonl"  # `coevolve grow tests/rollouts/made/verl --environment miniworld --count 10`
 BOTH = "0.5*miniworld+0.5*sql"
 LIMITS = Limits(16, 10**6, 64, PATIENCE)
 SERVE = [sys.executable, "-m", "coevolve.cli", "env", "serve"]

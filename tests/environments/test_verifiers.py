@@ -16,16 +16,16 @@ from coevolve.core.io import read_tasks
 from coevolve.core.task import Task
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.environment import Environment
+from coevolve.environments.environment_package import write_package
 from coevolve.environments.hosted import cache
 from coevolve.environments.registry import make
 from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy
-from coevolve.readers.environment_package import write_package
-from coevolve.readers.rollouts.foreign_trajectories import RolloutAccount, trajectories
-from coevolve.readers.rollouts.match_tasks import TaskMatch
-from coevolve.readers.rollouts.rollout_formats import read_rollouts, rollout_files
-from coevolve.readers.rollouts.rollout_row import Options
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.rollouts.foreign_trajectories import RolloutAccount, trajectories
+from coevolve.rollouts.match_tasks import TaskMatch
+from coevolve.rollouts.rollout_formats import read_rollouts, rollout_files
+from coevolve.rollouts.rollout_row import Options
 from tests import ROOT
 from tests.environments.errands import Errands
 from tests.environments.scripted_model import Script, scripted

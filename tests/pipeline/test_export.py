@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from coevolve import read_run, signals
 from coevolve.core.reviews import read_reviews
-from coevolve.readers.schemas import schemas
+from coevolve.lineage.schemas import schemas
 from tests import ROOT
 from tests.pipeline.conftest import Project
 

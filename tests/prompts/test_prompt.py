@@ -17,8 +17,8 @@ from coevolve.core.records import Candidate, Exploration, Gate, Signal
 from coevolve.core.task import CallOutcome, Task, task_id_of
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.endpoint.client import open_endpoint
+from coevolve.environments.knowledge import learn
 from coevolve.environments.registry import make
-from coevolve.knowledge import learn
 from coevolve.prompts.prompt import quoted, quoted_call, quoted_name
 from coevolve.stages.explore.endpoint_explorer import EndpointExplorer
 from coevolve.stages.explore.requests import Request

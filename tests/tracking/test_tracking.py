@@ -14,7 +14,7 @@ from coevolve.core.hashing import policy_hash
 from coevolve.core.io import write_jsonl
 from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.stages.evaluate.config import Evaluate
-from coevolve.stages.report.champion import ChampionGate
+from coevolve.tracking.champion import ChampionGate
 from coevolve.tracking.config import Tracking
 from coevolve.tracking.journal import FAILURE, POLICY, start
 from coevolve.tracking.mlflow_sink import CHAMPION, view

@@ -21,10 +21,10 @@ from coevolve.audit.players import PLAYERS, nothing
 from coevolve.audit.rescoring import SAME, Rescored, counted, rescore
 from coevolve.audit.subject import MOST_CALLS, Subject, name
 from coevolve.audit.transcript import elsewhere, transcript
-from coevolve.chains import replay
 from coevolve.core.records import Candidate
 from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
+from coevolve.environments.chains import replay
 from coevolve.environments.contract import STRANGE_NAMES
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout

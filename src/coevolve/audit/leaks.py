@@ -9,8 +9,8 @@ from typing import Any
 
 from coevolve.audit.finding import Found
 from coevolve.audit.subject import MOST_CALLS, Subject, name
-from coevolve.chains import observed
 from coevolve.core.task import Task, ToolCall
+from coevolve.environments.chains import observed
 
 SHORTEST = 3  # fewest characters of a value to look for, because shorter values occur by chance
 LONGEST = 500

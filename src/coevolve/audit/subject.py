@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.environment import Environment, Session, blameless, quarantined
-from coevolve.knowledge import Knowledge, learn
+from coevolve.environments.knowledge import Knowledge, learn
 
 Calls = Sequence[Sequence[ToolCall]]  # the calls of each turn
 MOST_CALLS = 64  # per turn

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dvc.api import DVCFileSystem
 
     from coevolve.core.outcomes import Outcome
-    from coevolve.readers.comparison import Side
+    from coevolve.lineage.comparison import Side
 
 HELP = """
 A SIDE names a policy:
@@ -70,7 +70,7 @@ def _side(text: str) -> "Side":
     from coevolve.core.paths import Paths
     from coevolve.core.stage_seconds import seconds
     from coevolve.core.yaml_files import read_yaml
-    from coevolve.readers.comparison import Side
+    from coevolve.lineage.comparison import Side
     from coevolve.stages.report.run_summary import SUMMARY, Summary
 
     revision, t, digest = _parsed(text)
@@ -169,7 +169,7 @@ def tables(sides: Sequence["Side"]) -> list[Any]:
     from rich import box
     from rich.table import Table
 
-    from coevolve.readers.comparison import differences, gains, history, partly
+    from coevolve.lineage.comparison import differences, gains, history, partly
     from coevolve.stages.evaluate.config import Evaluate
     from coevolve.stages.report.tables import number
 

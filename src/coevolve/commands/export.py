@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _schemas(out: Path) -> str:
     from coevolve.core.io import write_json
-    from coevolve.readers.schemas import schemas
+    from coevolve.lineage.schemas import schemas
 
     for name, schema in schemas().items():
         write_json(out / f"{name}.schema.json", schema)
@@ -113,7 +113,7 @@ def _schemas(out: Path) -> str:
 
 
 def _last() -> int:
-    from coevolve.readers.ancestry import iterations
+    from coevolve.lineage.ancestry import iterations
 
     return iterations()[-1]
 
@@ -127,7 +127,7 @@ def _dataset(t: int, params: "Params") -> "list[Task]":
 
 def _messages(args: argparse.Namespace, params: "Params") -> str:
     from coevolve.environments.registry import make
-    from coevolve.readers.run_export import preferences, supervised
+    from coevolve.lineage.run_export import preferences, supervised
     from coevolve.stages.report.run_summary import run_hash
     from coevolve.stages.train.reference_tokens import offered
 
@@ -156,7 +156,7 @@ def _references(args: argparse.Namespace, name: str, policy: "PolicySection") ->
     from coevolve.core.io import read_tasks
     from coevolve.core.untrusted import markdown
     from coevolve.environments.registry import make
-    from coevolve.readers.run_export import supervised
+    from coevolve.lineage.run_export import supervised
     from coevolve.rollout import Limits
     from coevolve.stages.train.reference_tokens import offered, replayed
 
@@ -174,7 +174,7 @@ def _write(
     out: Path, unit: str, origin: str, rows: Sequence[Mapping[str, Any]], environment: "Environment", run: str
 ) -> None:
     from coevolve.core.io import write_jsonl, write_text
-    from coevolve.readers.cards import episode_card
+    from coevolve.lineage.cards import episode_card
 
     card = episode_card(unit, origin, rows, environment, run, _audit(environment))
     write_jsonl(out / "train.jsonl", map(dict, rows))
@@ -202,7 +202,7 @@ def _episodes(
 def _tasks(out: Path, wanted: int | None, params: "Params") -> str:
     from coevolve.core.io import write_jsonl, write_text
     from coevolve.environments.registry import make
-    from coevolve.readers.cards import task_card
+    from coevolve.lineage.cards import task_card
     from coevolve.stages.report.run_summary import run_hash
 
     t = _last() if wanted is None else wanted
@@ -217,10 +217,10 @@ def _environment(args: argparse.Namespace, name: str, policy: "PolicySection") -
     """Write a package of tasks that the environment ``name`` accepts."""
     from coevolve.core.paths import Paths
     from coevolve.core.scratch import once
+    from coevolve.environments.environment_package import package_name, write_package
     from coevolve.environments.registry import make
     from coevolve.environments.replay import checked_tasks
-    from coevolve.readers.cards import task_card
-    from coevolve.readers.environment_package import package_name, write_package
+    from coevolve.lineage.cards import task_card
     from coevolve.stages.report.run_summary import run_hash
 
     module, environment = package_name(args.out), make(name)
@@ -269,8 +269,8 @@ def _policy(out: Path, wanted: int | None, params: "Params") -> str:
     from coevolve.core.io import parse, read_json, write_text
     from coevolve.core.paths import Paths
     from coevolve.core.scratch import once
-    from coevolve.readers.ancestry import mixed
-    from coevolve.readers.cards import policy_card
+    from coevolve.lineage.ancestry import mixed
+    from coevolve.lineage.cards import policy_card
     from coevolve.stages.report.run_summary import SUMMARY, Summary
     from coevolve.stages.schema import plain
 

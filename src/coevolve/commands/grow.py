@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from coevolve.core.numeric_options import count, whole
-from coevolve.readers.rollouts.rollout_formats import AUTO, FORMATS, listed
+from coevolve.rollouts.rollout_formats import AUTO, FORMATS, listed
 
 HELP = """
   coevolve grow outputs/completions --environment miniworld --count 20 --out grown
@@ -85,7 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from coevolve.core.terminal import plain
-    from coevolve.stages.grow.grown_tasks import grow
+    from coevolve.rollouts.grown_tasks import grow
     from coevolve.stages.verify.candidates import by_name
 
     optional = {name: getattr(args, name) for name in ("url", "kinds") if getattr(args, name) is not None}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import share
-from coevolve.readers.rollouts.rollout_formats import FORMATS, listed
+from coevolve.rollouts.rollout_formats import FORMATS, listed
 
 HELP = """
   coevolve import tasks DIR --out tasks.jsonl                      # a folder that `coevolve export tasks` wrote
@@ -56,9 +56,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _rollouts(args: argparse.Namespace) -> int:
     from coevolve.core.trajectories import stream_trajectories
-    from coevolve.readers.rollouts.foreign_trajectories import RolloutAccount, named_or_opening, trajectories
-    from coevolve.readers.rollouts.rollout_formats import read_rollouts, rollout_files
-    from coevolve.readers.rollouts.rollout_row import Options
+    from coevolve.rollouts.foreign_trajectories import RolloutAccount, named_or_opening, trajectories
+    from coevolve.rollouts.rollout_formats import read_rollouts, rollout_files
+    from coevolve.rollouts.rollout_row import Options
 
     rows, files = rollout_files(args.source, args.kind)
     account, options = RolloutAccount(), Options(args.reward)
@@ -88,7 +88,7 @@ def _tasks(args: argparse.Namespace) -> str:
 def _messages(args: argparse.Namespace) -> str:
     from coevolve.core.io import read_jsonl_objects, strict
     from coevolve.core.trajectories import write_trajectories
-    from coevolve.readers.chats import episode
+    from coevolve.rollouts.chats import episode
 
     rows = [
         episode(value, f"{args.source}:{number}", row, args.score)

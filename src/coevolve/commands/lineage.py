@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.tree import Tree
 
     from coevolve.core.terminal import plain
-    from coevolve.readers.ancestry import Node, mixed, of_pair, of_policy, of_task
+    from coevolve.lineage.ancestry import Node, mixed, of_pair, of_policy, of_task
 
     folder, _, name = args.name.rstrip("/").rpartition("/")
     if folder == "policies" and name.isdigit():
@@ -54,7 +54,7 @@ def _list() -> int:
     from coevolve.core.io import read_tasks
     from coevolve.core.paths import Paths
     from coevolve.core.terminal import plain
-    from coevolve.readers.ancestry import iterations
+    from coevolve.lineage.ancestry import iterations
 
     tasks = read_tasks(Paths.tasks(iterations()[-1]))
     added = [task for task in tasks if task.provenance is not None][-LISTED:]

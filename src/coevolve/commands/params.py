@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from coevolve.core.errors import CoevolveError
-    from coevolve.readers.parameters import keys, page, text
+    from coevolve.stages.parameters import keys, page, text
     from coevolve.stages.schema import load, value
 
     if args.markdown:

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _last() -> int:
     from coevolve.core.paths import Paths
-    from coevolve.readers.ancestry import iterations
+    from coevolve.lineage.ancestry import iterations
 
     found = [t for t in iterations() if (Paths.verified(t) / "verdicts.jsonl").exists()]
     if not found:
@@ -199,7 +199,7 @@ def _summary(as_json: bool) -> int:
     from coevolve.core.paths import Paths
     from coevolve.core.records import Verdict
     from coevolve.core.reviews import DECISIONS, agreed, by_gate, decided, read_reviews
-    from coevolve.readers.ancestry import iterations
+    from coevolve.lineage.ancestry import iterations
 
     files = [Paths.verified(t) / "verdicts.jsonl" for t in iterations()]
     verdicts = [one for file in files if file.exists() for one in read_jsonl(file, Verdict)]

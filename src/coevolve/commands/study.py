@@ -11,7 +11,7 @@ from coevolve.core.numeric_options import count, whole
 
 if TYPE_CHECKING:
     from coevolve.core.workers import Compute
-    from coevolve.readers.study_results import Result, Study
+    from coevolve.studies.study_results import Result, Study
 
 Collect = Callable[[dict[tuple[str, int], "Result"]], None]
 
@@ -61,9 +61,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from coevolve.core.scratch import alone, scratch
     from coevolve.core.yaml_files import removed
-    from coevolve.readers.arms import unsaid
-    from coevolve.readers.study_results import load
-    from coevolve.readers.study_runs import RESULTS, experiment, finished, kept, params
+    from coevolve.studies.arms import unsaid
+    from coevolve.studies.study_results import load
+    from coevolve.studies.study_runs import RESULTS, experiment, finished, kept, params
 
     study = load(args.folder / "study.yaml")
     if unknown := sorted(set(args.arms or ()) - set(study.arms)):
@@ -120,8 +120,8 @@ def _plan(
     from statistics import median
 
     from coevolve.core.stage_seconds import seconds
-    from coevolve.readers.plan import POWER, SEEDS, USUAL, deviation, sight
-    from coevolve.readers.study_runs import experiment
+    from coevolve.studies.plan import POWER, SEEDS, USUAL, deviation, sight
+    from coevolve.studies.study_runs import experiment
 
     arms, seeds = dict.fromkeys(arm for arm, _ in wanted), dict.fromkeys(seed for _, seed in wanted)
     left = [run for run in wanted if run not in found]
@@ -161,9 +161,9 @@ def _run(
 ) -> None:
     """Make the missing ``runs`` and add their results to ``found``. Experiments named in ``later`` stay in the queue."""
     from coevolve.core.progress import bar
-    from coevolve.readers.plan import in_turns
-    from coevolve.readers.study_runs import experiment, params
     from coevolve.stages.schema import parse
+    from coevolve.studies.plan import in_turns
+    from coevolve.studies.study_runs import experiment, params
 
     compute = parse(params(), "params.yaml").compute
     left = in_turns([run for run in runs if run not in found], jobs)
@@ -193,8 +193,8 @@ def _queued(
     collect: Collect,
 ) -> list[str]:
     """Make the ``missing`` runs through DVC's queue. Returns the names of failed runs, and how to see the reason."""
-    from coevolve.readers.queue import work
-    from coevolve.readers.study_runs import experiment, finished
+    from coevolve.studies.run_queue import work
+    from coevolve.studies.study_runs import experiment, finished
 
     def ended(names: Sequence[str]) -> list[str]:
         new = finished(folder, study, [missing[name] for name in names])
@@ -213,10 +213,10 @@ def _spread(study: "Study", missing: Mapping[str, tuple[str, int]], compute: "Co
     from coevolve.core.paths import Paths
     from coevolve.core.workers import engine
     from coevolve.core.yaml_files import write_yaml
-    from coevolve.readers.arms import departure, parameters
-    from coevolve.readers.machines import PARAMS, Texts, work
-    from coevolve.readers.study_runs import from_files, head, params
     from coevolve.stages.report.run_summary import SUMMARY
+    from coevolve.studies.arms import departure, parameters
+    from coevolve.studies.machines import PARAMS, Texts, work
+    from coevolve.studies.study_runs import from_files, head, params
 
     now, code = params(), head()
     if other := departure(params(code), now):
@@ -239,8 +239,8 @@ def _spread(study: "Study", missing: Mapping[str, tuple[str, int]], compute: "Co
 
 def _write(folder: Path, study: "Study", found: dict[tuple[str, int], "Result"]) -> None:
     from coevolve.core.io import write_jsonl, write_text
-    from coevolve.readers.study_results import draw, report, rows
-    from coevolve.readers.study_runs import RESULTS, stored
+    from coevolve.studies.study_results import draw, report, rows
+    from coevolve.studies.study_runs import RESULTS, stored
 
     # other results stay in the file: they were expensive, and the study may change back
     others = [one for one in stored(folder) if (one.arm, one.seed) not in found]

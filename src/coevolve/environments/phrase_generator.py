@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from coevolve.chains import is_identifier, observed, source_of
 from coevolve.core.task import CallOutcome
+from coevolve.environments.chains import is_identifier, observed, source_of
 from coevolve.environments.environment import Phrasebook
 from coevolve.environments.lexicon import tolerant
 

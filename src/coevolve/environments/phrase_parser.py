@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from coevolve.chains import is_identifier
+from coevolve.environments.chains import is_identifier
 from coevolve.environments.environment import Environment, Phrasebook
 from coevolve.environments.phrase_generator import ARTICLE, CONNECTIVES, SLOT, PhraseListener, fill, framed, spaced
 

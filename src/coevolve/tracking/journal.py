@@ -75,7 +75,7 @@ class Run:
         self.write("model", iteration=iteration, path=str(path), digest=policy_hash(path), values=figures, name=name)
 
     def challenge(self, gate: Mapping[str, Any]) -> None:
-        """Let a policy challenge for the alias `champion`; ``gate`` is a ``coevolve.stages.report.champion.Gate``."""
+        """Let a policy challenge for the alias `champion`; ``gate`` is a ``coevolve.tracking.champion.Gate``."""
         self.write("challenge", gate=dict(gate))
 
     def child(self, key: str) -> None:

@@ -16,7 +16,7 @@ from coevolve.core.success import is_success
 from coevolve.core.untrusted import markdown, one_line
 
 if TYPE_CHECKING:
-    from coevolve.stages.report.champion import Incumbent
+    from coevolve.tracking.champion import Incumbent
 
 from coevolve.core import dvc
 from coevolve.tracking import mlflow_datasets
@@ -259,7 +259,7 @@ class Mlflow:
 
     def _challenge(self, event: Event, state: State) -> None:
         """Move the alias if the challenger passes the gate. Write the reason for either result to its version."""
-        from coevolve.stages.report.champion import ChampionGate, promoted
+        from coevolve.tracking.champion import ChampionGate, promoted
 
         client, gate = self._client(), parse(ChampionGate, event["gate"], "challenge")
         ours = self._version(POLICY, gate.digest)
@@ -275,7 +275,7 @@ class Mlflow:
 
     def _holder(self) -> "Incumbent | None":
         """The version with the alias."""
-        from coevolve.stages.report.champion import Incumbent
+        from coevolve.tracking.champion import Incumbent
 
         client = self._client()
         number = client.get_registered_model(POLICY).aliases.get(CHAMPION)

@@ -11,8 +11,8 @@ from coevolve.core.records import Candidate, Exploration, Signal
 from coevolve.core.trajectories import Trajectory, write_trajectories
 from coevolve.endpoint.client import Endpoint, open_endpoint
 from coevolve.endpoint.spending import metered
+from coevolve.environments.knowledge import learn
 from coevolve.environments.registry import make
-from coevolve.knowledge import learn
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.endpoint_explorer import EndpointExplorer

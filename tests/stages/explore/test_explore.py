@@ -12,8 +12,8 @@ from coevolve.core.records import Exploration, Generation, Signal
 from coevolve.core.task import Provenance, Task
 from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
+from coevolve.environments.knowledge import learn
 from coevolve.environments.registry import make
-from coevolve.knowledge import learn
 from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Signal
 from coevolve.core.yaml_files import read_yaml
+from coevolve.environments.knowledge import uses
 from coevolve.environments.registry import make
-from coevolve.knowledge import uses
 from coevolve.stages.explore.guidance import (
     GUIDANCE,
     Guidance,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from coevolve.knowledge import learn
+from coevolve.environments.knowledge import learn
 from coevolve.stages.generate.config import Generate
 from coevolve.stages.generate.generator_prompts import tools
 from coevolve.stages.train.learner import Job, Shared

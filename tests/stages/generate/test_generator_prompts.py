@@ -5,7 +5,7 @@ from collections import Counter
 
 from coevolve.core.attempts import attempt_of
 from coevolve.core.learnability import Record
-from coevolve.knowledge import learn
+from coevolve.environments.knowledge import learn
 from coevolve.stages.generate.generator_prompts import SpecRequest, latest, seeds, seldom, success, system, tools
 from coevolve.stages.generate.spec import UNKNOWN, UNREADABLE, WITHHELD, Spec, Tools, parse
 from tests.environments.quiz import Quiz

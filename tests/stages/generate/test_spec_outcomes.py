@@ -8,7 +8,7 @@ import pytest
 from coevolve.core.attempts import attempt_of
 from coevolve.core.records import Exploration, Generation
 from coevolve.core.stage_summary import StageSummary
-from coevolve.knowledge import learn
+from coevolve.environments.knowledge import learn
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import written
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer

@@ -11,13 +11,13 @@ from coevolve.core.reviews import DECISIONS
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
-from coevolve.stages.report.champion import Challenge, Champion
 from coevolve.stages.report.page.verification import measured, outcomes, selection, unchecked
 from coevolve.stages.report.page.view import costs, figures, groups, origins, strength, tools
 from coevolve.stages.report.run_summary import Summary
 from coevolve.stages.schema import load
 from coevolve.stages.verify.select import GATE
 from coevolve.stages.watch.watchdogs import indicators
+from coevolve.tracking.champion import Challenge, Champion
 from tests import ROOT
 
 PANELS = ("validation", "test")

@@ -22,11 +22,7 @@ from coevolve.core.stage_summary import ACCEPTED, TASKS, StageSummary, write_sum
 from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory, write_trajectories
 from coevolve.core.yaml_files import load_yaml, write_yaml
-from coevolve.readers.arms import parameters
-from coevolve.readers.comparison import Side, history
-from coevolve.readers.machines import Texts
-from coevolve.readers.study_results import Result, Study, report, result, rows
-from coevolve.readers.study_runs import RESULTS, from_files, head, kept
+from coevolve.lineage.comparison import Side, history
 from coevolve.stages.evaluate.evaluation import summary as evaluated
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.render import render
@@ -36,6 +32,10 @@ from coevolve.stages.report.tables import by_iteration, table, totals
 from coevolve.stages.report.write import Weak, origins, weakest, write
 from coevolve.stages.schema import Params
 from coevolve.stages.schema import load as load_params
+from coevolve.studies.arms import parameters
+from coevolve.studies.machines import Texts
+from coevolve.studies.study_results import Result, Study, report, result, rows
+from coevolve.studies.study_runs import RESULTS, from_files, head, kept
 from tests import ROOT
 
 SUCCESSES = [60, 90, 92, 40]  # of 128 tasks, by policy

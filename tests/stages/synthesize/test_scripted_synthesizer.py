@@ -10,9 +10,9 @@ import pytest
 
 from coevolve.core.records import Candidate, Exploration
 from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.environments.knowledge import learn
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.registry import make
-from coevolve.knowledge import learn
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer

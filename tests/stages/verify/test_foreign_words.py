@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from coevolve.core.records import Candidate, Verdict
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import Task, ToolCall
+from coevolve.environments.knowledge import learn
 from coevolve.environments.registry import make
-from coevolve.knowledge import learn
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer

@@ -9,13 +9,13 @@ from itertools import pairwise
 
 import pytest
 
-from coevolve.chains import replay
 from coevolve.core.hashing import content_hash
 from coevolve.core.records import Candidate, Gate, Verdict
 from coevolve.core.task import Task, ToolCall
+from coevolve.environments.chains import replay
+from coevolve.environments.knowledge import learn
 from coevolve.environments.methods import MethodEnvironment, Question
 from coevolve.environments.registry import make
-from coevolve.knowledge import learn
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer

@@ -8,9 +8,9 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import write_trajectories
+from coevolve.environments.knowledge import REPLAYED
 from coevolve.environments.miniworld.miniworld_environment import MUTATING
 from coevolve.environments.registry import make
-from coevolve.knowledge import REPLAYED
 from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits

@@ -8,11 +8,11 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from coevolve.chains import source_of
 from coevolve.core.errors import CoevolveError
 from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.environments.chains import source_of
 from coevolve.environments.miniworld.apps import COMPLETE
 from coevolve.environments.miniworld.expert import Intent, solve
 from coevolve.environments.miniworld.phrases import PHRASES

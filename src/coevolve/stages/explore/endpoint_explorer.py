@@ -17,7 +17,7 @@ from coevolve.core.task import CallOutcome, Task
 from coevolve.endpoint.client import Endpoint, Exhausted, Failed
 from coevolve.endpoint.structured import Broken, ask_json
 from coevolve.environments.environment import Environment
-from coevolve.knowledge import Knowledge
+from coevolve.environments.knowledge import Knowledge
 from coevolve.policies.endpoint_policy import ContextTooShort, EndpointPolicy
 from coevolve.prompts.prompt import Prompt, prompt, quoted, quoted_call, quoted_lines, quoted_name
 from coevolve.rollout import Limits, RolloutRequest, rollout

@@ -12,7 +12,7 @@ from coevolve.core.task import CallOutcome, Task
 from coevolve.core.trajectories import Trajectory
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
-from coevolve.knowledge import Knowledge, fruitless
+from coevolve.environments.knowledge import Knowledge, fruitless
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas

@@ -7,7 +7,7 @@ from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
-from coevolve.knowledge import learn
+from coevolve.environments.knowledge import learn
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas

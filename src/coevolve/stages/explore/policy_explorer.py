@@ -12,7 +12,7 @@ from dataclasses import replace
 from coevolve.core.records import Exploration
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
-from coevolve.knowledge import Knowledge
+from coevolve.environments.knowledge import Knowledge
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits, RolloutRequest, rollout

@@ -14,7 +14,7 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
-from coevolve.knowledge import uses
+from coevolve.environments.knowledge import uses
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.guidance import GUIDANCE, SCHEDULES, sample, weight
 from coevolve.stages.explore.placebo import shuffled

@@ -10,12 +10,12 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from coevolve.chains import is_identifier, observed, replay
 from coevolve.core.records import Exploration
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.environments.chains import is_identifier, observed, replay
 from coevolve.environments.environment import Environment, Session
-from coevolve.knowledge import Knowledge, fruitless
+from coevolve.environments.knowledge import Knowledge, fruitless
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.explorer import Means, record
 from coevolve.stages.explore.guidance import draw_tools

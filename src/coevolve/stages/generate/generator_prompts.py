@@ -10,7 +10,7 @@ from coevolve.core.learnability import Record
 from coevolve.core.records import Attempt
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
-from coevolve.knowledge import Knowledge
+from coevolve.environments.knowledge import Knowledge
 from coevolve.prompts.prompt import prompt, quoted, quoted_name
 from coevolve.stages.generate.spec import MOST, Spec, Tools, named
 

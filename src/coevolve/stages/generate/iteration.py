@@ -14,7 +14,7 @@ from coevolve.core.records import Attempt, Generation
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
-from coevolve.knowledge import learn as know
+from coevolve.environments.knowledge import learn as know
 from coevolve.policies import adapted
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas

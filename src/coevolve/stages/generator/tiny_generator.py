@@ -17,7 +17,7 @@ from coevolve.core.scratch import once, scratch
 from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
-from coevolve.knowledge import learn
+from coevolve.environments.knowledge import learn
 from coevolve.policies import adapted
 from coevolve.policies.pretrained import point, resolve
 from coevolve.stages.generate.generator_prompts import LISTED, PARTS, SpecRequest

@@ -8,10 +8,10 @@ reward, although all but one word of the call is right.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coevolve.chains import replay
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.trajectories import Trajectory
+from coevolve.environments.chains import replay
 from coevolve.environments.environment import Environment, Session
 
 ALIKE = 0.5  # cost of replacing a call by a call of the same tool, or by a call with the same arguments

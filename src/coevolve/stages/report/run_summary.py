@@ -11,9 +11,9 @@ from coevolve.core.pipeline import Iteration
 from coevolve.core.stage_summary import TASKS, StageSummary
 from coevolve.core.task import SCHEMA_VERSION
 from coevolve.stages.evaluate.config import Evaluate
-from coevolve.stages.report.champion import Champion, champion
 from coevolve.stages.report.config import Report
 from coevolve.stages.report.graph import summaries
+from coevolve.tracking.champion import Champion, champion
 
 ALMOST_NOTHING = 0.05  # success below which a note says that the policy solves almost nothing
 

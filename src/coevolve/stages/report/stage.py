@@ -13,11 +13,11 @@ from coevolve.core.hashing import policy_hash
 from coevolve.core.paths import Paths
 from coevolve.core.section import dotted
 from coevolve.core.stage_seconds import seconds
-from coevolve.stages.report.champion import gate
 from coevolve.stages.report.run_summary import run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, totals
 from coevolve.stages.report.write import origins, write
 from coevolve.stages.schema import Params, plain
+from coevolve.tracking.champion import gate
 from coevolve.tracking.journal import start
 from coevolve.tracking.run_names import run_key
 

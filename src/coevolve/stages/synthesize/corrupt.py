@@ -8,11 +8,11 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from coevolve.chains import is_identifier
 from coevolve.core.hashing import content_hash
 from coevolve.core.records import Candidate, Exploration
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import Task, ToolCall
+from coevolve.environments.chains import is_identifier
 from coevolve.stages.synthesize.synthesizer import Synthesizer
 
 

@@ -9,7 +9,6 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from coevolve.chains import observed
 from coevolve.core.concurrency import in_order
 from coevolve.core.records import Candidate, Exploration
 from coevolve.core.seeding import derive_seed, rng_for
@@ -17,8 +16,9 @@ from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.endpoint.client import Endpoint, Exhausted, Failed
 from coevolve.endpoint.spending import Meter
 from coevolve.endpoint.structured import Broken, ask_json
+from coevolve.environments.chains import observed
 from coevolve.environments.environment import Environment
-from coevolve.knowledge import learn
+from coevolve.environments.knowledge import learn
 from coevolve.prompts.prompt import prompt, quoted, quoted_call, quoted_lines
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.synthesize.synthesizer import candidate

@@ -8,14 +8,14 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from coevolve.chains import ambiguous, observed, precondition, replay, source_of
 from coevolve.core.records import Candidate, Exploration
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.endpoint.spending import Meter
+from coevolve.environments.chains import ambiguous, observed, precondition, replay, source_of
 from coevolve.environments.environment import Environment, Phrasebook, Session
+from coevolve.environments.knowledge import Knowledge, learn
 from coevolve.environments.phrase_generator import Question, instruct
-from coevolve.knowledge import Knowledge, learn
 from coevolve.stages.synthesize.synthesizer import candidate
 
 VERSION = "scripted-1"  # version of the templates; part of a candidate's provenance

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 
-from coevolve.chains import leaves
 from coevolve.core.confusables import seen
+from coevolve.environments.chains import leaves
 from coevolve.environments.environment import Environment
 from coevolve.environments.lexicon import NUMERALS, UNHEARD
 from coevolve.environments.phrase_generator import CLOSERS, CONNECTIVES, OPENERS, SLOT, spaced

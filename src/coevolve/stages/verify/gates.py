@@ -10,7 +10,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from coevolve.chains import precondition, replay
 from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
@@ -20,6 +19,7 @@ from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall, task_id_of
 from coevolve.core.terminal import plain
+from coevolve.environments.chains import precondition, replay
 from coevolve.environments.environment import Environment, Session, blameless
 from coevolve.stages.verify.library import Library, WorldChange
 from coevolve.stages.verify.words import Played, speaks_of, words_match

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from coevolve.chains import replay
 from coevolve.core.hashing import content_hash
 from coevolve.core.similarity import Index, Passages
 from coevolve.core.task import Task
+from coevolve.environments.chains import replay
 from coevolve.environments.environment import Environment, Session
 
 HELD = 0.9  # share of a panel's instruction from which another instruction counts as containing it

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from coevolve.chains import leaves, observed, source_of
 from coevolve.core.task import CallOutcome
+from coevolve.environments.chains import leaves, observed, source_of
 from coevolve.environments.environment import Environment
 from coevolve.environments.lexicon import NUMERALS
 from coevolve.environments.phrase_parser import phrases_in

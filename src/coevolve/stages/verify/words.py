@@ -21,12 +21,12 @@ from functools import cached_property
 from itertools import chain as joined
 from itertools import combinations
 
-from coevolve.chains import leaves, observed, precondition, source_of
 from coevolve.core.confusables import latin
 from coevolve.core.records import Candidate, Gate
 from coevolve.core.seeding import rng_for
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.environments.chains import leaves, observed, precondition, source_of
 from coevolve.environments.environment import Environment, Phrasebook, Session
 from coevolve.environments.lexicon import NUMERALS, SILENT, UNHEARD, Meaning, hear, unfitting
 from coevolve.environments.phrase_generator import SLOT, PhraseListener, Question, instruct, instructions, spaced

@@ -15,8 +15,8 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task, ToolCall
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.environments.environment import Environment
+from coevolve.environments.knowledge import learn as learn_tools
 from coevolve.environments.mixture import parts
-from coevolve.knowledge import learn as learn_tools
 from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy

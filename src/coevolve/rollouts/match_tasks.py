@@ -1,0 +1,57 @@
+"""Find the known task of a rollout by its task id. Without an id, the first request decides, if it is of one task only."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from coevolve.core.task import Task
+from coevolve.rollouts.flat_text import request_of
+from coevolve.rollouts.rollout_row import RolloutRow
+
+UNKNOWN = "no task id, and no known task begins with its first request"
+SEVERAL = "no task id, and several known tasks begin with its first request"
+UNLISTED = "its task id is not among the known tasks"
+REASONS = (UNKNOWN, SEVERAL, UNLISTED)
+
+
+class TaskMatch:
+    """Finds the task of a rollout among known ``tasks``."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._ids = {task.task_id for task in tasks}
+        self._tasks: Mapping[str, list[str]] = defaultdict(list)
+        self._last_lines: Mapping[str, set[str]] = defaultdict(set)  # last line of a request → requests
+        for task in tasks:
+            request = task.turns[0].strip()
+            self._tasks[request].append(task.task_id)
+            self._last_lines[request.splitlines()[-1] if request else ""].add(request)
+        self._prompts: dict[str, list[str]] = {}
+
+    def __call__(self, row: RolloutRow) -> str:
+        """The task's id, or one of REASONS if no known task matches."""
+        if row.task_id is not None:
+            return row.task_id if row.task_id in self._ids else UNLISTED
+        if (name := next((name for name in row.names if name in self._ids), None)) is not None:
+            return name
+        found = self._begun(row)
+        return found[0] if len(found) == 1 else SEVERAL if found else UNKNOWN
+
+    def _begun(self, row: RolloutRow) -> list[str]:
+        """The tasks whose first request is the rollout's."""
+        if row.prompt is None:
+            return self._tasks.get(_request(row).strip(), [])
+        if row.prompt not in self._prompts:
+            self._prompts[row.prompt] = self._ending(request_of(row.prompt))
+        return self._prompts[row.prompt]
+
+    def _ending(self, text: str) -> list[str]:
+        """The tasks whose first request is the last lines of ``text``. A role's name may precede the request."""
+        lines = text.splitlines()
+        requests = self._last_lines.get(lines[-1], set()) if lines else set()
+        whole = [request for request in requests if text == request or text.endswith(f"\n{request}")]
+        return sorted(task_id for request in whole for task_id in self._tasks[request])
+
+
+def _request(row: RolloutRow) -> str:
+    """The user's last message of the prompt, behind its examples; without a known prompt the user's first message."""
+    messages = row.messages[: row.prompt_messages][::-1] or row.messages
+    return next((str(message["content"]) for message in messages if message.get("role") == "user"), "")

@@ -1,0 +1,151 @@
+"""Rollouts of TRL: the Parquet files completions/completions_STEP.parquet that `log_completions=True` writes.
+
+A file holds the last batch of generations before a log. Columns: step, prompt, completion, one per reward function, one
+per name of ``log_extra``, advantage.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.errors import CoevolveError, first_line
+from coevolve.core.hashing import content_hash
+from coevolve.core.io import missing
+from coevolve.rollouts.flat_text import messages_of
+from coevolve.rollouts.rollout_row import (
+    Message,
+    Options,
+    RolloutFormat,
+    RolloutRow,
+    Rows,
+    SkippedRow,
+    Unreadable,
+    number,
+    sound_messages,
+    stated_id,
+    step_of,
+)
+
+NEEDED = ("step", "prompt", "completion")
+NO_REWARDS = (*NEEDED, "advantage", "task_id")  # columns that may hold numbers
+AT_ONCE = 500  # rows in memory
+
+
+def read(path: Path, name: str, options: Options) -> Rows:
+    row_number, before = 0, path.stat().st_size
+    for rows in batches(path, NEEDED):
+        for row in rows:
+            row_number += 1
+            where = f"{name}:{row_number}"
+            try:
+                yield _rollout(row, where, path, options)
+            except Unreadable as error:
+                yield SkippedRow(where, str(error))
+    options.progress(before)
+
+
+def batches(path: Path, needed: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+    """The rows of a Parquet file, a part at a time. A CoevolveError names the ``needed`` columns that it lacks."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            if lacking := [name for name in needed if name not in names]:
+                raise CoevolveError(f"{path}: no column {', '.join(lacking)}; it has {', '.join(names[:12]) or 'none'}")
+            for batch in file.iter_batches(batch_size=AT_ONCE):
+                yield batch.to_pylist()
+    except FileNotFoundError:
+        raise missing(path) from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CoevolveError(
+            f"{path}: not a whole Parquet file ({first_line(error)}); correct it, or name another one"
+        ) from None
+
+
+def _rollout(row: dict[str, Any], where: str, path: Path, options: Options) -> RolloutRow:
+    prompt, completion = row["prompt"], row["completion"]
+    text, before = None, 0
+    if isinstance(prompt, str) or isinstance(completion, str):
+        messages, text = messages_of(str(prompt), str(completion)), str(prompt)
+    elif not isinstance(prompt, list | None) or not isinstance(completion, list | None):
+        raise Unreadable("prompt and completion: expected texts or lists of messages")
+    else:
+        messages, before = [_message(message) for message in [*(prompt or []), *(completion or [])]], len(prompt or [])
+    return RolloutRow(
+        where,
+        sound_messages(messages),
+        _score(row, path, options),
+        step=step_of(row["step"]),
+        prompt=text,
+        task_id=stated_id(row.get("task_id")),
+        prompt_messages=before,
+    )
+
+
+def _message(message: Any) -> Message:
+    """A message without what Parquet added: a struct has every key of the file, and null where a call had none."""
+    if not isinstance(message, dict):
+        raise Unreadable("a message is no object")
+    kept = {key: value for key, value in message.items() if value is not None}
+    kept["tool_calls"] = [_call(call) for call in kept.get("tool_calls") or []]
+    return kept
+
+
+def _call(call: Any) -> Any:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("arguments"), dict):
+        return call
+    return {**call, "function": {**function, "arguments": _given(function["arguments"])}}
+
+
+def _given(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _given(inner) for key, inner in value.items() if inner is not None}
+    return [_given(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _score(row: dict[str, Any], path: Path, options: Options) -> float:
+    """The one reward of all rows. Several are an error that names them, as the file does not hold their weights."""
+    if options.reward is None:
+        columns = rewards_of(row)
+        options.columns.update(columns)
+        if len(options.columns) > 1:
+            raise CoevolveError(
+                f"{path}: {len(options.columns)} columns may be the score: {', '.join(sorted(options.columns))}; "
+                "name one with --reward"
+            )
+        if not columns:
+            raise Unreadable("no reward function scored it")
+    name = options.reward or columns[0]
+    if name not in row:
+        raise CoevolveError(f"{path}: no column {name!r}; expected a reward among {', '.join(row)}")
+    if row[name] is None:
+        raise Unreadable("no reward function scored it")
+    return number(row[name], name)
+
+
+def rewards_of(row: dict[str, Any]) -> Sequence[str]:
+    """The columns of ``row`` with a number that may be a reward."""
+    return [
+        name
+        for name, value in row.items()
+        if name not in NO_REWARDS and isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    ]
+
+
+def rollouts_hash(rows: Sequence[RolloutRow | SkippedRow]) -> str:
+    """Hash of a file's rollouts without their step: a file with the hash of the file before it repeats it."""
+    return content_hash([[row.messages, row.score] for row in rows if isinstance(row, RolloutRow)])
+
+
+TRL = RolloutFormat(
+    "trl",
+    "TRL",
+    "completions_*.parquet",
+    "no task id without a column task_id (`log_extra`); null arguments are dropped; an answer that begins with 'error' marks a "
+    "refused call",
+    lambda row: {"step", "prompt", "completion", "advantage"} <= set(row),
+    read,
+)

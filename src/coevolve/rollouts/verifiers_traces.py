@@ -1,0 +1,119 @@
+"""Rollouts of verifiers and prime-rl: traces.jsonl, an episode a line, or a trace a line.
+
+A trace holds a graph of messages. Its last branch is the rollout, as verifiers' own ``Trace.messages`` has it, and its
+score is the weighted sum of its rewards (``Trace.reward``). Traces of agents that are not trained are left out.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from coevolve.rollouts.openenv_player import unwrapped
+from coevolve.rollouts.rollout_row import (
+    Message,
+    Options,
+    RolloutFormat,
+    RolloutRow,
+    Rows,
+    Unreadable,
+    json_rows,
+    number,
+    sound_messages,
+    step_of,
+)
+
+
+def read(path: Path, name: str, options: Options) -> Rows:
+    def episode(value: dict[str, Any], where: str) -> Iterator[RolloutRow]:
+        traces = value.get("traces") if "traces" in value else [value]
+        if not isinstance(traces, list) or not all(isinstance(trace, dict) for trace in traces):
+            raise Unreadable("traces: expected a list of traces")
+        trained = [trace for trace in traces if _inner(trace, "agent").get("trainable", True)]
+        for _ in range(len(traces) - len(trained)):
+            options.remark("traces of agents that are not trained, left out")
+        if not traces:
+            raise Unreadable("the episode holds no trace")
+        work = _inner(_inner(value, "run"), "work")
+        step = step_of(work.get("step")) if work.get("type") == "train" else None
+        for position, trace in enumerate(trained):
+            yield _rollout(trace, where if len(trained) == 1 else f"{where}.{position}", step, options)
+
+    return json_rows(path, name, options, episode)
+
+
+def _rollout(trace: dict[str, Any], where: str, step: int | None, options: Options) -> RolloutRow:
+    task = _inner(trace, "task")
+    data = _inner(task, "data")
+    score, failure = _score(trace, options)
+    messages, served = unwrapped(_branch(trace, options), options)
+    names = [served, data.get("task_id"), data.get("id"), task.get("key"), data.get("name"), task.get("hash")]
+    if not messages and failure:  # it ended before the first message
+        prompt = data.get("prompt")
+        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else _list(prompt)
+    return RolloutRow(
+        where,
+        sound_messages(messages),
+        score,
+        tuple(name for name in names if isinstance(name, str)),
+        step,
+        failure=failure,
+    )
+
+
+def _score(trace: dict[str, Any], options: Options) -> tuple[float, str]:
+    """The score, or why there is none: an error that verifiers recorded, or no reward."""
+    errors, stop = trace.get("errors") or [], trace.get("stop_condition")
+    if errors or (isinstance(stop, str) and stop.endswith("error")):
+        return 0.0, str(stop or "error")[:100]
+    rewards = {name: reward for name, reward in _inner(trace, "rewards").items() if isinstance(reward, dict)}
+    if options.reward is not None:
+        if options.reward not in rewards:
+            raise Unreadable(f"no reward is called {options.reward}")
+        return number(rewards[options.reward].get("score"), options.reward), ""
+    if not rewards:
+        return 0.0, "no reward was recorded"
+    values = [
+        number(reward.get("score"), name) * number(reward.get("weight", 1.0), f"weight of {name}")
+        for name, reward in rewards.items()
+    ]
+    return sum(values), ""
+
+
+def _branch(trace: dict[str, Any], options: Options) -> list[Message]:
+    """The messages from the root to the last leaf of the graph."""
+    nodes = trace.get("nodes") or []
+    if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):
+        raise Unreadable("nodes: expected a list of messages with their parents")
+    parents = [node.get("parent") for node in nodes]
+    if any(
+        parent is not None and not (isinstance(parent, int) and 0 <= parent < row) for row, parent in enumerate(parents)
+    ):
+        raise Unreadable("nodes: a parent is no earlier node")
+    leaves = sorted(set(range(len(nodes))) - set(parents))
+    if len(leaves) > 1:
+        options.remark("rollouts with several branches (compaction or subagents), of which the last is read")
+    path: list[Message] = []
+    position = leaves[-1] if leaves else None
+    while position is not None:
+        path.append(dict(_inner(nodes[position], "message")))
+        position = parents[position]
+    return path[::-1]
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list) else []
+
+
+def _inner(value: Any, key: str) -> dict[str, Any]:
+    inner = value.get(key) if isinstance(value, dict) else None
+    return inner if isinstance(inner, dict) else {}
+
+
+VERIFIERS = RolloutFormat(
+    "verifiers",
+    "verifiers and prime-rl",
+    "traces.jsonl",
+    "no step outside training runs; an answer that begins with 'error' marks a refused call",
+    lambda row: "traces" in row or {"nodes", "task"} <= set(row),
+    read,
+)

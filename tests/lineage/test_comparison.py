@@ -1,0 +1,134 @@
+"""Sides by side: what differs, what is gained, and what was lost."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from coevolve.commands.compare import WORDS, tables
+from coevolve.core.outcomes import Outcome
+from coevolve.core.stage_summary import StageSummary
+from coevolve.lineage.comparison import Side, differences, gains, history, partly
+from coevolve.stages.evaluate.config import Evaluate
+from coevolve.stages.report.run_summary import Summary
+from coevolve.tracking.champion import Champion
+
+CONFIG = Evaluate(panels=None, tasks=1, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)
+SUMMARY = Summary(
+    run="0123",
+    environment="e",
+    seed=0,
+    confidence=0.95,
+    champion=Champion("test", 0, []),
+    budget={"gradient steps": 40},
+    policies=[{}, {}, {}],
+    stages=[
+        *(StageSummary("validate", t, {"tasks": size}, ["tasks"]) for t, size in enumerate((64, 80, 96))),
+        *(StageSummary("train", t, {"gradient steps": 20}, costs=["gradient steps"]) for t in (0, 1)),
+        *(StageSummary("signals", t, {"rare": 3, "boundary": t}, ["rare", "boundary"]) for t in (0, 1)),
+        *(StageSummary("verify", t, {"pass rate": 0.4 + 0.2 * t}, ["pass rate"]) for t in (0, 1)),
+    ],
+)
+
+
+def side(name: str, solved: dict[str, bool], t: int = 2, **params: object) -> Side:
+    outcomes = [Outcome("test", task, "f", float(won), won, "done", 1, 1, {}) for task, won in solved.items()]
+    return Side(name, t, {"seed": 0, "train": {"beta": 0.1, "steps": 20}, **params}, SUMMARY, outcomes)
+
+
+def test_parameters_that_differ_are_named_and_no_others() -> None:
+    one, other = side("a", {}), side("b", {}, train={"beta": 0.1, "steps": 30}, new=True)
+    assert differences([one, other]) == {"train.steps": [20, 30], "new": [None, True]}
+    assert differences([one, one]) == {}
+
+
+def test_tokens_of_failures_count_for_what_a_success_takes() -> None:
+    assert side("a", {"x": True, "y": False, "z": True}).tokens_per_success("test") == 1.5
+    assert side("a", {"x": False}).tokens_per_success("test") is None
+
+
+def test_seconds_are_shared_by_the_successes() -> None:
+    took = replace(side("a", {"x": True, "y": False, "z": True}), seconds=3.0)
+    assert took.seconds_per_success() == 1.5
+    assert replace(took, seconds=None).seconds_per_success() is None
+    assert replace(side("a", {"x": False}), seconds=3.0).seconds_per_success() is None
+
+
+def test_seconds_count_an_episode_of_a_mixture_once() -> None:
+    whole = side("a", {"x": True, "y": True})
+    parts = [replace(one, panel="test.sql") for one in whole.outcomes]
+    mixture = replace(whole, outcomes=[*whole.outcomes, *parts], seconds=3.0)
+    assert mixture.seconds_per_success() == 1.5
+
+
+def test_what_else_makes_sides_different_is_named() -> None:
+    one, other = replace(side("a", {}), world="miniworld-1"), replace(side("b", {}), world="miniworld-2")
+    assert differences([one, other]) == {"version of the environment": ["miniworld-1", "miniworld-2"]}
+    moved = replace(one, summary=replace(SUMMARY, arithmetic="x86-64 AVX2"))
+    assert differences([one, moved]) == {"arithmetic": [SUMMARY.arithmetic, "x86-64 AVX2"]}
+
+
+def test_panels_that_were_not_played_alike_are_named() -> None:
+    assert partly(side("a", {"x": True, "y": True}), side("b", {"x": False, "y": True})) == []
+    (line,) = partly(side("a", {"x": True, "y": True}), side("b", {"y": True, "z": True, "w": False}))
+    assert line.startswith("test: a played 2 tasks, b 3, and 1 are the same")
+    only = replace(side("b", {"x": True}), outcomes=[])
+    (line,) = partly(only, side("a", {"x": True}))
+    assert line.startswith("test: b played 0 tasks, a 1, and 0 are the same")
+
+
+@pytest.mark.parametrize(("tasks", "sure"), [(1, False), (9, False), (10, True)])
+def test_a_gain_over_few_tasks_is_not_sure(tasks: int, sure: bool) -> None:
+    names = [str(n) for n in range(tasks)]
+    (gain,) = gains(side("a", dict.fromkeys(names, False)), side("b", dict.fromkeys(names, True)), CONFIG)
+    assert gain.gain == 1.0 and gain.sure is sure
+
+
+def test_only_tasks_that_both_played_count_and_lost_ones_are_named() -> None:
+    (gain,) = gains(
+        side("a", {"x": True, "y": True, "z": False, "only": True}),
+        side("b", {"x": True, "y": False, "z": True}),
+        CONFIG,
+    )
+    assert (gain.panel, gain.tasks, gain.base, gain.challenger, gain.gain) == ("test", 3, 2 / 3, 2 / 3, 0.0)
+    assert gain.regressions == ["y"] and not gain.sure
+    assert gains(side("a", {"x": True}), side("b", {"y": True}), CONFIG) == []
+
+
+def test_the_words_of_lost_tasks_are_shown_as_text() -> None:
+    won = {str(number): True for number in range(7)}
+    words = {"0": "add [bold]party[/bold]\non monday", "1": "x" * 200}
+    lost = tables([replace(side("a", won), words=words), side("b", dict.fromkeys(won, False))])
+    console = Console(width=200)
+    with console.capture() as capture:
+        for part in lost:
+            console.print(part)
+    lines = capture.get().splitlines()
+    start = lines.index("b lost 7 tasks on test, among them 5:")
+    assert lines[start + 1] == "  0  add [bold]party[/bold] on monday"
+    assert lines[start + 2] == f"  1  {'x' * WORDS}" and lines[start + 3] == "  2"
+    assert len(lines) == start + 6
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
+def test_gain_is_what_was_won_less_what_was_lost(rows: list[tuple[bool, bool]]) -> None:
+    one = side("a", {str(n): row[0] for n, row in enumerate(rows)})
+    other = side("b", {str(n): row[1] for n, row in enumerate(rows)})
+    (gain,) = gains(one, other, CONFIG)
+    won = sum(b and not a for a, b in rows)
+    assert round(gain.gain * len(rows)) == won - len(gain.regressions)
+    assert gain.low <= gain.gain + 1e-9 and gain.gain - 1e-9 <= gain.high
+    assert not (gain.sure and won == len(gain.regressions) == 0)
+
+
+def test_history_is_of_the_iterations_before_the_policy() -> None:
+    whole = side("a", {})
+    found = history(whole)
+    assert found.pop("pass rate") == pytest.approx(0.5)
+    assert found == {
+        "tasks trained on": 80, "tasks added by the loop": 16, "gradient steps": 40, "rare": 6, "boundary": 1,
+    }  # fmt: skip
+    assert history(replace(whole, t=1))["gradient steps"] == 20
+    assert history(replace(whole, t=0))["tasks trained on"] == 0

@@ -1,0 +1,113 @@
+"""Exported data in other people's tools: `datasets` opens it, TRL trains on it, and chat templates make of it what the agent wrote."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.core.io import write_jsonl
+from coevolve.core.trajectories import StopReason, Trajectory
+from coevolve.environments.registry import make
+from coevolve.lineage.run_export import conversation, supervised
+from coevolve.policies.agent_prompt import Renderer
+from coevolve.rollout import Limits
+from coevolve.rollouts.chats import episode
+from coevolve.stages.schema import load
+from coevolve.stages.train.reference_tokens import offered, replayed, tokens
+from tests import ROOT
+
+WORLD = make("miniworld")
+TASKS = list(WORLD.tasks("seed")[:24])
+TINY = ROOT / "policies" / "base"
+
+
+@pytest.fixture(scope="module")
+def episodes() -> list[Trajectory]:
+    return list(replayed(WORLD, TASKS, Limits.of(load(ROOT / "params.yaml").policy)).values())
+
+
+@pytest.fixture(scope="module")
+def rows(episodes: list[Trajectory]) -> list[dict[str, Any]]:
+    return list(supervised(episodes, offered(WORLD, TASKS)))
+
+
+def test_a_template_makes_of_the_messages_what_the_agent_wrote(
+    episodes: list[Trajectory], rows: list[dict[str, Any]]
+) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(TINY)
+    renderer = Renderer(tokenizer, {})
+    assert len(rows) == len(episodes) == len(TASKS)
+    for one, row in zip(episodes, rows, strict=True):
+        whole = tokens(renderer, row["tools"], one)
+        text = tokenizer.apply_chat_template(row["messages"], tools=row["tools"], tokenize=False)
+        assert tokenizer.decode(whole.prompt + whole.completion) == text
+
+
+def test_replies_that_are_no_calls_stay_text() -> None:
+    said = [
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": "<tool_call>{broken</tool_call>"},
+        {"role": "tool", "content": "a call must be JSON"},
+        {"role": "assistant", "content": 'first <tool_call>{"name":"pay","arguments":{"x":1}}</tool_call>'},
+    ]
+    found = conversation(said)
+    assert found[1] == {"role": "assistant", "content": "<tool_call>{broken</tool_call>"}
+    call = {"type": "function", "function": {"name": "pay", "arguments": {"x": 1}}}
+    assert found[3] == {"role": "assistant", "content": "first", "tool_calls": [call]}
+
+
+def test_an_episode_is_there_once_and_ends_with_the_agents_last_word(episodes: list[Trajectory]) -> None:
+    heard = Trajectory(
+        "x", TASKS[0].task_id, 0, 0, 0, 0, [{"role": "user", "content": "a"}], [], 0.0, StopReason.TIMEOUT
+    )
+    found = list(supervised([*episodes, *episodes, heard], offered(WORLD, TASKS)))
+    assert len(found) == len(episodes)
+    assert all(row["messages"][-1]["role"] == "assistant" for row in found)
+
+
+def test_datasets_opens_it_and_trl_trains_on_it(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    from datasets import load_dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from trl import SFTConfig, SFTTrainer
+
+    file = tmp_path / "train.jsonl"
+    write_jsonl(file, rows)
+    data = load_dataset("json", data_files=str(file), split="train", cache_dir=str(tmp_path / "cache"))
+    assert data[0]["messages"] == rows[0]["messages"]
+    assert data[5]["tools"] == rows[5]["tools"]
+    model = AutoModelForCausalLM.from_pretrained(TINY)
+    before = {name: value.clone() for name, value in model.named_parameters()}
+    config = SFTConfig(
+        output_dir=str(tmp_path / "out"),
+        max_steps=1,
+        per_device_train_batch_size=2,
+        report_to=[],
+        use_cpu=True,
+        bf16=False,
+    )
+    trainer = SFTTrainer(
+        model,
+        args=config,
+        train_dataset=data.select_columns(["messages", "tools"]),
+        processing_class=AutoTokenizer.from_pretrained(TINY),
+    )
+    trained = trainer.train()
+    assert trained.training_loss > 0
+    assert any(not value.equal(before[name]) for name, value in trainer.model.named_parameters())
+
+
+def test_what_was_exported_is_read_back(episodes: list[Trajectory], rows: list[dict[str, Any]]) -> None:
+    for number, (one, row) in enumerate(zip(episodes, rows, strict=True)):
+        back = episode(json.loads(json.dumps(row)), "here", number, 1.0)
+        assert (back.task_id, back.score) == (one.task_id, 1.0)
+        assert [(call.name, call.arguments, call.turn) for call in back.calls] == [
+            (call.name, call.arguments, call.turn) for call in one.calls
+        ]
+        # the last call ends the episode, and its answer is no part of what is learned from
+        assert [call.observation for call in back.calls[:-1]] == [call.observation for call in one.calls[:-1]]
+        assert [message["content"] for message in back.messages] == [
+            message["content"] for message in one.messages[: len(back.messages)]
+        ]

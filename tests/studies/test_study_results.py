@@ -1,0 +1,170 @@
+"""Means, intervals and words of a study: what the numbers support, and no more."""
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.statistics import estimate
+from coevolve.core.task import Task, ToolCall
+from coevolve.studies.study_results import Result, Study, cut, draw, load, paired, report, rows
+from tests import ROOT
+
+STUDY = Study(question="Why?", seeds=[0, 1, 2], panel="test", against=["static"], arms={"static": {}, "signals": {}})
+
+
+def run(arm: str, seed: int, last: float) -> Result:
+    figures = {"tasks added": 16, "training episodes": 100 + seed, "gradient steps": 60}
+    costs = ["training episodes", "gradient steps"]
+    return Result(arm, seed, {"test": [0.5, last], "hard": [0.1, 0.1]}, figures, costs, "0123abc", f"{arm}{seed}")
+
+
+def results(gains: list[float]) -> list[Result]:
+    return [run("static", seed, 0.6) for seed in range(len(gains))] + [
+        run("signals", seed, 0.6 + gain) for seed, gain in enumerate(gains)
+    ]
+
+
+def test_an_interval_is_students() -> None:
+    found = estimate([1.0, 2.0, 3.0])
+    assert found.mean == 2.0
+    assert found.half == pytest.approx(4.302653 / math.sqrt(3), rel=1e-5)  # t(0.975, 2) of the tables
+    assert not estimate([5.0]).sure and str(estimate([5.0])) == "5.000"
+
+
+def test_differences_are_paired_by_seed() -> None:
+    found = [*results([0.1, 0.12, 0.11]), run("signals", 9, 0.0)]  # seed 9 has no partner
+    gain = paired(found, "signals", "static", "test")
+    assert gain and gain.count == 3 and gain.mean == pytest.approx(0.11) and gain.sure
+    assert paired(found, "signals", "random", "test") is None
+
+
+def test_words_follow_the_interval() -> None:
+    sure = report(STUDY, results([0.10, 0.12, 0.11]))
+    assert "| signals | +21.0 ± 2.5* | +11.0 ± 2.5* |" in sure
+    assert "Code: 0123abc (6 runs)." in sure
+    assert "| hard | tasks added | training episodes |" in sure and "| 16 | 101 |" in sure  # not what is equal in all
+    unsure = report(STUDY, results([0.2, -0.1, 0.05]))
+    assert "+5.0 ± 37.3 |" in unsure and "+5.0 ± 37.3*" not in unsure
+    assert "(one seed)" in report(STUDY, results([0.3]))
+
+
+def test_every_run_panel_and_policy_has_a_line_and_the_plot_is_the_same_twice() -> None:
+    found = results([0.1, 0.2, 0.3])
+    lines = rows(found).splitlines()
+    assert len(lines) == 1 + 6 * 2 * 2
+    assert lines[1] == "static,0,test,0,0.5,16,100,60,0123abc,static0"
+    figures = draw(STUDY, found)
+    assert figures == draw(STUDY, found) and set(figures) == {"curves.svg", "arms.svg"}, "no run says its tokens"
+    figures = draw(STUDY, [replace(one, tokens=[0, 1000 + one.seed]) for one in found])
+    assert set(figures) == {"curves.svg", "tokens.svg", "arms.svg"} and ">training tokens<" in figures["tokens.svg"]
+    assert all(f">{name}<" in figure for figure in figures.values() for name in STUDY.arms)
+
+
+@pytest.mark.parametrize("gains", [[0.4, -0.3], [0.4, -0.3, 0.1]], ids=["two seeds", "three seeds"])
+def test_no_band_leaves_the_range_of_success(gains: list[float]) -> None:
+    labels = re.findall(r">(−?\d+\.\d+)<", draw(STUDY, results(gains))["curves.svg"])
+    assert labels and all(0.0 <= float(label.replace("−", "-")) <= 1.0 for label in labels)
+
+
+def test_the_ablation_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:
+    study = load(ROOT / "studies/ablation/study.yaml")
+    assert len(study.seeds) >= 5 and {"static", "random", "signals", "unverified"} <= set(study.arms)
+    with pytest.raises(CoevolveError, match=r"no such file; name a folder with a study.yaml"):
+        load(tmp_path / "study.yaml")
+    (tmp_path / "study.yaml").write_text("question: q\nseeds: [0]\npanel: test\nagainst: [a]\narms: {b: {}}\n")
+    with pytest.raises(CoevolveError, match=r"against: a: no such arm; expected some of: b"):
+        load(tmp_path / "study.yaml")
+    (tmp_path / "study.yaml").write_text("question: q\nseed: [0]\npanel: test\nagainst: []\narms: {b: {}}\n")
+    with pytest.raises(CoevolveError, match=r"study.seed"):
+        load(tmp_path / "study.yaml")
+
+
+@pytest.mark.parametrize(
+    ("arm", "changes", "said"),
+    [
+        ("a b", "{}", "'a b' becomes part of an experiment's name"),
+        ("--queue", "{}", "'--queue' becomes part"),
+        ("../a", "{}", "becomes part"),
+        ("a", "{base.model: '${oc.env:HOME}'}", r"arms.a: '\$\{oc.env:HOME\}' cannot be a text in params.yaml"),
+        ("a", "{policy.template: {b: [c, '${seed}']}}", "cannot be a text in params.yaml"),
+        ("a", '{base.model: "a\\nb"}', "cannot be a text in params.yaml"),
+        ("a", "{~seed: 1}", "'~seed' is not a key of params.yaml"),
+        ("a", "{seed=1 seed: 1}", "is not a key of params.yaml"),
+        ("a", "{train..steps: 1}", "is not a key of params.yaml"),
+        ("a", "{é: 1}", "'é' is not a key of params.yaml"),
+        ("a", "{policy.template: {'a: 1, b': 2}}", "arms.a: policy.template: 'a: 1, b' is not a key that DVC can set"),
+        ("a", "{policy.template: [{b: {'true': 2}}]}", "arms.a: policy.template: 'true' is not a key that DVC can set"),
+        ("a", "{policy.template: {'': 2}}", "arms.a: policy.template: '' is not a key that DVC can set"),
+        ("a", "{policy.template: {since: 2024-01-01}}", r"arms.a.policy.template.since: the YAML type timestamp"),
+        ("a", "{train.steps: .inf}", "arms.a.train.steps: a number is out of range"),
+        ("a", "&x {policy.template: *x}", "arms.a.policy.template: is an alias of itself"),
+        ("a", "[1]", "study.arms.a: "),
+        ("a", "{seed: 5}", "arms.a: seed is not for an arm"),
+        ("a", "{compute.engine: ray}", "arms.a: compute.engine is not for an arm"),
+    ],
+)
+def test_a_study_of_a_stranger_is_no_command(tmp_path: Path, arm: str, changes: str, said: str) -> None:
+    (tmp_path / "study.yaml").write_text(
+        f'question: q\nseeds: [0]\npanel: test\nagainst: []\narms: {{"{arm}": {changes}}}\n'
+    )
+    with pytest.raises(CoevolveError, match=said) as caught:
+        load(tmp_path / "study.yaml")
+    assert str(caught.value).startswith(f"{tmp_path}/study.yaml: ") and "\n" not in str(caught.value)
+
+
+def test_a_study_needs_the_panels_that_it_is_about(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    text = "question: q\nseeds: [0]\npanel: validation\nagainst: []\ncommon: {evaluate.panels: [validation]}\n"
+    file.write_text(text + "arms: {a: {}, b: {evaluate.panels: [validation, test]}}\n")
+    assert load(file).arms["b"] == {"evaluate.panels": ["validation", "test"]}
+    claims = "claims: [{arm: a, over: b, panel: test, mean: 0.0, clear: 0.0}]\n"
+    file.write_text(text + claims + "arms: {a: {}, b: {}}\n")
+    with pytest.raises(CoevolveError, match=r"common: evaluate.panels omits test, which the study needs"):
+        load(file)
+    file.write_text(text + claims.replace("test", "solved before") + "arms: {a: {}, b: {}}\n")
+    with pytest.raises(CoevolveError, match=r"omits solved before, which the study needs"):
+        load(file)  # no subsets, so no parts
+    file.write_text(
+        text + claims.replace("test", "solved before") + "subsets: {mail: [find_mail]}\narms: {a: {}, b: {}}\n"
+    )
+    assert load(file).parts == ["mail", "other tasks", "solved before"]
+
+
+def test_runs_that_played_different_panels_stand_in_one_table() -> None:
+    (first, second, *others) = results([0.10, 0.12])
+    less = replace(first, success={"test": first.success["test"]})
+    more = replace(second, success={**second.success, "solved before": [1.0, 0.9]})
+    text = report(STUDY, [less, more, *others])
+    assert "| arm | seeds | test | hard | solved before |" in text
+    assert "| signals | 2 | 0.710 ± 0.127 | 0.100 ± 0.000 |  |" in text
+    figures = draw(STUDY, [less, more, *others])
+    assert "solved before" in figures["arms.svg"]
+
+
+def test_a_panel_is_cut_by_tools() -> None:
+    def task(number: int, *names: str) -> Task:
+        return Task.create("e", "test", [str(number)], {}, [[ToolCall(name) for name in names]])
+
+    tasks = [task(1, "a", "end"), task(2, "b", "end"), task(3, "b", "a", "end"), task(4, "c", "end")]
+    ids = [one.task_id for one in tasks]
+    solved = [dict.fromkeys(ids, False), dict(zip(ids, (True, False, True, True), strict=True))]
+    assert cut({"a or d": ["a", "d"]}, tasks, solved) == {"a or d": [0.0, 1.0], "other tasks": [0.0, 0.5]}
+    assert cut({"none": ["x"]}, tasks, solved) == {"other tasks": [0.0, 0.75]}
+    some = [dict(zip(ids, (False, True, True, False), strict=True)), *solved]
+    assert cut({"none": ["x"]}, tasks, some)["solved before"] == [1.0, 0.0, 0.5], "one of two regressed"
+    assert load(ROOT / "studies/generalization/study.yaml").subsets
+
+
+def test_every_arm_is_compared_with_its_start_and_a_cut_panel_by_its_parts() -> None:
+    found = [
+        replace(one, success={**one.success, "mail": [0.4, 0.1], "other tasks": [0.4, 0.4]})
+        for one in results([0.10, 0.12, 0.11])
+    ]
+    text = report(STUDY.model_copy(update={"subsets": {"mail": ["find_mail"]}}), found)
+    of_mail = text.split("Differences on mail")[1].split("Differences on")[0]
+    assert "| static | -30.0 ± 0.0* |  |" in of_mail
+    assert "| static | +0.0 ± 0.0 |  |" in text.split("Differences on other tasks")[1]

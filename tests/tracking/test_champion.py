@@ -1,0 +1,66 @@
+"""The gate of `champion`: sure gains, few regressions, and a reason either way."""
+
+from pathlib import Path
+
+import pytest
+
+from coevolve.core.io import parse, write_jsonl
+from coevolve.core.outcomes import Outcome
+from coevolve.stages.evaluate.config import Evaluate
+from coevolve.tracking.champion import ChampionGate, Incumbent, contest, promoted, scores
+
+CONFIG = Evaluate(panels=None, tasks=128, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)
+NAMES = ["policies/0", "policies/1", "policies/2", "policies/3"]
+
+
+def solves(first: int, last: int) -> dict[str, float]:
+    return {f"{n:016x}": float(first <= n < last) for n in range(128)}
+
+
+def test_it_moves_by_sure_gains_alone() -> None:
+    found = [solves(0, 60), solves(0, 90), solves(0, 92), solves(0, 40)]
+    holder, challenges = contest(found, CONFIG, 0.25, 0, NAMES)
+    assert holder == 1
+    assert [one.taken for one in challenges] == [True, False, False]
+    assert [one.holder for one in challenges] == [0, 1, 1]
+    assert challenges[0].reason.startswith("policies/1 replaces policies/0: gain +0.234")
+    assert "no certain gain" in challenges[1].reason
+
+
+def test_a_gain_that_loses_too_much_does_not_count() -> None:
+    both = [solves(0, 60), solves(20, 120)]
+    holder, (refused,) = contest(both, CONFIG, 0.25, 0, NAMES)
+    assert holder == 0
+    assert refused.lost == 20
+    assert "lost more than 25%" in refused.reason
+    assert "20 of 60 solved tasks lost" in refused.reason
+    assert contest(both, CONFIG, 0.34, 0, NAMES)[0] == 1
+
+
+@pytest.mark.parametrize("panel", ["validation", "test"])
+def test_scores_are_of_one_panel(tmp_path: Path, panel: str) -> None:
+    one = Outcome("validation", "a", "f", 1.0, True, "done", 4, 40, {})
+    other = Outcome("test", "b", "f", 0.2, False, "done", 4, 40, {})
+    write_jsonl(tmp_path / "outcomes.jsonl", [one, other])
+    assert scores(tmp_path / "outcomes.jsonl", panel) == ({"a": 1.0} if panel == "validation" else {"b": 0.0})
+
+
+def test_the_alias_is_taken_from_whoever_holds_it(tmp_path: Path) -> None:
+    """By the same rule; who was not measured on these tasks, or is the same policy, does not hold it against anyone."""
+
+    def holder(digest: str, solved: int | None) -> Incumbent:
+        if solved is None:
+            return Incumbent("version 1", digest, None)
+        found = [Outcome("test", task, "f", won, won > 0, "done", 1, 1, {}) for task, won in solves(0, solved).items()]
+        write_jsonl(tmp_path / "outcomes.jsonl", found)
+        return Incumbent("version 1", digest, tmp_path / "outcomes.jsonl")
+
+    ours = ChampionGate("ours", "test", solves(0, 90), 0.25, CONFIG, 0)
+    assert promoted(ours, None, "version 2") == (True, "the first")
+    assert promoted(ours, holder("ours", 10), "version 2")[1].startswith("the same policy as version 1")
+    assert promoted(ours, holder("theirs", None), "version 2")[1] == "version 1 was not measured on these tasks of test"
+    taken, why = promoted(ours, holder("theirs", 60), "version 2")
+    assert taken and why.startswith("version 2 replaces version 1: gain +0.234")
+    taken, why = promoted(ours, holder("theirs", 100), "version 2")
+    assert not taken and why.startswith("version 1 stays, as version 2 has no certain gain")
+    assert parse(ChampionGate, ours.as_dict(), "journal") == ours
