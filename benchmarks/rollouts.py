@@ -3,7 +3,7 @@
 `python benchmarks/rollouts.py [--tasks 16] [--group 8]`
 
 All use the same model, tasks, K, sampling and limits, in one process and one thread, so the ratio is the result. If models/smollm2
-exists (`coevolve model smollm2`), the script also measures its decoding: with one copy of the tools' keys for all rows, and with a
+exists (`python benchmarks/smollm2.py`), the script also measures its decoding: with one copy of the tools' keys for all rows, and with a
 copy for each row.
 """
 

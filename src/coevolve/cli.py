@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from importlib import import_module
 from keyword import iskeyword
 from types import ModuleType
-from typing import Any
 
 from coevolve import __version__
 from coevolve.core.arithmetic import pin
@@ -39,21 +38,16 @@ GROUPS = {
     "models": {
         "evaluate": "measure a policy on an environment's evaluation tasks, by category",
         "profile": "set params.yaml for a machine and a model",
-        "model": "fetch a pretrained model that the loop can train: SmolLM2, a GGUF file, or a name on the hub",
     },
     "for other programs": {
         "stage": "run one stage of the loop, as dvc.yaml does",
-        "completion": "print a script that lets bash or zsh complete commands, flags and files",
     },
 }
 COMMANDS = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 
 
-def parser(configured: Collection[str] = tuple(COMMANDS), summaries: bool = False) -> argparse.ArgumentParser:
-    """The parser of the command. Only subcommands in ``configured`` get their arguments, because that loads their modules.
-
-    With ``summaries``, the parser also has the summary of each subcommand, for shells. The epilog lists them by group.
-    """
+def parser(configured: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+    """The parser of the command. Only subcommands in ``configured`` get their arguments, because that loads their modules."""
     width = max(map(len, COMMANDS)) + 2
     listed = "\n\n".join(
         "\n".join([f"{group}:", *(f"  {name:{width}s}{summary}" for name, summary in commands.items())])
@@ -68,9 +62,8 @@ def parser(configured: Collection[str] = tuple(COMMANDS), summaries: bool = Fals
     made.add_argument("--version", action="version", version=f"coevolve {__version__}")
     subparsers = made.add_subparsers(dest="command", required=True, metavar="COMMAND", help="one of the commands below")
     for name, summary in COMMANDS.items():
-        shown: dict[str, Any] = {"help": summary} if summaries else {}
         subparser = subparsers.add_parser(
-            name, description=summary, formatter_class=argparse.RawDescriptionHelpFormatter, **shown
+            name, description=summary, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         if name in configured:
             module(name).configure(subparser)

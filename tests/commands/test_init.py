@@ -121,7 +121,7 @@ class Mine(Miniworld):
         (["--model", "./nowhere"], "no such directory"),
         (["--model", "no such model"], "no such directory"),
         (["--model", "{folder}/empty"], "is not a model directory: config.json is missing"),
-        (["--model", "some.gguf"], "`coevolve model some.gguf --out DIR` makes one"),
+        (["--model", "some.gguf"], "open the file with transformers' `from_pretrained(DIR, gguf_file=...)`"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_nothing_is_made(options: list[str], words: str, tmp_path: Path) -> None:

@@ -31,10 +31,10 @@ def test_every_extra_that_a_hint_names_exists() -> None:
         for extras in (*CALLED.findall(text), *WRITTEN.findall(text)):
             for extra in extras.split(","):
                 named[extra].add(str(file.relative_to(ROOT)))
-    assert {"train", "gguf", "mcp", "ray", "gpu", "wandb"} <= set(named)
+    assert {"train", "mcp", "ray", "gpu", "wandb"} <= set(named)
     assert {extra: files for extra, files in named.items() if extra not in PROJECT["optional-dependencies"]} == {}
 
 
 def test_no_hint_needs_a_clone() -> None:
     assert [file for file in FILES if CLONE.search(file.read_text(encoding="utf-8"))] == []
-    assert install("gguf") == "pip install 'coevolve[gguf]'" and PROJECT["name"] == "coevolve"
+    assert install("train") == "pip install 'coevolve[train]'" and PROJECT["name"] == "coevolve"

