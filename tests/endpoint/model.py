@@ -13,7 +13,7 @@ from typing import Any
 from coevolve.core.task import ToolCall
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.registry import make
-from coevolve.policies.agent_prompt import RESPONSE_TEMPLATE, render_call
+from coevolve.policies.agent_prompt import CLOSE, OPEN, render_call
 from coevolve.policies.transformers_policy import load
 from coevolve.prompts.prompt import prompt, quoted, quoted_call
 from coevolve.stages.base.recipe import example, supervise
@@ -31,6 +31,21 @@ REFLECTION = {
 }
 STEPS, BATCH = 160, 8
 POLICY = ROOT / "policies" / "base"
+# how the server parses replies: `tokenizer.response_template`
+RESPONSE_TEMPLATE = {
+    "defaults": {"role": "assistant"},
+    "start_anchor": "<|assistant|>",
+    "fields": {
+        "tool_calls": {
+            "open": OPEN,
+            "close_pattern": rf"{CLOSE}\s*",
+            "repeats": True,
+            "content": "json",
+            "transform": {"type": "function", "function": "{content}"},
+        },
+        "content": {"close_pattern": r"<\|end\|>\s*", "content": "text"},
+    },
+}
 
 
 def _instruction(rng: random.Random, tasks: list[Any]) -> str:

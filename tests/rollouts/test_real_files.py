@@ -1,4 +1,7 @@
-"""Files that the real libraries wrote (see made/): TRL 1.16.0 and verifiers 0.4.0 ran, verl 0.9.1's own function wrote."""
+"""Files that the real libraries wrote: TRL 1.16.0 and verifiers 0.4.0 ran, verl 0.9.1's own function wrote.
+
+The scripts that made them are in tests/rollouts/made at commit deb5960.
+"""
 
 import gzip
 from collections import Counter
@@ -10,10 +13,8 @@ from coevolve.core.io import read_tasks
 from coevolve.core.trajectories import Trajectory
 from coevolve.rollouts.foreign_trajectories import RolloutAccount, trajectories
 from coevolve.rollouts.match_tasks import TaskMatch
-from coevolve.rollouts.openenv_player import UNANSWERED
 from coevolve.rollouts.rollout_formats import read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options
-from tests.environments.test_served_tasks import GROWN
 
 MADE = Path(__file__).parent / "made"
 KNOWN = read_tasks(MADE / "tasks.jsonl")
@@ -76,19 +77,3 @@ def test_dumps_of_verl() -> None:
     ]
     assert requests == [words[trajectory.task_id] for trajectory in found]
     assert [trajectory.messages[-1]["content"][-4:] for trajectory in found] == ["done"] * 12
-
-
-def test_traces_of_verifiers_openenv_player(tmp_path: Path) -> None:
-    """Its model writes JSON instead of calls; the id of the task is in the first observation of `coevolve env serve`."""
-    (tmp_path / "traces.jsonl").write_bytes(gzip.decompress((MADE / "openenv_player.jsonl.gz").read_bytes()))
-    known = {task.task_id: task for task in read_tasks(GROWN)}
-    account, options = RolloutAccount(), Options()
-    rows, files = rollout_files(tmp_path)
-    found = list(trajectories(read_rollouts(rows, files, options), TaskMatch(list(known.values())), account))
-    assert len(found) == 3 and not account.skipped and options.remarks == {UNANSWERED: 3}
-    assert sorted(round(trajectory.score, 3) for trajectory in found) == [0.245, 0.327, 1.0]
-    for trajectory in found:
-        task = known[trajectory.task_id]
-        assert trajectory.messages[0]["content"] == task.turns[0]
-        assert {call.name for call in trajectory.calls} <= set(task.tools)
-        assert trajectory.calls[0].ok and trajectory.calls[0].observation

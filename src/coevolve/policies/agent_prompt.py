@@ -11,21 +11,6 @@ from coevolve.core.task import ToolCall
 from coevolve.policies.policy import Conversation, Reply
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
-# how TRL's loop parses the replies of the embedded policy: `tokenizer.response_template`
-RESPONSE_TEMPLATE = {
-    "defaults": {"role": "assistant"},
-    "start_anchor": "<|assistant|>",
-    "fields": {
-        "tool_calls": {
-            "open": OPEN,
-            "close_pattern": rf"{CLOSE}\s*",
-            "repeats": True,
-            "content": "json",
-            "transform": {"type": "function", "function": "{content}"},
-        },
-        "content": {"close_pattern": r"<\|end\|>\s*", "content": "text"},
-    },
-}
 _MARK = "stand-in"  # the reply in the short conversation after which later turns are rendered
 _STAND_IN = [{"role": "user", "content": "a"}, {"role": "assistant", "content": _MARK}]
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coevolve.rollouts.openenv_player import unwrapped
 from coevolve.rollouts.rollout_row import (
     Message,
     Options,
@@ -45,8 +44,8 @@ def _rollout(trace: dict[str, Any], where: str, step: int | None, options: Optio
     task = _inner(trace, "task")
     data = _inner(task, "data")
     score, failure = _score(trace, options)
-    messages, served = unwrapped(_branch(trace, options), options)
-    names = [served, data.get("task_id"), data.get("id"), task.get("key"), data.get("name"), task.get("hash")]
+    messages = _branch(trace, options)
+    names = [data.get("task_id"), data.get("id"), task.get("key"), data.get("name"), task.get("hash")]
     if not messages and failure:  # it ended before the first message
         prompt = data.get("prompt")
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else _list(prompt)
