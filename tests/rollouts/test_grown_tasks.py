@@ -18,7 +18,6 @@ from coevolve.core.io import read_jsonl_objects, read_tasks, write_jsonl
 from coevolve.core.records import Verdict
 from coevolve.environments.registry import make
 from coevolve.rollouts.grow_options import GrowOptions
-from coevolve.rollouts.grow_steps import FinishedSteps
 from coevolve.rollouts.grown_tasks import Grown, _Growth, grow
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
@@ -29,6 +28,7 @@ from tests.waiting import until
 MADE = ROOT / "tests/rollouts/made"
 KNOWN = MADE / "tasks.jsonl"
 COUNT = 6
+STEPS = ("read", "signals", "explore", "synthesize", "verify", "select")
 VARIES = ("data_docs", "work")  # Great Expectations' pages hold the time of day
 COMMAND = [sys.executable, "-m", "coevolve.cli", "grow", str(MADE / "verl"), "--environment", "miniworld"]
 COMMAND += ["--known", str(KNOWN), "--count", str(COUNT), "--out"]
@@ -78,11 +78,11 @@ def test_the_page_shows_the_tasks_and_needs_no_network(grown: Grown) -> None:
 def test_the_same_inputs_give_the_same_bytes_and_finished_steps_are_kept(grown: Grown, tmp_path: Path) -> None:
     """After a kill behind any step, the same command gives the bytes of a run that was not killed."""
     whole = content(grown.folder)
-    for done in range(7):
+    for done in range(len(STEPS) + 1):
         folder = tmp_path / str(done)
         shutil.copytree(grown.folder, folder)
-        steps = json.loads((folder / "work/steps.json").read_text())
-        (folder / "work/steps.json").write_text(json.dumps({**steps, "done": steps["done"][:done]}))
+        for name in STEPS[done:]:
+            (folder / "work" / f"{name}.json").unlink()
         said: list[str] = []
         grow(MADE / "verl", "miniworld", known=KNOWN, count=COUNT, out=folder, say=said.append)
         assert content(folder) == whole
@@ -137,23 +137,21 @@ def test_other_tasks_with_the_same_ids_begin_anew(tmp_path: Path, other: str) ->
     assert said and not any("done before" in line for line in said)
 
 
-def test_a_step_that_other_inputs_have_begun_is_done_again(tmp_path: Path) -> None:
+def test_a_step_that_other_inputs_have_begun_is_done_again(
+    grown: Grown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process with other inputs that was killed within a step may have replaced the files of the finished step."""
 
-    def killed() -> None:
-        (tmp_path / "result").write_text("of B")
+    def killed(*_: object, **__: object) -> None:
+        (tmp_path / "out/work/candidates.jsonl").write_text("")
         raise KeyboardInterrupt
 
-    def write() -> None:
-        (tmp_path / "result").write_text("of A")
-
-    files = [tmp_path / "result"]
-    assert FinishedSteps(tmp_path, "A").do("read", write, files)
-    assert not FinishedSteps(tmp_path, "A").do("read", write, files)
-    with pytest.raises(KeyboardInterrupt):
-        FinishedSteps(tmp_path, "B").do("read", killed, files)
-    assert FinishedSteps(tmp_path, "A").do("read", write, files)
-    assert files[0].read_text() == "of A"
+    shutil.copytree(grown.folder, tmp_path / "out")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("coevolve.rollouts.grown_tasks.candidates_of", killed)
+        grow(MADE / "verl", "miniworld", known=KNOWN, count=2, out=tmp_path / "out")
+    grow(MADE / "verl", "miniworld", known=KNOWN, count=COUNT, out=tmp_path / "out")
+    assert content(tmp_path / "out") == content(grown.folder)
 
 
 def test_a_policy_chooses_the_tasks_that_teach_most(tmp_path: Path) -> None:
@@ -168,7 +166,7 @@ def test_every_environment_of_a_mixture_keeps_tasks(tmp_path: Path) -> None:
     """The first environment alone has enough tasks, but it must not take every place."""
     world = make("miniworld+sql")
     tasks = sorted(world.tasks("seed")[:20], key=lambda task: task.environment)
-    growth = _Growth(world.name, world, [], {}, GrowOptions(count=8), tmp_path, print)
+    growth = _Growth(world.name, world, [], {}, GrowOptions(count=8), tmp_path)
     write_jsonl(growth.work / "accepted.jsonl", tasks)
     write_jsonl(growth.work / "verdicts.jsonl", [Verdict(task.task_id, task.task_id, True, []) for task in tasks])
     growth.select()

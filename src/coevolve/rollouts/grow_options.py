@@ -1,6 +1,6 @@
 """The choices of `coevolve grow`, and the sections of the stages that follow from them."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,8 @@ class GrowOptions:
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"])) or "options"
             raise CoevolveError(f"{key}: {first['msg']}") from None
+        if self.policy is not None and not self.served and not Path(self.policy).is_dir():
+            raise CoevolveError(f"--policy {self.policy}: no such folder; expected a model directory or http://HOST/v1")
 
     @property
     def signals(self) -> Signals:
@@ -85,10 +87,3 @@ class GrowOptions:
         if self.policy is None or not self.served:
             return None
         return EndpointSection(url=self.policy, model=self.policy_model or self.model, temperature=1.0)
-
-    def check_files(self) -> None:
-        if self.policy is not None and not self.served and not Path(self.policy).is_dir():
-            raise CoevolveError(f"--policy {self.policy}: no such folder; expected a model directory or http://HOST/v1")
-
-    def plain(self) -> dict[str, Any]:
-        return {**asdict(self), "kinds": list(self.kinds)}

@@ -6,8 +6,8 @@ steps and all paid replies are kept in ``work``.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +18,7 @@ from coevolve.core.errors import CoevolveError, install
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import read_json, read_jsonl, read_tasks, write_json, write_jsonl
 from coevolve.core.progress import bar
-from coevolve.core.records import Candidate, Exploration, Signal, Verdict
+from coevolve.core.records import Exploration, Signal, Verdict
 from coevolve.core.scratch import alone
 from coevolve.core.task import Task
 from coevolve.core.trajectories import read_trajectories, stream_trajectories
@@ -36,7 +36,6 @@ from coevolve.rollout import Limits
 from coevolve.rollouts.foreign_trajectories import RolloutAccount, trajectories
 from coevolve.rollouts.grow_options import ACTING, CANDIDATES, GrowOptions
 from coevolve.rollouts.grow_page import lineage, page
-from coevolve.rollouts.grow_steps import FinishedSteps
 from coevolve.rollouts.match_tasks import TaskMatch
 from coevolve.rollouts.rollout_formats import Source, read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options, RolloutFormat
@@ -47,13 +46,14 @@ from coevolve.stages.synthesize.synthesizers import candidates_of
 from coevolve.stages.validate.config import Validate
 from coevolve.stages.validate.validation import validate, write
 from coevolve.stages.verify.candidates import Tasks, tasks_of
-from coevolve.stages.verify.judge import Judged, accepted, unchecked, verify
+from coevolve.stages.verify.judge import accepted, unchecked, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_counts import PassCount
 from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rate
 from coevolve.stages.verify.select import select
 
 Say = Callable[[str], object]
+Step = Callable[[], list[str]]
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,6 @@ def grow(
     overlaps ``panels``, by default the environment's own. ``options`` are the fields of ``GrowOptions``.
     """
     chosen = GrowOptions(**options)
-    chosen.check_files()
     if find_spec("great_expectations") is None:  # validation is the last step
         raise CoevolveError(
             f"grow validates its tasks with Great Expectations, which is not installed; run `{install('train')}`"
@@ -102,46 +101,27 @@ def grow(
     folder = Path(out)
     busy = f"{folder / 'work'}: another process works here; wait for it, or use another --out"
     with alone(folder / "work" / ".lock", busy):
-        key = _key(environment, world, files, rows, known_tasks, held_out, chosen)
-        growth = _Growth(environment, world, known_tasks, held_out, chosen, folder, say)
-        growth.run(FinishedSteps(folder / "work", key), rows, files)
-        return growth.result()
-
-
-def _key(
-    environment: str,
-    world: Environment,
-    files: Sequence[Path],
-    rows: RolloutFormat,
-    known: Sequence[Task],
-    panels: Mapping[str, Sequence[Task]],
-    options: GrowOptions,
-) -> str:
-    """A hash of all that the result depends on."""
-    policy = Path(options.policy) if options.policy is not None and not options.served else None
-    return content_hash(
-        [
-            environment,
-            identity(world),
-            rows.name,
-            [[str(file), file_hash(file)] for file in files],
-            _contents(known),
-            {name: _contents(tasks) for name, tasks in panels.items()},
-            options.plain(),
-            policy_hash(policy) if policy else None,
-            code_of(Path(__file__).resolve()),
-        ]
-    )
-
-
-def _contents(tasks: Sequence[Task]) -> list[str]:
-    """A hash of each task. Its id does not suffice, because ids in files of users need not be content hashes."""
-    return [content_hash(asdict(task)) for task in tasks]
+        growth = _Growth(environment, world, known_tasks, held_out, chosen, folder)
+        key = content_hash(
+            [
+                environment,
+                identity(world),
+                rows.name,
+                [[str(file), file_hash(file)] for file in files],
+                # ids do not suffice, because ids in files of users need not be content hashes
+                [asdict(task) for task in known_tasks],
+                {name: [asdict(task) for task in tasks] for name, tasks in held_out.items()},
+                asdict(chosen),
+                policy_hash(Path(chosen.policy)) if chosen.policy is not None and not chosen.served else None,
+                code_of(Path(__file__).resolve()),
+            ]
+        )
+        return growth.run(partial(growth.read, rows, files), key, say)
 
 
 @dataclass
 class _Growth:
-    """One run of the steps in ``folder``."""
+    """One run of the steps in ``folder``. A step writes files and returns lines for the user."""
 
     name: str
     world: Environment
@@ -149,34 +129,46 @@ class _Growth:
     panels: dict[str, list[Task]]
     options: GrowOptions
     folder: Path
-    say: Say
-    work: Path = field(init=False)
 
     def __post_init__(self) -> None:
         self.work = self.folder / "work"
 
-    def run(self, steps: FinishedSteps, rows: RolloutFormat, files: Sequence[Path]) -> None:
+    def run(self, read: Step, key: str, say: Say) -> Grown:
+        """Do the steps in order. Skip a step if its files exist and its note has the same ``key``."""
         out, work = self.folder, self.work
-        for name, action, files_, results in (
-            (
-                "read",
-                partial(self.read, rows, files),
-                [work / "rollouts.json", out / "skipped.jsonl"],
-                self.told_rollouts,
-            ),
-            ("signals", self.find_signals, [out / "signals.jsonl", work / "signals.json"], self.told_signals),
-            ("explore", self.explore, [work / "explorations.jsonl"], self.told_explorations),
-            ("synthesize", self.synthesize, [work / "candidates.jsonl"], self.told_candidates),
-            ("verify", self.verify, [work / "accepted.jsonl", work / "verdicts.jsonl"], self.told_verdicts),
-            ("select", self.select, [out / "tasks.jsonl", out / "verdicts.jsonl", out / "validation"], self.told_tasks),
-        ):
-            new = steps.do(name, action, files_)
-            for line in results():
-                self.say(f"{name}{'' if new else ' (done before)'}: {line}")
-        lineage(self.folder, self.result().tasks, self.explorations(), self.result().signals, self.result().verdicts)
-        page(self.folder, self.name, self.known, self.facts(), asdict(self.options)["policy"])
+        steps: dict[str, tuple[Step, list[Path]]] = {
+            "read": (read, [work / "trajectories.parquet", out / "skipped.jsonl"]),
+            "signals": (self.find_signals, [out / "signals.jsonl"]),
+            "explore": (self.explore, [work / "explorations.jsonl"]),
+            "synthesize": (self.synthesize, [work / "candidates.jsonl"]),
+            "verify": (self.verify, [work / "accepted.jsonl", work / "verdicts.jsonl"]),
+            "select": (self.select, [out / "validation", out / "verdicts.jsonl", out / "tasks.jsonl"]),
+        }
+        told: dict[str, list[str]] = {}
+        for name, (step, files) in steps.items():
+            note = work / f"{name}.json"
+            noted: dict[str, Any] = {}
+            with suppress(CoevolveError):  # the note does not exist yet, or a crash damaged it
+                noted = read_json(note)
+            done = noted.get("key") == key and all(file.exists() for file in files)
+            if not done:
+                note.unlink(missing_ok=True)  # the step replaces files, so a kill within it must not leave the old note
+                noted = {"key": key, "lines": step()}
+                write_json(note, noted)
+            told[name] = noted["lines"]
+            for line in told[name]:
+                say(f"{name}{' (done before)' if done else ''}: {line}")
+        from pyarrow.parquet import read_metadata
 
-    def read(self, rows: RolloutFormat, files: Sequence[Path]) -> None:
+        signals = self.signals()
+        verdicts, tasks = read_jsonl(out / "verdicts.jsonl", Verdict), read_tasks(out / "tasks.jsonl")
+        line, *notes = [*told["read"], *told["signals"][1:]]
+        facts = {"line": line, "notes": notes, "rollouts": read_metadata(work / "trajectories.parquet").num_rows}
+        lineage(out, tasks, self.explorations(), signals, verdicts)
+        page(out, self.name, self.known, facts, self.options.policy)
+        return Grown(out, tasks, verdicts, signals, notes)
+
+    def read(self, rows: RolloutFormat, files: Sequence[Path]) -> list[str]:
         account, remarks = RolloutAccount(), dict[str, int]()
         size = sum(file.stat().st_size for file in files)
         with bar(size, "read", "bytes") as progress:
@@ -185,31 +177,32 @@ class _Growth:
             found = account.some(found, str(files[0]), remarks)
             stream_trajectories(self.work / "trajectories.parquet", found)
         write_jsonl(self.folder / "skipped.jsonl", account.skipped)
-        notes = [f"{rows.writer}: {rows.lacks}", *account.lines(remarks)]
         names = ", ".join(sorted({file.name for file in files})[:3])
         line = f"{account.kept} rollouts of {len(account.tasks)} tasks in {names}{', …' if len(files) > 3 else ''}"
-        write_json(self.work / "rollouts.json", {"line": line, "notes": notes, "rollouts": account.kept})
+        return [line, f"{rows.writer}: {rows.lacks}", *account.lines(remarks)]
 
-    def find_signals(self) -> None:
+    def find_signals(self) -> list[str]:
         with open_table(self.work / "trajectories.parquet") as table:
-            t, notes = table.last_iteration(), self.unknown_tools(table.patterns(1))
-            signals = extract(table, t, self.options.signals, task_ids(self.known, self.name))
-            write_jsonl(self.folder / "signals.jsonl", signals)
-        write_json(self.work / "signals.json", {"t": t, "notes": notes})
+            called = {tool for (tool,) in table.patterns(1)}
+            known = task_ids(self.known, self.name)
+            signals = list(extract(table, table.last_iteration(), self.options.signals, known))
+        write_jsonl(self.folder / "signals.jsonl", signals)
+        kinds = [signal.kind for signal in signals]
+        counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in self.options.kinds)
+        lines = [counts if kinds else f"{counts}; no weakness guides the exploration"]
+        # a trainer may add a prefix to the names of tools
+        if unknown := sorted(called - {tool["function"]["name"] for tool in self.world.tools()}):
+            listed = one_line(", ".join(unknown[:5]))
+            lines.append(f"tools of the rollouts that {self.name} does not have: {len(unknown)} ({listed})")
+        return lines
 
-    def unknown_tools(self, counts: Mapping[tuple[str, ...], int]) -> list[str]:
-        """A note about tools that the environment does not have: a trainer may add a prefix to their names."""
-        tools = {tool["function"]["name"] for tool in self.world.tools()}
-        unknown = sorted(name for (name,) in counts if name not in tools)
-        listed = one_line(", ".join(unknown[:5]))
-        return [f"tools of the rollouts that {self.name} does not have: {len(unknown)} ({listed})"] if unknown else []
-
-    def explore(self) -> None:
-        signals, t = self.signals(), int(read_json(self.work / "signals.json")["t"])
+    def explore(self) -> list[str]:
+        signals, config = self.signals(), self.options.explore
+        with open_table(self.work / "trajectories.parquet") as table:
+            t = table.last_iteration()
         shown = {name for signal in signals for name in signal.trajectory_ids}
         evidence = read_trajectories(self.work / "trajectories.parquet", shown)
-        config, seed = self.options.explore, self.options.seed
-        plans = plan(self.world, self.known, evidence, signals, [], config, t, seed)
+        plans = plan(self.world, self.known, evidence, signals, [], config, t, self.options.seed)
         with (
             bar(sum(len(part.requests) for part in plans), "explore", "explorations") as progress,
             self.meter("explore", config.explorer == "endpoint", progress) as meter,
@@ -217,8 +210,9 @@ class _Growth:
             policy = partial(open_policy, Path(self.options.policy or ""), ACTING, 1.0)
             found = carry_out(plans, config, ACTING, policy, meter, progress.update)
         write_jsonl(self.work / "explorations.jsonl", found)
+        return [f"{len(found)} of {config.explorations} explorations found something"]
 
-    def synthesize(self) -> None:
+    def synthesize(self) -> list[str]:
         config, count = self.options.synthesize, CANDIDATES * self.options.count
         with (
             bar(count, "synthesize", "candidates") as progress,
@@ -228,45 +222,56 @@ class _Growth:
                 self.world, self.known, self.explorations(), config, count, self.options.seed, meter, progress.update
             )
         write_jsonl(self.work / "candidates.jsonl", candidates)
+        return [f"{len(candidates)} candidates"]
 
-    def verify(self) -> None:
+    def verify(self) -> list[str]:
         config = self.options.verify
         lines = (self.work / "candidates.jsonl").read_text(encoding="utf-8").splitlines()
         library = Library(self.known, self.panels, config.near_duplicate)
         with bar(len(lines), "verify", "candidates") as progress:
             judged = verify(self.name, lines, library, engine=local(), words=config.words, progress=progress.update)
-        write_jsonl(self.work / "accepted.jsonl", accepted(judged))
-        write_jsonl(self.work / "verdicts.jsonl", (verdict for verdict, _ in judged))
+        tasks, verdicts = accepted(judged), [verdict for verdict, _ in judged]
+        write_jsonl(self.work / "accepted.jsonl", tasks)
+        write_jsonl(self.work / "verdicts.jsonl", verdicts)
+        counts = [f", {count} not checked by {gate}" for gate, count in sorted(unchecked(verdicts).items())]
+        return [f"{len(tasks)} candidates accepted{''.join(counts)}"]
 
-    def select(self) -> None:
-        config = self.options.verify
+    def select(self) -> list[str]:
+        options, config, file = self.options, self.options.verify, self.folder / "tasks.jsonl"
         tasks = {task.task_id: task for task in read_tasks(self.work / "accepted.jsonl")}
-        judged: list[Judged] = [
-            (verdict, tasks.get(verdict.task_id or "") if verdict.accepted else None)
-            for verdict in self.judged_verdicts()
+        counts: dict[str, PassCount] = {}
+        if options.policy is not None:
+            with (
+                bar(len(tasks) * options.samples, "pass rates", "episodes") as progress,
+                self.policy(options.policy, progress) as policy,
+            ):
+                counts = pass_counts(
+                    policy, self.world, list(tasks.values()), Limits.of(ACTING), options.samples, options.seed,
+                    progress.update,
+                )  # fmt: skip
+        judged = [
+            with_pass_rate(verdict, tasks.get(verdict.task_id or "") if verdict.accepted else None, counts)
+            for verdict in read_jsonl(self.work / "verdicts.jsonl", Verdict)
         ]
-        counts = self.pass_counts(list(tasks.values())) if self.options.policy is not None else {}
-        judged = [with_pass_rate(verdict, task, counts) for verdict, task in judged]
         if config.select is not None:
             judged = select(judged, config.select, counts, shares_of(self.world))
         rows = [asdict(task) for task in accepted(judged)]
         validation = validate(
             rows, self.world, self.panels, Validate(min_rows=1), config.near_duplicate, self.folder / "data_docs",
-            words=self.options.words,
+            words=options.words,
         )  # fmt: skip
-        write(self.folder / "validation", validation, f"{self.options.count} tasks of {self.name}")
+        write(self.folder / "validation", validation, f"{options.count} tasks of {self.name}")
         write_jsonl(self.folder / "verdicts.jsonl", (verdict for verdict, _ in judged))
-        write_jsonl(self.folder / "tasks.jsonl", validation.tasks)
-
-    def pass_counts(self, tasks: Sequence[Task]) -> dict[str, PassCount]:
-        samples = self.options.samples
-        with bar(len(tasks) * samples, "pass rates", "episodes") as progress, self.policy(progress) as policy:
-            return pass_counts(
-                policy, self.world, tasks, Limits.of(ACTING), samples, self.options.seed, progress.update
-            )
+        write_jsonl(file, validation.tasks)
+        count = len(validation.tasks)
+        lines = [f"{count} tasks of {len({task.family for task in validation.tasks})} families in {file}"]
+        if count < options.count:
+            page_file = self.folder / "index.html"
+            lines.append(f"{options.count} tasks were asked for; read {page_file} for what was rejected")
+        return lines
 
     @contextmanager
-    def policy(self, progress: Any) -> Iterator[Policy | Replicas]:
+    def policy(self, policy: str, progress: Any) -> Iterator[Policy | Replicas]:
         from coevolve.policies.endpoint_policy import EndpointPolicy
         from coevolve.policies.loading import playing
 
@@ -277,8 +282,8 @@ class _Growth:
                 assert meter.endpoint is not None
                 yield EndpointPolicy(meter.endpoint, config.temperature)
             return
-        with playing(Path(self.options.policy or ""), ACTING, 1.0) as policy:
-            yield policy
+        with playing(Path(policy), ACTING, 1.0) as opened:
+            yield opened
 
     def meter(self, step: str, asked: bool, progress: Any) -> Any:
         folder = self.work / "requests"
@@ -289,52 +294,3 @@ class _Growth:
 
     def explorations(self) -> list[Exploration]:
         return read_jsonl(self.work / "explorations.jsonl", Exploration)
-
-    def judged_verdicts(self) -> list[Verdict]:
-        return read_jsonl(self.work / "verdicts.jsonl", Verdict)
-
-    def facts(self) -> dict[str, Any]:
-        """What a person must know about the rollouts."""
-        read, found = read_json(self.work / "rollouts.json"), read_json(self.work / "signals.json")
-        return {**read, "notes": [*read["notes"], *found["notes"]]}
-
-    def told_rollouts(self) -> list[str]:
-        read = read_json(self.work / "rollouts.json")
-        return [read["line"], *read["notes"]]
-
-    def told_signals(self) -> list[str]:
-        kinds = [signal.kind for signal in self.signals()]
-        counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in self.options.kinds)
-        line = counts if kinds else f"{counts}; no weakness guides the exploration"
-        return [line, *read_json(self.work / "signals.json")["notes"]]
-
-    def told_explorations(self) -> list[str]:
-        return [f"{len(self.explorations())} of {self.options.explore.explorations} explorations found something"]
-
-    def told_candidates(self) -> list[str]:
-        return [f"{len(read_jsonl(self.work / 'candidates.jsonl', Candidate))} candidates"]
-
-    def told_verdicts(self) -> list[str]:
-        verdicts = self.judged_verdicts()
-        counts = [f", {count} not checked by {gate}" for gate, count in sorted(unchecked(verdicts).items())]
-        return [f"{sum(verdict.accepted for verdict in verdicts)} candidates accepted{''.join(counts)}"]
-
-    def told_tasks(self) -> list[str]:
-        tasks = read_tasks(self.folder / "tasks.jsonl")
-        lines = [
-            f"{len(tasks)} tasks of {len({task.family for task in tasks})} families in {self.folder / 'tasks.jsonl'}"
-        ]
-        if len(tasks) < self.options.count:
-            lines.append(
-                f"{self.options.count} tasks were asked for; read {self.folder / 'index.html'} for what was rejected"
-            )
-        return lines
-
-    def result(self) -> Grown:
-        return Grown(
-            self.folder,
-            read_tasks(self.folder / "tasks.jsonl"),
-            read_jsonl(self.folder / "verdicts.jsonl", Verdict),
-            self.signals(),
-            self.facts()["notes"],
-        )
