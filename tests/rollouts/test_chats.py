@@ -120,7 +120,7 @@ class Counted(list[Any]):
 @pytest.mark.parametrize("tools", [0, 3])
 def test_an_episode_is_read_in_one_pass(tools: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many messages and calls it has: 100,000 replies would else take minutes."""
-    from coevolve.readers import chats
+    from coevolve.rollouts import chats
 
     real = chats._messages
     monkeypatch.setattr(chats, "_messages", lambda value, where: Counted(real(value, where)))

@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from coevolve.core.task import Task
-from coevolve.rollouts.flat_text import request_of
-from coevolve.rollouts.rollout_row import RolloutRow
+from coevolve.rollouts.rollout_row import RolloutRow, request_of
 
 UNKNOWN = "no task id, and no known task begins with its first request"
 SEVERAL = "no task id, and several known tasks begin with its first request"

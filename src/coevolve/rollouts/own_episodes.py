@@ -13,22 +13,20 @@ from coevolve.rollouts.rollout_row import (
     RolloutFormat,
     RolloutRow,
     Rows,
-    SkippedRow,
     Unreadable,
     json_rows,
-    number,
-    sound_messages,
-    stated_id,
+    parquet_rows,
+    rollout,
     step_of,
 )
-from coevolve.rollouts.trl_completions import batches
 
 NEEDED = ("trajectory_id", "task_id", "iteration", "step", "messages", "calls", "stop_reason")
 
 
 def read(path: Path, name: str, options: Options) -> Rows:
     if path.suffix == ".parquet":
-        return _parquet(path, name, options)
+        reward = options.reward or "score"
+        return parquet_rows(path, name, options, (*NEEDED, reward), partial(_trajectory, reward))
     return json_rows(path, name, options, partial(_chat, options.reward))
 
 
@@ -39,41 +37,23 @@ def _chat(reward: str | None, row: dict[str, Any], where: str) -> Iterator[Rollo
     if reward is not None and reward not in row:
         raise Unreadable(f"missing key {reward}")
     score = row.get("score", row.get("reward")) if reward is None else row[reward]
-    yield RolloutRow(
-        where,
-        sound_messages(messages),
-        number(score, reward or "score"),
-        step=step_of(row.get("step")),
-        iteration=step_of(row.get("iteration")) or 0,
-        task_id=stated_id(row.get("task_id")),
-    )
+    iteration = step_of(row.get("iteration")) or 0
+    yield rollout(where, messages, score, reward or "score", row.get("step"), row.get("task_id"), iteration=iteration)
 
 
-def _parquet(path: Path, name: str, options: Options) -> Rows:
-    reward, count = options.reward or "score", 0
-    for rows in batches(path, (*NEEDED, reward)):
-        for row in rows:
-            count += 1
-            where = f"{name}:{count}"
-            try:
-                yield _trajectory(row, where, reward)
-            except (Unreadable, ValueError, KeyError, TypeError) as error:
-                yield SkippedRow(where, str(error)[:200])
-    options.progress(path.stat().st_size)
-
-
-def _trajectory(row: Mapping[str, Any], where: str, reward: str) -> RolloutRow:
+def _trajectory(reward: str, row: Mapping[str, Any], where: str) -> RolloutRow:
     failed = row["stop_reason"] == StopReason.ENVIRONMENT_FAILED
-    return RolloutRow(
+    return rollout(
         where,
-        sound_messages(decode(row["messages"])),
-        number(row[reward], reward),
-        step=step_of(row["step"]),
+        decode(row["messages"]),
+        row[reward],
+        reward,
+        row["step"],
+        row["task_id"],
         iteration=step_of(row["iteration"]) or 0,
         failure=(row.get(FAILURE) or "the environment failed") if failed else "",
         trajectory_id=row["trajectory_id"],
         calls=[CallOutcome(**{**call, "arguments": decode(call["arguments"])}) for call in row["calls"]],
-        task_id=stated_id(row["task_id"]),
     )
 
 

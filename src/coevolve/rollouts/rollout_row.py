@@ -1,18 +1,27 @@
-"""A rollout of any trainer, as its reader gives it: what the file says, and nothing else."""
+"""A rollout of any trainer, as its reader gives it, and what the readers share.
+
+Some trainers log rollouts as decoded text: calls between <tool_call> tags, answers between <tool_response> tags (Hermes, Qwen).
+Decoding without special tokens leaves role names in the text, at the edges of a reply. ``messages_of`` removes them.
+"""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.io import decode, flaw
 from coevolve.core.task import CallOutcome
 
 Message = dict[str, Any]
 Progress = Callable[[int], object]  # called with the number of bytes read
+AT_ONCE = 500  # rows of a Parquet file in memory
+ANSWER = re.compile(r"<tool_response>(.*?)</tool_response>", re.DOTALL)
+# Templates of Qwen3 and others end a prompt with an empty thought, or with the beginning of one
+THOUGHTS = ("<think>\n\n</think>", "<think>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +118,37 @@ def json_rows(
                 yield SkippedRow(where, str(error))
 
 
+def parquet_rows(
+    path: Path, name: str, options: Options, needed: Sequence[str], read: Callable[[dict[str, Any], str], RolloutRow]
+) -> Rows:
+    """The rollouts of a Parquet file, each row read by ``read``. An unreadable row becomes a SkippedRow.
+
+    A CoevolveError names the ``needed`` columns that the file lacks.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    size, row_number = path.stat().st_size, 0
+    try:
+        with pq.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            if lacking := [column for column in needed if column not in names]:
+                raise CoevolveError(f"{path}: no column {', '.join(lacking)}; it has {', '.join(names[:12]) or 'none'}")
+            for batch in file.iter_batches(batch_size=AT_ONCE):
+                for row in batch.to_pylist():
+                    row_number += 1
+                    where = f"{name}:{row_number}"
+                    try:
+                        yield read(row, where)
+                    except (Unreadable, ValueError, KeyError, TypeError) as error:
+                        yield SkippedRow(where, str(error)[:200])
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CoevolveError(
+            f"{path}: not a whole Parquet file ({first_line(error)}); correct it, or name another one"
+        ) from None
+    options.progress(size)
+
+
 def first_object(path: Path) -> dict[str, Any]:
     """The first line of a JSONL file that is a JSON object; empty if the first hundred lines hold none."""
     with path.open("rb") as file:
@@ -129,20 +169,40 @@ def number(value: Any, name: str) -> float:
     return float(value)
 
 
-def stated_id(value: Any) -> str | None:
-    """A task id, which may be a whole number in the file; None if there is none."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return value if isinstance(value, str) and value else None
-
-
 def step_of(value: Any) -> int | None:
     """A training step; None if there is none."""
     good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
     return value if good else None
 
 
-def text_of(content: Any) -> str:
+def rollout(
+    where: str,
+    messages: list[Message],
+    score: Any,
+    name: str = "score",
+    step: Any = None,
+    task_id: Any = None,
+    **others: Any,
+) -> RolloutRow:
+    """A rollout from the values of a file, where the score is called ``name``. Unsound values are Unreadable.
+
+    The task id may be a whole number in the file. Contents of messages become texts.
+    """
+    if not messages:
+        raise Unreadable("it has no messages")
+    for message in messages:
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise Unreadable("a message has no role")
+        message["content"] = _text_of(message.get("content"))
+    if reason := flaw(messages):
+        raise Unreadable(reason)
+    if isinstance(task_id, int) and not isinstance(task_id, bool):
+        task_id = str(task_id)
+    stated = task_id if isinstance(task_id, str) and task_id else None
+    return RolloutRow(where, messages, number(score, name), step=step_of(step), task_id=stated, **others)
+
+
+def _text_of(content: Any) -> str:
     """The text of a message's content, which may be a list of parts. Images are left out."""
     if isinstance(content, str):
         return content
@@ -151,14 +211,22 @@ def text_of(content: Any) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def sound_messages(messages: list[Message]) -> list[Message]:
-    """``messages`` if a file can hold them, with each content as text; else Unreadable."""
-    if not messages:
-        raise Unreadable("it has no messages")
-    for message in messages:
-        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise Unreadable("a message has no role")
-        message["content"] = text_of(message.get("content"))
-    if reason := flaw(messages):
-        raise Unreadable(reason)
+def messages_of(prompt: str, completion: str) -> list[Message]:
+    """The messages of a rollout. Where the prompt holds a line `user`, the request is what follows the last one."""
+    before, line, request = f"\n{request_of(prompt)}".rpartition("\nuser\n")
+    messages: list[Message] = [{"role": "system", "content": before.strip()}] if before.strip() else []
+    messages.append({"role": "user", "content": (request if line else prompt).strip()})
+    for position, part in enumerate(ANSWER.split(completion)):
+        if position % 2:
+            messages.append({"role": "tool", "content": part.strip()})
+        elif reply := part.strip().removeprefix("assistant").removesuffix("user").strip():
+            messages.append({"role": "assistant", "content": reply})
     return messages
+
+
+def request_of(prompt: str) -> str:
+    """``prompt`` up to the end of the user's message: without what begins the agent's reply."""
+    text = prompt.rstrip()
+    for thought in THOUGHTS:
+        text = text.removesuffix(thought).rstrip()
+    return text.removesuffix("assistant").rstrip()

@@ -4,14 +4,12 @@ A file holds the last batch of generations before a log. Columns: step, prompt, 
 per name of ``log_extra``, advantage.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.errors import CoevolveError, first_line
+from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
-from coevolve.core.io import missing
-from coevolve.rollouts.flat_text import messages_of
 from coevolve.rollouts.rollout_row import (
     Message,
     Options,
@@ -20,48 +18,17 @@ from coevolve.rollouts.rollout_row import (
     Rows,
     SkippedRow,
     Unreadable,
-    number,
-    sound_messages,
-    stated_id,
-    step_of,
+    messages_of,
+    parquet_rows,
+    rollout,
 )
 
 NEEDED = ("step", "prompt", "completion")
 NO_REWARDS = (*NEEDED, "advantage", "task_id")  # columns that may hold numbers
-AT_ONCE = 500  # rows in memory
 
 
 def read(path: Path, name: str, options: Options) -> Rows:
-    row_number, before = 0, path.stat().st_size
-    for rows in batches(path, NEEDED):
-        for row in rows:
-            row_number += 1
-            where = f"{name}:{row_number}"
-            try:
-                yield _rollout(row, where, path, options)
-            except Unreadable as error:
-                yield SkippedRow(where, str(error))
-    options.progress(before)
-
-
-def batches(path: Path, needed: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
-    """The rows of a Parquet file, a part at a time. A CoevolveError names the ``needed`` columns that it lacks."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            if lacking := [name for name in needed if name not in names]:
-                raise CoevolveError(f"{path}: no column {', '.join(lacking)}; it has {', '.join(names[:12]) or 'none'}")
-            for batch in file.iter_batches(batch_size=AT_ONCE):
-                yield batch.to_pylist()
-    except FileNotFoundError:
-        raise missing(path) from None
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise CoevolveError(
-            f"{path}: not a whole Parquet file ({first_line(error)}); correct it, or name another one"
-        ) from None
+    return parquet_rows(path, name, options, NEEDED, lambda row, where: _rollout(row, where, path, options))
 
 
 def _rollout(row: dict[str, Any], where: str, path: Path, options: Options) -> RolloutRow:
@@ -73,14 +40,9 @@ def _rollout(row: dict[str, Any], where: str, path: Path, options: Options) -> R
         raise Unreadable("prompt and completion: expected texts or lists of messages")
     else:
         messages, before = [_message(message) for message in [*(prompt or []), *(completion or [])]], len(prompt or [])
-    return RolloutRow(
-        where,
-        sound_messages(messages),
-        _score(row, path, options),
-        step=step_of(row["step"]),
-        prompt=text,
-        task_id=stated_id(row.get("task_id")),
-        prompt_messages=before,
+    name = _reward(row, path, options)
+    return rollout(
+        where, messages, row[name], name, row["step"], row.get("task_id"), prompt=text, prompt_messages=before
     )
 
 
@@ -106,10 +68,17 @@ def _given(value: Any) -> Any:
     return [_given(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _score(row: dict[str, Any], path: Path, options: Options) -> float:
-    """The one reward of all rows. Several are an error that names them, as the file does not hold their weights."""
+def _reward(row: dict[str, Any], path: Path, options: Options) -> str:
+    """The column of the one reward of all rows. Several are an error that names them, as the file does not hold their weights."""
     if options.reward is None:
-        columns = rewards_of(row)
+        columns = [
+            name
+            for name, value in row.items()
+            if name not in NO_REWARDS
+            and isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and value == value  # no NaN
+        ]
         options.columns.update(columns)
         if len(options.columns) > 1:
             raise CoevolveError(
@@ -123,16 +92,7 @@ def _score(row: dict[str, Any], path: Path, options: Options) -> float:
         raise CoevolveError(f"{path}: no column {name!r}; expected a reward among {', '.join(row)}")
     if row[name] is None:
         raise Unreadable("no reward function scored it")
-    return number(row[name], name)
-
-
-def rewards_of(row: dict[str, Any]) -> Sequence[str]:
-    """The columns of ``row`` with a number that may be a reward."""
-    return [
-        name
-        for name, value in row.items()
-        if name not in NO_REWARDS and isinstance(value, int | float) and not isinstance(value, bool) and value == value
-    ]
+    return name
 
 
 def rollouts_hash(rows: Sequence[RolloutRow | SkippedRow]) -> str:

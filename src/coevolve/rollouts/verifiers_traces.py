@@ -17,7 +17,7 @@ from coevolve.rollouts.rollout_row import (
     Unreadable,
     json_rows,
     number,
-    sound_messages,
+    rollout,
     step_of,
 )
 
@@ -45,17 +45,18 @@ def _rollout(trace: dict[str, Any], where: str, step: int | None, options: Optio
     data = _inner(task, "data")
     score, failure = _score(trace, options)
     messages = _branch(trace, options)
-    names = [data.get("task_id"), data.get("id"), task.get("key"), data.get("name"), task.get("hash")]
     if not messages and failure:  # it ended before the first message
         prompt = data.get("prompt")
-        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else _list(prompt)
-    return RolloutRow(
-        where,
-        sound_messages(messages),
-        score,
-        tuple(name for name in names if isinstance(name, str)),
-        step,
-        failure=failure,
+        messages = (
+            [{"role": "user", "content": prompt}]
+            if isinstance(prompt, str)
+            else prompt
+            if isinstance(prompt, list)
+            else []
+        )
+    names = [data.get("task_id"), data.get("id"), task.get("key"), data.get("name"), task.get("hash")]
+    return rollout(
+        where, messages, score, step=step, names=tuple(name for name in names if isinstance(name, str)), failure=failure
     )
 
 
@@ -97,10 +98,6 @@ def _branch(trace: dict[str, Any], options: Options) -> list[Message]:
         path.append(dict(_inner(nodes[position], "message")))
         position = parents[position]
     return path[::-1]
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list) else []
 
 
 def _inner(value: Any, key: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coevolve.rollouts.flat_text import messages_of
 from coevolve.rollouts.rollout_row import (
     Options,
     RolloutFormat,
@@ -12,31 +11,24 @@ from coevolve.rollouts.rollout_row import (
     Rows,
     Unreadable,
     json_rows,
-    number,
-    sound_messages,
-    stated_id,
-    step_of,
+    messages_of,
+    rollout,
 )
 
 
 def read(path: Path, name: str, options: Options) -> Rows:
-    def rollout(row: dict[str, Any], where: str) -> Iterator[RolloutRow]:
+    reward = options.reward or "score"
+
+    def line(row: dict[str, Any], where: str) -> Iterator[RolloutRow]:
         prompt, response = row.get("input"), row.get("output")
         if not isinstance(prompt, str) or not isinstance(response, str):
             raise Unreadable("expected input and output, texts")
-        reward = options.reward or "score"
         if reward not in row:
             raise Unreadable(f"missing key {reward}")
-        yield RolloutRow(
-            where,
-            sound_messages(messages_of(prompt, response)),
-            number(row[reward], reward),
-            step=step_of(row.get("step")),
-            prompt=prompt,
-            task_id=stated_id(row.get("task_id")),
-        )
+        messages = messages_of(prompt, response)
+        yield rollout(where, messages, row[reward], reward, row.get("step"), row.get("task_id"), prompt=prompt)
 
-    return json_rows(path, name, options, rollout)
+    return json_rows(path, name, options, line)
 
 
 VERL = RolloutFormat(
