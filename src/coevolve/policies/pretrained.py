@@ -18,13 +18,8 @@ POINTER = "pretrained.json"
 WRITERS = {"base": "base", "generate": "generator"}  # section → the stage that writes the pointer to its model
 COMMIT = re.compile(r"[0-9a-f]{40}")
 LARGE = 2**20  # bytes from which the hash of an unchanged file is remembered
-FILES = [
-    "*.json",
-    "*.safetensors",
-    "*.jinja",
-    "*.txt",
-    "*.model",
-]  # files of a model repository, without other weight formats
+# files of a model repository, without other weight formats
+FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]
 
 
 def point(model: str, revision: str | None, folder: Path, section: str = "base") -> None:
@@ -45,7 +40,10 @@ def point(model: str, revision: str | None, folder: Path, section: str = "base")
             f"{section}.model: no such directory {place}; expected a model directory or a name on the hub"
         )
     else:
-        pinned = {"model": model, "revision": _commit(download(model, revision, section), model, section)}
+        commit = download(model, revision, section).name
+        if not COMMIT.fullmatch(commit):
+            raise CoevolveError(f"{section}.model: the cache has no commit for {model} ({commit}); download it again")
+        pinned = {"model": model, "revision": commit}
     write_json(folder / POINTER, pinned if section == "base" else {**pinned, "section": section})
 
 
@@ -124,11 +122,3 @@ def download(model: str, revision: str | None, section: str = "base") -> Path:
             f"{section}.model: {model}{at} is not in the local cache and the hub cannot be reached ({first_line(error)}); download it on a "
             f"machine with a network and HF_HUB_OFFLINE=0, or set {section}.model to a model directory"
         ) from None
-
-
-def _commit(snapshot: Path, model: str, section: str) -> str:
-    if not COMMIT.fullmatch(snapshot.name):
-        raise CoevolveError(
-            f"{section}.model: the cache has no commit for {model} ({snapshot.name}); download it again"
-        )
-    return snapshot.name

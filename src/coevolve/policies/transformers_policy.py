@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers.cache_utils import Cache, DynamicLayer
 
 from coevolve.core.arithmetic import settle
 from coevolve.core.errors import CoevolveError, first_line
 from coevolve.policies.agent_prompt import Listener, Renderer, check_room, check_template, read_reply
-from coevolve.policies.cache import growing_cache
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.prefix_attention import Prefix, attending, attends
 
+ROOM = 64  # fewest free columns after a layer of the cache moves to a new buffer
 CHUNK = 32  # random numbers drawn at a time for a reply
 SHARED = 64  # fewest common tokens of first prompts (mostly the tools) that are worth a separate pass
 
@@ -82,6 +83,49 @@ def end_tokens(generation_config: Any, tokenizer: Any) -> list[int]:
     return sorted({*known, tokenizer.eos_token_id})
 
 
+class GrowingLayer(DynamicLayer):  # type: ignore[misc]
+    """A layer of the KV cache with spare room. Transformers' ``DynamicLayer`` copies its whole contents for every token.
+
+    Keys and values (rows × heads × columns × width) are views of buffers that are a quarter longer than needed.
+    """
+
+    _buffers: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        held = self.get_seq_length()
+        width = held + key_states.shape[-2]
+        if self._buffers is None or self._buffers[0].shape[-2] < width:
+            self._buffers = (
+                self._moved(self.keys, held, width, key_states),  # type: ignore[has-type]
+                self._moved(self.values, held, width, value_states),  # type: ignore[has-type]
+            )
+        keys, values = self._buffers
+        keys[:, :, held:width] = key_states
+        values[:, :, held:width] = value_states
+        self.keys, self.values = keys[:, :, :width], values[:, :, :width]
+        return self.keys, self.values
+
+    def _moved(self, old: torch.Tensor, held: int, width: int, like: torch.Tensor) -> torch.Tensor:
+        rows, heads, _, size = like.shape
+        new = like.new_empty(rows, heads, width + max(width // 4, ROOM), size)
+        if held:
+            new[:, :, :held] = old
+        return new
+
+    def select(self, rows: torch.Tensor, columns: torch.Tensor | None = None) -> None:
+        """Keep ``rows``, each as often as it is named, in this order. Of each row keep ``columns`` (rows × kept) or all columns."""
+        self._buffers = None
+        for name in ("keys", "values"):
+            kept = getattr(self, name)[rows]
+            if columns is not None:
+                kept = kept.gather(2, columns[:, None, :, None].expand(-1, kept.shape[1], -1, kept.shape[3]))
+            setattr(self, name, kept)
+
+
 class TransformersPolicy:
     """See ``coevolve.policies.policy.Policy``. ``temperature`` 0 is greedy."""
 
@@ -101,15 +145,13 @@ class TransformersPolicy:
         self._forget()
 
     def _forget(self) -> None:
-        self._prefix: Prefix | None = (
-            None  # the common prefix of all rows, if the model attends to it outside of the cache
-        )
+        # the common prefix of all rows, if the model attends to it outside of the cache
+        self._prefix: Prefix | None = None
         self._prefix_tokens = 0
-        self._cache = growing_cache()
+        self._cache = Cache(layer_class_to_replicate=GrowingLayer)
         self._rows: list[int] = []  # the keys of the conversations, in the order of the cache's rows
-        self._held: torch.Tensor = torch.zeros(
-            0, 0, dtype=torch.bool
-        )  # rows × columns: true where the cache holds a token
+        # rows × columns: true where the cache holds a token
+        self._held = torch.zeros(0, 0, dtype=torch.bool)
         self._listener.begin()
         self._turns: dict[int, int] = {}
         self._last: dict[int, list[int]] = {}  # the last sampled token, which no pass has read yet
@@ -163,11 +205,9 @@ class TransformersPolicy:
             self._forward(*self._padded([prompts[0][:common]]))
             if self._attends:
                 self._prefix = [(layer.keys, layer.values) for layer in self._cache.layers]
-                self._prefix_tokens, self._cache, self._held = (
-                    common,
-                    growing_cache(),
-                    self._held.new_zeros(len(prompts), 0),
-                )
+                self._prefix_tokens = common
+                self._cache = Cache(layer_class_to_replicate=GrowingLayer)
+                self._held = self._held.new_zeros(len(prompts), 0)
             else:
                 self._repeat(torch.zeros(len(prompts), dtype=torch.int64))
             prompts = [prompt[common:] for prompt in prompts]

@@ -42,14 +42,14 @@ def episode(value: Mapping[str, Any], where: str, number: int, score: float | No
 def conversation(value: Any, where: str) -> tuple[list[Message], list[CallOutcome]]:
     """The messages of a rollout as our trajectories have them, and its calls with their answers.
 
-    A call that nobody could carry out, such as arguments that are no JSON, is no call: agents in training write many.
+    Calls that cannot be carried out are left out, such as calls whose arguments are not JSON: agents in training write many.
     """
     messages = _messages(value, where, exact=False)
     return _plain(messages), list(_outcomes(messages))
 
 
 def opening(messages: Sequence[Message]) -> str:
-    """The id of a task that is known only by the messages before the agent's first reply."""
+    """A task id for an episode without one: a hash of the messages before the agent's first reply."""
     replies = (position for position, message in enumerate(messages) if message["role"] == "assistant")
     first = messages[: next(replies, len(messages))]
     return content_hash([[message["role"], message["content"]] for message in first])
@@ -92,7 +92,7 @@ def _calls(message: Mapping[str, Any], where: str, exact: bool) -> list[tuple[st
         except CoevolveError:
             if exact:
                 raise
-            calls.append((None, None))  # it keeps its place among the answers
+            calls.append((None, None))  # so that later calls find their answers by position
     if not entries:
         calls += ((None, call) for call in parse_reply(message.get("content") or "")[0])
     if len(calls) > MAX_CALLS:

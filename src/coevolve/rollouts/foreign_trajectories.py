@@ -1,4 +1,4 @@
-"""Rollouts of any trainer as trajectories, with an account of what was left out and of what the format does not say."""
+"""Turn rollouts of any trainer into trajectories, and count the rollouts that are left out and those without a step."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,7 +13,10 @@ from coevolve.rollouts.chats import conversation, opening
 from coevolve.rollouts.match_tasks import REASONS
 from coevolve.rollouts.rollout_row import RolloutRow, Rows, SkippedRow
 
-MESSAGE, DETAIL = re.compile(r"message \d+"), re.compile(r" \(.*|, found .*", re.DOTALL)  # what differs from row to row
+MESSAGE, DETAIL = (
+    re.compile(r"message \d+"),
+    re.compile(r" \(.*|, found .*", re.DOTALL),
+)  # parts of a reason that differ from row to row
 MOST = 12  # reasons to list
 FAILED = "rollouts that an error ended, which say nothing about the agent"
 UNSTEPPED = "rollouts without a step, which count as one visit of their task, so forgetting cannot fire on them"
@@ -21,7 +24,7 @@ UNSTEPPED = "rollouts without a step, which count as one visit of their task, so
 
 @dataclass
 class RolloutAccount:
-    """The number of ``kept`` rollouts, and the ``skipped``. ``reasons`` maps why to a number and the first address."""
+    """The number of ``kept`` rollouts, and the ``skipped``. ``reasons`` maps a reason to a count and the first address."""
 
     kept: int = 0
     failed: int = 0
@@ -44,13 +47,13 @@ class RolloutAccount:
             raise CoevolveError(f"{where}: no rollout to read: {'; '.join(self.lines(remarks)) or 'it is empty'}")
 
     def lines(self, remarks: dict[str, int]) -> list[str]:
-        """What a person must know about the rollouts, a line each."""
+        """Notes for the user: the rollouts that are left out, by reason, and peculiarities of the others."""
         lines = [
             f"{count} left out: {reason} (first: {first})"
             for reason, (count, first) in sorted(self.reasons.items())[:MOST]
         ]
-        told = {**remarks, FAILED: self.failed, UNSTEPPED: self.unstepped}
-        lines += [f"{text}: {count}" for text, count in told.items() if count]
+        counts = {**remarks, FAILED: self.failed, UNSTEPPED: self.unstepped}
+        lines += [f"{text}: {count}" for text, count in counts.items() if count]
         return lines
 
 

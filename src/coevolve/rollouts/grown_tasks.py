@@ -29,7 +29,7 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.mixture import shares_of
 from coevolve.environments.registry import make
-from coevolve.policies.loading import open_policy
+from coevolve.policies.loading import open_policy, playing
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
@@ -273,7 +273,6 @@ class _Growth:
     @contextmanager
     def policy(self, policy: str, progress: Any) -> Iterator[Policy | Replicas]:
         from coevolve.policies.endpoint_policy import EndpointPolicy
-        from coevolve.policies.loading import playing
 
         config = self.options.policy_endpoint
         if config is not None:

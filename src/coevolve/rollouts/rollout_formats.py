@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import CoevolveError, first_line
+from coevolve.core.hashing import content_hash
 from coevolve.rollouts.own_episodes import COEVOLVE
-from coevolve.rollouts.rollout_row import Options, RolloutFormat, Rows, first_object
-from coevolve.rollouts.trl_completions import TRL, rollouts_hash
+from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, first_object
+from coevolve.rollouts.trl_completions import TRL
 from coevolve.rollouts.verifiers_traces import VERIFIERS
 from coevolve.rollouts.verl_dump import VERL
 
@@ -86,7 +87,7 @@ def read_rollouts(rows: RolloutFormat, files: Sequence[Path], options: Options) 
         found: Rows = rows.read(file, file.resolve().relative_to(folder).as_posix(), options)
         if rows is TRL:  # a batch of several updates is logged after each of them
             whole = list(found)
-            after = rollouts_hash(whole)
+            after = content_hash([[row.messages, row.score] for row in whole if isinstance(row, RolloutRow)])
             if after == before:
                 for _ in whole:
                     options.remark(

@@ -1,4 +1,4 @@
-"""A rollout of any trainer, as its reader gives it, and what the readers share.
+"""A rollout as the reader of a trainer's files returns it, and functions that the readers share.
 
 Some trainers log rollouts as decoded text: calls between <tool_call> tags, answers between <tool_response> tags (Hermes, Qwen).
 Decoding without special tokens leaves role names in the text, at the edges of a reply. ``messages_of`` removes them.
@@ -66,10 +66,10 @@ class Unreadable(CoevolveError):
 
 @dataclass(frozen=True)
 class RolloutFormat:
-    """A format of rollouts: its files, its reader, and what it cannot say.
+    """A format of rollouts: its files, its reader, and the values that it lacks.
 
-    ``pattern`` names its files in a folder. ``claims`` says whether the first row, or the columns of a Parquet file, are of
-    this format. ``lacks`` is one line about what the format does not record.
+    ``pattern`` matches its files in a folder. ``claims`` returns whether the first row, or the columns of a Parquet file, are
+    of this format. ``lacks`` names in one line the values that the format does not record.
     """
 
     name: str
@@ -150,7 +150,7 @@ def parquet_rows(
 
 
 def first_object(path: Path) -> dict[str, Any]:
-    """The first line of a JSONL file that is a JSON object; empty if the first hundred lines hold none."""
+    """The first line of a JSONL file that is a JSON object; empty if none of the first hundred lines is one."""
     with path.open("rb") as file:
         for _, line in zip(range(100), file, strict=False):
             try:

@@ -4,19 +4,16 @@ A file holds the last batch of generations before a log. Columns: step, prompt, 
 per name of ``log_extra``, advantage.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.hashing import content_hash
 from coevolve.rollouts.rollout_row import (
     Message,
     Options,
     RolloutFormat,
     RolloutRow,
     Rows,
-    SkippedRow,
     Unreadable,
     messages_of,
     parquet_rows,
@@ -93,11 +90,6 @@ def _reward(row: dict[str, Any], path: Path, options: Options) -> str:
     if row[name] is None:
         raise Unreadable("no reward function scored it")
     return name
-
-
-def rollouts_hash(rows: Sequence[RolloutRow | SkippedRow]) -> str:
-    """Hash of a file's rollouts without their step: a file with the hash of the file before it repeats it."""
-    return content_hash([[row.messages, row.score] for row in rows if isinstance(row, RolloutRow)])
 
 
 TRL = RolloutFormat(
