@@ -24,7 +24,7 @@ After an interruption, the same command continues. docs/your-trainer.md shows an
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP.replace("{formats}", "\n".join(listed()))
+    parser.epilog = HELP.replace("{formats}", listed())
     parser.add_argument("rollouts", nargs="+", metavar="ROLLOUTS", help="the files of your trainer: see below")
     parser.add_argument("--environment", required=True, metavar="NAME", help="an environment of `coevolve env list`")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write")
@@ -88,7 +88,8 @@ def run(args: argparse.Namespace) -> int:
     from coevolve.rollouts.grown_tasks import grow
     from coevolve.stages.verify.candidates import by_name
 
-    optional = {name: getattr(args, name) for name in ("url", "kinds") if getattr(args, name) is not None}
+    names = ("count", "format", "reward", "kinds", "explorer", "synthesizer", "url", "model", "policy", "policy_model")
+    given = {name: getattr(args, name) for name in (*names, "samples", "words", "seed")}
     grow(
         args.rollouts,
         args.environment,
@@ -96,11 +97,6 @@ def run(args: argparse.Namespace) -> int:
         panels=by_name(args.panel) if args.panel else None,
         out=args.out,
         say=lambda line: print(plain(line), flush=True),
-        **{
-            name: getattr(args, name)
-            for name in ("count", "format", "reward", "explorer", "synthesizer", "model", "policy", "policy_model")
-        },
-        **{name: getattr(args, name) for name in ("samples", "words", "seed")},
-        **optional,
+        **{name: value for name, value in given.items() if value is not None},
     )
     return 0

@@ -33,7 +33,7 @@ TRAINERS = tuple(name for name in FORMATS if name != "coevolve")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP.replace("{formats}", "\n".join(listed()))
+    parser.epilog = HELP.replace("{formats}", listed())
     parser.add_argument("kind", choices=("tasks", "messages", *TRAINERS), help="the data to read: see below")
     parser.add_argument("source", type=Path, metavar="SOURCE", help="a folder or a file")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")

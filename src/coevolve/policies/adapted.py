@@ -20,7 +20,7 @@ def start(folder: Path, on: Path | None = None) -> None:
 
 def opened(folder: Path, place: Path, dtype: str) -> Path:
     """The model directory for ``folder``: its own or the other model's. With adapters, the merged model is written to ``place``."""
-    other = _on(folder)
+    other = read_json(folder / MANIFEST)["on"]
     whole = Path(other) if other else folder / WHOLE
     adapters = _adapters(folder)
     if not adapters:
@@ -40,7 +40,7 @@ def opened(folder: Path, place: Path, dtype: str) -> Path:
 
 def write(folder: Path, before: Path, learned: Path | None = None) -> None:
     """Write to ``folder`` the model in ``before`` after it has ``learned``: a model directory, an adapter, or None."""
-    adapters, whole, other = _adapters(before), before / WHOLE, _on(before)
+    adapters, whole, other = _adapters(before), before / WHOLE, read_json(before / MANIFEST)["on"]
     if learned and (learned / ADAPTER).exists():
         adapters = [*adapters, learned]
     elif learned:
@@ -54,11 +54,6 @@ def write(folder: Path, before: Path, learned: Path | None = None) -> None:
 
 def _adapters(folder: Path) -> list[Path]:
     return [folder / f"adapter-{number}" for number in range(read_json(folder / MANIFEST)["adapters"])]
-
-
-def _on(folder: Path) -> str | None:
-    found: str | None = read_json(folder / MANIFEST)["on"]
-    return found
 
 
 def _renew(folder: Path, adapters: int, on: str | None) -> None:

@@ -75,7 +75,12 @@ def _attention(
     grouped = query.reshape(rows, groups, -1, width)  # the heads of a group follow one another, as further tokens
     if attention_mask is None and tokens > 1:
         attention_mask = torch.ones((1, 1, tokens, key.shape[2]), dtype=torch.bool).tril(key.shape[2] - tokens)
-    mask = None if attention_mask is None else _bias(attention_mask, query.dtype).repeat(1, 1, heads // groups, 1)
+    mask = None
+    if attention_mask is not None:
+        # 0 or the least number: with minus infinity, padding without a key would give NaN
+        bias = torch.zeros(attention_mask.shape, dtype=query.dtype)
+        bias = bias.masked_fill(~attention_mask, torch.finfo(query.dtype).min)
+        mask = bias.repeat(1, 1, heads // groups, 1)
     here, here_sum = _flash(grouped, key, value, mask, scaling)
     keys, values = prefix[module.layer_idx]
     before, before_sum = _flash(grouped.transpose(0, 1).reshape(1, groups, -1, width), keys, values, None, scaling)
@@ -84,11 +89,6 @@ def _attention(
     weight = torch.sigmoid(before_sum - here_sum)[..., None]
     mixed = (here + (before - here) * weight).to(query.dtype)  # the sums are float32 for keys of any type
     return mixed.reshape(rows, heads, tokens, width).transpose(1, 2).contiguous(), None
-
-
-def _bias(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """0 where ``mask`` is true, elsewhere the least number. With minus infinity, padding without a key would give NaN."""
-    return torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, torch.finfo(dtype).min)
 
 
 def _flash(

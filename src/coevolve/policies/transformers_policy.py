@@ -274,7 +274,11 @@ class TransformersPolicy:
     ) -> tuple[list[list[int]], list[list[float]]]:
         left = torch.tensor(room)
         alive = left > 0
-        draws = [self._draws(one) for one in conversations]
+        # the random numbers of a reply do not depend on other conversations in the batch
+        draws = [
+            np.random.Generator(np.random.Philox(key=[one.seed % 2**64, self._turns.get(one.key, 0)]))
+            for one in conversations
+        ]
         columns: list[torch.Tensor] = []
         values: list[torch.Tensor] = []
         counts = torch.zeros_like(left)
@@ -299,10 +303,6 @@ class TransformersPolicy:
             [row[:size] for row, size in zip(tokens, sizes, strict=True)],
             [row[:size] for row, size in zip(logprobs, sizes, strict=True)],
         )
-
-    def _draws(self, one: Conversation) -> np.random.Generator:
-        """The random numbers of this reply, which do not depend on other conversations in the batch."""
-        return np.random.Generator(np.random.Philox(key=[one.seed % 2**64, self._turns.get(one.key, 0)]))
 
     def _sample(self, logits: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """A token for each row and its log-probability, by inversion of the cumulative distribution."""

@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from coevolve.core.calls import misfit
@@ -48,10 +49,9 @@ def conversation(value: Any, where: str) -> tuple[list[Message], list[CallOutcom
     return _plain(messages), list(_outcomes(messages))
 
 
-def opening(messages: Sequence[Message]) -> str:
-    """A task id for an episode without one: a hash of the messages before the agent's first reply."""
-    replies = (position for position, message in enumerate(messages) if message["role"] == "assistant")
-    first = messages[: next(replies, len(messages))]
+def opening(messages: Sequence[Message], prompt: int = 0) -> str:
+    """A task id for an episode without one: a hash of its first ``prompt`` messages, or of those before the first reply."""
+    first = messages[:prompt] or takewhile(lambda message: message["role"] != "assistant", messages)
     return content_hash([[message["role"], message["content"]] for message in first])
 
 

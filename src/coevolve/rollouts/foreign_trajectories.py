@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.hashing import content_hash
 from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.core.untrusted import one_line
@@ -53,8 +52,7 @@ class RolloutAccount:
             for reason, (count, first) in sorted(self.reasons.items())[:MOST]
         ]
         counts = {**remarks, FAILED: self.failed, UNSTEPPED: self.unstepped}
-        lines += [f"{text}: {count}" for text, count in counts.items() if count]
-        return lines
+        return [*lines, *(f"{text}: {count}" for text, count in counts.items() if count)]
 
 
 def trajectories(rows: Rows, task_of: Callable[[RolloutRow], str], account: RolloutAccount) -> Iterator[Trajectory]:
@@ -104,9 +102,4 @@ def _of_the_agent(row: RolloutRow, calls: list[CallOutcome]) -> list[CallOutcome
 
 def named_or_opening(row: RolloutRow) -> str:
     """The id of a task that is not known: the file's, the rollout's first name, or a hash of its first messages."""
-    if name := row.task_id or next(iter(row.names), ""):
-        return name
-    if not row.prompt_messages:
-        return opening(row.messages)
-    prompt = row.messages[: row.prompt_messages]
-    return content_hash([[message["role"], message["content"]] for message in prompt])  # as `opening` hashes
+    return row.task_id or next(iter(row.names), "") or opening(row.messages, row.prompt_messages)

@@ -31,16 +31,16 @@ class TaskMatch:
             return row.task_id if row.task_id in self._ids else UNLISTED
         if (name := next((name for name in row.names if name in self._ids), None)) is not None:
             return name
-        found = self._begun(row)
-        return found[0] if len(found) == 1 else SEVERAL if found else UNKNOWN
-
-    def _begun(self, row: RolloutRow) -> list[str]:
-        """The tasks whose first request is the rollout's."""
         if row.prompt is None:
-            return self._tasks.get(_request(row).strip(), [])
-        if row.prompt not in self._prompts:
-            self._prompts[row.prompt] = self._ending(request_of(row.prompt))
-        return self._prompts[row.prompt]
+            # the user's last message of the prompt, behind its examples; without a known prompt the user's first message
+            messages = row.messages[: row.prompt_messages][::-1] or row.messages
+            request = next((str(message["content"]) for message in messages if message.get("role") == "user"), "")
+            found = self._tasks.get(request.strip(), [])
+        else:
+            if row.prompt not in self._prompts:
+                self._prompts[row.prompt] = self._ending(request_of(row.prompt))
+            found = self._prompts[row.prompt]
+        return found[0] if len(found) == 1 else SEVERAL if found else UNKNOWN
 
     def _ending(self, text: str) -> list[str]:
         """The tasks whose first request is the last lines of ``text``. A role's name may precede the request."""
@@ -48,9 +48,3 @@ class TaskMatch:
         requests = self._last_lines.get(lines[-1], set()) if lines else set()
         whole = [request for request in requests if text == request or text.endswith(f"\n{request}")]
         return sorted(task_id for request in whole for task_id in self._tasks[request])
-
-
-def _request(row: RolloutRow) -> str:
-    """The user's last message of the prompt, behind its examples; without a known prompt the user's first message."""
-    messages = row.messages[: row.prompt_messages][::-1] or row.messages
-    return next((str(message["content"]) for message in messages if message.get("role") == "user"), "")

@@ -1,6 +1,6 @@
 """The formats of rollouts. A format is a module with a reader, and a line here."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from glob import glob
 from os.path import commonpath
 from pathlib import Path
@@ -36,7 +36,14 @@ def rollout_files(source: Source, name: str = AUTO) -> tuple[RolloutFormat, list
         raise CoevolveError("no rollouts are named; name a file, a folder or a glob")
     if name != AUTO:
         return FORMATS[name], files
-    return _format_of(files), files
+    # the first files may be empty
+    rows_of_files = ((file, _columns(file) if file.suffix == ".parquet" else first_object(file)) for file in files)
+    file, row = next(((file, row) for file, row in rows_of_files if row), (files[0], {}))
+    for rows in FORMATS.values():
+        if rows.claims(row):
+            return rows, files
+    keys = ", ".join(list(row)[:12]) or "nothing"
+    raise CoevolveError(f"{file}: its first row is of no known format (it holds {keys}); name one with --format")
 
 
 def _files(entry: str, name: str) -> list[Path]:
@@ -54,17 +61,6 @@ def _inside(folder: Path, name: str) -> list[Path]:
             return found
     known = ", ".join(f"{rows.pattern} ({rows.writer})" for rows in FORMATS.values())
     raise CoevolveError(f"{folder}: holds no rollouts; expected one of: {known}; or name the files themselves")
-
-
-def _format_of(files: Sequence[Path]) -> RolloutFormat:
-    """The format of the first row. The first files may be empty."""
-    rows_of_files = ((file, _columns(file) if file.suffix == ".parquet" else first_object(file)) for file in files)
-    file, row = next(((file, row) for file, row in rows_of_files if row), (files[0], {}))
-    for rows in FORMATS.values():
-        if rows.claims(row):
-            return rows
-    listed = ", ".join(list(row)[:12]) or "nothing"
-    raise CoevolveError(f"{file}: its first row is of no known format (it holds {listed}); name one with --format")
 
 
 def _columns(file: Path) -> Mapping[str, Any]:
@@ -98,8 +94,6 @@ def read_rollouts(rows: RolloutFormat, files: Sequence[Path], options: Options) 
         yield from found
 
 
-def listed() -> Iterator[str]:
-    """A line for each format: its writer and what it lacks."""
-    width = max(map(len, FORMATS)) + 2
-    for rows in FORMATS.values():
-        yield f"  {rows.name:{width}}{rows.writer}: {rows.lacks}"
+def listed() -> str:
+    """A line for each format: its writer and the values that it lacks."""
+    return "\n".join(f"  {rows.name:11}{rows.writer}: {rows.lacks}" for rows in FORMATS.values())
