@@ -220,7 +220,7 @@ def test_no_forged_score_holds(name: str) -> None:
 def test_the_command_reads_a_run_and_writes_todays_scores(tmp_path: Path) -> None:
     from coevolve.core.io import write_jsonl
     from coevolve.core.trajectories import read_trajectories, write_trajectories
-    from tests.unit.test_cli import coevolve
+    from tests.cli import coevolve
 
     world = make("miniworld")
     tasks = world.tasks("seed")[:4]
