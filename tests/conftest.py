@@ -16,19 +16,19 @@ from tests import ROOT
 from tests.waiting import PATIENCE, answers, free_port, until
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("COEVOLVE_PROCESSES", "1")  # tests that want more say so
+os.environ.setdefault("COEVOLVE_PROCESSES", "1")  # tests that need more set it
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 TRACKER = "MLFLOW_TRACKING_URI"
-os.environ.pop(TRACKER, None)  # tests keep away from a developer's server
+os.environ.pop(TRACKER, None)  # tests never use a developer's server
 arithmetic.pin()  # tests compute as stages do
 
 
-# The same examples everywhere, and none that a busy machine is too slow for
+# The same examples everywhere, and no time limit that a busy machine may miss
 settings.register_profile("coevolve", deadline=None, derandomize=True)
 settings.load_profile("coevolve")
 
-# Files that share a dear fixture run in one process (by xdist's marks they would not: of pytest 9.2 it does not see them).
+# Files that share an expensive fixture run in one process. xdist ignores its own group marks since pytest 9.2.
 SHARING = {
     "tests/pipeline/test_stale.py": "tests/pipeline/test_repro.py",
     "tests/pipeline/test_pages.py": "tests/pipeline/test_repro.py",
@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def own_tracker(monkeypatch: pytest.MonkeyPatch) -> None:
     """MLflow writes the store that it is given into the environment, where the processes of a later test would find it."""
-    monkeypatch.setenv(TRACKER, "")  # so that the end of the test puts back what was there: nothing
+    monkeypatch.setenv(TRACKER, "")  # the end of the test restores this state: no variable
     monkeypatch.delenv(TRACKER)
 
 
