@@ -1,4 +1,4 @@
-"""`dvc repro` with a learner by preference: pairs before training, and everything after it as ever."""
+"""`dvc repro` with a preference learner: stage `pairs` runs before training, all later stages are unchanged."""
 
 from collections import Counter
 from pathlib import Path

@@ -65,9 +65,9 @@ def test_a_mean_that_is_too_small_is_a_miss_however_sure() -> None:
     (one,) = judge([(claim(mean=-0.05, clear=-0.05), [-0.01, 0.0, -0.005])])
     assert one.holds and str(one) == "holds"
     (one,) = judge([(claim(clear=-0.025), [0.1, -0.15, 0.1])])
-    assert str(one) == "not sure: the interval is not clear of -2.5"
+    assert str(one) == "inconclusive: the interval includes -2.5"
     (one,) = judge([(claim(), [0.1, -0.05, 0.02])])
-    assert str(one) == "not sure: the interval is not clear of 0"
+    assert str(one) == "inconclusive: the interval includes 0"
 
 
 def test_the_table_of_a_study_says_what_became_of_them() -> None:
