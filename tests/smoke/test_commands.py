@@ -10,7 +10,7 @@ TRIED = {
     "daily": ("lineage", "policies/1"),
     "data": ("export", "tasks"),
     "environments": ("env", "list"),
-    "models": ("evaluate", "policies/1", "--tasks", "2"),
+    "models": ("evaluate", "--policy", "policies/1", "--tasks", "2"),
     "for other programs": ("stage", "--help"),
 }
 
