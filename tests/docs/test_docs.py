@@ -114,7 +114,9 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> Non
     )
     assert done.returncode == 0, done.stdout + done.stderr
     for page in tmp_path.rglob("*.html"):
-        loaded = re.findall(r"<(?:script|img|link|iframe)[^>]*(?:src|href)=\"([^\"]*)\"", page.read_text(encoding="utf-8"))
+        loaded = re.findall(
+            r"<(?:script|img|link|iframe)[^>]*(?:src|href)=\"([^\"]*)\"", page.read_text(encoding="utf-8")
+        )
         assert [one for one in loaded if one.startswith(("http", "//"))] == []
     for style in tmp_path.rglob("*.css"):
         assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style
