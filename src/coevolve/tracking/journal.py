@@ -162,7 +162,7 @@ def start(config: Tracking, key: str, tags: Mapping[str, str] | None = None) -> 
 
 @contextmanager
 def _ours(journal: Path) -> Iterator[bool]:
-    """Whether no other process writes or sends ``journal`` now. None does until the end of the block if so."""
+    """Try to lock ``journal``; yields whether we hold it."""
     lock = journal.with_suffix(".lock")
     with held(lock) as ours:
         yield ours

@@ -1,7 +1,7 @@
-"""The process that runs statements for ``sandbox``. It may be lost, and the kernel limits it.
+"""Runs untrusted SQL. The kernel limits its memory and CPU time; if it dies, another process takes over.
 
-SQLite does not count all costs of a statement: a function on long values is free, and so is the planning of nested queries,
-which may take exponential time and memory. So the kernel ends the process at its limit of processor time.
+SQLite's step count misses some costs of a statement: functions on long values are free, and so is the planning of
+nested queries, which may take exponential time and memory. The kernel's limits cover these costs.
 
 A request is its length and then a marshalled value, and so is a reply. Uses only the standard library and ``databases``.
 """
@@ -145,7 +145,7 @@ def _calendar(plain: sqlite3.Connection, name: str) -> Callable[..., Any]:
 
     def function(*arguments: Any) -> Any:
         if not arguments or any(isinstance(one, str) and one.strip().lower() in CLOCK for one in arguments):
-            raise ValueError("the clock is not to be asked")
+            raise ValueError("date functions cannot read the clock")
         marks = ", ".join("?" * len(arguments))
         return plain.execute(f"SELECT {name}({marks})", arguments).fetchone()[0]
 

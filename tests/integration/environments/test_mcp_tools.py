@@ -1,0 +1,326 @@
+"""Environments over MCP: the example, on MCP's reference server for git, and servers that misbehave."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.success import is_success
+from coevolve.core.task import Task, ToolCall
+from coevolve.core.trajectories import StopReason
+from coevolve.environments.contract import CHECKS
+from coevolve.environments.environment import FailureReason
+from coevolve.environments.mcp_tools import McpEnvironment, McpServer
+from coevolve.environments.methods import Question
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout
+from tests import ROOT
+from tests.waiting import PATIENCE, stall
+
+LIMITS = Limits(8, 10**6, 64, PATIENCE)
+SERVER = """
+import os, sys, time
+from mcp.server.mcpserver import MCPServer
+
+made = MCPServer("odd")
+
+@made.tool()
+def note(text: str) -> str:
+    with open("notes", "a") as file:
+        file.write(text)
+    return f"noted in {os.getcwd()}"
+
+@made.tool()
+def refuse() -> str:
+    raise ValueError("not today")
+
+@made.tool()
+def end() -> str:
+    os._exit(3)
+
+@made.tool()
+def wait() -> str:
+    time.sleep(600)
+
+@made.tool()
+def slow() -> str:
+    time.sleep(1)
+    return "done"
+
+@made.tool()
+async def grow() -> str:
+    made.add_tool(note, name="another")
+    return "more"
+
+if os.path.exists("odd"):
+    made.add_tool(note, name="odd")
+made.run()
+"""
+
+
+class Odd(McpEnvironment):
+    """A server of many faults, each behind a tool."""
+
+    name = "odd"
+    command = ("{python}", "-c", SERVER)
+    seconds = PATIENCE
+
+    def questions(self, split: str) -> Iterable[Question]:
+        yield f"note {split}", {"split": split}, [ToolCall("note", {"text": split})]
+        yield f"answer {split}", {"split": split}, []
+
+    def begin(self, folder: Path, world: dict[str, Any]) -> None:
+        for name in world.get("files", ()):
+            (folder / name).touch()
+
+    def state(self, server: McpServer) -> Any:
+        notes = server.folder / "notes"
+        return notes.read_text() if notes.exists() else ""
+
+    def check(self, task: Task, server: McpServer, heard: Any, said: str) -> dict[str, bool]:
+        return {"said": said == "42"} if not task.calls else dict(super().check(task, server, heard, said))
+
+
+def example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("mcp_git", ROOT / "examples/mcp_git/mcp_git.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["mcp_git"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def git() -> Iterator[McpEnvironment]:
+    yield example().Git()
+
+
+@pytest.fixture(scope="module")
+def odd() -> McpEnvironment:
+    return Odd()
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_real_server_keeps_the_contract(check: str, git: McpEnvironment) -> None:
+    CHECKS[check](git, 1)
+
+
+def test_every_kind_of_task_is_solved_by_its_reference_and_by_no_less(git: McpEnvironment) -> None:
+    tasks = git.tasks("seed")[:5]
+    assert len({task.reference[0][-1].name for task in tasks}) == 5
+    (said,) = [
+        one.trajectory.score for one in rollout(ReferencePolicy(git), git, [RolloutRequest(tasks[0], 0)], LIMITS)
+    ]
+    assert is_success(said)
+    session = git.open()
+    for task in tasks:
+        session.reset(task)
+        for call in task.calls[:-1]:
+            session.step(call)
+        assert not is_success(session.score().reward), task.turns
+        session.step(task.calls[-1])
+        assert is_success(session.score().reward), task.turns
+    session.close()
+
+
+def test_who_is_asked_to_read_may_not_write(git: McpEnvironment) -> None:
+    task = next(task for task in git.tasks("seed") if task.reference[0][-1].name == "git_diff_unstaged")
+    session = git.open()
+    session.reset(task)
+    session.step(task.calls[0])
+    assert is_success(session.score().reward)
+    session.step(ToolCall("git_add", {"repo_path": ".", "files": task.world["changed"]}))
+    assert session.score().checks == {"state": False, "heard": True}
+    session.close()
+
+
+def test_a_folder_has_the_same_name_in_every_episode(odd: McpEnvironment) -> None:
+    session = odd.open()
+    task = odd.tasks("seed")[0]
+    session.reset(task)
+    turn = session.step(task.calls[0])
+    assert (turn.content, turn.error) == ("noted in .", False)
+    assert session.score().reward == 1.0
+    session.close()
+
+
+def test_a_checker_of_ones_own_hears_the_last_message(odd: McpEnvironment) -> None:
+    session = odd.open()
+    session.reset(odd.tasks("seed")[1])
+    assert session.score().reward == 0.0
+    assert session.say("42").done
+    assert session.score().checks == {"said": True}
+    session.close()
+
+
+def test_what_a_server_refuses_is_an_error_turn(odd: McpEnvironment) -> None:
+    session = odd.open()
+    session.reset(odd.tasks("seed")[0])
+    before = session.digest()
+    for call, said in (
+        (ToolCall("refuse"), "refuse"),
+        (ToolCall("note", {"text": 3}), "text"),
+        (ToolCall("note"), "text"),
+        (ToolCall("nothing"), "there is no tool 'nothing'"),
+        (ToolCall("note", {"text": "a", "loud": True}), "there is no argument 'loud'"),
+    ):
+        turn = session.step(call)
+        assert turn.error and said in turn.content, turn
+    assert session.digest() == before
+    session.close()
+
+
+class Script(ReferencePolicy):
+    """Calls one tool, whatever is asked."""
+
+    def __init__(self, environment: McpEnvironment, call: ToolCall) -> None:
+        super().__init__(environment)
+        self._call = call
+
+    def planned(self, conversation: Any) -> list[list[ToolCall]]:
+        return [[self._call]]
+
+
+@pytest.mark.parametrize(
+    ("tool", "reason"),
+    [("end", "end was not answered"), ("wait", "wait was not answered"), ("grow", "has other tools")],
+)
+def test_a_call_that_breaks_its_own_session_is_the_agents_failure(tool: str, reason: str) -> None:
+    odd = Odd()
+    odd.seconds = 5.0 if tool == "wait" else PATIENCE
+    task = odd.tasks("seed")[0]
+    policy = Script(odd, ToolCall(tool))
+    (lost,) = rollout(policy, odd, [RolloutRequest(task, 0)], LIMITS)
+    assert lost.trajectory.stop_reason is StopReason.BROKEN and not is_success(lost.trajectory.score)
+    assert reason in lost.trajectory.messages[-1]["content"]
+    odd.seconds = PATIENCE
+    (again,) = rollout(ReferencePolicy(odd), odd, [RolloutRequest(task, 0)], replace(LIMITS, max_turns=3))
+    assert is_success(again.trajectory.score)
+
+
+STALLED = """
+import os, sys, threading, time
+from coevolve.core.task import ToolCall
+from tests.integration.environments.test_mcp_tools import Odd
+
+Odd.seconds = 3.0
+odd = Odd()
+session = odd.open()
+session.reset(odd.tasks("seed")[0])
+threading.Timer(0.3, lambda: print(os.getpid(), flush=True)).start()
+print(session.step(ToolCall("slow")).content)
+"""
+
+
+def test_a_server_may_start_slower_than_a_call_may_be() -> None:
+    class Slow(Odd):
+        command = ("{python}", "-c", "import time; time.sleep(6)" + SERVER)
+        seconds = 5.0
+
+    assert Slow().tools()
+
+
+def test_a_machine_that_stalls_in_a_call_breaks_no_session() -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    with subprocess.Popen(
+        [sys.executable, "-c", STALLED], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout
+        stall([int(process.stdout.readline())], 4.0)
+        assert process.stdout.read() == "done\n"
+    assert process.returncode == 0
+
+
+def test_a_server_that_has_other_tools_in_another_world_fails_without_the_agents_doing(odd: McpEnvironment) -> None:
+    task = Task.create("odd", "seed", ["note it"], {"files": ["odd"]}, [[ToolCall("note", {"text": "it"})]])
+    (one,) = rollout(ReferencePolicy(odd), odd, [RolloutRequest(task, 0)], LIMITS)
+    assert one.trajectory.stop_reason is StopReason.ENVIRONMENT_FAILED and not one.trajectory.counts
+    assert one.trajectory.failure == FailureReason.START
+
+
+LISTS = """
+import json, sys
+
+def tools(kind, cursor):
+    empty = {"type": "object", "properties": {}}
+    tool = {"name": "look", "inputSchema": empty}
+    deep = {}
+    for _ in range(40):
+        deep = {"type": "object", "properties": {"x": deep}}
+    number = int(cursor or 0)
+    return {
+        "endless": {"tools": [{**tool, "name": f"t{number}"}], "nextCursor": str(number + 1)},
+        "empty pages": {"tools": [], "nextCursor": "1"},
+        "many": {"tools": [{**tool, "name": f"t{n}"} for n in range(1001)]},
+        "long": {"tools": [{**tool, "description": "x" * 2_000_001}]},
+        "deep": {"tools": [{**tool, "inputSchema": deep}]},
+        "twice": {"tools": [tool, tool]},
+        "no schema": {"tools": [{"name": "look", "inputSchema": {"properties": []}}]},
+        "text": {"tools": [{"name": "look", "inputSchema": "text"}]},
+        "null": {"tools": None},
+        "raw": {"tools": [{**tool, "name": "\\x1b]0;pwn\\x07"}]},
+        "silent": None,
+    }[kind]
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    result = {"protocolVersion": (asked.get("params") or {}).get("protocolVersion", "2025-06-18"),
+              "capabilities": {"tools": {}}, "serverInfo": {"name": "odd", "version": "1"}}
+    if asked["method"] == "tools/list":
+        result = tools(sys.argv[1], (asked.get("params") or {}).get("cursor"))
+    if result is not None:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("endless", "the list has more than 100 pages"),
+        ("empty pages", "the list has more than 100 pages"),
+        ("many", "there are more than 1000 tools"),
+        ("long", "the tools are longer than 2000000 characters"),
+        ("deep", "nested deeper than 64 levels"),
+        ("twice", "two tools are called look"),
+        ("no schema", "properties"),
+        ("text", "inputSchema"),
+        ("null", "tools"),
+        ("raw", "expected a name, a description and a JSON schema"),
+        ("silent", ""),
+    ],
+)
+def test_a_list_of_tools_without_an_end_or_a_sense_is_one_line(kind: str, said: str) -> None:
+    class Lists(Odd):
+        command = ("{python}", "-c", LISTS, kind)
+        seconds = 3.0 if kind == "silent" else PATIENCE
+
+    with pytest.raises(CoevolveError, match=r"odd: the MCP server's tools cannot be read: .+") as caught:
+        Lists()
+    assert said in str(caught.value) and "\n" not in str(caught.value) and str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("no-such-program",), "no-such-program does not start: .*No such file"),
+        (("{python}", "-c", "import sys; sys.exit('it lacks a key')"), ".* does not start: it lacks a key"),
+    ],
+)
+def test_a_server_that_does_not_start_is_one_line(command: tuple[str, ...], said: str) -> None:
+    class Absent(Odd):
+        pass
+
+    Absent.command = command
+    with pytest.raises(CoevolveError, match=f"odd: the MCP server {said}") as caught:
+        Absent()
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,152 @@
+"""Profiles: values that are valid, a file that keeps its comments, and a way back."""
+
+import argparse
+import re
+from pathlib import Path
+
+import pytest
+
+from coevolve.commands.profile import ADDED, PARAMS, _leaves, _text, apply, names, run
+from coevolve.core.errors import CoevolveError
+from coevolve.core.yaml_files import read_yaml
+from coevolve.stages.schema import load, value
+from tests import ROOT
+
+
+@pytest.fixture
+def params(tmp_path: Path) -> Path:
+    file = tmp_path / "params.yaml"
+    file.write_bytes((ROOT / "params.yaml").read_bytes())
+    return file
+
+
+def values(name: str) -> dict[str, object]:
+    return {".".join(key): value for key, value in _leaves(read_yaml(_text(name)))}
+
+
+def test_the_laptop_is_the_default(params: Path) -> None:
+    assert apply("laptop", params) == []
+    assert params.read_bytes() == (ROOT / "params.yaml").read_bytes()
+
+
+LAPTOPS = ("laptop", "smoke", "smollm2-135m")  # the others are for GPUs
+METHODS = {"genenv-qwen3-4b": "genenv", "hardneg-qwen3-4b": "coevolving_agents"}
+
+
+def alike(file: Path) -> str:
+    """Its text. Comments stand in one column, which a long value pushes aside."""
+    return re.sub(" +#", " #", file.read_text())
+
+
+@pytest.mark.parametrize("name", [name for name in names() if name != "laptop"])
+def test_a_profile_is_valid_keeps_the_comments_and_can_be_undone(name: str, params: Path) -> None:
+    changes = apply(name, params)
+    expected = {"train.steps"} if name == "smoke" else {"base.model", "grpo.learning_rate"}
+    assert expected <= {key for key, _, _ in changes}
+    loaded = load(params)
+    assert all(value(loaded, key) == new != old for key, old, new in changes)
+    assert all(value(loaded, key) == new for key, new in values(name).items())
+    assert loaded.method == METHODS.get(name, "coevolve")
+    if name not in LAPTOPS:
+        assert loaded.environment != "miniworld"
+        assert (
+            loaded.train.group_size == 8 and loaded.train.tasks_per_step == 32 and value(loaded, "grpo.beta") == 0.001
+        )
+        assert loaded.policy.dtype == "bfloat16"
+    comments = [line.partition("#")[2] for line in (ROOT / "params.yaml").read_text().splitlines() if "#" in line]
+    kept = [line.partition("#")[2] for line in params.read_text().splitlines() if "#" in line and ADDED not in line]
+    assert kept == comments
+    rows = loaded.train.tasks_per_step * loaded.train.group_size
+    assert rows % (loaded.launch.processes * loaded.launch.machines * max(loaded.train.micro_batch, 1)) == 0
+    apply("laptop", params)
+    assert alike(params) == alike(ROOT / "params.yaml")
+
+
+def test_one_profile_after_another_leaves_nothing_of_the_first(params: Path) -> None:
+    for name in names():
+        apply(name, params)
+        loaded = load(params)
+        assert all(value(loaded, key) == new for key, new in values(name).items())
+    apply("laptop", params)
+    assert alike(params) == alike(ROOT / "params.yaml")
+
+
+def test_a_key_that_the_user_added_is_set_and_stays(params: Path) -> None:
+    params.write_text(params.read_text().replace("policy:\n", "policy:\n  backend: transformers  # ours\n"))
+    for name in ("qwen3-4b", "laptop"):
+        apply(name, params)
+        assert f"  backend: {values(name)['policy.backend']}" in params.read_text()
+    assert params.read_text().count("# ours") == 1
+
+
+SOURCES = {
+    "qwen": ("arXiv 2604.15840", "AgentEvolver", "Eight:", "Two x 8:"),
+    "hardneg": ("arXiv 2511.22254", "arXiv 2403.02502", "one model at a time"),
+    "genenv": ("arXiv 2512.19682", "One model is loaded at a time"),
+}
+
+
+def test_every_profile_can_be_undone_by_the_laptop_and_says_where_its_values_come_from() -> None:
+    keys = {name: set(values(name)) for name in names()}
+    for name in names():
+        assert keys[name] == keys["laptop"], name
+        if name not in LAPTOPS:
+            for said in (
+                "GB",
+                "One GPU:",
+                "AppWorld",
+                *next(some for kind, some in SOURCES.items() if name.startswith(kind)),
+            ):
+                assert said in _text(name), (name, said)
+
+
+def test_what_the_user_set_stays(params: Path) -> None:
+    params.write_text(params.read_text().replace("seed: 0    ", "seed: 7    ", 1).replace("window: 5 ", "window: 9 "))
+    apply("qwen3-4b", params)
+    assert load(params).seed == 7 and load(params).signals.window == 9
+
+
+def test_an_unknown_name_and_a_broken_file(params: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        CoevolveError, match=r"no profile 'qwen'; expected one of: genenv-qwen3-4b, hardneg-qwen3-4b, laptop"
+    ):
+        apply("qwen", params)
+    params.write_text(params.read_text().replace("beta:", "bata:"))
+    with pytest.raises(CoevolveError, match=r"unknown key grpo.bata; did you mean 'beta'"):
+        apply("qwen3-4b", params)
+    monkeypatch.chdir(params.parent)
+    assert Path("params.yaml") == PARAMS
+
+
+def test_the_command_says_what_it_changed(
+    params: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(params.parent)
+    run(argparse.Namespace(action="apply", name="qwen3-30b-a3b"))
+    said = capsys.readouterr().out
+    assert "grpo.learning_rate: 0.00015 -> 1e-05" in said and "values changed" in said
+    run(argparse.Namespace(action="list"))
+    assert len(capsys.readouterr().out.splitlines()) == len(names())
+
+
+def test_the_page_lists_every_profile() -> None:
+    page = (ROOT / "docs/training-at-size.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `([\w.-]+)` \|", page.partition("## ")[0], re.MULTILINE)) == names()
+
+
+def test_a_page_that_a_profile_names_is_there() -> None:
+    named = {
+        page
+        for name in names()
+        for page in re.findall(r"docs/[\w/-]+\.md", (ROOT / f"src/coevolve/profiles/{name}.yaml").read_text("utf-8"))
+    }
+    assert named and all((ROOT / page).is_file() for page in named)
+
+
+def test_the_study_of_a_real_model_runs_its_profile() -> None:
+    study = read_yaml((ROOT / "studies/smollm2/study.yaml").read_text())["common"]
+    profile, laptop = values("smollm2-135m"), values("laptop")
+    changed = {key: value for key, value in profile.items() if value != laptop[key]}
+    offline = {key for key in changed if key.startswith(("dpo.", "sft.", "pairs."))}  # of other learners
+    panels = {"evaluate.panels": ["test"], "report.panel": "test"}  # one of four, to save hours
+    assert study == {key: value for key, value in changed.items() if key not in offline} | panels
