@@ -27,7 +27,7 @@ from coevolve.stages.signals.config import Signals
 from coevolve.stages.synthesize.config import Synthesize
 from coevolve.stages.tasks.config import Tasks
 from coevolve.stages.train.config import Train
-from coevolve.stages.train.learners import config_of, names
+from coevolve.stages.train.learners import LEARNERS, config_of
 from coevolve.stages.validate.config import Validate
 from coevolve.stages.verify.config import Verify
 from coevolve.stages.warm.config import Warm
@@ -178,7 +178,7 @@ def parse(raw: Any, where: str) -> Params:
     """The validated parameters that ``raw`` holds; ``where`` names their source in errors."""
     if not isinstance(raw, dict):
         raise CoevolveError(f"{where}: expected sections with keys, found {type(raw).__name__}")
-    learners = names()
+    learners = LEARNERS.names()
     loop = [field.alias or name for name, field in Params.model_fields.items() if name != "learners"]
     if taken := set(learners) & set(loop):
         raise CoevolveError(
@@ -220,7 +220,7 @@ def sections() -> Mapping[str, type[Section]]:
     classes: dict[str, type[Section]] = {}
     for name, field in Params.model_fields.items():
         if name == "learners":
-            classes |= {learner: config_of(learner) for learner in names()}
+            classes |= {learner: config_of(learner) for learner in LEARNERS.names()}
         elif isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             classes[field.alias or name] = field.annotation
     return classes

@@ -60,7 +60,7 @@ def test_the_repository_s_params_are_valid() -> None:
         ({"iterations": []}, "iterations: "),
         (
             {"train__curriculum": "learnabel"},
-            "train.curriculum: expected one of: even, learnable (did you mean 'learnable'?)",
+            "train.curriculum: Input should be 'even' or 'learnable', found 'learnabel'",
         ),
         (
             {"train__shape": "bel"},

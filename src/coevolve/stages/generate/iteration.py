@@ -48,7 +48,6 @@ class Plan:
     folder: Path
     first: Path
     scratch: Path
-    withheld: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Generated:
 def generate(plan: Plan, config: Generate, context: GeneratorContext) -> Generated:
     """Learn from earlier generations and write new ones; a run that resumes after a kill writes the same generations."""
     environment = context.environment
-    vocabulary = tools(environment, know(environment, plan.tasks), plan.withheld)
+    vocabulary = tools(environment, know(environment, plan.tasks))
     first = plan.first / adapted.WHOLE
     system_prompt = "" if knows_specs(first) else system(environment.tools(), vocabulary)
     dtype = context.shared.policy.dtype

@@ -1,4 +1,4 @@
-"""The interface of learners: a learner is a function with the signature of ``Learner``. learners.py finds learners by name."""
+"""The interface of learners: a learner is a function with the signature of ``Learner``. learners.py lists learners by name."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

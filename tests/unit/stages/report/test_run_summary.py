@@ -99,12 +99,12 @@ def test_a_result_names_the_edits_that_were_not_committed(run: Path, params: Par
         return from_files(files, study, ("random", 0), "small-random-0", head())
 
     assert found({}).changes == arms["random"]
-    edits = {"train.steps": 40, "synthesize.errors": 0.5}
+    edits = {"train.steps": 40, "signals.window": 7}
     assert found(edits).changes == {**arms["random"], **edits}
     write_jsonl(Path(RESULTS), [found(edits)])
     assert not kept(Path(), study)[1], "the edits are still there"
     Path("params.yaml").write_text(write_yaml(committed))
-    assert kept(Path(), study) == ({}, ["random 0 ran with synthesize.errors 0.5, not 0.0"])
+    assert kept(Path(), study) == ({}, ["random 0 ran with signals.window 7, not 5"])
 
 
 def lines_of(text: str) -> list[list[str]]:
