@@ -108,7 +108,7 @@ def test_two_processes_train_as_one(whole: Path, tmp_path: Path) -> None:
 @pytest.mark.skipif(not DEEPSPEED, reason="needs DeepSpeed and g++")
 def test_adapters_under_zero_3_train_as_one_and_are_merged_into_a_whole_model(tmp_path: Path) -> None:
     changes = {"steps": 2, "lora": {"enabled": True, "targets": ["q_proj", "v_proj"]}}
-    own: dict[str, object] = {"learning_rate": 0.01, "rescue": 1.0}
+    own: dict[str, object] = {"learning_rate": 0.01}
     process = training(tmp_path / "sharded", launch={"processes": 2, "sharding": "zero3"}, train=changes, learner=own)
     grpo.learn(small.settings(small.changed(**changes), **own), small.WORLD, small.job(tmp_path / "alone"))
     code, err = finished(process)
