@@ -97,12 +97,7 @@ class Params(Section):
         """The most candidates that stage `synthesize` makes in an iteration."""
         if self.synthesize.count is not None:
             return self.synthesize.count
-        return self._written if self.explore.guidance == "generator" else self.explore.explorations // 2
-
-    @property
-    def _written(self) -> int:
-        """Specs that the task generator writes in an iteration."""
-        return self.explore.explorations + (0 if self.generate.frozen else self.generate.control)
+        return self.explore.explorations // (1 if self.explore.guidance == "generator" else 2)
 
     @model_validator(mode="after")
     def _generator(self) -> "Params":
@@ -129,10 +124,10 @@ class Params(Section):
             raise ValueError(
                 "generate.frozen: false needs pass rates to learn from, and verify.pass_rate_samples is 0; change one of them"
             )
-        if self.candidates < self._written:
+        if self.candidates < explore.explorations:
             raise ValueError(
-                f"synthesize.count: {self.synthesize.count} is less than explore.explorations plus generate.control, "
-                f"{self._written} together; raise synthesize.count, or lower the others"
+                f"synthesize.count: {self.synthesize.count} is less than explore.explorations: {explore.explorations}; raise it, "
+                "or lower the other"
             )
         return self
 

@@ -85,8 +85,7 @@ def generate(plan: Plan, config: Generate, context: GeneratorContext) -> Generat
     dtype = context.shared.policy.dtype
     before = adapted.opened(plan.folder, plan.scratch / "before", dtype)
     past = updated(plan.generations, plan.attempts)
-    trained = [generation for generation in past if not generation.control]
-    weight_of = {} if config.frozen else weights(trained, config, plan.t)
+    weight_of = {} if config.frozen else weights(past, config, plan.t)
     learned: Path | None = None
     figures: list[dict[str, float]] = []
     reason = (
@@ -101,36 +100,23 @@ def generate(plan: Plan, config: Generate, context: GeneratorContext) -> Generat
             learned, reason = None, "its first step exceeds generate.max_kl"
     adapted.write(plan.scratch / "generator", plan.folder, learned)
     after = adapted.opened(plan.scratch / "generator", plan.scratch / "after", dtype)
-    requests = prompts(plan, config, vocabulary, past, control=False)
-    new = _written(after, requests, SamplingPlan(plan.seed, plan.t, vocabulary, system_prompt), plan, context)
-    if plan.t and not config.frozen:
-        requests = prompts(plan, config, vocabulary, past, control=True)
-        sampling = SamplingPlan(plan.seed, plan.t, vocabulary, system_prompt, control=True)
-        new += _written(first, requests, sampling, plan, context)
+    requests = prompts(plan, config, vocabulary, past)
+    sampling = SamplingPlan(plan.seed, plan.t, vocabulary, system_prompt)
+    with context.open(after) as policy, bar(len(requests), f"generate {plan.t}", "generations") as progress:
+        new = write(policy, requests, sampling, context.limits, progress.update)
     return Generated(new, weight_of, figures, learned, reason, len(vocabulary.goals))
 
 
-def prompts(
-    plan: Plan, config: Generate, vocabulary: Tools, past: Sequence[Generation], control: bool
-) -> list[tuple[Task, str]]:
-    """Tasks to vary and their prompts: ``plan.count`` pairs, or ``config.control`` pairs for the untrained generator."""
+def prompts(plan: Plan, config: Generate, vocabulary: Tools, past: Sequence[Generation]) -> list[tuple[Task, str]]:
+    """``plan.count`` tasks to vary with their prompts."""
     visits = Counter(generation.seed for generation in past)
-    rng = rng_for("seeds", plan.seed, plan.t, control)
-    count = config.control if control else plan.count
+    rng = rng_for("seeds", plan.seed, plan.t)
     records, seldom_used = latest(plan.attempts), seldom(plan.tasks, vocabulary)
     recent_success = success(plan.attempts, plan.t)
     return [
         (task, str(SpecRequest(spec, records.get(task.task_id, Record()), recent_success, seldom_used)))
-        for task, spec in seeds(plan.tasks, vocabulary, visits, count, config.variations, rng)
+        for task, spec in seeds(plan.tasks, vocabulary, visits, plan.count, config.variations, rng)
     ]
-
-
-def _written(
-    model: Path, requests: Sequence[tuple[Task, str]], sampling: SamplingPlan, plan: Plan, context: GeneratorContext
-) -> list[Generation]:
-    name = f"control {plan.t}" if sampling.control else f"generate {plan.t}"
-    with context.open(model) as policy, bar(len(requests), name, "generations") as progress:
-        return write(policy, requests, sampling, context.limits, progress.update)
 
 
 def _learned(
@@ -153,9 +139,8 @@ def _learned(
             messages.append({"role": "user", "content": generation.prompt})
             return Lesson(messages, generation.text, weight_of.get(generation.generation_id, 0.0))
 
-        trained = [generation for generation in past if not generation.control]
-        last = max(generation.iteration for generation in trained)
-        probes = [lesson(generation) for generation in trained if generation.iteration == last]
+        last = max(generation.iteration for generation in past)
+        probes = [lesson(generation) for generation in past if generation.iteration == last]
         lessons = [lesson(generation) for generation in past if generation.generation_id in weight_of]
         steps = {"steps": config.steps, "save_steps": config.save_steps, "keep_base": 0.0}
         shared = replace(context.shared, train=context.shared.train.model_copy(update=steps))

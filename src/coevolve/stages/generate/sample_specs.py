@@ -24,7 +24,6 @@ class SamplingPlan:
     iteration: int
     tools: Tools
     system: str = ""
-    control: bool = False
 
 
 def write(
@@ -52,7 +51,7 @@ def write(
 def _conversation(key: int, number: int, task: Task, prompt: str, plan: SamplingPlan, limits: Limits) -> Conversation:
     messages: list[dict[str, Any]] = [{"role": "system", "content": plan.system}] if plan.system else []
     messages.append({"role": "user", "content": prompt})
-    seed = derive_seed("generation", plan.seed, plan.iteration, plan.control, number)
+    seed = derive_seed("generation", plan.seed, plan.iteration, number)
     return Conversation(key, messages, [], task, seed, limits.episode_tokens, REPLY)
 
 
@@ -60,13 +59,12 @@ def _generation(number: int, task: Task, prompt: str, text: str, plan: SamplingP
     parsed = parse(text, plan.tools)
     spec = parsed if isinstance(parsed, Spec) else None
     return Generation(
-        generation_id=content_hash(["generation", plan.seed, plan.iteration, plan.control, number, prompt, text]),
+        generation_id=content_hash(["generation", plan.seed, plan.iteration, number, prompt, text]),
         iteration=plan.iteration,
         seed=task.task_id,
         prompt=prompt,
         text=text,
         goals=list(spec.goals) if spec else None,
         ask=spec.ask if spec else None,
-        control=plan.control,
         outcome="" if spec else str(parsed),
     )
