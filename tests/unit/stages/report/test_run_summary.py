@@ -36,6 +36,7 @@ from coevolve.studies.arms import parameters
 from coevolve.studies.machines import Texts
 from coevolve.studies.study_results import Result, Study, report, result, rows
 from coevolve.studies.study_runs import RESULTS, from_files, head, kept
+from coevolve.tracking.champion import ChampionRule
 from tests import ROOT
 
 SUCCESSES = [60, 90, 92, 40]  # of 128 tasks, by policy
@@ -78,7 +79,9 @@ def run(params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 def summed(params: Params) -> Summary:
-    return summarize("0123", "miniworld", 0, params.iterations, params.report, params.evaluate)
+    report, evaluate = params.report, params.evaluate
+    rule = ChampionRule(report.panel, report.max_regressions, evaluate.bootstrap, evaluate.confidence, 0)
+    return summarize("0123", "miniworld", params.iterations, rule)
 
 
 def test_a_result_names_the_edits_that_were_not_committed(run: Path, params: Params) -> None:
