@@ -9,7 +9,14 @@ import networkx
 from coevolve.core.code_digest import PACKAGE, SOURCE
 
 # a circle → the reason why it may stay
-ALLOWED: dict[frozenset[str], str] = {}
+TRAINER = "a learner's module holds its section and imports its trainer, which needs torch, only to train"
+ALLOWED: dict[frozenset[str], str] = {
+    frozenset({"stages.train.grpo", "stages.train.grpo_trainer"}): TRAINER,
+    frozenset({"stages.train.dpo", "stages.train.dpo_trainer"}): TRAINER,
+    frozenset({"stages.train.sft", "stages.train.sft_trainer"}): TRAINER,
+    frozenset({"tracking.journal", "tracking.mlflow_sink"}): "the journal opens its sinks by name",
+    frozenset({"core.ray_cluster", "core.workers"}): "an engine of `workers` is a cluster, if `compute.engine` says so",
+}
 
 
 def modules() -> dict[str, Path]:
@@ -27,7 +34,9 @@ def imported(file: Path) -> Iterator[str]:
 
 def test_only_listed_modules_import_each_other() -> None:
     files = modules()
-    graph = networkx.DiGraph((name, other) for name, file in files.items() for other in imported(file) if other in files)
+    graph = networkx.DiGraph(
+        (name, other) for name, file in files.items() for other in imported(file) if other in files
+    )
     circles = {
         frozenset(name.removeprefix(f"{PACKAGE}.") for name in group)
         for group in networkx.strongly_connected_components(graph)

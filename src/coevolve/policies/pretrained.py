@@ -4,6 +4,7 @@ A path is relative to the repository's root, also in an experiment's copy of the
 gave it, so another clone uses its own model.
 """
 
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -132,3 +133,10 @@ def _commit(snapshot: Path, model: str, section: str) -> str:
             f"{section}.model: the cache has no commit for {model} ({snapshot.name}); download it again"
         )
     return snapshot.name
+
+
+def device() -> str:
+    """The device for models: this process's GPU, or the CPU."""
+    import torch
+
+    return f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
