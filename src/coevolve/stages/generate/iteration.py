@@ -7,28 +7,29 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from coevolve.core.hashing import content_hash
 from coevolve.core.io import read_jsonl_objects, write_jsonl
 from coevolve.core.learnability import Record
 from coevolve.core.progress import bar
 from coevolve.core.records import Attempt, Generation
-from coevolve.core.seeding import rng_for
+from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import learn as know
 from coevolve.policies import adapted
-from coevolve.policies.policy import Policy
+from coevolve.policies.policy import Conversation, Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
 from coevolve.stages.generate.config import Generate
 from coevolve.stages.generate.generator_prompts import SpecRequest, latest, seeds, seldom, success, system, tools
 from coevolve.stages.generate.rewards import weights
-from coevolve.stages.generate.sample_specs import SamplingPlan, write
-from coevolve.stages.generate.spec import Tools
+from coevolve.stages.generate.spec import Spec, Tools, parse
 from coevolve.stages.generate.spec_outcomes import updated
 from coevolve.stages.generator.tiny_generator import knows_specs
 from coevolve.stages.train.learner import Job, Shared
 
 FEWEST = 8  # least number of weighted generations to learn from
+REPLY = 256  # tokens of a spec, at most
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,8 @@ def generate(plan: Plan, config: Generate, context: GeneratorContext) -> Generat
     adapted.write(plan.scratch / "generator", plan.folder, learned)
     after = adapted.opened(plan.scratch / "generator", plan.scratch / "after", dtype)
     requests = prompts(plan, config, vocabulary, past)
-    sampling = SamplingPlan(plan.seed, plan.t, vocabulary, system_prompt)
     with context.open(after) as policy, bar(len(requests), f"generate {plan.t}", "generations") as progress:
-        new = write(policy, requests, sampling, context.limits, progress.update)
+        new = write(policy, requests, plan, vocabulary, system_prompt, context.limits, progress.update)
     return Generated(new, weight_of, figures, learned, reason, len(vocabulary.goals))
 
 
@@ -117,6 +117,46 @@ def prompts(plan: Plan, config: Generate, vocabulary: Tools, past: Sequence[Gene
         (task, str(SpecRequest(spec, records.get(task.task_id, Record()), recent_success, seldom_used)))
         for task, spec in seeds(plan.tasks, vocabulary, visits, plan.count, config.variations, rng)
     ]
+
+
+def write(
+    policy: Policy | Replicas,
+    requests: Sequence[tuple[Task, str]],
+    plan: Plan,
+    vocabulary: Tools,
+    system_prompt: str,
+    limits: Limits,
+    progress: Callable[[int], object],
+) -> list[Generation]:
+    """A generation for each of the ``requests``, which are pairs of a task to vary and a prompt."""
+    member = policy.members[0] if isinstance(policy, Replicas) else policy
+    system_messages: list[dict[str, Any]] = [{"role": "system", "content": system_prompt}] if system_prompt else []
+    generations: list[Generation] = []
+    for start in range(0, len(requests), limits.batch):
+        batch = requests[start : start + limits.batch]
+        conversations = []
+        for key, (task, prompt) in enumerate(batch):
+            seed = derive_seed("generation", plan.seed, plan.t, start + key)
+            messages = [*system_messages, {"role": "user", "content": prompt}]
+            conversations.append(Conversation(key, messages, [], task, seed, limits.episode_tokens, REPLY))
+        member.begin(conversations)
+        for number, ((task, prompt), reply) in enumerate(zip(batch, member.act(conversations), strict=True), start):
+            parsed = parse(reply.text, vocabulary)
+            spec = parsed if isinstance(parsed, Spec) else None
+            generations.append(
+                Generation(
+                    generation_id=content_hash(["generation", plan.seed, plan.t, number, prompt, reply.text]),
+                    iteration=plan.t,
+                    seed=task.task_id,
+                    prompt=prompt,
+                    text=reply.text,
+                    goals=list(spec.goals) if spec else None,
+                    ask=spec.ask if spec else None,
+                    outcome="" if spec else str(parsed),
+                )
+            )
+        progress(len(batch))
+    return generations
 
 
 def _learned(

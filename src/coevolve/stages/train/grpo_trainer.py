@@ -47,8 +47,7 @@ from coevolve.stages.train.curriculum import Step, stream
 from coevolve.stages.train.engine_gap import differences, gap
 from coevolve.stages.train.groups import Gathered, Group, attempts, check_acts, gather, requests
 from coevolve.stages.train.grpo import Grpo
-from coevolve.stages.train.kl_anchor import anchor
-from coevolve.stages.train.learner import Job, Log, Settings
+from coevolve.stages.train.learner import Job, Log, Settings, anchor
 from coevolve.stages.train.lora import adapters
 from coevolve.stages.train.parallel_grpo import RowPart, Team, TrainingReplica, make_learner, scored_pass
 from coevolve.stages.train.progress_bar import ProgressBar
