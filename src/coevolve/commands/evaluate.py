@@ -264,8 +264,9 @@ def show(split: str, outcomes: Sequence["Outcome"], bad: set[str], config: "Eval
     from rich.console import Console
     from rich.table import Table
 
-    from coevolve.core.outcomes import by_task, interval, passes
+    from coevolve.core.outcomes import by_task, passes
     from coevolve.core.pass_at_k import depths
+    from coevolve.core.statistics import bootstrap
 
     table = Table(title=split, box=box.SIMPLE_HEAD, title_justify="left")
     strict = any("strict" in one.checks for one in outcomes)
@@ -278,7 +279,7 @@ def show(split: str, outcomes: Sequence["Outcome"], bad: set[str], config: "Eval
         ours = [one for one in outcomes if one.category == name]
         tasks = by_task(ours).values()
         successes = [_share([one.success for one in many]) for many in tasks]
-        low, high = interval(successes, config, seed)
+        low, high = bootstrap(successes, config, seed)
         known = passes(ours)
         success = sum(successes) / len(successes)
         figures: list[float | None] = [success, *(known.get(one) for one in several)]

@@ -18,7 +18,7 @@ from coevolve.core.stage_summary import ACCEPTED
 from coevolve.core.task import SCHEMA_VERSION, Task
 
 Decision = Literal["accept", "reject", "reword"]
-SOUND = ("selected", "control")  # gates that set a sound task apart: it was not selected, or only measured
+SOUND = ("selected",)  # gates that set a sound task apart
 DECISIONS: tuple[Decision, ...] = ("accept", "reword", "reject")  # from mild to severe
 
 

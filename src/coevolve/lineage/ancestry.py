@@ -113,8 +113,7 @@ def _generations(t: int) -> list[Generation]:
 
 def _author(place: Node, one: Generation, t: int) -> None:
     """Add a generation, with its prompt, its generator and the varied task."""
-    by = "generators/0" if one.control else f"generators/{t + 1}"
-    below = place.add(f"generation {one.generation_id}, by {by}: {one.text}"[:300])
+    below = place.add(f"generation {one.generation_id}, by generators/{t + 1}: {one.text}"[:300])
     below.add(f"prompt: {one.prompt}"[:300])
     below.add(f"a variation of task {one.seed}")
 

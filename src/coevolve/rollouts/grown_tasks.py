@@ -42,7 +42,7 @@ from coevolve.rollouts.rollout_row import Options, RolloutFormat
 from coevolve.stages.explore.exploration_plan import carry_out, plan
 from coevolve.stages.signals.extract import extract, task_ids
 from coevolve.stages.signals.table import open_table
-from coevolve.stages.synthesize.synthesizers import candidates_of
+from coevolve.stages.synthesize.synthesizer import candidates_of
 from coevolve.stages.validate.config import Validate
 from coevolve.stages.validate.validation import validate, write
 from coevolve.stages.verify.candidates import Tasks, tasks_of

@@ -10,10 +10,8 @@ from coevolve.core.paths import Paths
 from coevolve.core.pipeline import Iteration
 from coevolve.core.stage_summary import TASKS, StageSummary
 from coevolve.core.task import SCHEMA_VERSION
-from coevolve.stages.evaluate.config import Evaluate
-from coevolve.stages.report.config import Report
 from coevolve.stages.report.graph import summaries
-from coevolve.tracking.champion import Champion, champion
+from coevolve.tracking.champion import Champion, ChampionRule, champion
 
 ALMOST_NOTHING = 0.05  # success below which a note says that the policy solves almost nothing
 
@@ -86,9 +84,7 @@ def run_hash(last: int) -> str:
     return content_hash(hashes)
 
 
-def summarize(
-    run: str, environment: str, seed: int, iterations: Sequence[Iteration], report: Report, evaluate: Evaluate
-) -> Summary:
+def summarize(run: str, environment: str, iterations: Sequence[Iteration], rule: ChampionRule) -> Summary:
     """The summary of the run in this folder."""
     last = iterations[-1].next
     files = [Paths.evaluation(t) / "metrics.json" for t in range(last + 1)]
@@ -100,9 +96,9 @@ def summarize(
     return Summary(
         run=run,
         environment=environment,
-        seed=seed,
-        confidence=evaluate.confidence,
-        champion=champion(report, evaluate, seed, last),
+        seed=rule.seed,
+        confidence=rule.confidence,
+        champion=champion(rule, last),
         budget=_budget(stages),
         arithmetic="; ".join(dict.fromkeys(stage.arithmetic for stage in stages if stage.arithmetic)) or UNKNOWN,
         notes=[
