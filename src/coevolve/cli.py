@@ -1,4 +1,7 @@
-"""The command ``coevolve``. Each subcommand is a module of ``coevolve.commands``, loaded when it is used."""
+"""The command ``coevolve``. Each subcommand is a module of ``coevolve.commands``, loaded when it is used.
+
+Such a module has ``configure``, which adds arguments, ``run``, which returns the exit code, and HELP, the text below the options.
+"""
 
 import argparse
 import sys
@@ -9,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from coevolve import __version__
+from coevolve.commands.options import Help
 from coevolve.core.arithmetic import pin
 from coevolve.core.guard import guard
 
@@ -62,17 +66,17 @@ def parser(configured: Collection[str] = tuple(COMMANDS), summaries: bool = Fals
         prog="coevolve",
         description="Train tool-using agents in a closed loop. In a project, `dvc repro` runs the loop.",
         epilog=f"{listed}\n\n`coevolve COMMAND --help` explains a command.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
     )
     made.add_argument("--version", action="version", version=f"coevolve {__version__}")
     subparsers = made.add_subparsers(dest="command", required=True, metavar="COMMAND", help="one of the commands below")
     for name, summary in COMMANDS.items():
         shown: dict[str, Any] = {"help": summary} if summaries else {}
-        subparser = subparsers.add_parser(
-            name, description=summary, formatter_class=argparse.RawDescriptionHelpFormatter, **shown
-        )
+        subparser = subparsers.add_parser(name, description=summary, formatter_class=Help, **shown)
         if name in configured:
-            module(name).configure(subparser)
+            command = module(name)
+            subparser.epilog = getattr(command, "HELP", None)
+            command.configure(subparser)
     return made
 
 
