@@ -30,7 +30,7 @@ OPTIONAL: dict[str, str | None] = {
     "max_tokens": "max_completion_tokens",
 }
 FINISHED = {"stop", "length", "tool_calls", "function_call", "content_filter"}
-MOST = 10**9  # most tokens of a prompt or a reply; a larger count of a server is not believed
+MOST = 10**9  # most tokens of a prompt or a reply; larger counts are treated as missing
 MODELS = 50  # names of models that an error lists
 LOOKED_AT, DETAIL = 100_000, 2000  # characters of a server's error to clean, and to read after that
 UNKNOWN_MODEL = ("server is pinned to", "does not exist", "model not found", "model_not_found", "no such model")
