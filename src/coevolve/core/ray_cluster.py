@@ -18,7 +18,7 @@ from coevolve.core import arithmetic
 from coevolve.core.code_digest import SOURCE
 from coevolve.core.errors import CoevolveError, first_line, install
 from coevolve.core.hashing import content_hash, file_hash
-from coevolve.core.processes import WorkerDied, WorkerLost, portable
+from coevolve.core.processes import WorkerDied, WorkerLate, WorkerLost, portable
 from coevolve.core.scratch import temporary
 from coevolve.core.workers import Compute, Fingerprint
 
@@ -118,6 +118,8 @@ class Folder:
 class Actor:
     """A worker on the cluster: see `coevolve.core.workers.Hired`."""
 
+    seconds: float | None = None
+
     def __init__(
         self,
         ray: Any,
@@ -134,7 +136,9 @@ class Actor:
     def call(self, method: str, *arguments: Any) -> Any:
         errors = self._ray.exceptions
         try:
-            result, error = self._ray.get(self._actor.call.remote(method, arguments))
+            result, error = self._ray.get(self._actor.call.remote(method, arguments), timeout=self.seconds)
+        except errors.GetTimeoutError:
+            raise WorkerLate(f"a process of the Ray cluster did not end {method!r} within {self.seconds:g} s") from None
         except errors.ActorDiedError as died:
             message = str(died)
             if "node has died" in message or "node was" in message:

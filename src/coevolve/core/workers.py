@@ -6,7 +6,6 @@ work into pieces that depend on neither, and join the results in order.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from queue import SimpleQueue
 from threading import Lock
 from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
@@ -35,6 +34,8 @@ class Compute(Section):
 
 class Hired(Protocol):
     """A worker, which holds an object: see `coevolve.core.processes.Worker`."""
+
+    seconds: float | None
 
     def call(self, method: str, *arguments: Any) -> Any: ...
 
@@ -134,14 +135,20 @@ class Free(Generic[Member]):
 class Workers:
     """All workers of ``engine``, each with an equal object.
 
-    A worker that dies is replaced. A worker whose machine is lost is not replaced: another worker repeats its call.
+    A worker that dies or exceeds ``seconds`` in a call is replaced. A worker whose machine is lost is not replaced: another
+    worker repeats its call.
     """
 
-    def __init__(self, engine: Engine, make: Callable[..., Any], *arguments: Any) -> None:
-        self._hire: Callable[[], Hired] = partial(engine.hire, make, *arguments)
+    def __init__(self, engine: Engine, make: Callable[..., Any], *arguments: Any, seconds: float | None = None) -> None:
+        self._engine, self._make, self._arguments, self._seconds = engine, make, arguments, seconds
         self.count = engine.count
         self._workers = {number: self._hire() for number in range(engine.count)}
         self._free = Free(self._workers)
+
+    def _hire(self) -> Hired:
+        worker = self._engine.hire(self._make, *self._arguments)
+        worker.seconds = self._seconds
+        return worker
 
     def __enter__(self) -> "Workers":
         return self

@@ -146,7 +146,7 @@ def _passes(environment: Environment, session: Session, task: Task, reference: S
             session.say("")  # an agent that makes no call ends the episode by a message
         return is_success(session.score().reward)
     except CoevolveError:
-        raise  # the candidate took too long
+        raise  # the environment cannot play the task at all
     except Exception as error:
         if blameless(error, environment, task):
             raise
@@ -239,8 +239,8 @@ def _collateral(environment: Environment, session: Session, candidate: Candidate
             if mentioned is None:
                 unproved = f"only the candidate says that its instruction asks for {call.name}"
         elif len(task.turns) > 1 or not precondition(session, task, chain, row):
-            lacks = "no word of the instruction speaks of it" if position in asked else "is not asked for"
-            return Gate("collateral", False, f"call {row} ({call.name}) changes the state and {lacks}")
+            lacks = ", but the instruction never mentions it" if position in asked else " and is not asked for"
+            return Gate("collateral", False, f"call {row} ({call.name}) changes the state{lacks}")
     return Gate("collateral", None if unproved else True, unproved)
 
 
