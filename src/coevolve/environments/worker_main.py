@@ -99,7 +99,7 @@ class WorkerServer:
         return wire.of_turn(session.say(request["text"]))
 
     def do_score(self, session: Session, request: dict[str, Any]) -> Any:
-        return wire.of_score(session.score())
+        return asdict(session.score())
 
     def do_digest(self, session: Session, request: dict[str, Any]) -> Any:
         return session.digest()

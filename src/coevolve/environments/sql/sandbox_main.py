@@ -1,4 +1,4 @@
-"""The process that runs statements for ``sandbox``. It may be lost, and the kernel limits it.
+"""Runs untrusted SQL. The kernel limits its memory and CPU time; if it dies, another process takes over.
 
 SQLite does not count all costs of a statement: a function on long values is free, and so is the planning of nested queries,
 which may take exponential time and memory. So the kernel ends the process at its limit of processor time.
@@ -49,7 +49,7 @@ CLOCK = {"now", "localtime", "utc", "subsec", "subsecond"}  # arguments that mak
 
 WORDS = {
     "interrupted": f"took more than {STEPS} steps",
-    "user-defined function raised exception": "dates take what is written, never the clock or its zone (now, localtime, utc)",
+    "user-defined function raised exception": "date functions cannot read the clock or its zone (now, localtime, utc)",
 }
 
 World = tuple[str, int, bool]  # domain, seed, and whether statements may write
@@ -145,7 +145,7 @@ def _calendar(plain: sqlite3.Connection, name: str) -> Callable[..., Any]:
 
     def function(*arguments: Any) -> Any:
         if not arguments or any(isinstance(one, str) and one.strip().lower() in CLOCK for one in arguments):
-            raise ValueError("the clock is not to be asked")
+            raise ValueError("date functions cannot read the clock")
         marks = ", ".join("?" * len(arguments))
         return plain.execute(f"SELECT {name}({marks})", arguments).fetchone()[0]
 
