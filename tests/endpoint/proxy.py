@@ -1,9 +1,10 @@
 """A model server behind httpx's own door: no socket, and a share of the replies breaks as it does with real servers."""
 
-import asyncio
 import itertools
 import json
 import random
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,8 +15,8 @@ import httpx
 from tests.waiting import PATIENCE
 
 FAULTS = ("429", "500", "reset", "stall", "truncated", "schema")
-STALL = 60.0  # seconds
-Scripted = tuple[int, dict[str, str], str | bytes | httpx.AsyncByteStream]  # status, headers, body
+STALL = 0.2  # seconds until a stalled reply counts as late
+Scripted = tuple[int, dict[str, str], str | bytes | httpx.SyncByteStream]  # status, headers, body
 
 
 class Proxy:
@@ -35,7 +36,7 @@ class Proxy:
         self._known = known
         self._rng = random.Random(1)
         self._kinds = itertools.cycle(FAULTS)
-        self._client = httpx.Client(timeout=PATIENCE)
+        self._lock = threading.Lock()
         self.script = list(script)
         self.delivered = 0
         self.replies: dict[bytes, httpx.Response] = {}
@@ -43,24 +44,28 @@ class Proxy:
         self.headers: list[httpx.Headers] = []
         self.faults: dict[str, int] = dict.fromkeys(FAULTS, 0)
 
-    async def handle(self, request: httpx.Request) -> httpx.Response:
+    def handle(self, request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
             return httpx.Response(501)
-        body = await request.aread()
-        self.bodies.append(json.loads(body))
-        self.headers.append(request.headers)
-        if self.script:
-            status, headers, content = self.script.pop(0)
-            if isinstance(content, httpx.AsyncByteStream):
+        body = request.read()
+        with self._lock:
+            self.bodies.append(json.loads(body))
+            self.headers.append(request.headers)
+            scripted = self.script.pop(0) if self.script else None
+            fault = next(self._kinds) if scripted is None and self._rng.random() < self._share else None
+        if scripted is not None:
+            status, headers, content = scripted
+            if isinstance(content, httpx.SyncByteStream):
                 return httpx.Response(status, headers=headers, stream=content)
             return httpx.Response(status, headers=headers, content=content)
-        if self._rng.random() < self._share:
-            return await self._fault(next(self._kinds), request.url.path, body)
-        reply = await self._asked(request.url.path, body)
-        self.delivered += reply.status_code == 200
+        if fault is not None:
+            return self._fault(fault, request.url.path, body)
+        reply = self._asked(request.url.path, body)
+        with self._lock:
+            self.delivered += reply.status_code == 200
         return httpx.Response(reply.status_code, content=reply.content)
 
-    async def _fault(self, kind: str, path: str, body: bytes) -> httpx.Response:
+    def _fault(self, kind: str, path: str, body: bytes) -> httpx.Response:
         self.faults[kind] += 1
         if kind == "429":
             return httpx.Response(429, headers={"Retry-After": "0.05"}, json={"error": {"message": "slow down"}})
@@ -69,16 +74,16 @@ class Proxy:
         if kind == "reset":
             raise httpx.ReadError("connection reset")
         if kind == "stall":
-            await asyncio.sleep(STALL)
+            time.sleep(STALL)
+            raise httpx.ReadTimeout("no reply")
         if kind == "truncated":
-            return httpx.Response(200, content=(await self._asked(path, body)).content[:-20])
+            return httpx.Response(200, content=self._asked(path, body).content[:-20])
         return httpx.Response(200, json={"object": "chat.completion", "choices": []})
 
-    async def _asked(self, path: str, body: bytes) -> httpx.Response:
+    def _asked(self, path: str, body: bytes) -> httpx.Response:
         if body not in self.replies:
-            known = self._known.get(body)
-            self.replies[body] = known or await asyncio.to_thread(
-                self._client.post, self._upstream + path, content=body, headers={"Content-Type": "application/json"}
+            self.replies[body] = self._known.get(body) or httpx.post(
+                self._upstream + path, content=body, headers={"Content-Type": "application/json"}, timeout=PATIENCE
             )
         return self.replies[body]
 
@@ -92,5 +97,10 @@ def proxy(
 ) -> Iterator[Proxy]:
     """A proxy that answers every request of an endpoint until the end of the block."""
     server = Proxy(upstream, share, script, known or {})
-    with patch.object(httpx.AsyncHTTPTransport, "handle_async_request", server.handle):
+    sent = httpx.HTTPTransport.handle_request
+
+    def handle(transport: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+        return server.handle(request) if request.url.host == "proxy.test" else sent(transport, request)
+
+    with patch.object(httpx.HTTPTransport, "handle_request", handle):
         yield server

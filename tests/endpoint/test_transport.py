@@ -96,7 +96,7 @@ BODY = (
 STATUS = st.sampled_from([200, 200, 200, 204, 301, 400, 401, 404, 422, 429, 500, 999])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(STATUS, BODY)
 def test_any_body_becomes_an_answer_or_a_one_line_error(status: int, body: bytes) -> None:
     with proxy(script=[(status, {}, body)] * 9) as server, tempfile.TemporaryDirectory() as name:
