@@ -5,7 +5,7 @@ work into pieces that depend on neither, and join the results in order.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
 from threading import Lock
 from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
@@ -70,26 +70,9 @@ class Local:
         return Worker(make, *arguments)
 
 
-@contextmanager
-def _local(config: Compute, fingerprint: Fingerprint) -> Iterator[Engine | None]:
-    yield local()
-
-
 def local() -> Local | None:
     """The engine of this machine's processes; None if this process works alone."""
     return Local(available()) if available() > 1 else None
-
-
-def _ray(config: Compute, fingerprint: Fingerprint) -> AbstractContextManager[Engine | None]:
-    from coevolve.core.ray_cluster import cluster
-
-    return cluster(config, fingerprint)
-
-
-ENGINES: dict[str, Callable[[Compute, Fingerprint], AbstractContextManager[Engine | None]]] = {
-    "local": _local,
-    "ray": _ray,
-}
 
 
 def engine(config: Compute, fingerprint: Fingerprint = dict) -> AbstractContextManager[Engine | None]:
@@ -97,7 +80,11 @@ def engine(config: Compute, fingerprint: Fingerprint = dict) -> AbstractContextM
 
     This process and every worker on another machine compute ``fingerprint``. A difference is a CoevolveError.
     """
-    return ENGINES[config.engine](config, fingerprint)
+    if config.engine == "local":
+        return nullcontext(local())
+    from coevolve.core.ray_cluster import cluster
+
+    return cluster(config, fingerprint)
 
 
 class Free(Generic[Member]):

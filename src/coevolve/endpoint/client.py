@@ -146,26 +146,22 @@ class Endpoint:
             self._wait()
             if self._closed.is_set():
                 raise Exhausted("the endpoint is closed")
-            ticket = self._budget.reserve(ask)
+            reserved, answer = self._budget.reserve(ask), None
             self._watch(self.spend)
             try:
                 # another seed: some servers fail on their own sample, and the same seed would sample it again
                 answer = self._transport.send(self.model, ask, ask.seed + attempt)
-            except Passing as reason:
-                ticket.settle(None)
-                if attempt == self.config.retries:
-                    self._give_up(reason)
-                self._pause(key, attempt, reason.wait)
-            except Rejected as reason:
-                ticket.settle(None)
-                raise Failed(str(reason)) from None
-            except BaseException:
-                ticket.settle(None)
-                raise
-            else:
-                ticket.settle(answer)
                 self._lost = 0
                 return answer
+            except Passing as reason:
+                if attempt == self.config.retries:
+                    self._give_up(reason)
+                passing = reason
+            except Rejected as reason:
+                raise Failed(str(reason)) from None
+            finally:
+                self._budget.settle(reserved, answer)
+            self._pause(key, attempt, passing.wait)
         raise AssertionError("unreachable")
 
     def _give_up(self, reason: Passing) -> None:
