@@ -1,6 +1,6 @@
 # make repro   run the loop, then print a summary
-# make test    run every test
-# make test-quick   run the tests of signals, verification, parameters, commands and pages: before each commit, two minutes
+# make test    run the unit tests and one small run of the whole loop (at most eight minutes on two cores)
+# make test-all   run every test, with hosted environments, servers and a pretrained model (twenty minutes)
 # make test-vllm   run the tests of vLLM's engine on this CPU, in an environment of their own (scratch/environments/vllm)
 # make ui      open MLflow on the project's runs (http://127.0.0.1:5000)
 # make bench   print the figures of docs/measured.md
@@ -42,13 +42,9 @@ VERIFIERS := scratch/environments/verifiers/venv
 HOSTED := agentdojo appworld openenv tau2_retail textworld $(if $(shell sh -c 'command -v gcc'),reasoning_gym)
 BFCL := src/coevolve/environments/requirements/bfcl.txt
 
-DEAR := pipeline environments endpoint policies tracking core/test_arithmetic.py core/test_ray_cluster.py commands/test_doctor.py \
-	stages/base stages/generate stages/pairs stages/train stages/explore/test_endpoint_explorer.py stages/verify/test_solver.py \
-	stages/verify/test_words.py test_loop.py
-
 VLLM := $(CURDIR)/scratch/environments/vllm
 
-.PHONY: environments repro test test-quick test-vllm ui bench docs study lint lock install develop
+.PHONY: environments repro test test-all test-vllm ui bench docs study lint lock install develop
 .DELETE_ON_ERROR:
 
 install: $(VENV)/.installed
@@ -73,15 +69,16 @@ repro: install
 	$(BIN)/dvc repro
 	@$(BIN)/coevolve summary
 
-test: develop environments $(VERIFIERS)/.installed models/smollm2/config.json
-	COEVOLVE_REQUIRE_BFCL=1 COEVOLVE_REQUIRE_SMOLLM2=1 $(BIN)/python -m pytest -n $(JOBS) --no-loadscope-reorder --durations 25
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --no-loadscope-reorder --durations 25
 
-# without tests that start servers, other environments or training
-test-quick: develop
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(addprefix --ignore tests/,$(DEAR))
+test: develop
+	$(PYTEST) tests/unit tests/smoke
+
+test-all: test environments $(VERIFIERS)/.installed models/smollm2/config.json
+	COEVOLVE_REQUIRE_BFCL=1 COEVOLVE_REQUIRE_SMOLLM2=1 $(PYTEST) tests/integration tests/docs
 
 test-vllm: $(VLLM)/.installed
-	PATH=$(VLLM)/bin:$$PATH $(VLLM)/bin/python -m pytest tests/engine
+	PATH=$(VLLM)/bin:$$PATH $(VLLM)/bin/python -m pytest tests/integration/engine
 
 # without constraints.txt: vLLM wants an older numpy and fastapi. And without torchvision: text needs none, and the builds of
 # package indexes are for CUDA, which transformers fails to import beside torch for CPUs
@@ -97,7 +94,7 @@ environments: install
 	@for name in $(HOSTED); do $(BIN)/coevolve env install $$name || exit 1; done
 
 # verifiers, for a test that plays an exported environment: it pins other packages than ours
-$(VERIFIERS)/.installed: tests/environments/verifiers.txt | install
+$(VERIFIERS)/.installed: tests/integration/environments/verifiers.txt | install
 	rm -rf $(VERIFIERS)
 	$(BIN)/python -m venv $(VERIFIERS)
 	$(BIN)/python -m uv pip install -q --no-deps --python $(VERIFIERS)/bin/python -r $< || \

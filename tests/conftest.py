@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from coevolve.core import arithmetic
 from tests import ROOT
+from tests.project import Project, clone
 from tests.waiting import PATIENCE, answers, free_port, until
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -28,17 +29,26 @@ arithmetic.pin()  # tests compute as stages do
 settings.register_profile("coevolve", deadline=None, derandomize=True)
 settings.load_profile("coevolve")
 
-# Files that share a dear fixture run in one process (by xdist's marks they would not: of pytest 9.2 it does not see them).
+# Files that share an expensive fixture run in one process (xdist ignores its marks since pytest 9.2).
 SHARING = {
-    "tests/pipeline/test_stale.py": "tests/pipeline/test_repro.py",
-    "tests/pipeline/test_pages.py": "tests/pipeline/test_repro.py",
-    "tests/pipeline/test_walks.py": "tests/pipeline/test_repro.py",
-    "tests/stages/explore/test_endpoint_explorer.py": "tests/pipeline/test_endpoint.py",
-    "tests/policies/test_endpoint_policy.py": "tests/endpoint/test_client.py",
-    "tests/stages/train/test_grpo.py": "tests/stages/train/test_distributed.py",
-    "tests/environments/test_hostile.py": "tests/environments/test_hosted.py",
+    "tests/smoke/test_commands.py": "tests/smoke/test_repro.py",
+    "tests/integration/pipeline/test_export.py": "tests/integration/pipeline/test_resume.py",
+    "tests/integration/pipeline/test_stale.py": "tests/integration/pipeline/test_resume.py",
+    "tests/integration/pipeline/test_walks.py": "tests/integration/pipeline/test_resume.py",
+    "tests/docs/test_pages.py": "tests/integration/pipeline/test_resume.py",
+    "tests/docs/test_tour.py": "tests/integration/pipeline/test_resume.py",
+    "tests/integration/stages/explore/test_endpoint_explorer.py": "tests/integration/pipeline/test_endpoint.py",
+    "tests/integration/policies/test_endpoint_policy.py": "tests/integration/endpoint/test_client.py",
+    "tests/integration/stages/train/test_grpo.py": "tests/integration/stages/train/test_distributed.py",
+    "tests/integration/environments/test_hostile.py": "tests/integration/environments/test_hosted.py",
 }
-LONG = ("tests/pipeline/test_repro", "tests/pipeline", "tests/stages/train", "tests/environments/test_hosted")
+LONG = (
+    "tests/smoke",
+    "tests/integration/pipeline/test_resume",
+    "tests/integration/pipeline",
+    "tests/integration/stages/train",
+    "tests/integration/environments/test_hosted",
+)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -55,8 +65,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest first, so that none is left alone at the end: what runs the pipeline, then what trains."""
-    items.sort(key=lambda item: next((n for n, place in enumerate(LONG) if item.nodeid.startswith(place)), len(LONG)))
+    """Put the longest first, so that none is left alone at the end: the pipeline, then training."""
+    items.sort(key=lambda item: next((n for n, path in enumerate(LONG) if item.nodeid.startswith(path)), len(LONG)))
 
 
 @pytest.fixture(autouse=True)
@@ -98,9 +108,24 @@ def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str,
 @pytest.fixture(scope="session")
 def explorer_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """URL and model name of a server with a model that explores miniworld and writes tasks for it."""
-    from tests.endpoint.model import make_model
+    from tests.integration.endpoint.model import make_model
 
     folder = tmp_path_factory.mktemp("explorer")
     make_model(folder / "model")
     with serving(folder / "model", folder / "log") as url:
         yield url, str(folder / "model")
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A DVC cache of this session, all its processes'."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Project:
+    """A clone in which `dvc repro` has run once."""
+    made = clone(tmp_path_factory.mktemp("project"), cache)
+    made.dvc("repro")
+    return made

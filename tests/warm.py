@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-DEAR = (
+EXPENSIVE = (
     "torch",
     "transformers.models.auto.modeling_auto",
     "transformers.models.llama.modeling_llama",
@@ -172,7 +172,7 @@ if __name__ == "__main__":
     from coevolve.core import arithmetic
 
     arithmetic.pin()
-    for name in DEAR:
+    for name in EXPENSIVE:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # what is there stays shared: a forked process need not look at it again

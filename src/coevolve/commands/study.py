@@ -34,7 +34,7 @@ After every run the command writes the results so far into FOLDER:
   results.jsonl             all runs; copy it to another machine to continue there. To repeat a run, remove its line and
                             its experiment: `dvc exp remove FOLDER-ARM-SEED`
 
-The command fails if one of the runs that it was asked for is missing in the end.
+Exits with 1 if any requested run is missing.
 An arm that sets a parameter which coevolve no longer has keeps its results and gets no more runs. With compute.engine: ray in
 params.yaml, the runs spread over the machines of the cluster, with compute.cpus cores each, and send back their results.
 """

@@ -20,7 +20,7 @@ def scratch() -> Path:
 
 @contextmanager
 def held(lock: Path) -> Iterator[bool]:
-    """Whether this process holds the file ``lock`` until the end of the block; False if another one does. A killed process holds none."""
+    """Try to lock the file ``lock``; yields whether this process holds it. A killed process loses its locks."""
     with lock.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

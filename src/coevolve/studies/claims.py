@@ -45,7 +45,7 @@ class ClaimVerdict:
             return "holds"
         if self.gain.mean < claim.mean:
             return f"missed by {(claim.mean - self.gain.mean) * 100:.1f} points"
-        return f"not sure: the interval is not clear of {claim.clear * 100:g}"
+        return f"inconclusive: the interval includes {claim.clear * 100:g}"
 
 
 def judge(gains: Sequence[tuple[Claim, Sequence[float]]]) -> list[ClaimVerdict]:

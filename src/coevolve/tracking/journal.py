@@ -158,7 +158,7 @@ def start(config: Tracking, key: str, tags: Mapping[str, str] | None = None) -> 
 
 @contextmanager
 def _ours(journal: Path) -> Iterator[bool]:
-    """Try to lock ``journal``; yields whether this process holds it."""
+    """Try to lock ``journal``; yields whether we hold it."""
     lock = journal.with_suffix(".lock")
     with held(lock) as ours:
         yield ours

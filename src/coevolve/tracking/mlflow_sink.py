@@ -39,7 +39,7 @@ MEASURED = (
 BATCH = 100  # most params in a request to MLflow
 # event kinds that file stores and older servers lack, with display names
 NEWER = {"records": "evaluation datasets", "feedback": "judgements of traces"}
-# codes of a store that does not know a request; a server on a store of files answers with 500 instead
+# error codes of stores without such events; a server on a file store answers with 500 instead
 UNKNOWN = frozenset({"FEATURE_DISABLED", "ENDPOINT_NOT_FOUND", "NOT_IMPLEMENTED"})
 VIEW = "coevolve"  # name of the shared view that sets the columns
 COLUMNS = [

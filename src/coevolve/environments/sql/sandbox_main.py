@@ -1,7 +1,7 @@
 """Runs untrusted SQL. The kernel limits its memory and CPU time; if it dies, another process takes over.
 
-SQLite does not count all costs of a statement: a function on long values is free, and so is the planning of nested queries,
-which may take exponential time and memory. So the kernel ends the process at its limit of processor time.
+SQLite's step count misses some costs of a statement: functions on long values are free, and so is the planning of
+nested queries, which may take exponential time and memory. The kernel's limits cover these costs.
 
 Requests and replies are marshalled values. Uses only the standard library and ``databases``.
 """

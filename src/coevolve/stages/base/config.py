@@ -13,7 +13,7 @@ class Base(Section):
     revision: str | None = None
     """Commit of a model on the hub, or a branch, which is pinned to its current commit."""
     seed: Whole = 0
-    """Seed of the tiny policy, apart from the pipeline's, so that a sweep over seeds keeps one base."""
+    """Seed of the tiny policy, separate from the pipeline's seed, so that a sweep over seeds keeps one base."""
     layers: Count = 3
     """Transformer blocks of the tiny policy."""
     hidden: Count = 128

@@ -23,7 +23,7 @@ class Unreliable:
     look_alikes: Mapping[str, Sequence[str]]
 
     def spoilt(self, call: ToolCall, rng: random.Random) -> ToolCall | None:
-        """``call`` itself, the same call of a look-alike, or None if the demonstrator skips it."""
+        """``call`` unchanged, a look-alike tool with the same arguments, or None if the demonstrator skips the call."""
         if rng.random() >= self.chances.get(call.name, 0.0):
             return call
         others = self.look_alikes.get(call.name, ())

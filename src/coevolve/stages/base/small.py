@@ -35,7 +35,7 @@ def example(tokenizer: Any, messages: Sequence[dict[str, Any]]) -> Example:
     """The token ids of a conversation, with the assistant's tokens as labels."""
     ids = tokenizer.encode(tokenizer.apply_chat_template(list(messages), tokenize=False), add_special_tokens=False)
     assistant = tokenizer.convert_tokens_to_ids("<|assistant|>")
-    labels, writes = [], False  # whether the assistant writes the next token
+    labels, writes = [], False  # writes: whether the assistant writes the next token
     for token in ids:
         labels.append(token if writes else IGNORED)
         writes = token == assistant or (writes and token != tokenizer.eos_token_id)

@@ -50,9 +50,9 @@ def evaluate(
     """Play the first ``config.tasks`` of every panel, each ``config.samples`` times in a row.
 
     The result omits episodes in which the environment failed; ``failures`` counts them by reason. The folder ``kept`` stores
-    each finished batch, and batches that it already holds are not played again. It also stores the episodes at the tasks
-    ``whole``, for ``episodes_in``. A CoevolveError if the environment, or one of a mixture, failed in every episode of a panel:
-    ``kept`` then forgets the panel, so that the next call plays it again.
+    each finished batch, and batches that it already holds are not played again. It also stores the whole episodes of
+    the tasks ``whole``, which ``episodes_in`` reads. Raises a CoevolveError if the environment, or one of a mixture,
+    fails in every episode of a panel. ``kept`` then forgets the panel, and the next call plays it again.
     """
     with TemporaryDirectory() as nowhere:
         play = partial(_panel, policy, environment, limits, config, seed, kept or Path(nowhere), whole)
@@ -165,8 +165,8 @@ def summary(
 ) -> StageSummary:
     """The costs of evaluating policies/t; metrics.json has the results by panel.
 
-    Fewer episodes than ``wanted`` are a note, with the number of ``failures`` by reason, and so are timeouts among their
-    ``stop_reasons``.
+    A note says if there are fewer episodes than ``wanted``, with the number of ``failures`` by reason. Another note
+    counts timeouts among ``stop_reasons``.
     """
     figures = {
         "evaluation episodes": sum(metrics.episodes for metrics in panels.values()),
@@ -178,6 +178,6 @@ def summary(
 
 
 def left_out(lost: int, wanted: int, failures: Mapping[str, int] | None = None) -> str:
-    """The message for people that ``lost`` of ``wanted`` episodes do not count, with the number of ``failures`` by reason."""
+    """The message that ``lost`` of ``wanted`` episodes do not count, with the number of ``failures`` by reason."""
     reasons = f" ({by_reason(failures)})" if failures else ""
     return f"{lost} of {wanted} evaluation episodes are left out: the environment failed in them{reasons}"

@@ -1,4 +1,6 @@
-"""Stage `evaluate`: play policies/t on the frozen panels. Writes evaluations/t/outcomes.jsonl, metrics.json, a summary.
+"""Stage `evaluate`: play policies/t on the frozen panels.
+
+Writes evaluations/t/outcomes.jsonl, metrics.json and a summary.
 
 It logs a run to MLflow, with the panels and some episodes, and registers the policy as a version of `coevolve-policy`.
 scratch/evaluate holds finished batches of episodes: after a kill the stage plays the rest.

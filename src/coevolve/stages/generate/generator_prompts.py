@@ -18,7 +18,7 @@ DESCRIBED = 160  # characters of a tool's description
 LISTED = 3  # seldom used tools in a prompt
 # a description of the list of goals, and an example
 SEVERAL = (f"1 to {MOST} different tools that the task is to take, in order", '["first_tool", "second_tool"]')
-ONE = ("the one kind of task that it is to be", '["one_kind"]')
+ONE = ("exactly one kind of task", '["one_kind"]')
 PARTS = 8  # a share of solved attempts is rounded to so many parts
 
 

@@ -73,7 +73,7 @@ def _grown(tasks: Iterable[Task], signals: Iterable[Signal]) -> dict[str, list[s
 
 
 def origins(weak: Iterable[Weak]) -> dict[str, str]:
-    """The id of a failed trajectory for each task: of a new task the failure it grew from, of others a failure at the task."""
+    """For each task, the id of a failed trajectory: the one it was grown from, or else one at the task itself."""
     failed = [entry for entry in weak if entry.trajectory.counts and not is_success(entry.trajectory.score)]
     own = {entry.trajectory.task_id: entry.trajectory.trajectory_id for entry in reversed(failed)}
     grown = {task: entry.trajectory.trajectory_id for entry in reversed(failed) for task in entry.tasks}

@@ -1,7 +1,7 @@
 """Extract signals, the agent's weaknesses, from a table by the rules of ``kinds``, each with its evidence.
 
-``table`` reads, checks, sorts and counts out of core. This module gives every rule each of the sorted visits in one
-pass, so the same rule serves tables of any size.
+``table`` reads, checks, sorts and counts out of core. This module passes the sorted visits to every rule once, so the
+same rules work on tables of any size.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

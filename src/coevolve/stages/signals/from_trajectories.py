@@ -32,7 +32,7 @@ def signals(
 
     ``trajectories`` are files (a path, a glob, an address such as s3://bucket/*.parquet, or several), or records in
     memory: one per episode, with ``task_id``, ``step`` and ``score``. docs/schemas.md lists all keys. ``history`` holds
-    attempts made before, as a JSONL file or as records. The other arguments are the section `signals` of the parameters.
+    earlier attempts, as a JSONL file or as records. The other arguments are the section `signals` of the parameters.
     """
     return list(stream(trajectories, history, window, rare_threshold, kinds))
 
@@ -55,7 +55,7 @@ def stream(
 
 
 def _source(trajectories: Source | Iterable[Record], file: Path) -> Source:
-    """Files as they are; records as a new ``file``."""
+    """``trajectories`` if they are files. Records are written to the new ``file``."""
     if isinstance(trajectories, str | Path):
         return trajectories
     rows = list(trajectories)
@@ -74,7 +74,7 @@ def _path(history: str | Path | Iterable[Record], file: Path) -> Path:
 
 
 def _write(records: Sequence[Any], file: Path, columns: Mapping[str, str], required: Sequence[str]) -> None:
-    """Write the columns that extraction reads. The file's name without ending names a bad record, as in trajectories[3]."""
+    """Write the columns that extraction reads. Errors name a bad record by the file's stem: trajectories[3]."""
     rows = [row if isinstance(row, Mapping) else asdict(row) for row in records]
     check_rows(((f"{file.stem}[{number}]", row) for number, row in enumerate(rows)), columns, required)
     write_jsonl(file, ({key: row[key] for key in columns if key in row} for row in rows))

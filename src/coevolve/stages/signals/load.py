@@ -194,7 +194,7 @@ def _parquet_columns(connection: "duckdb.DuckDBPyConnection", files: Files) -> l
 
 
 def _fields(kind: str) -> list[str]:
-    """The words of a type such as STRUCT("name" VARCHAR, ok BOOLEAN)[], which include the names of its fields."""
+    """The identifiers in a type such as STRUCT("name" VARCHAR, ok BOOLEAN)[], including the names of its fields."""
     return [word.strip('"(,') for word in kind.replace("STRUCT(", " ").split()]
 
 
@@ -239,7 +239,7 @@ def _find_bad_line(files: Files, columns: dict[str, str], required: Sequence[str
 def check_rows(
     rows: Iterable[tuple[str, Mapping[str, Any]]], columns: Mapping[str, str], required: Sequence[str]
 ) -> None:
-    """Raise a CoevolveError for the first wrong row and key. Each row comes with the words that name it in the error."""
+    """Raise a CoevolveError for the first wrong row and key. Each row comes with its name for the error."""
     for where, value in rows:
         version = value.get("schema_version", SCHEMA_VERSION)
         if version != SCHEMA_VERSION:

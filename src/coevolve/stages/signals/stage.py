@@ -38,7 +38,7 @@ def main(params: Params, t: int) -> None:
 
 def check_start(t: int, signals: int, attempts: Sequence[Attempt]) -> None:
     """Raise a CoevolveError if the first iteration has no success and no signal, so that the loop cannot continue."""
-    tried = [attempt for attempt in attempts if attempt.size]  # others are visits in which the environment failed
+    tried = [attempt for attempt in attempts if attempt.size]  # in visits of size 0 the environment failed
     if t == 0 and not signals and tried and not any(attempt.successes for attempt in tried):
         raise CoevolveError(
             f"the agent solved none of {len({attempt.task_id for attempt in tried})} tasks and no signal fired, so more training "

@@ -1,4 +1,4 @@
-"""The strongest signals, in words that a person can read."""
+"""The strongest signals in readable text."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import nsmallest
@@ -17,7 +17,7 @@ def strongest(signals: Iterable[Signal], count: int = SHOWN) -> list[Signal]:
 
 
 def subject(signal: Signal, words: Mapping[str, str]) -> str:
-    """The task's words, its id if nobody knows them, or the pattern of tools."""
+    """The task's instruction, its id if the instruction is unknown, or the pattern of tools."""
     if signal.task_id is None:
         return one_line(" > ".join(signal.pattern or []))
     return one_line(words.get(signal.task_id, f"task {signal.task_id}"))

@@ -58,11 +58,11 @@ class Table:
         return int(row[0]) if row else 0
 
     def visits(self) -> Iterator[Visit]:
-        """The visits of history and file that hold episodes that count, by task, iteration and step."""
+        """The visits with episodes that count, from history and file, by task, iteration and step."""
         return (visit for visit in self._all() if visit.attempt.size)
 
     def attempts(self) -> list[Attempt]:
-        """The attempts of history and file, those in which the environment failed included."""
+        """All attempts of history and file, including those in which the environment failed."""
         return [visit.attempt for visit in self._all()]
 
     def _all(self) -> Iterator[Visit]:
@@ -71,7 +71,7 @@ class Table:
             yield from self._visits(first, last)
 
     def _parts(self) -> list[tuple[str, str]]:
-        """The first and last tasks of parts with about PART rows each."""
+        """The first and last task of each part. A part has about PART rows."""
         rows = self._rows(
             f"""
             SELECT min(task_id), max(task_id) FROM (

@@ -11,8 +11,8 @@ from coevolve.stages.tasks.config import Tasks
 
 @dataclass(frozen=True)
 class Start:
-    """``seed`` is dataset 0. ``panels`` are tasks by panel name, which no dataset may contain. ``note`` says that the split has
-    fewer tasks than asked for.
+    """``seed`` is dataset 0. ``panels`` holds, by name, tasks that no dataset may contain. ``note`` says that the
+    split has fewer tasks than asked for.
     """
 
     seed: Sequence[Task]

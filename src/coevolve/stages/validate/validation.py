@@ -73,8 +73,8 @@ def expectations(
 ) -> tuple[list[Expectation], list[Expectation]]:
     """The expectations of rows, and the expectations of the file without quarantined rows.
 
-    Tools name a family, so the balance of families is expected only if there are enough tools. ``own_share`` is the share of the
-    largest family among the environment's own tasks of the file, and the limit is never below it.
+    Few tools make few families, so balance is expected only if there are enough tools. ``own_share`` is the share
+    of the largest family among the environment's own tasks of the file, and the limit is never below it.
     """
     rows = [
         Expectation("follows the schema", *among("follows_schema", True)),
@@ -173,7 +173,7 @@ def describe(
     near_duplicate: float,
     rejected: Collection[str],
 ) -> "pd.DataFrame":
-    """A row of plain facts for each row of the file, for the expectations.
+    """For each row of the file, a row of the facts that the expectations test.
 
     ``tasks`` are the rows as tasks, and ``library`` holds the panels. ``own`` holds the ids of the environment's own training
     tasks, which may be similar to a panel. ``rejected`` holds ids of tasks that reviewers reject.
@@ -215,17 +215,17 @@ def describe(
 
 
 def _content(task: Task) -> str:
-    """The id that fits the content of ``task``, whatever id it claims."""
+    """The hash of the content of ``task``, which its id must equal."""
     return task_id_of(task.environment, task.world, task.turns, task.reference)
 
 
 def _claim(name: str, task: Task | None) -> str:
-    """The id ``name``. If it is not the hash of the content of ``task``, a text that is no hash says so."""
+    """The id ``name``, or a text that is no valid id if ``name`` is not the hash of the content of ``task``."""
     return name if task is None or name == _content(task) else f"{name}, but the content is {_content(task)}"
 
 
 def _task(row: Any, number: int) -> Task | None:
-    """The task in ``row``; None if it follows no schema, or if no file could hold it."""
+    """The task in ``row``; None if the row does not fit the schema, or if no file can hold it."""
     try:
         return parse(Task, row, f"row {number}") if isinstance(row, dict) and not flaw(row) else None
     except CoevolveError:
@@ -256,7 +256,7 @@ def _balance(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _later_copies(outcome: ExpectationOutcome, frame: "pd.DataFrame") -> list[int]:
-    """The rows to quarantine. Among rows with equal ids the first may stay."""
+    """The rows to quarantine: all that ``outcome`` names, except the first row of each id if ids repeat."""
     if outcome.expectation.name != "id is unique":
         return outcome.rows
     first = {frame["task_id"][row]: row for row in sorted(outcome.rows, reverse=True)}
@@ -271,7 +271,7 @@ def write(folder: Path, validation: Validation, name: str) -> None:
 
 
 def report(validation: Validation, name: str) -> str:
-    """The report as Markdown. Data Docs need a network for their styles; this page does not."""
+    """The report as Markdown. Unlike Data Docs, it needs no network for its styles."""
     metrics = validation.metrics
     lines = [
         f"# {name}",

@@ -239,8 +239,8 @@ def _collateral(environment: Environment, session: Session, candidate: Candidate
             if mentioned is None:
                 unproved = f"only the candidate says that its instruction asks for {call.name}"
         elif len(task.turns) > 1 or not precondition(session, task, chain, row):
-            lacks = ", but the instruction never mentions it" if position in asked else " and is not asked for"
-            return Gate("collateral", False, f"call {row} ({call.name}) changes the state{lacks}")
+            lacks = "but the instruction never mentions it" if position in asked else "but is not asked for"
+            return Gate("collateral", False, f"call {row} ({call.name}) changes the state, {lacks}")
     return Gate("collateral", None if unproved else True, unproved)
 
 

@@ -11,7 +11,7 @@ class Warm(Section):
     steps: Whole = 0
     """Optimizer steps on successful episodes before the loop; 0 keeps the base as it is."""
     unreliable_steps: Whole = 0
-    """Further steps on episodes of a demonstrator that errs, which make the agent able but unreliable."""
+    """Further steps on episodes of an unreliable demonstrator, which make the agent capable but unreliable."""
     batch: Count = 4
     """Episodes per step."""
     micro_batch: Whole = 0

@@ -1,8 +1,8 @@
 """A warm start: before the loop begins, a model learns to act by supervised learning on successful episodes.
 
-A pretrained model that makes no call learns nothing from rewards, since all its episodes score the same. The learner is that
-of ``train.learner: sft``. Episodes of an unreliable demonstrator may follow: a policy that always succeeds leaves nothing to
-reinforce, and a policy that stopped learning early lacks skills that reinforcement cannot give.
+A pretrained model that makes no call learns nothing from rewards, since all its episodes score the same. The learner is
+``train.learner: sft``. Episodes of an unreliable demonstrator may follow: a policy that always succeeds leaves nothing
+to reinforce, and a policy that stopped learning early lacks skills that reinforcement cannot give.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -126,7 +126,7 @@ def learn(config: Warm, settings: Shared, examples: Demonstrations, job: Job, lo
 
 
 def _rows(config: Warm, room: int, examples: Demonstrations, seed: int) -> Callable[[Renderer], list[Row]]:
-    """A function that makes the rows of all steps: first successes, then unreliable episodes, each step's by length."""
+    """A function that makes the rows of all steps: successes, then unreliable episodes, sorted by length per step."""
 
     def rows(renderer: Renderer) -> list[Row]:
         drawn: list[Tokens] = []

@@ -1,7 +1,7 @@
-"""Kinds of tasks whose answers the environment refuses: no success, because nothing that the agent says is read.
+"""Kinds of tasks that never succeed because the environment cannot read the agent's answers.
 
-A curriculum that prefers tasks of medium success stops to play such a kind, although the agent may know the answers
-(marin#8765). The cause is the format of answers: in the agent, its chat template or the environment's parser.
+A curriculum that prefers tasks of medium success stops playing such a kind, although the agent may know the answers
+(marin#8765). The cause is the answer format of the agent, of its chat template or of the environment's parser.
 """
 
 from collections import defaultdict
@@ -19,9 +19,9 @@ ENDED = frozenset({StopReason.BROKEN, StopReason.TIMEOUT, StopReason.MAX_TOKENS}
 
 
 def unread(episode: Trajectory, task: Task) -> bool:
-    """Whether the environment took no call of ``episode``, or its last reply is unreadable or a refused call.
+    """Whether the environment accepted no call of ``episode``, or the last reply is unreadable or a refused call.
 
-    An agent that writes calls in another format makes none at all: the environment takes each as a message.
+    An agent that writes calls in another format makes none at all: the environment reads each call as a message.
     """
     if episode.stop_reason in ENDED or not task.calls:
         return False
@@ -29,14 +29,14 @@ def unread(episode: Trajectory, task: Task) -> bool:
         return True
     answers = [message["content"] for message in episode.messages if message["role"] == "tool"]
     last = episode.calls[-1]
-    # an answer that is no observation says that the reply is unreadable
+    # an answer that is not the call's observation is the error of an unreadable reply
     return not last.ok or answers[-1:] != [last.observation]
 
 
 def refused(
     episodes: Iterable[Trajectory], tasks: Mapping[str, Task], kinds: Mapping[str, str], attempts: Sequence[Attempt]
 ) -> dict[str, float | None]:
-    """The share of unread endings for each kind of tasks that is never solved; None for a kind that is fine.
+    """For each kind of tasks, the share of episodes that end unread if the kind is lost, or else None.
 
     ``kinds`` holds the kind of each task, by id. ``attempts`` are all attempts until now. Kinds with fewer than ``FEW`` episodes
     are left out.

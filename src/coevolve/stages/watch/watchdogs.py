@@ -2,7 +2,7 @@
 
 - ``action_entropy`` and the two shares of duplicates show a collapse of diversity, ``drift`` a runaway curriculum.
 - ``zero_variance`` shows wasted rollouts, ``regressions`` lost abilities, ``stagnant`` tasks that are solved by luck.
-- ``environment_failed`` shows episodes that no statistics count, ``refused`` kinds of tasks that fail by the format of answers.
+- ``environment_failed`` shows episodes that count nowhere, ``refused`` kinds of tasks lost to the answer format.
 - ``margin`` and ``chosen`` show when preference learning goes too far.
 - The three indicators of the failure agent show whether its failures still teach.
 - ``generator_valid`` and ``generator_entropy`` show a collapse of the task generator.
@@ -38,7 +38,7 @@ from coevolve.stages.watch.config import Limit, Watch
 
 CHANCE = 0.05  # probability of a false alarm per task in ``regressions``
 FEW = 8  # fewest tasks for a meaningful share
-FEW_TOOLS = 4  # fewest tools for a meaningful entropy: with two, an agent that does its tasks may need one alone
+FEW_TOOLS = 4  # fewest tools for a meaningful entropy: with two tools, an agent may solve its tasks with only one
 VISITS = 2  # visits without an episode that counts, after which a note names the task
 NAMED = 5  # most tasks that a note names
 REPEATS = ("duplicate", "near_duplicate")  # the gates that refuse known tasks
@@ -253,7 +253,7 @@ def regressions(attempts: Sequence[Attempt], t: int) -> float | None:
 
 
 def _fewer(successes: int, size: int, earlier_successes: int, earlier_size: int) -> float:
-    """The probability of at most ``successes`` in ``size`` episodes, if all successes are spread by chance over both samples.
+    """The probability of at most ``successes`` in ``size`` episodes, if chance spreads all successes over both samples.
 
     The other sample has ``earlier_successes`` in ``earlier_size`` episodes (hypergeometric distribution).
     """

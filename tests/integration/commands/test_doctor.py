@@ -1,0 +1,105 @@
+"""The doctor on this machine: what is asked for and absent is broken, what is merely absent is not."""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coevolve.commands.doctor import run
+from coevolve.commands.profile import apply
+from coevolve.core.arithmetic import CHOICE, able, in_effect
+from tests import ROOT
+from tests.integration.endpoint.proxy import proxy
+
+
+@pytest.fixture
+def params(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(ROOT)
+    file = tmp_path / "params.yaml"
+    file.write_bytes((ROOT / "params.yaml").read_bytes())
+    return file
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No environment of a third party is installed: the doctor starts every one that is, to see that it answers."""
+    monkeypatch.setenv("COEVOLVE_CACHE", str(tmp_path / "none"))
+
+
+def said(params: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
+    code = run(argparse.Namespace(params=params, template=None))
+    lines = capsys.readouterr().out.splitlines()
+    return code, {line.split()[0]: line for line in lines if line and not line.startswith(" ")}
+
+
+def test_the_default_works_here(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, lines = said(params, capsys)
+    assert code == 0
+    for name in ("python", "torch", "packages", "environment", "policy", "mlflow", "disk"):
+        assert lines[name].split()[1] == "ok", lines[name]
+    assert not any("BROKEN" in line for line in lines.values())
+
+
+@pytest.mark.usefixtures("bare")
+@pytest.mark.skipif(bool(shutil.which("nvidia-smi")), reason="this machine has a GPU")
+def test_a_profile_for_gpus_is_broken_on_a_laptop(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    apply("qwen3-4b", params)
+    code, lines = said(params, capsys)
+    assert code == 1
+    assert "BROKEN" in lines["gpu"] and "BROKEN" in lines["vllm"]
+    assert "unreachable" in lines["endpoint"]
+
+
+@pytest.mark.usefixtures("bare")
+def test_an_endpoint_that_has_another_model(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = params.read_text().replace("explorer: scripted ", "explorer: endpoint ")
+    with proxy() as server:
+        text = text.replace("http://127.0.0.1:8000/v1", server.url).replace('model: "" ', "model: m ")
+        params.write_text(text)
+        code, lines = said(params, capsys)
+    assert "BROKEN" not in lines["endpoint"] and "does not list its models" in lines["endpoint"]
+    assert os.environ.get("OPENAI_API_KEY") or "no key in OPENAI_API_KEY" in lines["endpoint"]
+    assert code == 0
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_tracking_server_that_is_down(
+    params: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    code, lines = said(params, capsys)
+    assert code == 1 and "does not answer" in lines["mlflow"]
+
+
+@pytest.mark.usefixtures("bare")
+@pytest.mark.skipif(not able(), reason="this machine has no part in the shared arithmetic")
+def test_whether_this_machine_computes_as_others_do(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, lines = said(params, capsys)
+    assert lines["arithmetic"].split()[1] == ("ok" if in_effect().shared else "-")
+    command = [sys.executable, "-c", "from coevolve.cli import main; main()", "doctor", "--params", str(params)]
+    environment = {**os.environ, CHOICE: "native"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    line, remedy = done.stdout[done.stdout.index("\narithmetic") :].splitlines()[1:3]
+    assert line.split()[1:3] == ["-", "native"] and "results differ" in line
+    assert remedy.strip() == f"unset {CHOICE}"
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_policy_that_is_not_the_one_asked_for(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    params.write_text(params.read_text().replace("  model: tiny  ", "  model: /no/such/model  ", 1))
+    code, lines = said(params, capsys)
+    assert code == 1
+    assert "is tiny, but base.model asks for /no/such/model" in lines["policy"]
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_prompt_that_leaves_no_room(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    params.write_text(params.read_text().replace("  episode_tokens: 768", "  episode_tokens: 8"))
+    code, lines = said(params, capsys)
+    assert code == 1
+    assert "BROKEN" in lines["prompt"] and "31 tools; an episode has 8," in lines["prompt"]

@@ -1,0 +1,94 @@
+"""`coevolve export environment`: tasks as a package that verifiers loads by its name, or one line and no folder."""
+
+import json
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from coevolve.audit.audit import audit
+from coevolve.audit.files import write
+from coevolve.cli import parser
+from coevolve.commands import export
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_tasks, write_jsonl
+from coevolve.core.task import Task
+from coevolve.environments.registry import make
+from tests import ROOT
+from tests.integration.environments.test_served_tasks import GROWN
+
+
+@pytest.fixture(autouse=True)
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    tasks = read_tasks(GROWN)
+    write_jsonl(tmp_path / "accepted.jsonl", tasks)
+    write_jsonl(tmp_path / "sql.jsonl", make("sql").tasks("test")[:1])
+    failing = Task.create("miniworld", "seed", tasks[0].turns, tasks[0].world, [tasks[0].calls[:1]])
+    write_jsonl(tmp_path / "failing.jsonl", [failing])
+    return tmp_path
+
+
+def run(*words: str, out: str = "new-shop") -> None:
+    assert export.run(parser(["export"]).parse_args(["export", "environment", *words, "--out", out])) == 0
+
+
+MINIWORLD = ("--tasks", "accepted.jsonl", "--environment", "miniworld")
+
+
+def test_the_package_has_the_tasks_a_card_and_the_audit(outside: Path) -> None:
+    found = audit("miniworld", 1, ["contract.answers"])
+    write(found, outside / "scratch/audits/miniworld")
+    run(*MINIWORLD)
+    folder = outside / "new-shop"
+    names = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+    package = {"new_shop/__init__.py", "new_shop/tasks.jsonl"}
+    assert names == {"README.md", "audit.json", "pyproject.toml"} | package
+    assert read_tasks(folder / "new_shop/tasks.jsonl") == read_tasks(GROWN)
+    assert json.loads((folder / "audit.json").read_text())["fingerprint"] == make("miniworld").fingerprint
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    assert project["name"] == "new-shop" and {name[:8] for name in project["dependencies"]} == {"coevolve", "verifier"}
+    card = (folder / "README.md").read_text()
+    assert "# 10 tasks in miniworld" in card and "vf-eval new-shop" in card
+    with pytest.raises(CoevolveError, match="new-shop: already exists"):
+        run(*MINIWORLD)
+
+
+def test_in_a_project_the_tasks_are_those_of_the_last_dataset(outside: Path) -> None:
+    shutil.copy(ROOT / "params.yaml", outside)
+    for number in (0, 1):
+        write_jsonl(outside / f"data/{number}/tasks.jsonl", read_tasks(GROWN)[: 3 - number])
+    write(audit("miniworld", 1, ["contract.answers"]), outside / "scratch/audits/miniworld")
+    run()
+    assert read_tasks(outside / "new-shop/new_shop/tasks.jsonl") == read_tasks(GROWN)[:2]
+    assert "# 2 tasks in miniworld" in (outside / "new-shop/README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "out", "message"),
+    [
+        (["--tasks", "none.jsonl", "--environment", "sql"], "new", "none.jsonl: no such file"),
+        (["--tasks", "sql.jsonl", "--environment", "miniworld"], "new", "belongs to environment 'sql'"),
+        (["--tasks", "failing.jsonl", "--environment", "miniworld"], "new", "does not accept 1 of 1 tasks"),
+        (["--tasks", "accepted.jsonl"], "new", "params.yaml: no such file"),
+        (MINIWORLD, "json", "Python already has a module json"),
+        (MINIWORLD, "openenv", "Python already has a module openenv"),
+        (MINIWORLD, "2 shops", "verifiers loads the folder by its name"),
+    ],
+)
+def test_a_mistake_is_one_line_and_writes_nothing(words: list[str], out: str, message: str, outside: Path) -> None:
+    before = set(outside.iterdir())
+    with pytest.raises(CoevolveError) as caught:
+        run(*words, out=out)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert set(outside.iterdir()) == before
+
+
+def test_a_failure_leaves_no_folder(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    audits = outside / "scratch/audits/miniworld"
+    audits.mkdir(parents=True)
+    (audits / "audit.json").write_text('{"fingerprint": "' + make("miniworld").fingerprint + '"}')
+    with pytest.raises(CoevolveError, match=r"audit\.json"):
+        run(*MINIWORLD)
+    assert not (outside / "new-shop").exists()

@@ -1,0 +1,234 @@
+"""The client of an endpoint: retries, refusals, budgets, and replies that are paid for once."""
+
+import json
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from coevolve.core.errors import CoevolveError
+from coevolve.endpoint.client import Ask, Endpoint, Exhausted, Failed, open_endpoint
+from coevolve.endpoint.config import EndpointSection
+from coevolve.endpoint.log import RequestLog
+from coevolve.endpoint.structured import Broken, ask_json
+from coevolve.stages.schema import load as load_params
+from tests import ROOT
+from tests.integration.endpoint.proxy import proxy
+from tests.waiting import PATIENCE
+
+GOOD = json.dumps(
+    {
+        "choices": [{"message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 2},
+    }
+)
+OK = (200, {}, GOOD)
+
+
+def config(url: str, model: str = "m", **changes: object) -> EndpointSection:
+    section = load_params(ROOT / "params.yaml").endpoint
+    return section.model_copy(update={"url": url, "model": model, "timeout": PATIENCE, **changes})
+
+
+def ask(text: str = "hello", **changes: object) -> Ask:
+    return Ask(
+        **{"messages": [{"role": "user", "content": text}], "temperature": 0.0, "max_tokens": 8, "seed": 1, **changes}
+    )  # type: ignore[arg-type]
+
+
+def endpoint(url: str, folder: Path, **changes: object) -> Endpoint:
+    return open_endpoint(config(url, **changes), folder / "log.jsonl")  # type: ignore[arg-type]
+
+
+def test_an_answer_in_the_log_is_not_paid_for_again(tmp_path: Path) -> None:
+    with proxy(script=[OK]) as server:
+        first = endpoint(server.url, tmp_path)
+        assert first.chat(ask()).content == "yes"
+        assert first.chat(ask()).content == "yes"
+        second = endpoint(server.url, tmp_path)
+        assert second.chat(ask()).content == "yes"
+        assert len(server.bodies) == 1
+        assert (second.spend.requests, second.spend.remembered, second.spend.prompt_tokens) == (1, 1, 10)
+
+
+def test_two_threads_with_the_same_request_pay_once(tmp_path: Path) -> None:
+    with proxy(script=[OK]) as server, ThreadPoolExecutor(8) as pool:
+        one = endpoint(server.url, tmp_path)
+        assert {answer.content for answer in pool.map(one.chat, [ask()] * 8)} == {"yes"}
+        assert len(server.bodies) == 1
+
+
+def test_only_a_line_that_a_crash_cut_short_is_sent_again(tmp_path: Path) -> None:
+    with proxy(script=[OK, OK, OK]) as server:
+        one = endpoint(server.url, tmp_path)
+        one.chat(ask("a"))
+        one.chat(ask("b"))
+        log = tmp_path / "log.jsonl"
+        log.write_bytes(log.read_bytes()[:-30])
+        again = endpoint(server.url, tmp_path)
+        again.chat(ask("a"))
+        assert len(server.bodies) == 2
+        again.chat(ask("b"))
+        assert len(server.bodies) == 3
+    assert len(RequestLog(log)) == 2
+
+
+def test_retry_after_is_honoured(tmp_path: Path) -> None:
+    with proxy(script=[(429, {"Retry-After": "1"}, "{}"), OK]) as server:
+        began = time.monotonic()
+        assert endpoint(server.url, tmp_path).chat(ask()).content == "yes"
+        assert time.monotonic() - began >= 1.0
+
+
+def test_a_retry_after_of_hours_ends_the_stage(tmp_path: Path) -> None:
+    with (
+        proxy(script=[(429, {"Retry-After": "7200"}, "{}")]) as server,
+        pytest.raises(CoevolveError, match="asks to wait 7200 s; run the same command again"),
+    ):
+        endpoint(server.url, tmp_path).chat(ask())
+
+
+def test_the_budget_is_a_hard_stop(tmp_path: Path) -> None:
+    with proxy(script=[OK] * 9) as server:
+        one = endpoint(server.url, tmp_path, budget_requests=3)
+        for number in range(3):
+            one.chat(ask(str(number)))
+        with pytest.raises(Exhausted, match=r"endpoint.budget_requests \(3\)"):
+            one.chat(ask("more"))
+        assert len(server.bodies) == 3
+        assert one.chat(ask("1")).content == "yes", "what is known costs nothing"
+        tokens = endpoint(server.url, tmp_path / "tokens", budget_tokens=40)
+        tokens.chat(ask("0"))
+        tokens.chat(ask("1"))
+        with pytest.raises(Exhausted, match="budget_tokens"):
+            tokens.chat(ask("2"))
+        assert tokens.spend.prompt_tokens + tokens.spend.completion_tokens <= 40
+
+
+def test_open_requests_count_against_the_budget(tmp_path: Path) -> None:
+    with proxy(script=[OK] * 40) as server, ThreadPoolExecutor(16) as pool:
+        one = endpoint(server.url, tmp_path, budget_requests=10)
+
+        def tried(number: int) -> bool:
+            try:
+                one.chat(ask(str(number)))
+                return True
+            except Exhausted:
+                return False
+
+        assert sum(pool.map(tried, range(40))) == 10
+        assert len(server.bodies) == 10
+
+
+def test_unreachable(tmp_path: Path) -> None:
+    with pytest.raises(
+        CoevolveError, match=r"endpoint http://127.0.0.1:9/v1: no answer after 2 attempts \(ConnectError"
+    ):
+        endpoint("http://127.0.0.1:9/v1", tmp_path, retries=1).chat(ask())
+    with pytest.raises(CoevolveError, match=r"endpoint http://127.0.0.1:9/v1: unreachable"):
+        endpoint("http://127.0.0.1:9/v1", tmp_path, model="")
+
+
+def test_wrong_model_name(tmp_path: Path) -> None:
+    with (
+        proxy(script=[(404, {}, json.dumps({"detail": "nope"}))]) as server,
+        pytest.raises(CoevolveError, match=r"no model 'nope'; .*correct endpoint.model"),
+    ):
+        endpoint(server.url, tmp_path, model="nope").chat(ask())
+
+
+def test_no_tool_support(tmp_path: Path) -> None:
+    words = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+    tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
+    with (
+        proxy(script=[(400, {}, json.dumps({"error": {"message": words}}))]) as server,
+        pytest.raises(CoevolveError, match="m is served without tool support"),
+    ):
+        endpoint(server.url, tmp_path).chat(ask(tools=[tool]))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (4992 in the messages, 8 in "
+        "the completion). Please reduce the length of the messages or completion.",
+        "This model's maximum context length is 4096 tokens and your request has 4992 input tokens (8 > 4096 - 4992).",
+    ],
+)
+def test_context_too_long_names_the_excess(tmp_path: Path, words: str) -> None:
+    with (
+        proxy(script=[(400, {}, json.dumps({"message": words}))]) as server,
+        pytest.raises(Failed, match=r"take 5000 tokens, the model has 4096: 904 too many"),
+    ):
+        endpoint(server.url, tmp_path).chat(ask())
+
+
+def test_fields_that_a_server_rejects_are_omitted(tmp_path: Path) -> None:
+    refusals = [
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+        "Unexpected fields in the request: {'seed'}",
+    ]
+    script = [(422, {}, json.dumps({"detail": words})) for words in refusals]
+    with proxy(script=[*script, OK, OK]) as server:
+        one = endpoint(server.url, tmp_path)
+        one.chat(ask("a"))
+        one.chat(ask("b"))
+        assert "seed" not in server.bodies[-1] and "max_tokens" not in server.bodies[-1]
+        assert server.bodies[-1]["max_completion_tokens"] == 8
+        assert len(server.bodies) == 4
+
+
+class Reply(BaseModel):
+    size: int
+
+
+def test_a_broken_reply_is_retried_with_the_error_and_then_dropped(tmp_path: Path) -> None:
+    def reply(text: str) -> tuple[int, dict[str, str], str]:
+        return (200, {}, GOOD.replace("yes", text.replace('"', '\\"')))
+
+    with proxy(
+        script=[reply('{"size": "big"}'), reply('```json\\n{"size": 3}\\n```'), reply("no"), reply("no")]
+    ) as server:
+        one, counts = endpoint(server.url, tmp_path), Counter[str]()
+        message = [{"role": "user", "content": "how big?"}]
+        assert ask_json(one, message, Reply, 0, counts).size == 3
+        told = server.bodies[1]["messages"][-1]["content"]
+        assert "breaks the contract: size: Input should be a valid integer" in told
+        with pytest.raises(Broken, match="there is no JSON object"):
+            ask_json(one, [{"role": "user", "content": "how small?"}], Reply, 0, counts)
+        assert (counts["repaired"], counts["dropped"]) == (1, 1)
+        assert len(server.bodies) == 4
+
+
+def test_broken_replies_of_a_real_server_are_counted(tmp_path: Path, tiny_server: tuple[str, str]) -> None:
+    one, counts = (
+        endpoint(tiny_server[0], tmp_path, model=tiny_server[1], reply_tokens=32),
+        Counter[str](),
+    )
+    with pytest.raises(Broken):
+        ask_json(one, [{"role": "user", "content": "how big?"}], Reply, 0, counts)
+    assert counts["dropped"] == 1
+    assert one.spend.answered == 2
+
+
+def test_many_threads_write_one_log(tmp_path: Path) -> None:
+    before = threading.active_count()  # what other tests in this process have left
+    with proxy(script=[OK] * 64) as server, ThreadPoolExecutor(16) as pool:
+        one = endpoint(server.url, tmp_path)
+        list(pool.map(lambda number: one.chat(ask(str(number))), range(64)))
+    assert len(RequestLog(tmp_path / "log.jsonl")) == 64
+    assert threading.active_count() - before < 64, "no thread for each request stays"
+
+
+def test_a_replay_of_another_run_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "other.jsonl").write_text("")
+    replay = open_endpoint(config("http://127.0.0.1:9/v1", replay=str(tmp_path / "other.jsonl")))
+    with pytest.raises(Exhausted, match="replayed"):
+        replay.chat(ask())
+    assert replay.missing == 1
+    with pytest.raises(CoevolveError, match=r"endpoint.replay: .*: no such file"):
+        open_endpoint(config("http://127.0.0.1:9/v1", replay=str(tmp_path / "none.jsonl")))

@@ -1,0 +1,117 @@
+"""Every reply of a server becomes an answer or a one-line error, and counts against the budget."""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coevolve.core.errors import CoevolveError
+from coevolve.endpoint.client import Answer, Exhausted, Failed
+from coevolve.endpoint.log import RequestLog
+from tests.integration.endpoint.proxy import proxy
+from tests.integration.endpoint.test_client import GOOD, ask, endpoint
+
+NAN, INF = float("nan"), float("inf")
+NO_COUNTS: list[Any] = [None, "12", {"prompt_tokens": None}]
+NO_COUNTS += [{"prompt_tokens": count, "completion_tokens": count} for count in (-1, 10**10, NAN, INF, True, "3")]
+
+
+@pytest.mark.parametrize("usage", NO_COUNTS, ids=lambda one: str(one)[:40])
+def test_missing_and_impossible_token_counts_become_the_reserved_number(tmp_path: Path, usage: Any) -> None:
+    body = json.dumps({**json.loads(GOOD), "usage": usage})
+    reserved = ask("0").tokens()
+    with proxy(script=[(200, {}, body)] * 4) as server:
+        client = endpoint(server.url, tmp_path, budget_tokens=3 * reserved)
+        for number in range(3):
+            client.chat(ask(str(number)))
+        with pytest.raises(Exhausted):
+            client.chat(ask("3"))
+    assert client.spend.prompt_tokens + client.spend.completion_tokens == 3 * reserved
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[" * 100_000,
+        '{"choices": [' + "[" * 900 + "]" * 900 + "]}",
+        '{"choices": 1e999, "usage": Infinity}',
+        '{"error": {"message": "context length is ' + "9" * 5000 + '"}}',
+        '{"choices": [{"message": {"content": "a", "tool_calls": [{"function": {"name": {}}}]}}]}',
+        "9" * 5000,
+        "",
+    ],
+    ids=lambda one: one[:20],
+)
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_an_unusable_reply_is_a_one_line_error(tmp_path: Path, body: str, status: int) -> None:
+    with proxy(script=[(status, {}, body)] * 4) as server:
+        with pytest.raises((Failed, CoevolveError)) as caught:
+            endpoint(server.url, tmp_path, retries=0).chat(ask())
+        assert "\n" not in str(caught.value) and len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("after", ["nan", "-1", "Sun, 99 Nov 9999 99:99:99 GMT", "x"])
+def test_an_unreadable_retry_after_is_ignored(tmp_path: Path, after: str) -> None:
+    with proxy(script=[(429, {"Retry-After": after}, "{}"), (200, {}, GOOD)]) as server:
+        assert endpoint(server.url, tmp_path).chat(ask()).content == "yes"
+
+
+def test_a_lone_surrogate_is_sent_logged_and_read_as_its_escape(tmp_path: Path) -> None:
+    with proxy(script=[(200, {}, GOOD.replace("yes", r"a \ud800 b \ud83d\ude00"))] * 2) as server:
+        one = endpoint(server.url, tmp_path)
+        content = one.chat(ask()).content
+        assert content == r"a \ud800 b " + "\U0001f600"
+        one.chat(ask(f"{content} and \udc00"))
+        assert server.bodies[1]["messages"][0]["content"].endswith(r" and \udc00")
+        assert len(RequestLog(tmp_path / "log.jsonl")) == 2
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def either(*right: Any) -> st.SearchStrategy[Any]:
+    return st.sampled_from(right) | VALUES
+
+
+CALL = st.fixed_dictionaries({"function": st.fixed_dictionaries({"name": either("f"), "arguments": either("{}")})})
+MESSAGE = st.fixed_dictionaries({"content": either("hello"), "tool_calls": st.lists(CALL, max_size=2) | VALUES})
+CHOICE = st.fixed_dictionaries({"message": MESSAGE | VALUES, "finish_reason": either("stop", "length")})
+COUNT = st.integers() | st.floats()
+USAGE = st.fixed_dictionaries({"prompt_tokens": COUNT, "completion_tokens": COUNT})
+COMPLETION = st.fixed_dictionaries({"choices": st.lists(CHOICE, max_size=2) | VALUES, "usage": USAGE | VALUES})
+BODY = (
+    (COMPLETION | VALUES).map(lambda value: json.dumps(value).encode())
+    | st.binary(max_size=64)
+    | st.fixed_dictionaries({"error": VALUES}).map(lambda value: json.dumps(value).encode())
+    | st.text(max_size=40).map(lambda text: json.dumps({"message": f"context length is {text}"}).encode())
+)
+STATUS = st.sampled_from([200, 200, 200, 204, 301, 400, 401, 404, 422, 429, 500, 999])
+
+
+@settings(max_examples=30, deadline=None)
+@given(STATUS, BODY)
+def test_any_body_becomes_an_answer_or_a_one_line_error(status: int, body: bytes) -> None:
+    with proxy(script=[(status, {}, body)] * 9) as server, tempfile.TemporaryDirectory() as name:
+        client = endpoint(server.url, Path(name), retries=0)
+        try:
+            answer = client.chat(ask())
+            check(answer)
+            assert RequestLog(Path(name) / "log.jsonl", writable=False).get(client.key(ask())) == answer
+        except (Failed, Exhausted, CoevolveError) as error:
+            assert str(error).isprintable() and len(str(error)) < 1000
+        finally:
+            client.close()
+
+
+def check(answer: Answer) -> None:
+    assert answer.prompt_tokens >= 1 and answer.completion_tokens >= 0
+    for text in (answer.content, answer.finish_reason, *(t for c in answer.calls for t in (c.name, c.arguments))):
+        text.encode()

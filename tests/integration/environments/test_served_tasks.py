@@ -1,0 +1,171 @@
+"""`coevolve env serve --tasks`: synthesized tasks for any OpenEnv client, with the scores that our own loop gives."""
+
+import json
+import os
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_tasks, write_jsonl
+from coevolve.core.task import Task, ToolCall
+from coevolve.environments.hosted import installed, python
+from coevolve.environments.openenv import SAY
+from coevolve.environments.registry import make
+from coevolve.environments.replay import checked_tasks
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout
+from tests import ROOT
+from tests.integration.environments.test_openenv import running
+from tests.waiting import PATIENCE, free_port
+
+needs = pytest.mark.skipif(not installed("openenv"), reason="run `coevolve env install openenv`")
+HERE = Path(__file__).parent
+GROWN = HERE / "made/grown.jsonl"  # `coevolve grow tests/unit/rollouts/made/verl --environment miniworld --count 10`
+BOTH = "0.5*miniworld+0.5*sql"
+LIMITS = Limits(16, 10**6, 64, PATIENCE)
+SERVE = [sys.executable, "-m", "coevolve.cli", "env", "serve"]
+
+
+@pytest.fixture(scope="module")
+def tasks() -> list[Task]:
+    """Ten synthesized tasks of miniworld, and ten tasks of SQL."""
+    return [*read_tasks(GROWN), *make("sql").tasks("validation")[:10]]
+
+
+@pytest.fixture(scope="module")
+def server(tasks: list[Task], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder, port = tmp_path_factory.mktemp("served"), free_port()
+    write_jsonl(folder / "new.jsonl", tasks)
+    log = folder / "log"
+    with running([*SERVE, BOTH, "--tasks", str(folder / "new.jsonl"), "--port", str(port)], port, log):
+        assert f"serving {BOTH} (split tasks: 20 tasks of {folder / 'new.jsonl'})" in log.read_text()
+        yield os.environ["OPENENV_URL"]
+
+
+@needs
+def test_the_server_says_what_the_split_is(server: str, tasks: list[Task]) -> None:
+    def ask(path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(server + path, data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return json.load(answer)
+
+    assert ask("/metadata")["description"].endswith("; split tasks: 20 checked tasks of new.jsonl")
+    place = f"/{urllib.parse.quote(BOTH, safe='')}"
+    assert {"tasks", "seed", "test"} <= {split["name"] for split in ask(f"{place}/splits")}
+    specs = ask(f"{place}/tasks", {"split": "tasks"})["tasks"]
+    assert [spec["id"] for spec in specs] == [task.task_id for task in tasks]
+
+
+@needs
+def test_episodes_score_as_in_our_own_loop(server: str, tasks: list[Task]) -> None:
+    """An agent that leaves calls out gets the same score over the wire and here."""
+    ours = make(BOTH)
+    played = rollout(
+        ReferencePolicy(ours, 0.4), ours, [RolloutRequest(task, n) for n, task in enumerate(tasks)], LIMITS
+    )
+    remote = make("openenv")
+    places = [{"server": remote.fingerprint, "split": "tasks", "index": number} for number in range(len(tasks))]
+    copies = [
+        Task.create("openenv", "seed", task.turns, place, task.reference)
+        for task, place in zip(tasks, places, strict=True)
+    ]
+    there = rollout(
+        ReferencePolicy(remote, 0.4), remote, [RolloutRequest(task, n) for n, task in enumerate(copies)], LIMITS
+    )
+    remote.close()  # type: ignore[attr-defined]
+    expected = [episode.trajectory.score for episode in played]
+    assert [episode.trajectory.score for episode in there] == expected
+    assert len(set(expected)) > 2 and 1.0 in expected
+    calls = [[call.observation for call in episode.trajectory.calls] for episode in (*played, *there)]
+    assert calls[: len(tasks)] == calls[len(tasks) :]
+
+
+def summed(server: str, episodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    client = [str(python("openenv")), str(HERE / "summing.py"), server]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        client, input=json.dumps(episodes), capture_output=True, text=True, timeout=PATIENCE, env=environment
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def action(call: ToolCall) -> dict[str, Any]:
+    return {"tool_name": call.name, "arguments": call.arguments}
+
+
+@needs
+def test_a_client_that_adds_up_rewards_has_the_score_at_any_time(server: str, tasks: list[Task]) -> None:
+    """It may stop in the middle (a limit of turns), and ends an episode by a sentence instead of the tool `say`."""
+    episodes: list[dict[str, Any]] = [
+        {"reset": {"split": "tasks", "index": number, "rewards": "change"}, "actions": list(map(action, calls))}
+        for number, task in enumerate(tasks[8:12], 8)
+        for calls in (task.calls[:1], task.calls[:-1], task.calls)
+    ]
+    episodes[-1]["actions"].append("All of it is done.")
+    results = summed(server, episodes)
+    assert {SAY, "submit", "find_contact"} <= set(results[0]["tools"])
+    for result in results:
+        assert result["sum"] == pytest.approx(result["state"]["reward"], abs=1e-9)
+    assert {round(result["sum"], 3) for result in results} > {1.0} and results[-1]["last"]["done"]
+
+
+@needs
+def test_without_the_option_the_reward_comes_with_the_end_and_a_word_that_is_no_tool_is_an_error(
+    server: str, tasks: list[Task]
+) -> None:
+    plain = {"split": "tasks", "index": 10}
+    calls = [*map(action, tasks[10].calls[:-1]), {"tool_name": SAY, "arguments": {"text": "done"}}]
+    episodes = [{"reset": plain, "actions": actions} for actions in (calls[:-1], calls, ["Done"])]
+    (cut, whole, wrong) = summed(server, episodes)
+    assert cut["sum"] == 0.0 and not cut["last"]["done"]
+    assert whole["sum"] == whole["state"]["reward"] and whole["last"]["done"]
+    assert wrong["last"]["observation"]["error"] and not wrong["last"]["done"]
+
+
+def bad(name: str, tasks: list[Task], path: Path) -> None:
+    """Write a file that cannot be served."""
+    if name == "empty":
+        path.write_text("")
+    if name == "no task":
+        path.write_text('{"turns": ["hello"]}\n')
+    if name == "other environment":
+        write_jsonl(path, tasks[-1:])
+    if name == "reference fails":
+        good = tasks[0]
+        write_jsonl(path, [tasks[1], Task.create("miniworld", "seed", good.turns, good.world, [good.calls[:1]])])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing", "no such file"),
+        ("empty", "expected at least 1 task, found 0"),
+        ("no task", ":1: task_id: Field required"),
+        ("other environment", ":1: task "),
+        ("reference fails", "does not accept 1 of 2 tasks; task "),
+    ],
+)
+def test_tasks_that_cannot_be_shared_are_one_line(name: str, message: str, tasks: list[Task], tmp_path: Path) -> None:
+    bad(name, tasks, path := tmp_path / "new.jsonl")
+    with pytest.raises(CoevolveError) as caught:
+        checked_tasks(make("miniworld"), "miniworld", path)
+    assert str(caught.value).startswith(str(path)) and message in str(caught.value) and "\n" not in str(caught.value)
+
+
+@needs
+def test_a_file_that_cannot_be_served_ends_the_server(tasks: list[Task], tmp_path: Path) -> None:
+    bad("reference fails", tasks, path := tmp_path / "new.jsonl")
+    command = [*SERVE, "miniworld", "--tasks", str(path), "--port", str(free_port())]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1 and done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: {path}: miniworld does not accept 1 of 2 tasks")

@@ -1,0 +1,81 @@
+"""`dvc repro` with a preference learner: stage `pairs` runs before training, all later stages are unchanged."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects
+from coevolve.core.records import Pair
+from coevolve.core.trajectories import read_trajectories
+from tests.project import Project, clone
+
+
+@pytest.fixture(scope="module")
+def preferring(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Project:
+    """A clone in which `dvc repro` has run once with DPO, and a failure agent."""
+    project = clone(tmp_path_factory.mktemp("preferring"), cache)
+    small = {"episodes": 24, "hard_episodes": 24, "closeness": 0.2, "steps": 2, "batch": 4}
+    changes = {f"pairs__failure_agent__{key}": value for key, value in small.items()}
+    project.set(train__learner="dpo", **changes)
+    project.dvc("repro")
+    return project
+
+
+def test_pairs_come_before_training_and_the_loop_goes_on(preferring: Project) -> None:
+    folder = preferring.folder / "data/0"
+    pairs = read_jsonl(folder / "pairs/pairs.jsonl", Pair)
+    summary = read_json(folder / "summary/pairs.json")
+    assert summary["figures"]["pairs"] == len(pairs) >= 8
+    for kind, count in Counter(one.kind for one in pairs).items():
+        assert summary["figures"][f"pairs: {kind}"] == count
+    assert read_trajectories(folder / "trajectories.parquet") == read_trajectories(folder / "pairs/rehearsals.parquet")
+    assert all("margin" in row for _, row in read_jsonl_objects(folder / "train_metrics.jsonl"))
+    assert read_jsonl_objects(preferring.folder / "data/1/tasks.jsonl")
+    assert "pairs" in preferring.run("coevolve", "summary").stdout
+    assert (preferring.folder / "failures/1/model/model.safetensors").exists()
+    assert "up to date" in preferring.dvc("status").stdout
+
+
+def test_a_policy_is_traced_to_its_pairs_and_a_pair_to_both_episodes(preferring: Project) -> None:
+    pairs = read_jsonl(preferring.folder / "data/0/pairs/pairs.jsonl", Pair)
+    said = preferring.run("coevolve", "lineage", "policies/1").stdout
+    assert f"{len(pairs)} pairs: " in said and "which learned from" in said
+    hard = next(one for one in pairs if one.kind.endswith("_hard"))
+    usual = next(one for one in pairs if one.kind == "expert_target")
+    for pair, player in ((hard, "failures/1"), (usual, "policies/0")):
+        said = preferring.run("coevolve", "lineage", f"pairs/{pair.pair_id[:12]}").stdout
+        for part in (
+            f"rejected: trajectory {pair.rejected}, by {player}",
+            pair.task_id,
+            "they differ at call",
+            pair.kind,
+        ):
+            assert part in said
+    assert "no such pair" in preferring.run("coevolve", "lineage", "pairs/ffff", check=False).stderr
+
+
+def test_the_failure_agent_is_registered_and_its_steps_are_metrics(preferring: Project) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{preferring.folder}/mlruns/mlflow.db")
+    version = client.get_model_version("coevolve-failure", "1")
+    assert version.tags["dvc.path"] == "failures/1"
+    run = client.get_run(version.run_id)
+    assert run.data.tags["coevolve.key"] == "pairs/0" and "mlflow.parentRunId" in run.data.tags
+    steps = client.get_metric_history(version.run_id, "failure_agent/margin")
+    assert len(steps) == 2 and steps[0].value == 0.0
+
+
+def test_pairs_are_exported_as_messages(preferring: Project, tmp_path: Path) -> None:
+    preferring.run("coevolve", "export", "pairs", "--out", str(tmp_path / "pairs"))
+    pairs = read_jsonl(preferring.folder / "data/0/pairs/pairs.jsonl", Pair)
+    rows = [row for _, row in read_jsonl_objects(tmp_path / "pairs/train.jsonl")]
+    assert [row["task_id"] for row in rows] == [one.task_id for one in pairs]
+    card = (tmp_path / "pairs/README.md").read_text()
+    assert f"# {len(pairs)} pairs in miniworld" in card and f"| {pairs[0].kind} | " in card
+    for row in rows:
+        assert [message["role"] for message in row["prompt"]] == ["user"]
+        assert row["chosen"] != row["rejected"] and row["tools"]
+        for side in (row["chosen"], row["rejected"]):
+            assert side[0]["role"] == side[-1]["role"] == "assistant"

@@ -1,0 +1,179 @@
+"""No file of a finished run passes for up to date when its code or parameters have changed, and no other stage runs again."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.project import Project, clone
+from tests.smoke.test_repro import ran
+
+PLAYING = {
+    "warm",
+    "generator",
+    "evaluate_base",
+    "pairs",
+    "train",
+    "generate",
+    "explore",
+    "synthesize",
+    "verify",
+    "watch",
+    "validate",
+    "evaluate",
+}
+GRPO = "src/coevolve/stages/train/grpo_trainer.py"
+DPO = "src/coevolve/stages/train/dpo_trainer.py"
+SIGNALS = "src/coevolve/stages/signals/config.py"
+
+
+@contextmanager
+def changed(project: Project, file: str, old: str, new: str) -> Iterator[None]:
+    """``file`` with ``new`` in place of ``old`` for as long as the block runs."""
+    path = project.folder / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    try:
+        yield
+    finally:
+        path.write_text(text)
+
+
+def status(project: Project) -> set[str]:
+    """The stages that `dvc status` names, without their iterations."""
+    return {name.split("@")[0] for name in json.loads(project.dvc("status", "--json").stdout)}
+
+
+def stale(project: Project) -> set[str]:
+    """The stages that `dvc status` names once stage `code` has run."""
+    project.dvc("repro", "code")
+    return status(project)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _restored(project: Project) -> Iterator[None]:
+    """Leave the digests of the unchanged code behind for the tests of other files."""
+    assert stale(project) == set()
+    yield
+    assert stale(project) == set()
+
+
+def test_a_comment_reruns_stage_code_alone(project: Project) -> None:
+    with changed(project, "src/coevolve/core/io.py", "import os\n", "import os  # a comment\n"):
+        assert status(project) == {"code"}
+        assert ran(project.dvc("repro").stdout) == ["code"]
+        assert status(project) == set()
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "found"),
+    [
+        pytest.param(GRPO, "loss = super()", "loss = 2 * super()", {"train"}, id="the loss of the learner"),
+        pytest.param(
+            DPO, "1.0, config.sft_weight", "2.0, config.sft_weight", {"pairs"}, id="the loss of another learner"
+        ),
+        pytest.param(
+            "src/coevolve/stages/explore/endpoint_explorer.py", "\n\n", "\nX = 1\n\n", set(), id="another explorer"
+        ),
+        pytest.param(
+            "src/coevolve/stages/explore/scripted_explorer.py", "\n\n", "\nX = 1\n\n", {"explore"}, id="the explorer"
+        ),
+        pytest.param(
+            "src/coevolve/stages/report/page/page.html.j2",
+            "Read trajectories",
+            "Read episodes",
+            {"report"},
+            id="a word on the page",
+        ),
+        pytest.param(
+            "src/coevolve/core/progress.py", "import sys\n", "import sys\n\nX = 1\n", set(), id="a progress bar"
+        ),
+        pytest.param(SIGNALS, "= 5", "= 6", set(), id="a default that params.yaml overrides"),
+        pytest.param(
+            "src/coevolve/stages/train/config.py",
+            "micro_batch: Whole = 0",
+            "micro_batch: Whole = 2",
+            {"train", "pairs", "generate"},
+            id="a default",
+        ),
+        pytest.param(
+            "src/coevolve/stages/train/config.py",
+            '"""Steps between',
+            '"""The steps between',
+            set(),
+            id="the sentence of a key",
+        ),
+        pytest.param(
+            "src/coevolve/stages/train/config.py", "\n\n", "\n# a comment\n\n", set(), id="a comment of a section"
+        ),
+        pytest.param("params.yaml", "window: 5", "window: 3", {"signals"}, id="a parameter of signals"),
+        pytest.param("params.yaml", "wandb: disabled", "wandb: offline", set(), id="a parameter that shapes no file"),
+        pytest.param("params.yaml", "seed: 0", "seed:     0", set(), id="a space in params.yaml"),
+    ],
+)
+def test_a_change_makes_stale_the_stages_that_it_concerns(
+    project: Project, file: str, old: str, new: str, found: set[str]
+) -> None:
+    with changed(project, file, old, new):
+        assert stale(project) == found
+
+
+def test_another_success_threshold_is_seen_by_all_that_count_successes(project: Project) -> None:
+    with changed(project, "src/coevolve/core/success.py", "SUCCESS_THRESHOLD = 0.5", "SUCCESS_THRESHOLD = 0.9"):
+        found = stale(project)
+    # validate judges new words by the gates of verify
+    assert found >= {
+        "train",
+        "signals",
+        "explore",
+        "verify",
+        "watch",
+        "validate",
+        "evaluate_base",
+        "evaluate",
+        "report",
+    }
+    assert "tasks" not in found
+
+
+def test_another_reward_is_seen_by_all_that_play(project: Project) -> None:
+    with changed(project, "src/coevolve/environments/miniworld/session.py", "PARTIAL = 0.49", "PARTIAL = 0.4"):
+        # the base policy learned from demonstrations there
+        assert stale(project) == {"base", "tasks"}
+        project.dvc("repro", "--single-item", "tasks")
+        assert stale(project) == {"base", *PLAYING}
+    # a stage that runs all the same says that it would play in another world than that of the tasks
+    stale(project)
+    done = project.run("python", "pipelines/evaluate.py", "0", check=False)
+    assert done.returncode == 1 and "data/environment.json: sources of the environment" in done.stderr
+    project.dvc("repro", "--single-item", "tasks")
+    assert stale(project) == set()
+
+
+def test_another_environment_reruns_the_tasks_alone(project: Project) -> None:
+    with changed(project, "src/coevolve/environments/sql/sandbox.py", "\n\n", "\nX = 1\n\n"):
+        assert stale(project) == {"tasks"}
+        assert ran(project.dvc("repro").stdout) == ["tasks"]
+    project.dvc("repro")
+
+
+def test_a_stage_does_not_run_with_other_code_than_dvc_compared(project: Project) -> None:
+    with changed(project, "src/coevolve/core/success.py", "SUCCESS_THRESHOLD = 0.5", "SUCCESS_THRESHOLD = 0.9"):
+        done = project.run("env", "PYTHONPATH=src", "python", "pipelines/signals.py", "0", check=False)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "data/code/signals.json is stale: coevolve/core/success.py has changed since" in done.stderr
+
+
+def test_a_clone_runs_code_and_skips_the_base_policy(tmp_path: Path) -> None:
+    fresh = clone(tmp_path)
+    shutil.copy(ROOT / "dvc.lock", tmp_path)
+    for folder in ("data", ".dvc/cache"):
+        shutil.rmtree(tmp_path / folder)
+    done = fresh.dvc("repro", "base").stdout
+    assert ran(done) == ["code"]
+    assert "Stage 'base' didn't change, skipping" in done

@@ -1,0 +1,136 @@
+"""`coevolve study` in a clone: arms run from DVC's queue, also after a crash or without their workers; a second call runs nothing."""
+
+import contextlib
+import csv
+import json
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+
+from tests.project import Project, clone
+from tests.waiting import PATIENCE, until
+
+STUDY = """\
+question: Does it run?
+seeds: [0]
+panel: validation
+against: [static]
+subsets: {mail: [find_mail]}
+common: {tasks.split: broad}
+arms:
+  static: {explore.explorations: 0, synthesize.count: 0}
+  signals:
+    explore.explorations: 20
+    signals.kinds: [forgetting, boundary, rare, unsolved]
+    train.curriculum: learnable
+    train.keep_base: 0.1
+    train.anchor: base
+    verify.select: {shape: bell, keep: 3, variety: 0.5}
+"""
+
+
+WORKER = "queue-worker|exec-run|pipelines/"  # a worker of DVC's queue, and what it runs
+
+
+def pull_the_plug(folder: Path, what: str = "") -> None:
+    """Kill what runs in ``folder`` with ``what`` in its command, once a run of the queue has got to its stages."""
+    until(lambda: any("pipelines/" in command(one) for one in within(folder)), "no run has started")
+    for one in within(folder):
+        if re.search(what, command(one)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+
+
+def within(folder: Path) -> list[psutil.Process]:
+    found = psutil.process_iter(["cwd", "cmdline"])
+    return [one for one in found if one.info["cwd"] and Path(one.info["cwd"]).is_relative_to(folder)]
+
+
+def command(process: psutil.Process) -> str:
+    return " ".join(process.info["cmdline"] or ())
+
+
+def assert_other_machines_find_the_same(project: Project, folder: Path) -> None:
+    """A run of the study by a Ray cluster, in a clone that is sent to it, is the one that DVC's queue made."""
+    again = folder.with_name("again")
+    again.mkdir()
+    (again / "study.yaml").write_text(STUDY)
+    project.set(compute__engine="ray", compute__address="here")
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return project.run("coevolve", "study", str(again), "--arms", "static", check=False)
+
+    script = project.folder / "pipelines/tasks.py"
+    before = script.read_text()
+    script.write_text(before + "\n")
+    assert "pipelines/tasks.py is not committed, but other machines run the commit" in run().stderr
+    script.write_text(before)
+    project.set(train__steps=3)
+    assert "params.yaml is not committed (train.steps 2, not 3)" in run().stderr
+    project.set(train__steps=2)
+    done = run()
+    assert "1 of 2 runs" in done.stdout, done.stdout + done.stderr
+    [there] = map(json.loads, (again / "results.jsonl").read_text().splitlines())
+    here = next(one for one in map(json.loads, (folder / "results.jsonl").open()) if one["arm"] == "static")
+    assert there == here
+    project.set(compute__engine="local")
+
+
+def test_arms_run_from_the_queue(tmp_path: Path, cache: Path) -> None:
+    project = clone(tmp_path, cache)
+    folder = tmp_path / "studies/small"
+    folder.mkdir()
+    (folder / "study.yaml").write_text(STUDY)
+    project.run("git", "add", "-A")
+    project.run("git", "commit", "-q", "-m", "study")
+    study = ["coevolve", "study", "studies/small"]
+    wrong = project.run(*study, "--arms", "statics", check=False)
+    assert "--arms: no arm statics; expected some of: static, signals" in wrong.stderr
+    wrong = project.run(*study, "--seeds", "3", check=False)
+    assert "--seeds: no seed 3; expected some of: 0" in wrong.stderr
+    project.dvc("exp", "run", "--queue", "-n", "small-static-0", "-S", "explore.explorations=0", "-S", "seed=0")
+    assert project.start("queue", "start").wait(timeout=PATIENCE) == 0
+    pull_the_plug(tmp_path)
+    # what an earlier call has queued of other arms is not for now
+    project.dvc("exp", "run", "--queue", "-n", "small-signals-0", "-S", "seed=0")
+    first = project.run(*study, "--arms", "static")
+    assert "1 of 2 runs" in first.stdout, "the other was not asked for, so the command succeeds"
+    assert "small-signals-0" not in project.dvc("queue", "status").stdout
+    with ThreadPoolExecutor() as pool:
+        pulled = pool.submit(pull_the_plug, tmp_path, WORKER)
+        done = project.run(*study)
+        pulled.result()  # raises if there was nothing to kill
+    assert "2 of 2 runs" in done.stdout
+    rows = list(csv.DictReader((folder / "results.csv").open()))
+    assert {(row["arm"], row["panel"]) for row in rows} >= {("static", "mail"), ("signals", "other tasks")}
+    assert {row["code"] for row in rows} == {project.run("git", "rev-parse", "HEAD").stdout.strip()}
+    assert {row["accepted"] for row in rows if row["arm"] == "static"} == {"0"}
+    assert {row["accepted"] for row in rows if row["arm"] == "signals"} <= {"1", "2", "3"}, "as many as are selected"
+    assert "signals" in (folder / "table.md").read_text()
+    assert_other_machines_find_the_same(project, folder)
+    assert (folder / "curves.svg").exists()
+    names = project.dvc("exp", "list", "--name-only").stdout.split()
+    assert sorted(names) == ["small-signals-0", "small-static-0"]
+    written = {file.name: file.read_bytes() for file in folder.iterdir()}
+    again = project.run(*study)
+    assert "2 of 2 runs" in again.stdout
+    shown = project.run("coevolve", "compare", "small-static-0", "small-signals-0")
+    assert "explore.explorations" in shown.stdout
+    project.dvc("exp", "remove", *names)  # as on another machine, which has the files alone
+    elsewhere = project.run(*study)
+    assert "2 of 2 runs" in elsewhere.stdout
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == written
+    project.set(train__keep_base=0.3)  # a default that both arms rest on: signals says its own
+    other = project.run(*study, "--report")
+    assert (
+        "1 of 2 runs" in other.stdout
+        and "1 results are not of the study as it is now: static 0 ran with train.keep_base" in other.stderr
+    )
+    assert (folder / "results.jsonl").read_bytes() == written["results.jsonl"], "they may be its arm's again"
+    project.run("git", "checkout", "params.yaml")
+    changed = STUDY.replace("explore.explorations: 20", "explore.explorations: 21")
+    (folder / "study.yaml").write_text(changed)
+    assert "1 of 2 runs" in project.run(*study, "--report").stdout, "another arm has other results"

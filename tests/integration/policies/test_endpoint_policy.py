@@ -1,0 +1,155 @@
+"""A served model as a policy: the same episodes as in this process, and the shape of what servers are sent."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.success import is_success
+from coevolve.core.task import Task
+from coevolve.core.trajectories import StopReason, Trajectory
+from coevolve.endpoint.client import open_endpoint
+from coevolve.environments.environment import Environment
+from coevolve.environments.registry import make
+from coevolve.policies.endpoint_policy import EndpointPolicy
+from coevolve.policies.transformers_policy import TransformersPolicy, load
+from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.schema import load as load_params
+from tests import ROOT
+from tests.integration.endpoint.proxy import proxy
+
+PARAMS = load_params(ROOT / "params.yaml")
+LIMITS = Limits(16, 768, 64, 120.0)
+
+
+def policy(url: str, model: str, log: Path, **changes: object) -> EndpointPolicy:
+    config = PARAMS.endpoint.model_copy(update={"url": url, "model": model, "timeout": 60.0, **changes})
+    return EndpointPolicy(open_endpoint(config, log), 0.0)
+
+
+def played(acting: object, environment: Environment, tasks: list[Task], limits: Limits = LIMITS) -> list[Trajectory]:
+    episodes = rollout(acting, environment, [RolloutRequest(task, 0) for task in tasks], limits)  # type: ignore[arg-type]
+    return [episode.trajectory for episode in episodes]
+
+
+def test_a_served_model_plays_as_it_does_in_this_process(tiny_server: tuple[str, str], tmp_path: Path) -> None:
+    world = make("miniworld")
+    tasks = list(world.tasks("validation")[:24])
+    served = played(policy(*tiny_server, tmp_path / "log"), world, tasks)
+    here = played(TransformersPolicy(*load(ROOT / "policies/base"), 0.0), world, tasks)
+    assert sum(is_success(one.score) for one in here) >= 6
+    same = [(one.calls, one.score) == (other.calls, other.score) for one, other in zip(served, here, strict=True)]
+    # a call that is no JSON is a 500 of this server, and an error message here
+    assert sum(same) >= 20
+    assert all(sum(one.tokens) > 0 for one in served if one.calls)
+
+
+def reply(content: str | None, *calls: tuple[str, object], finish: str = "stop") -> tuple[int, dict[str, str], str]:
+    made = [
+        {"id": f"x{n}", "type": "function", "function": {"name": name, "arguments": text if isinstance(text, str) else json.dumps(text)}}
+        for n, (name, text) in enumerate(calls)
+    ]  # fmt: skip
+    message = {"role": "assistant", "content": content, "tool_calls": made or None}
+    usage = {"prompt_tokens": 50, "completion_tokens": 7}
+    return 200, {}, json.dumps({"choices": [{"message": message, "finish_reason": finish}], "usage": usage})
+
+
+def test_parallel_calls_and_later_user_turns(tmp_path: Path) -> None:
+    environment = make("bfcl")
+    task = next(one for one in environment.tasks("seed") if len(one.turns) == 2 and len(one.reference[0]) >= 2)
+    first = [(call.name, call.arguments) for call in task.reference[0]]
+    second = [(call.name, call.arguments) for call in task.reference[1]]
+    script = [reply(None, *first), reply("done"), reply(None, *second), reply("done")]
+    with proxy(script=script) as server:
+        (one,) = played(policy(server.url, "m", tmp_path / "log"), environment, [task], Limits(20, 10**6, 64, 60.0))
+    assert is_success(one.score) and one.stop_reason is StopReason.DONE
+    assert one.tokens == [7, 7, 7, 7]
+    said = server.bodies[-1]["messages"]
+    roles = [message["role"] for message in said]
+    assert roles == [
+        *["user", "assistant"], *["tool"] * len(first), "assistant", "user", "assistant", *["tool"] * len(second)
+    ]  # fmt: skip
+    assert [message["tool_call_id"] for message in said if message["role"] == "tool"] == [
+        call["id"] for message in said for call in message.get("tool_calls", [])
+    ]
+    assert said[roles.index("tool")]["content"]
+    assert server.bodies[0]["tools"][0]["type"] == "function"
+
+
+DEEP = "[" * 800 + "]" * 800  # which Python's reader of JSON takes, and its writer may not
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        (reply(None, ("find_mail", '{"subject": ')), "the arguments of find_mail must be a JSON object"),
+        (reply(None, ("find_mail", "[1]")), "the arguments of find_mail must be a JSON object"),
+        (reply('<tool_call>{"name": 3}</tool_call>'), "a call must be"),
+        (
+            reply(None, ("find_mail", f'{{"x": {DEEP}}}')),
+            "the arguments of find_mail must be a JSON object, not too deep",
+        ),
+        (
+            reply(f'<tool_call>{{"name": "x", "arguments": {{"x": {DEEP}}}}}</tool_call>'),
+            "nested deeper than 64 levels",
+        ),
+        (reply('<tool_call>{"name": "x", "arguments": {"x": NaN}}</tool_call>'), "finite numbers"),
+    ],
+)
+def test_a_call_that_cannot_be_read_is_told_to_the_model(
+    broken: tuple[int, dict[str, str], str], told: str, tmp_path: Path
+) -> None:
+    world = make("miniworld")
+    with proxy(script=[broken, reply("done")]) as server:
+        (one,) = played(policy(server.url, "m", tmp_path / "log"), world, [world.tasks("seed")[0]])
+    heard = server.bodies[1]["messages"][-1]
+    assert told in heard["content"]
+    assert not one.calls
+
+
+def test_a_server_without_a_parser_is_understood(tmp_path: Path) -> None:
+    world = make("miniworld")
+    text = '<think>hm <tool_call></think>\n<tool_call>\n{"name": "balance", "arguments": {}}\n</tool_call>'
+    with proxy(script=[reply(text), reply("done")]) as server:
+        (one,) = played(policy(server.url, "m", tmp_path / "log"), world, [world.tasks("seed")[0]])
+    assert [call.name for call in one.calls] == ["balance"]
+    assert server.bodies[1]["messages"][1]["tool_calls"][0]["function"]["name"] == "balance"
+
+
+def test_a_reply_that_a_limit_cut_ends_the_episode(tmp_path: Path) -> None:
+    world = make("miniworld")
+    with proxy(script=[reply("and then", finish="length")]) as server:
+        (one,) = played(policy(server.url, "m", tmp_path / "log"), world, [world.tasks("seed")[0]])
+    assert one.stop_reason is StopReason.MAX_TOKENS
+
+
+def test_schemas_that_do_not_fit_the_models_context_are_one_error(tmp_path: Path) -> None:
+    world = make("miniworld")
+    words = "This model's maximum context length is 512 tokens and your request has 2000 input tokens"
+    with (
+        proxy(script=[(400, {}, json.dumps({"message": words}))]) as server,
+        pytest.raises(
+            CoevolveError, match=r"\(with 31 tool schemas\) and the reply take 2064 tokens, the model has 512: 1552"
+        ),
+    ):
+        played(policy(server.url, "m", tmp_path / "log"), world, [world.tasks("shifted")[0]])
+
+
+def test_the_command(tiny_server: tuple[str, str], tmp_path: Path) -> None:
+    command = [
+        *[str(Path(sys.executable).parent / "coevolve"), "evaluate", "--environment", "miniworld", "--split", "validation"],
+        *["--tasks", "4", "--episode-tokens", "768", "--reply-tokens", "64", "--policy", "endpoint", "--log", str(tmp_path / "log")],
+        *["--url", tiny_server[0], "--model", tiny_server[1]],
+    ]  # fmt: skip
+    first = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    again = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    assert "validation" in first and "tokens; requests and replies:" in first
+    timeless = re.compile(r", [\d.]+ s$", re.MULTILINE)
+    assert timeless.sub("", first) == timeless.sub("", again)
+    wrong = subprocess.run([*command, "--url", "http://user:pw@host/v1"], capture_output=True, text=True, cwd=ROOT)
+    assert wrong.returncode == 1
+    assert "endpoint.url: expected http://HOST/PATH" in wrong.stderr and "pw" not in wrong.stderr

@@ -1,0 +1,170 @@
+"""One KV cache through ragged, shrinking batches gives what a plain forward pass over each episode gives."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.trajectories import StopReason
+from coevolve.environments.registry import make
+from coevolve.policies.transformers_policy import TransformersPolicy, load
+from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
+from tests import ROOT
+from tests.unit.policies.qwen import make_qwen3
+from tests.waiting import PATIENCE
+
+WORLD = make("miniworld")
+LIMITS = Limits(max_turns=8, episode_tokens=300, reply_tokens=64, max_seconds=PATIENCE)
+MODEL, TOKENIZER = load(ROOT / "policies/base")
+
+
+def played(temperature: float, count: int = 24, batch: int = 256, limits: Limits = LIMITS) -> list[Episode]:
+    policy = TransformersPolicy(MODEL, TOKENIZER, temperature)
+    tasks = [*WORLD.tasks("validation")[: count // 2], *WORLD.tasks("hard")[: count // 2]]
+    requests = [RolloutRequest(task, seed) for seed, task in enumerate(tasks)]
+    return rollout(policy, WORLD, requests, replace(limits, batch=batch))
+
+
+def test_whether_the_hub_is_in_reach_changes_no_byte_of_a_policy(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from coevolve.policies.transformers_policy import load\n"
+        "for part in load(Path(sys.argv[1])): part.save_pretrained(sys.argv[2])"
+    )
+    saved = []
+    for offline in ("0", "1"):  # read when transformers is imported
+        folder = tmp_path / offline
+        environment = {**os.environ, "HF_HUB_OFFLINE": offline}
+        subprocess.run(
+            [sys.executable, "-c", code, str(ROOT / "policies/base"), str(folder)], env=environment, check=True
+        )
+        saved.append({file.name: file.read_bytes() for file in folder.iterdir()})
+    assert saved[0] == saved[1]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_log_probabilities_are_those_of_a_plain_forward_pass(temperature: float) -> None:
+    for episode in played(temperature):
+        ids: list[int] = []
+        places: list[tuple[int, float]] = []
+        for reply in episode.replies:
+            ids += reply.prompt_ids
+            places += [(len(ids) + row, value) for row, value in enumerate(reply.logprobs)]
+            ids += reply.token_ids
+        with torch.inference_mode():
+            logprobs = torch.log_softmax(MODEL(torch.tensor([ids])).logits[0].float(), -1)
+        for place, value in places:
+            assert logprobs[place - 1, ids[place]].item() == pytest.approx(value, abs=2e-3)
+
+
+def test_greedy_is_what_generate_says() -> None:
+    for episode in played(0.0, 8):
+        first = episode.replies[0]
+        wanted = MODEL.generate(torch.tensor([first.prompt_ids]), max_new_tokens=len(first.token_ids), do_sample=False)
+        assert wanted[0, len(first.prompt_ids) :].tolist() == first.token_ids
+
+
+def test_the_ids_are_those_of_the_whole_conversation() -> None:
+    for episode in played(0.0, 8):
+        ids = [token for reply in episode.replies for token in (*reply.prompt_ids, *reply.token_ids)]
+        messages = episode.trajectory.messages
+        if episode.trajectory.stop_reason is StopReason.DONE:
+            messages = messages[:-1]  # the end of the episode, which nobody replied to
+        assert TOKENIZER.decode(ids) == TOKENIZER.apply_chat_template(messages, tokenize=False)
+
+
+def test_what_is_sampled_depends_on_the_seed_and_not_on_the_batch() -> None:
+    whole, parts = played(1.0), played(1.0, batch=7)
+    same = sum(a.trajectory.messages == b.trajectory.messages for a, b in zip(whole, parts, strict=True))
+    assert same >= len(whole) - 1  # a sum in another order may round another way
+    assert [one.trajectory for one in played(1.0)] == [one.trajectory for one in whole]
+
+
+def test_attempts_at_one_task_share_the_first_pass_over_its_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And say what they say without that."""
+    fed: list[int] = []
+    forward = MODEL.forward
+
+    def counted(*arguments: object, **named: torch.Tensor) -> object:
+        fed.append(named["input_ids"].shape[0])
+        return forward(*arguments, **named)
+
+    def attempts() -> list[Episode]:
+        tasks = [task for task in WORLD.tasks("validation")[:3] for _ in range(4)]
+        fed.clear()
+        policy = TransformersPolicy(MODEL, TOKENIZER, 1.0)
+        return rollout(policy, WORLD, [RolloutRequest(task, seed) for seed, task in enumerate(tasks)], LIMITS)
+
+    monkeypatch.setattr(MODEL, "forward", counted)
+    shared = attempts()
+    assert fed[0] == 3 and set(fed[1:4]) == {12}
+    monkeypatch.setattr(TransformersPolicy, "_begun", lambda self, fed: self._forward(*self._padded(fed)))
+    apart = attempts()
+    assert fed[0] == 12
+    assert [one.trajectory for one in shared] == [one.trajectory for one in apart]
+    for one, other in zip(shared, apart, strict=True):
+        for reply, twin in zip(one.replies, other.replies, strict=True):
+            assert reply.logprobs == pytest.approx(twin.logprobs, abs=1e-5)
+
+
+def test_tasks_with_the_same_tools_share_the_first_pass_over_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And say what they say without that: nine tenths of a first prompt are tools here."""
+    model, tokenizer = load(make_qwen3(tmp_path, context=16384))
+    fed: list[tuple[int, int]] = []
+    forward = model.forward
+
+    def counted(*arguments: object, **named: torch.Tensor) -> object:
+        fed.append(tuple(named["input_ids"].shape))
+        return forward(*arguments, **named)
+
+    def attempts() -> list[Episode]:
+        fed.clear()
+        tasks = [task for task in WORLD.tasks("validation")[:3] for _ in range(2)]
+        requests = [RolloutRequest(task, seed) for seed, task in enumerate(tasks)]
+        limits = Limits(max_turns=2, episode_tokens=10000, reply_tokens=4, max_seconds=PATIENCE)
+        return rollout(TransformersPolicy(model, tokenizer, 1.0), WORLD, requests, limits)
+
+    monkeypatch.setattr(model, "forward", counted)
+    shared = attempts()
+    (rows, tools), (others, asked) = fed[:2]
+    assert (rows, others) == (1, 3) and tools > 9 * asked and fed[2] == (6, 1)
+    monkeypatch.setattr("coevolve.policies.transformers_policy.SHARED", 16384)
+    apart = attempts()
+    assert fed[0] == (3, tools + asked)
+    assert [one.trajectory for one in shared] == [one.trajectory for one in apart]
+    for one, other in zip(shared, apart, strict=True):
+        for reply, twin in zip(one.replies, other.replies, strict=True):
+            assert reply.logprobs == pytest.approx(twin.logprobs, abs=1e-5)
+
+
+def test_budget_and_context_end_an_episode() -> None:
+    episodes = played(1.0, limits=Limits(8, 40, 64, 60.0))
+    assert {one.trajectory.stop_reason for one in episodes} <= {StopReason.MAX_TOKENS, StopReason.DONE}
+    for one in episodes:
+        assert sum(len(reply.prompt_ids) + len(reply.token_ids) for reply in one.replies[:-1]) <= 40
+        assert sum(len(reply.token_ids) for reply in one.replies) <= 40
+
+
+def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CoevolveError, match=str(tmp_path)):
+        load(tmp_path)
+
+
+def test_code_in_a_model_directory_does_not_run(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(ROOT / "policies/base", folder)
+    config = json.loads((folder / "config.json").read_text())
+    code = {"AutoConfig": "evil.EvilConfig", "AutoModelForCausalLM": "evil.Evil"}
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "evil", "auto_map": code}))
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with pytest.raises(CoevolveError, match="expected a transformers model directory"):
+        load(folder)
+    assert not (tmp_path / "ran").exists()

@@ -1,0 +1,47 @@
+"""Every command of docs/your-trainer.md, on files that TRL, verl and verifiers wrote: the output is the page's."""
+
+import gzip
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.project import warm
+from tests.unit.rollouts.test_grown_tasks import MADE
+from tests.waiting import PATIENCE
+
+PAGE = (ROOT / "docs/your-trainer.md").read_text(encoding="utf-8")
+
+
+def steps() -> list[tuple[str, str]]:
+    """The commands that can run here, each with the output that the page shows."""
+    found = re.findall(
+        r"^ {4}(coevolve [^\n]*)(?:\n\n<!-- output -->\n```\n([^`]*(?:`[^`\n]+`[^`]*)*)```)?", PAGE, re.MULTILINE
+    )
+    return [(command.strip(), output) for command, output in found if "# not run: " not in command]
+
+
+def test_the_commands_print_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    monkeypatch.setenv("PATH", str(warm()), prepend=os.pathsep)
+    shutil.copytree(MADE / "trl_with_id", tmp_path / "outputs/completions")
+    shutil.copytree(MADE / "verl", tmp_path / "rollouts")
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "evals/traces.jsonl").write_bytes(gzip.decompress((MADE / "traces.jsonl.gz").read_bytes()))
+    assert [bool(output) for _, output in steps()].count(True) == 3 and len(steps()) == 6
+    for command, output in steps():
+        done = subprocess.run(command.split(), cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 0, f"{command}\n{done.stderr[-3000:]}"
+        assert not output or done.stdout == output
+    [code] = re.findall(r"```python\n(from coevolve.*?)```", PAGE, re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.stdout == "20 60\n", done.stderr
+
+
+def test_the_page_is_short() -> None:
+    assert len(PAGE.split()) <= 800

@@ -1,0 +1,93 @@
+"""The embedded policy: a standard model directory that can say anything, able but unreliable."""
+
+import itertools
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coevolve.core.seeding import rng_for
+from coevolve.environments.miniworld.miniworld_environment import MUTATING, Miniworld
+from coevolve.stages.base.demonstrate import RELIABLE, demonstrate, demonstrations, unreliable
+from coevolve.stages.base.recipe import copying, make
+from coevolve.stages.base.small import IGNORED, example
+from coevolve.stages.base.tokenizer import build
+from coevolve.stages.schema import load as load_params
+from tests import ROOT
+
+TOKENIZER = build(*Miniworld.lexicon())
+
+
+@settings(deadline=None)
+@given(st.text(alphabet=st.characters(exclude_categories=("Cs",)), max_size=60))
+def test_any_text_can_be_said(text: str) -> None:
+    ids = TOKENIZER.encode(text, add_special_tokens=False)
+    assert TOKENIZER.decode(ids) == text
+
+
+def test_tools_keys_and_values_are_one_token_each() -> None:
+    for name in Miniworld.lexicon()[0]:
+        assert len(TOKENIZER.encode(name, add_special_tokens=False)) == 1, name
+
+
+def test_the_template_preserves_prefixes() -> None:
+    messages = demonstrations(1, 3, RELIABLE)[0]
+    texts = [TOKENIZER.apply_chat_template(messages[:end], tokenize=False) for end in range(1, len(messages) + 1)]
+    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(texts))
+
+
+def test_only_what_the_policy_says_is_learnt() -> None:
+    messages = demonstrations(1, 3, RELIABLE)[0]
+    one = example(TOKENIZER, messages)
+    said = "".join(TOKENIZER.decode([token]) for token in one["labels"] if token != IGNORED)
+    assert said == "".join(message["content"] + "<|end|>" for message in messages if message["role"] == "assistant")
+
+
+def test_copies_repeat_their_strings() -> None:
+    for one in copying(TOKENIZER, 20, 0):
+        own = [token for token in one["labels"] if token != IGNORED]
+        assert one["input_ids"][1 : 1 + len(own)] == own
+
+
+def test_the_unreliable_demonstrator_spoils_calls_and_nothing_else() -> None:
+    tasks = Miniworld.generate("base", 60, 5, every=True)
+    right = [demonstrate(task, RELIABLE, rng_for("x", n)) for n, task in enumerate(tasks)]
+    wrong = [demonstrate(task, unreliable(1.0, 1.0, 0), rng_for("x", n)) for n, task in enumerate(tasks)]
+    asking = [n for n, task in enumerate(tasks) if all(name.startswith("ask_") for name in task.tags[1:])]
+    assert asking
+    assert all(right[n] == wrong[n] for n in asking)
+    assert sum(a != b for a, b in zip(right, wrong, strict=True)) == len(tasks) - len(asking)
+
+
+def test_weaknesses_are_drawn_once() -> None:
+    chances = unreliable(0.4, 0.8, 0).chances
+    assert chances == unreliable(0.4, 0.8, 0).chances
+    assert set(chances) == MUTATING
+    assert all(0.4 <= chance <= 0.8 for chance in chances.values())
+
+
+def test_the_committed_policy_is_a_model_directory() -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = ROOT / "policies/base"
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert sum(parameter.numel() for parameter in model.parameters()) < 1_000_000
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 4_000_000
+    messages = [{"role": "user", "content": "archive the mail about rent"}]
+    ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt")
+    output = model.generate(**ids, max_new_tokens=24, do_sample=False)
+    assert "<tool_call>" in tokenizer.decode(output[0])
+
+
+def test_the_recipe_makes_a_policy_from_nothing_always_the_same(tmp_path: Path) -> None:
+    config = load_params(ROOT / "params.yaml").base.model_copy(
+        update={"copy_steps": 2, "demonstration_steps": 2, "unreliable_steps": 2, "layers": 1, "hidden": 32}
+    )
+    for name in ("a", "b"):
+        make(config, tmp_path / name)
+    assert sorted(file.name for file in (tmp_path / "a").iterdir()) == sorted(
+        file.name for file in (ROOT / "policies/base").iterdir()
+    )
+    for file in (tmp_path / "a").iterdir():
+        assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes(), file.name

@@ -1,0 +1,184 @@
+"""An iteration of the generator on a real small one: what it writes, learns from and leaves behind, also after a kill."""
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from math import log
+from pathlib import Path
+
+import pytest
+
+from coevolve.core.attempts import attempt_of
+from coevolve.core.learnability import Record
+from coevolve.core.records import Generation
+from coevolve.policies import adapted
+from coevolve.policies.loading import playing
+from coevolve.rollout import Limits
+from coevolve.stages.generate.config import Generate
+from coevolve.stages.generate.generate_summary import summary
+from coevolve.stages.generate.generator_prompts import SpecRequest, seldom, success
+from coevolve.stages.generate.iteration import Generated, GeneratorContext, Plan, generate
+from coevolve.stages.generate.spec import Spec, named
+from coevolve.stages.generate.spec_outcomes import ACCEPTED
+from tests.unit.stages.generate.small import OWN, TASKS, TOOLS, shared
+from tests.unit.stages.train.small import ACTING, WORLD, outputs
+
+ATTEMPTS = [attempt_of(task.task_id, 1, n, [1.0] * (n % 5) + [0.0] * (4 - n % 5)) for n, task in enumerate(TASKS)]
+
+
+def past(count: int = 24) -> list[Generation]:
+    """Generations of iteration 0, some of them accepted and played."""
+    found = []
+    for number in range(count):
+        spec = Spec((TOOLS.goals[number], TOOLS.goals[number + 1]))
+        one = Generation(
+            f"g{number}", 0, TASKS[number % 16].task_id, f"vary {spec}", str(spec), list(spec.goals), None, number % 6 == 5
+        )  # fmt: skip
+        made = number % 3 > 0
+        outcome, task = (ACCEPTED, f"task {number}") if made else ("unrealized", None)
+        found.append(
+            replace(one, outcome=outcome, task_id=task, successes=number % 9 if made else 0, episodes=8 if made else 0)
+        )
+    return found
+
+
+def folder_of(place: Path, first: Path) -> Path:
+    adapted.start(place / "generators/0")
+    adapted.write(place / "generators/0", place / "generators/0", first)
+    return place / "generators/0"
+
+
+def made(
+    place: Path, first: Path, own: Generate = OWN, t: int = 1, generations: list[Generation] | None = None
+) -> Generated:
+    folder = folder_of(place, first)
+    (place / "scratch").mkdir(exist_ok=True)
+    plan = Plan(
+        0, t, TASKS, ATTEMPTS, past() if generations is None else generations, 24, folder, folder, place / "scratch"
+    )
+    play = partial(playing, config=ACTING, temperature=own.temperature)
+    return generate(plan, own, GeneratorContext(WORLD, Limits.of(ACTING), play, shared(own)))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("made")
+
+
+@pytest.fixture(scope="module")
+def whole(place: Path, first: Path) -> Generated:
+    return made(place, first)
+
+
+def test_it_learns_from_what_was_accepted_and_is_no_control(whole: Generated, place: Path, first: Path) -> None:
+    able = {one.generation_id for one in past() if one.task_id and not one.control}
+    assert set(whole.weights) == able and len(able) > 8
+    assert [one["step"] for one in whole.figures] == list(range(OWN.steps)) and not whole.reason
+    assert whole.learned and (whole.learned / "model.safetensors").exists()
+    assert (whole.learned / "model.safetensors").read_bytes() != (first / "model.safetensors").read_bytes()
+
+
+def test_it_varies_tasks_and_says_how_the_agent_did_at_them(whole: Generated) -> None:
+    ours = [one for one in whole.new if not one.control]
+    assert len(ours) == 24 and len(whole.new) == 24 + OWN.control
+    assert len({one.generation_id for one in whole.new}) == len(whole.new)
+    for start in range(0, 24, OWN.variations):
+        some = ours[start : start + OWN.variations]
+        assert len({one.seed for one in some}) == len({one.prompt for one in some}) == 1
+    tasks = {task.task_id: task for task in TASKS}
+    visits = {one.task_id: one for one in ATTEMPTS}
+    for one in whole.new:
+        spec = named(tasks[one.seed].tools, TOOLS)
+        assert spec
+        record = Record(visits[one.seed].successes, visits[one.seed].size)
+        assert one.prompt == str(SpecRequest(spec, record, success(ATTEMPTS, 1), seldom(TASKS, TOOLS)))
+        assert one.iteration == 1 and (one.goals is None) == bool(one.outcome)
+
+
+def test_control_is_written_by_the_generator_of_before_any_training(
+    whole: Generated, tmp_path: Path, first: Path
+) -> None:
+    control = [one for one in whole.new if one.control]
+    other = made(tmp_path, first, OWN.model_copy(update={"learning_rate": 0.05}))
+    assert [one for one in other.new if one.control] == control and other.new != whole.new
+
+
+def test_frozen_and_at_first_it_learns_nothing_and_needs_no_control(tmp_path: Path, first: Path) -> None:
+    frozen = made(tmp_path, first, OWN.model_copy(update={"frozen": True}))
+    assert frozen.learned is None and not frozen.weights and not frozen.reason and len(frozen.new) == 24
+    new = made(tmp_path, first, t=0, generations=[])
+    assert new.learned is None and len(new.new) == 24 and not any(one.control for one in new.new)
+    assert not summary(0, new, "").notes
+
+
+def test_too_little_to_learn_from_is_said(tmp_path: Path, first: Path) -> None:
+    few = made(tmp_path, first, generations=past(6))
+    assert few.learned is None and few.reason == "only 3 generations have a weight above 0; the generator needs 8"
+    assert any(few.reason in note for note in summary(1, few, "").notes)
+    none = made(tmp_path, first, OWN.model_copy(update={"band": 1e-6, "alpha": 0.33}))
+    assert none.reason.startswith("only 0 generations")
+
+
+def test_a_generator_whose_first_step_goes_too_far_stays_as_it_is(tmp_path: Path, first: Path) -> None:
+    for _ in range(2):  # the second run finds a finished update
+        held = made(tmp_path, first, OWN.model_copy(update={"max_kl": 1e-9}))
+        assert held.learned is None and not held.figures and held.weights
+        assert held.reason == "its first step exceeds generate.max_kl"
+        found = summary(1, held, "")
+        assert (found.figures["divergence of specs"], found.figures["generator steps"]) == (None, 0)
+        assert any(held.reason in note for note in found.notes)
+
+
+def test_figures_are_of_what_was_written(whole: Generated) -> None:
+    figures = summary(1, whole, "").figures
+    ours = [one for one in whole.new if not one.control]
+    assert figures["generations"] == 32 and figures["specs that can be taken"] == sum(
+        one.goals is not None for one in ours
+    ) / len(ours)
+    goals = Counter(goal for one in ours for goal in one.goals or ())
+    shares = [count / goals.total() for count in goals.values()]
+    assert figures["entropy of goals"] == pytest.approx(
+        -sum(share * log(share) for share in shares) / log(len(TOOLS.goals))
+    )
+    assert figures["generator steps"] == OWN.steps
+    assert 0.0 < (figures["effective sample of the generator"] or 0.0) <= 1.0
+
+
+@pytest.mark.parametrize("phase", ["learning", "writing"])
+def test_a_killed_iteration_ends_with_the_same(
+    phase: str, whole: Generated, tmp_path: Path, first: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = {
+        "learning": "coevolve.stages.generate.learn.save_learned",
+        "writing": "coevolve.stages.generate.iteration.write",
+    }
+
+    def killed(*arguments: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(broken[phase], killed)
+        with pytest.raises(KeyboardInterrupt):
+            made(tmp_path, first)
+    again = made(tmp_path, first)
+    assert (again.new, again.weights, again.figures) == (whole.new, whole.weights, whole.figures)
+    assert again.learned and whole.learned and outputs(again.learned) == outputs(whole.learned)
+
+
+def test_with_adapters_the_generator_is_adapters_on_what_it_was(tmp_path: Path, first: Path) -> None:
+    folder = folder_of(tmp_path, first)
+    settings = shared()
+    lora = settings.train.lora.model_copy(update={"enabled": True})
+    adapting = replace(settings, train=settings.train.model_copy(update={"lora": lora}))
+    play = partial(playing, config=ACTING, temperature=1.0)
+    before = folder
+    for t in (1, 2):
+        place = tmp_path / str(t)
+        place.mkdir()
+        plan = Plan(0, t, TASKS, ATTEMPTS, past(), 8, before, folder, place)
+        found = generate(plan, OWN, GeneratorContext(WORLD, Limits.of(ACTING), play, adapting))
+        assert found.learned
+        before = tmp_path / f"generators/{t}"
+        adapted.write(before, folder if t == 1 else tmp_path / "generators/1", found.learned)
+    names = {str(one.parent) for one in map(Path, outputs(before))}
+    assert names == {".", "model", "adapter-0", "adapter-1"}

@@ -1,0 +1,296 @@
+"""GRPO on the committed tiny policy: what TRL is given, what it leaves, and a run that was killed."""
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.io import read_jsonl_objects
+from coevolve.core.records import Attempt
+from coevolve.core.success import is_success
+from coevolve.core.task import Observation, Task
+from coevolve.core.trajectories import StopReason, read_trajectories
+from coevolve.environments.environment import EnvironmentFailed
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.policies.transformers_policy import load
+from coevolve.rollout import Limits
+from coevolve.stages.train import grpo
+from coevolve.stages.train.batch import row as row_of
+from coevolve.stages.train.checkpoints import COMPLETE
+from coevolve.stages.train.learner import Log
+from tests import ROOT
+from tests.unit.policies.qwen import make_qwen3
+from tests.unit.stages.train.small import ACTING, CONFIG, WORLD, changed, job, outputs, settings
+from tests.waiting import stall
+
+LIMITS = Limits.of(ACTING)
+
+
+def test_any_number_of_processes_gives_the_same_bytes(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COEVOLVE_PROCESSES", "3")
+    grpo.learn(settings(), WORLD, job(tmp_path))
+    assert outputs(tmp_path) == outputs(whole)
+
+
+def test_every_trajectory_is_kept_with_iteration_step_and_group(whole: Path) -> None:
+    trajectories = read_trajectories(whole / "trajectories.parquet")
+    metrics = [value for _, value in read_jsonl_objects(whole / "metrics.jsonl")]
+    assert [row["step"] for row in metrics] == [0, 1, 2]
+    for row in metrics:
+        ours = [one for one in trajectories if one.step == row["step"]]
+        assert len(ours) == row["groups"] * CONFIG.group_size
+        assert {one.group for one in ours} == set(range(int(row["groups"])))
+        assert {one.sample for one in ours} == set(range(CONFIG.group_size))
+    assert all(torch.isfinite(torch.tensor(list(row.values()))).all() for row in metrics)
+    assert not (whole / "scratch").exists()
+
+
+class Flaky(Miniworld):
+    """Breaks in every third episode."""
+
+    def __init__(self) -> None:
+        self._opened = itertools.count()
+
+    def open(self) -> MiniworldSession:
+        if next(self._opened) % 3 == 0:
+            raise RuntimeError("out of order")
+        return super().open()
+
+
+def test_episodes_that_the_environment_broke_are_in_no_figure(tmp_path: Path) -> None:
+    grpo.learn(settings(CONFIG.model_copy(update={"steps": 1})), Flaky(), job(tmp_path))
+    trajectories = read_trajectories(tmp_path / "trajectories.parquet")
+    whole = [one for one in trajectories if one.stop_reason is not StopReason.ENVIRONMENT_FAILED]
+    assert 0 < len(whole) < len(trajectories)
+    ((_, row),) = read_jsonl_objects(tmp_path / "metrics.jsonl")
+    assert row["success"] == sum(is_success(one.score) for one in whole) / len(whole) > 0
+    assert row["score"] == sum(one.score for one in whole) / len(whole)
+
+
+def test_groups_that_are_left_out_are_counted_without_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    grpo.learn(settings(changed(steps=1, group_size=2, micro_batch=1), refill_rounds=0), WORLD, job(tmp_path))
+    ((_, row),) = read_jsonl_objects(tmp_path / "metrics.jsonl")
+    assert row["groups_missing"] > 0
+    assert "reward functions" not in caplog.text
+
+
+def test_the_policy_changes_and_is_a_model_directory(whole: Path) -> None:
+    before, _ = load(ROOT / "policies/base")
+    after, tokenizer = load(whole / "policy")
+    assert tokenizer.chat_template
+    assert any(not torch.equal(a, b) for a, b in zip(before.parameters(), after.parameters(), strict=True))
+
+
+def test_interrupted_and_started_again_it_ends_in_the_same_bytes(whole: Path, tmp_path: Path) -> None:
+    """tests/smoke/test_repro.py shows the same of a process that was killed."""
+
+    def interrupt(step: int, figures: dict[str, float]) -> None:
+        if step == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        grpo.learn(settings(), WORLD, job(tmp_path), interrupt)
+    assert (tmp_path / f"scratch/checkpoint-1/{COMPLETE}").exists()
+    assert not (tmp_path / "policy").exists()
+    steps: list[int] = []
+    grpo.learn(settings(), WORLD, job(tmp_path), lambda step, figures: steps.append(step))
+    assert steps == [1, 2], "what a checkpoint holds is not trained again"
+    assert outputs(tmp_path) == outputs(whole)
+
+
+STALLED = """
+import os, sys, time
+from pathlib import Path
+from coevolve.core.arithmetic import pin
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.stages.train import grpo
+from tests.unit.stages.train import small
+
+class Slow(MiniworldSession):
+    calls = 0
+    def step(self, call):
+        Slow.calls += 1
+        if Slow.calls == 20:
+            print(os.getpid(), flush=True)
+            time.sleep(0.5)
+        return super().step(call)
+
+class Around(Miniworld):
+    def open(self):
+        return Slow()
+
+pin()
+small.ACTING = small.ACTING.model_copy(update={"max_seconds": 5.0})
+grpo.learn(small.settings(), Around(), small.job(Path(sys.argv[1])))
+"""
+
+
+def test_a_machine_that_stalls_in_a_call_changes_no_byte(whole: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-c", STALLED, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout
+        stall([int(process.stdout.readline())], 6.0)
+        process.stdout.read()
+    assert process.returncode == 0
+    assert outputs(tmp_path) == outputs(whole)
+
+
+def test_a_resumed_run_draws_by_what_was_attempted_before_the_kill(tmp_path: Path) -> None:
+    def learn(folder: Path, log: Log | None = None, attempts: Sequence[Attempt] = ()) -> dict[str, bytes]:
+        few = replace(job(folder), tasks=WORLD.tasks("seed")[:6], attempts=attempts)  # all are seen by the second step
+        grpo.learn(settings(changed(curriculum="learnable")), WORLD, few, log)
+        return outputs(folder)
+
+    def interrupt(step: int, figures: dict[str, float]) -> None:
+        if step == 1:
+            raise KeyboardInterrupt
+
+    whole = learn(tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        learn(tmp_path / "again", interrupt)
+    assert learn(tmp_path / "again") == whole
+    mastered = [Attempt(task.task_id, 0, 0, 1.0, 64, 64) for task in WORLD.tasks("seed")[:3]]
+    assert learn(tmp_path / "known", attempts=mastered) != whole, "earlier iterations count as well"
+
+
+class Down(Miniworld):
+    """Fails at most of its tasks."""
+
+    def open(self) -> MiniworldSession:
+        class Session(MiniworldSession):
+            def reset(self, task: Task) -> Observation:
+                if task in WORLD.tasks("seed")[:10]:
+                    raise EnvironmentFailed("out of order")
+                return super().reset(task)
+
+        return Session()
+
+
+def test_failed_visits_are_known_after_a_kill_and_to_every_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def learn(folder: Path, log: Log | None = None) -> list[str]:
+        grpo.learn(settings(changed(curriculum="learnable")), Down(), job(folder), log)
+        played = read_trajectories(folder / "trajectories.parquet")
+        return [one.task_id for one in played if one.sample == 0]
+
+    def interrupt(step: int, figures: dict[str, float]) -> None:
+        if step == 1:
+            raise KeyboardInterrupt
+
+    whole = learn(tmp_path / "whole")
+    assert len(set(whole[:16])) == 16, "every task is visited before any is visited again"
+    with pytest.raises(KeyboardInterrupt):
+        learn(tmp_path / "again", interrupt)
+    assert learn(tmp_path / "again") == whole
+    monkeypatch.setenv("COEVOLVE_PROCESSES", "2")
+    assert learn(tmp_path / "two") == whole
+    assert outputs(tmp_path / "whole") == outputs(tmp_path / "again") == outputs(tmp_path / "two")
+
+
+def test_a_share_of_the_base_is_kept_in_the_weights(whole: Path, tmp_path: Path) -> None:
+    grpo.learn(settings(changed(keep_base=0.25)), WORLD, job(tmp_path))
+    base, trained, kept = (
+        dict(load(place)[0].named_parameters())
+        for place in (ROOT / "policies/base", whole / "policy", tmp_path / "policy")
+    )
+    for name, one in kept.items():
+        torch.testing.assert_close(one, 0.75 * trained[name] + 0.25 * base[name])
+    assert {name: one for name, one in outputs(tmp_path).items() if "safetensors" not in name} == {
+        name: one for name, one in outputs(whole).items() if "safetensors" not in name
+    }
+
+
+def test_an_average_keeps_small_steps_also_of_an_agent_that_acts_in_bfloat16(tmp_path: Path) -> None:
+    def learn(folder: Path, share: float) -> dict[str, torch.Tensor]:
+        made = settings(changed(keep_base=share, steps=1))
+        acting = made.policy.model_copy(update={"dtype": "bfloat16"})
+        grpo.learn(replace(made, policy=acting), WORLD, job(folder))
+        return dict(load(folder / "policy")[0].named_parameters())
+
+    base = dict(load(ROOT / "policies/base")[0].named_parameters())
+    trained, kept = learn(tmp_path / "whole", 0.0), learn(tmp_path / "kept", 0.5)
+    for name, one in kept.items():
+        torch.testing.assert_close(one, 0.5 * trained[name] + 0.5 * base[name], rtol=1e-6, atol=1e-8)
+
+
+def test_the_base_of_another_architecture_is_refused(tmp_path: Path) -> None:
+    make_qwen3(tmp_path / "other")
+    with pytest.raises(CoevolveError, match=r"train\.keep_base: .*other has other weights"):
+        grpo.learn(settings(changed(keep_base=0.5, steps=1)), WORLD, replace(job(tmp_path), base=tmp_path / "other"))
+    assert not (tmp_path / "policy").exists()
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_the_policy_is_pulled_to_its_parent_or_to_the_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: str
+) -> None:
+    monkeypatch.setenv("COEVOLVE_PROCESSES", processes)
+    model, tokenizer = load(ROOT / "policies/base")
+    with torch.no_grad():
+        for one in model.parameters():
+            one.mul_(1.01)
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "parent")
+    kl = {}
+    for anchor in ("parent", "base"):
+        folder = tmp_path / anchor
+        grpo.learn(settings(changed(anchor=anchor, steps=1)), WORLD, replace(job(folder), parent=tmp_path / "parent"))
+        ((_, row),) = read_jsonl_objects(folder / "metrics.jsonl")
+        kl[anchor] = row["kl"]
+    assert kl["parent"] == pytest.approx(0.0, abs=1e-9) and kl["base"] > 1e-6
+
+
+def test_lora_is_a_switch_and_is_merged(tmp_path: Path) -> None:
+    config = changed(steps=1, lora={"enabled": True})
+    grpo.learn(settings(config, learning_rate=0.01), WORLD, job(tmp_path))
+    names = {name for name, _ in load(tmp_path / "policy")[0].named_parameters()}
+    assert names == {name for name, _ in load(ROOT / "policies/base")[0].named_parameters()}
+
+
+def test_the_environments_tokens_are_masked(tmp_path: Path) -> None:
+    from coevolve.policies.transformers_policy import TransformersPolicy
+    from coevolve.rollout import RolloutRequest, rollout
+
+    model, tokenizer = load(ROOT / "policies/base")
+    episodes = rollout(
+        TransformersPolicy(model, tokenizer, 1.0), WORLD, [RolloutRequest(WORLD.tasks("seed")[0], 1)], LIMITS
+    )
+    made = row_of(episodes[0], 1.0, tokenizer.eos_token_id)
+    own = "".join(tokenizer.decode([token]) for token, kept in zip(made.completion, made.mask, strict=True) if kept)
+    said = [message["content"] for message in episodes[0].trajectory.messages if message["role"] == "assistant"]
+    assert own == "".join(f"{text}<|end|>" for text in said)
+    assert tokenizer.decode(made.prompt).startswith("<|user|>")
+
+
+def test_canary_trl_calls_us_where_we_expect(tmp_path: Path) -> None:
+    """What we override or are called by is TRL's own: a release that moves it must fail here, not in a run."""
+    import inspect
+
+    from trl import GRPOConfig, GRPOTrainer
+
+    assert "rollout_func" in inspect.signature(GRPOTrainer.__init__).parameters
+    assert list(inspect.signature(GRPOTrainer._generate_and_score_completions).parameters) == ["self", "inputs"]
+    scored = inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters
+    assert list(scored)[:5] == ["self", "model", "input_ids", "attention_mask", "logits_to_keep"]
+    source = inspect.getsource(GRPOTrainer._generate)
+    assert 'extra_fields.pop("env_mask"' in source
+    assert {"steps_per_generation", "epsilon_high", "beta", "shuffle_dataset"} <= set(
+        inspect.signature(GRPOConfig.__init__).parameters
+    )
+    shutil.rmtree(tmp_path)

@@ -1,0 +1,201 @@
+"""What a study says of params.yaml is what its experiments get."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from dvc.utils.hydra import apply_overrides
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from coevolve.core.errors import CoevolveError
+from coevolve.studies.run_queue import KEY, _look, keys, override, settable, work, workers
+from tests.waiting import until
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"])).filter(
+    lambda text: "${" not in text
+)
+scalars = (
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+)
+plain_keys = st.from_regex(KEY, fullmatch=True).filter(settable)
+
+
+def nested(keys: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    return st.recursive(
+        scalars | texts,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=2),
+        max_leaves=5,
+    )
+
+
+def received(folder: Path, value: Any) -> Any:
+    """What params.yaml holds after `dvc exp run -S key=value`."""
+    file = folder / "params.yaml"
+    file.write_text("key: 1\n")
+    apply_overrides(file, [f"key={override(value)}"])
+    return YAML(typ="safe").load(file.read_text())["key"]
+
+
+@given(value=nested(plain_keys))
+def test_any_value_arrives_as_it_is(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
+    assert received(tmp_path_factory.mktemp("project"), value) == value
+
+
+ODD_KEYS = st.text(min_size=1, max_size=6) | st.sampled_from(
+    [
+        "a: 1, b",
+        "a: b",
+        "true",
+        "Null",
+        "5",
+        "1e5",
+        ".5",
+        "inf",
+        "nan",
+        "nan-x",
+        "null.x",
+        "a}",
+        "a,b",
+        "a\\",
+        "a b",
+        "${x}",
+        "-",
+    ]
+)
+
+
+@given(value=nested(plain_keys | ODD_KEYS))
+def test_hydra_reads_the_very_value_or_the_value_is_refused(value: Any) -> None:
+    try:
+        text = override(value)
+    except CoevolveError:
+        assert not all(map(settable, keys(value)))
+        return
+    assert OverridesParser.create().parse_override(f"key={text}").value() == value
+
+
+@pytest.mark.parametrize("key", ["a: 1, b", "a: b", "true", "NULL", "5", "inf", "nan", "a}", "a,b", "a b", "é", ""])
+def test_a_key_that_hydra_reads_as_another_is_refused(key: str) -> None:
+    with pytest.raises(CoevolveError, match="is not a key that"):
+        override([{"x": {key: 1}}])
+
+
+@pytest.mark.parametrize("text", ["5", "null", "true", "x,y", "a=b", "[1]", "\\", 'a\\"', "\\\\", "#", "é", "~"])
+def test_a_text_stays_a_text(tmp_path: Path, text: str) -> None:
+    assert received(tmp_path, text) == text
+    assert received(tmp_path, [text]) == [text]
+
+
+PIPELINE = """\
+stages:
+  one:
+    cmd: python work.py ${key} && echo ${key} > out.txt
+    deps: [work.py]
+    params: [key]
+    outs: [out.txt]
+"""
+WORK = """\
+import pathlib, sys
+log = pathlib.Path({log!r})
+log.open("a").write(sys.argv[1] + chr(10))
+sys.exit(sys.argv[1] == "2" or log.read_text().count(sys.argv[1]) == 1)
+"""
+
+
+def project(folder: Path, script: str) -> None:
+    """A repository with one stage, which runs ``script``."""
+    folder.mkdir()
+    (folder / "dvc.yaml").write_text(PIPELINE)
+    (folder / "params.yaml").write_text("key: 0\n")
+    (folder / "work.py").write_text(script)
+    for command in (
+        "git init -q",
+        "dvc init -q",
+        "git add -A",
+        "git -c user.name=a -c user.email=a@b.c commit -q -m a",
+    ):
+        words = command.split()
+        subprocess.run([sys.executable, "-m", *words] if words[0] == "dvc" else words, cwd=folder, check=True)
+
+
+def dvc(*words: str) -> str:
+    return subprocess.run([sys.executable, "-m", "dvc", *words], check=True, capture_output=True, text=True).stdout
+
+
+def states() -> dict[str, str]:
+    return {row.name: row.status for row in _look()[0]}
+
+
+def test_an_interrupt_ends_the_experiments_of_its_study_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = tmp_path / "go"
+    project(
+        tmp_path / "project", f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.1)\n"
+    )
+    monkeypatch.chdir(tmp_path / "project")
+    dvc("exp", "run", "--queue", "-n", "theirs", "-S", "key=3")
+    # not captured: the worker would hold the pipe open
+    subprocess.run([sys.executable, "-m", "dvc", "queue", "start"], check=True, stdout=subprocess.DEVNULL)
+    until(lambda: states().get("theirs") == "Running", "theirs has not started")
+
+    def collect(ended: Sequence[str]) -> Sequence[str]:
+        if states().get("first") == "Running":
+            raise KeyboardInterrupt
+        return ended
+
+    with pytest.raises(KeyboardInterrupt):
+        work({"first": {"key": 1}, "second": {"key": 2}}, 2, collect)
+    assert states()["theirs"] == "Running" and "second" not in states() and states()["first"] != "Running"
+    go.touch()
+    until(lambda: states()["theirs"] == "Success", "theirs has not ended")
+
+
+def test_an_experiment_that_fails_is_tried_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second fails always, the first once."""
+    log, folder = tmp_path / "log", tmp_path / "project"
+    project(folder, WORK.format(log=str(log)))
+    monkeypatch.chdir(folder)
+    whole: list[str] = []
+    # an earlier call waits with other changes
+    dvc("exp", "run", "--queue", "-n", "first", "-S", "key=9")
+
+    def collect(ended: Sequence[str]) -> Sequence[str]:
+        whole.extend(ended)
+        return ended
+
+    assert work({"first": {"key": 1}, "second": {"key": 2}}, 1, collect) == ["second"]
+    assert whole == ["first"]
+    assert sorted(log.read_text().split()) == ["1", "1", "2", "2"]
+
+
+def test_a_worker_is_there_as_long_as_its_process(tmp_path: Path) -> None:
+    """Whether it answers or not: it is stopped here, as one on a busy machine may seem."""
+
+    def start(folder: Path, *words: str) -> subprocess.Popen[bytes]:
+        folder.mkdir(exist_ok=True)
+        return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", *words], cwd=folder)
+
+    ours, others = tmp_path / "ours", tmp_path / "others"
+    started = [
+        start(ours, "exp", "queue-worker", "dvc-exp-1@localhost", "--clean"),
+        start(ours, "exp", "queue-worker", "dvc-exp-2@localhost"),
+        start(ours, "exp", "queue-worker", "dvc-exp-2@localhost"),  # a twin
+        start(ours, "exp", "exec-run"),
+        start(others, "exp", "queue-worker", "dvc-exp-1@localhost"),
+    ]
+    try:
+        until(lambda: workers(ours) == 2 and workers(others) == 1, "they do not start")
+        psutil.Process(started[0].pid).suspend()
+        assert workers(ours) == 2
+        started[0].kill()
+        until(lambda: workers(ours) == 1, "a killed one is gone, its zombie too")
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()

@@ -1,0 +1,93 @@
+""""""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coevolve.cli import COMMANDS
+from coevolve.environments.registry import make
+from tests import ROOT
+from tests.cli import coevolve
+from tests.waiting import PATIENCE
+
+
+@pytest.mark.parametrize("shown", [["profile", "show", "laptop"], ["env", "show", "miniworld"]])
+def test_who_stops_reading_hears_no_error(shown: list[str]) -> None:
+    """As ``| head`` does: before the first line is printed, or when all of it is on its way out."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-c", "from coevolve.cli import main; main()", *shown]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_cheap_commands_do_not_load_heavy_packages() -> None:
+    code = (
+        "import sys, coevolve.cli\n"
+        f"for name in {list(COMMANDS)}: coevolve.cli.module(name)\n"
+        "print([m for m in ('torch', 'mlflow', 'great_expectations', 'trl', 'transformers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_audit_says_what_it_finds_and_exits_by_severity(tmp_path: Path) -> None:
+    arguments = ["env", "audit", "miniworld", "--tasks", "2", "--out", "audit"]
+    only = ["--only", "semantic.oracle_max", "data.near"]
+    done = coevolve(*arguments, *only, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "semantic.oracle_max" in done.stdout and "WARN" in done.stdout and "1 passed, 1 failed: warn" in done.stdout
+    read = json.loads((tmp_path / "audit/audit.json").read_text())
+    assert read["environment"] == "miniworld" and read["worst"] == "warn"
+    assert "data.near" in (tmp_path / "audit/index.html").read_text()
+    assert coevolve(*arguments, *only, "--fail-on", "warn", cwd=tmp_path).returncode == 1
+    policy = coevolve(*arguments, "--policy", "nowhere", cwd=tmp_path)
+    assert policy.stderr == "error: --policy nowhere: no such directory; expected a model directory\n"
+    skill = ["--policy", str(ROOT / "policies/base"), "--samples", "1", "--only", "statistical.difficulty"]
+    done = coevolve(*arguments, *skill, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    measured = json.loads((tmp_path / "audit/audit.json").read_text())["findings"][0]["measured"]
+    assert 0.0 < measured["success"] < 1.0 and measured["episodes of each"] == 1
+    assert not list(tmp_path.glob("mlruns")), "only a project has runs"
+
+
+def test_env_lists_and_shows() -> None:
+    assert "miniworld    miniworld-1" in coevolve("env", "list").stdout
+    shown = coevolve("env", "show", "miniworld").stdout
+    assert "find_contact(name: string, [city: string])" in shown and "tables()" in coevolve("env", "show", "sql").stdout
+    assert f"tasks, such as: {make('miniworld').tasks('seed')[0].turns[0]}\n" in shown and shown.count("such as") == 1
+
+
+def test_evaluate_plays_each_task_several_times(tmp_path: Path) -> None:
+    arguments = [
+        "--environment",
+        "miniworld",
+        "--split",
+        "test",
+        "--tasks",
+        "12",
+        "--policy",
+        str(ROOT / "policies/base"),
+    ]
+    done = coevolve("evaluate", *arguments, "--samples", "3", "--temperature", "1", "--out", "o.jsonl", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert len(lines) == 36 and len({one["task_id"] for one in lines}) == 12
+    assert len({(one["task_id"], one["tokens"]) for one in lines}) > 12, "samples of a task differ"
+    header = next(line for line in done.stdout.splitlines() if "category" in line).split()
+    assert header == ["category", "tasks", "success", "pass@2", "pass@3", "pass^2", "pass^3"]
+    (row,) = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("1 goal")]
+    ours = [one for one in lines if one["category"] == "1 goal"]
+    counts = [
+        sum(one["success"] for one in ours if one["task_id"] == name) for name in {one["task_id"] for one in ours}
+    ]
+    assert int(row[2]) == len(counts)
+    assert float(row[6]) == pytest.approx(sum(count > 0 for count in counts) / len(counts), abs=5e-4), "pass@3 of 3"
+    assert float(row[8]) == pytest.approx(sum(count == 3 for count in counts) / len(counts), abs=5e-4), "pass^3 of 3"
+    greedy = coevolve("evaluate", *arguments, "--samples", "3", cwd=tmp_path)
+    assert greedy.returncode == 1 and "set --temperature" in greedy.stderr

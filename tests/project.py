@@ -1,0 +1,140 @@
+"""A temporary clone of the working tree with a small configuration, in which the real `dvc repro` runs."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache as once
+from pathlib import Path
+
+import yaml
+
+from tests import ROOT
+from tests.waiting import PATIENCE, until
+from tests.warm import client
+
+SMALL: dict[str, dict[str, object]] = {
+    "tasks": {"seed_tasks": 8},
+    "policy": {"max_turns": 8, "episode_tokens": 256},
+    "train": {"steps": 2, "tasks_per_step": 4, "group_size": 4, "save_steps": 1},
+    "explore": {"explorations": 24},
+    "synthesize": {"count": 16},
+    "verify": {"pass_rate_samples": 1},
+    "validate": {"min_rows": 4, "max_family_share": 1.0, "max_near_duplicates": 1.0},
+    "evaluate": {"tasks": 8, "bootstrap": 50},
+    "report": {"traces": 2},
+}
+
+RECORD = "run `dvc repro code` and `dvc commit -f base`, then commit stage base of dvc.lock"
+
+
+@once
+def warm() -> Path:
+    """A folder for PATH with a `python` that starts at once; its server ends with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="warm"))  # a socket's path may not be long
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tests.warm", str(folder / "socket")],
+        cwd=ROOT,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+        stdin=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for the tests
+    )
+    until(lambda: (folder / "socket").exists() or server.poll() is not None, "no server of warm processes")
+    assert server.poll() is None
+    client(folder / "bin", folder / "socket")
+    return folder / "bin"
+
+
+class Project:
+    """The clone, and the commands of a user in it.
+
+    They are processes that start at once (see ``tests.warm``); those of ``start``, and all that DVC then runs, start as a
+    user's do.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("DVC_")},
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "OMP_NUM_THREADS": "1",
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "HF_HUB_OFFLINE": "1",
+            "GIT_AUTHOR_NAME": "t",
+            "GIT_AUTHOR_EMAIL": "t@example.com",
+            "GIT_COMMITTER_NAME": "t",
+            "GIT_COMMITTER_EMAIL": "t@example.com",
+        }
+        self.environment.pop("PYTHONPATH", None)
+
+    def set(self, **changes: object) -> None:
+        """Set ``section__key`` (or ``key``) of params.yaml, which need not have it."""
+        file = self.folder / "params.yaml"
+        raw = yaml.safe_load(file.read_text())
+        for path, value in changes.items():
+            *parents, key = path.split("__")
+            place = raw
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            place[key] = value
+        file.write_text(yaml.safe_dump(raw, sort_keys=False))
+
+    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        environment = {**self.environment, "PATH": f"{warm()}{os.pathsep}{self.environment['PATH']}"}
+        done = subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=PATIENCE
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(f"{' '.join(command)} failed:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
+        return done
+
+    def dvc(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return self.run("python", "-m", "dvc", *arguments, check=check)
+
+    def stage(self, name: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a stage by its script, as `dvc repro` does: after stage `code`."""
+        self.environment["PYTHONPATH"] = "src"
+        self.run("python", "-m", "coevolve.stages.code", check=False)
+        return self.run("python", f"pipelines/{name}.py", *arguments, check=check)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """``dvc`` in a process group of its own, so that it can be killed with its stages."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "dvc", *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+
+
+def clone(folder: Path, cache: Path | None = None) -> Project:
+    """A clone in ``folder``. With ``cache``, a DVC cache that others share: what they ran is not run again."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    project = Project(folder)
+    project.set(
+        iterations=[{"t": 0, "next": 1}],
+        **{f"{section}__{key}": value for section, keys in SMALL.items() for key, value in keys.items()},
+    )
+    project.run("git", "init", "-q")
+    if cache:
+        project.dvc("cache", "dir", "--local", str(cache))
+    project.dvc("repro", "code")
+    project.run("git", "add", "-A")
+    project.run("git", "commit", "-q", "-m", "clone")
+    status = project.dvc("status", "base").stdout
+    assert "up to date" in status, f"a clone would build the tiny policy: {RECORD}\n{status}"
+    return project

@@ -1,0 +1,72 @@
+"""Quizzes that crash, hang or break the contract."""
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from coevolve.core.task import Observation, Score, ToolCall
+from tests.unit.environments.quiz import HeldOut, QuizSession
+
+
+class Numbered(HeldOut):
+    """Its digest is always the number 5."""
+
+    class Play(QuizSession):
+        def digest(self) -> str:
+            return 5  # type: ignore[return-value]
+
+
+class Brittle(HeldOut):
+    """Raises at what it does not know."""
+
+    class Play(QuizSession):
+        def step(self, call: ToolCall) -> Observation:
+            heard = super().step(call)
+            if heard.error and call.name != "answer":
+                raise KeyError(call.name)
+            if heard.error:
+                raise ZeroDivisionError
+            return heard
+
+
+class Blind(HeldOut):
+    """Its digest sees no change."""
+
+    class Play(QuizSession):
+        def digest(self) -> str:
+            return str(self._numbers)
+
+
+class Unnumbered(HeldOut):
+    class Play(QuizSession):
+        def score(self) -> Score:
+            return Score(float("nan"))
+
+
+class Exits(HeldOut):
+    class Play(QuizSession):
+        def step(self, call: ToolCall) -> Observation:
+            os._exit(7)
+
+
+class Stuck(HeldOut):
+    class Play(QuizSession):
+        def step(self, call: ToolCall) -> Observation:
+            time.sleep(10**6)
+            raise AssertionError
+
+
+class Taskless(HeldOut):
+    def load_tasks(self, split: str) -> Sequence[Any]:
+        return ["a task", 5, None]
+
+
+class Raises(HeldOut):
+    def __init__(self) -> None:
+        raise LookupError("no map")
+
+
+for kind in list(vars().values()):
+    if isinstance(kind, type) and "Play" in vars(kind):
+        kind.open = lambda self: type(self).Play()  # type: ignore[attr-defined]

@@ -1,0 +1,120 @@
+"""`coevolve import`: any line is an episode, or one line of error."""
+
+import copy
+import io
+import json
+from contextlib import redirect_stderr
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coevolve.cli import main
+from coevolve.core.trajectories import read_trajectories
+from tests.unit.rollouts.test_chats import CHAT
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=9)
+    | st.sampled_from(["\ud800", "\0", 10**400, 2**63, "[" * 10**5, '{"a":' * 500, '{"a": NaN}', "x" * 10**6])
+)
+KEYS = st.sampled_from(["role", "content", "tool_calls", "function", "name", "arguments", "id", "tool_call_id", "x"])
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=6
+)
+
+
+def imported(folder: Path, line: str, kind: str = "messages") -> tuple[int, str]:
+    """The exit code of the command on a file of ``line``, and what it prints as errors."""
+    (folder / "chats.jsonl").write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(SystemExit) as left, redirect_stderr(io.StringIO()) as errors:
+        main(["import", kind, str(folder / "chats.jsonl"), "--out", str(folder / "out.parquet")])
+    return int(left.value.code or 0), errors.getvalue()
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Each container in ``value`` with each of its keys."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [pair for key, item in inner for pair in [(value, key), *places(item)]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("import")
+
+
+def outcome(folder: Path, line: str) -> bool:
+    """Whether ``line`` is an episode; if not, it is one line of error and leaves no file."""
+    (folder / "out.parquet").unlink(missing_ok=True)
+    code, errors = imported(folder, line)
+    if code == 0:
+        (found,) = read_trajectories(folder / "out.parquet")
+        assert not errors and 0 <= found.score <= 1
+    else:
+        assert code == 1 and errors.startswith(f"error: {folder}/chats.jsonl:1: ") and errors.count("\n") == 1
+        assert not (folder / "out.parquet").exists()
+    return code == 0
+
+
+@settings(deadline=None, max_examples=200)
+@given(data=st.data())
+def test_any_value_anywhere_in_a_line_is_an_episode_or_one_line(folder: Path, data: st.DataObject) -> None:
+    chat = {**copy.deepcopy(CHAT), "task_id": "t", "iteration": 1, "score": 1}
+    for _ in range(data.draw(st.integers(1, 2))):
+        container, key = data.draw(st.sampled_from(places(chat)))
+        container[key] = data.draw(VALUES)
+    outcome(folder, json.dumps(chat))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 10**5,
+        '{"messages": [{"role": "user", "content": "x"}], "score": 1, "x": ' + "9" * 5000 + "}",
+        '{"messages": [{"role": "user", "content": "x"}], "score": 1, "score": 0}',
+        '{"messages": [{"role": "user", "content": "x"}], "score": NaN}',
+        '{"messages": [{"role": "user", "content": "x"}], "score": 1e999}',
+        "[]",
+        "5",
+    ],
+)
+def test_a_line_that_readers_read_differently_is_one_line(folder: Path, line: str) -> None:
+    assert not outcome(folder, line)
+
+
+def test_the_line_with_the_mistake_is_named(folder: Path) -> None:
+    good = json.dumps(CHAT)
+    code, errors = imported(folder, f"{good}\n\n{good}\n{json.dumps({**CHAT, 'score': 5})}")
+    assert code == 1 and f"{folder}/chats.jsonl:4: score: expected a number from 0 to 1" in errors
+
+
+def test_deep_tasks_are_one_line(folder: Path) -> None:
+    deep = '{"task_id": "t", "environment": "e", "split": "s", "turns": ["x"], "reference": [[]], "world": {"a": '
+    code, errors = imported(folder, deep + "[" * 900 + "]" * 900 + "}}", "tasks")
+    assert code == 1 and "chats.jsonl:1: expected a JSON object (nested more than 64 deep)" in errors
+
+
+def test_a_wrong_file_of_a_user_is_not_a_stages_fault(folder: Path) -> None:
+    code, errors = imported(folder, '{"message": 1}')
+    assert code == 1
+    assert errors == f"error: {folder}/chats.jsonl:1: missing key messages; correct the file, or name another one\n"
+
+
+def test_rollouts_of_a_trainer_are_imported_with_what_they_lack(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.unit.rollouts.test_real_files import MADE
+
+    with pytest.raises(SystemExit) as left:
+        main(["import", "verl", str(MADE / "verl"), "--out", str(tmp_path / "t.parquet")])
+    assert left.value.code == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{tmp_path}/t.parquet: 12 rollouts of 3 tasks" and lines[1].startswith(
+        "  verl: no task id unless"
+    )
+    assert len(read_trajectories(tmp_path / "t.parquet")) == 12

@@ -1,0 +1,94 @@
+"""Files that the real libraries wrote (see made/): TRL 1.16.0 and verifiers 0.4.0 ran, verl 0.9.1's own function wrote."""
+
+import gzip
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from coevolve.core.io import read_tasks
+from coevolve.core.trajectories import Trajectory
+from coevolve.rollouts.foreign_trajectories import RolloutAccount, trajectories
+from coevolve.rollouts.match_tasks import TaskMatch
+from coevolve.rollouts.openenv_player import UNANSWERED
+from coevolve.rollouts.rollout_formats import read_rollouts, rollout_files
+from coevolve.rollouts.rollout_row import Options
+from tests.integration.environments.test_served_tasks import GROWN
+
+MADE = Path(__file__).parent / "made"
+KNOWN = read_tasks(MADE / "tasks.jsonl")
+
+
+def played(source: Path, name: str = "auto") -> tuple[str, list[Trajectory], RolloutAccount, Options]:
+    rows, files = rollout_files(source, name)
+    account, options = RolloutAccount(), Options()
+    found = list(trajectories(read_rollouts(rows, files, options), TaskMatch(KNOWN), account))
+    return rows.name, found, account, options
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    file = tmp_path / "traces.jsonl"
+    file.write_bytes(gzip.decompress((MADE / "traces.jsonl.gz").read_bytes()))
+    return file
+
+
+def solves(trajectory: Trajectory) -> bool:
+    """Whether the calls are the reference's."""
+    task = next(task for task in KNOWN if task.task_id == trajectory.task_id)
+    made = [(call.name, call.arguments) for call in trajectory.calls if call.ok]
+    return made == [(call.name, call.arguments) for call in task.calls]
+
+
+def test_traces_of_verifiers(traces: Path) -> None:
+    name, found, account, _ = played(traces)
+    assert name == "verifiers" and len(found) == 19 and not account.skipped
+    assert {trajectory.task_id for trajectory in found} == {task.task_id for task in KNOWN}
+    *played_to_the_end, failed = found
+    assert all(trajectory.score == 1.0 for trajectory in played_to_the_end if solves(trajectory))
+    assert {solves(trajectory) for trajectory in played_to_the_end} == {True, False}
+    assert failed.failure == "toolset_error" and not failed.counts
+    assert (account.failed, account.unstepped) == (1, 19), "an evaluation has no training step"
+    assert found[0].trajectory_id == "traces.jsonl:1"
+
+
+@pytest.mark.parametrize("folder", ["trl", "trl_with_id"])
+def test_completions_of_trl(folder: str) -> None:
+    name, found, account, _ = played(MADE / folder)
+    assert name == "trl" and len(found) == 16 and not account.skipped and not account.unstepped
+    assert Counter(trajectory.step for trajectory in found) == {1: 8, 2: 8}
+    assert {trajectory.task_id for trajectory in found} == {task.task_id for task in KNOWN[:2]}
+    assert any(trajectory.score == 1.0 for trajectory in found)
+    arguments = [call.arguments for trajectory in found for call in trajectory.calls]
+    assert arguments and all(None not in given.values() for given in arguments), "Parquet adds a null for each key"
+
+
+def test_dumps_of_verl() -> None:
+    name, found, account, _ = played(MADE / "verl")
+    assert name == "verl" and len(found) == 12 and not account.skipped
+    assert Counter(trajectory.step for trajectory in found) == {1: 6, 2: 6}
+    assert {trajectory.task_id for trajectory in found} == {task.task_id for task in KNOWN[:3]}
+    assert all(trajectory.score == 1.0 for trajectory in found if solves(trajectory))
+    assert {solves(trajectory) for trajectory in found} == {True, False}
+    words = {task.task_id: task.turns[0] for task in KNOWN}
+    requests = [
+        message["content"] for trajectory in found for message in trajectory.messages if message["role"] == "user"
+    ]
+    assert requests == [words[trajectory.task_id] for trajectory in found]
+    assert [trajectory.messages[-1]["content"][-4:] for trajectory in found] == ["done"] * 12
+
+
+def test_traces_of_verifiers_openenv_player(tmp_path: Path) -> None:
+    """Its model writes JSON instead of calls; the id of the task is in the first observation of `coevolve env serve`."""
+    (tmp_path / "traces.jsonl").write_bytes(gzip.decompress((MADE / "openenv_player.jsonl.gz").read_bytes()))
+    known = {task.task_id: task for task in read_tasks(GROWN)}
+    account, options = RolloutAccount(), Options()
+    rows, files = rollout_files(tmp_path)
+    found = list(trajectories(read_rollouts(rows, files, options), TaskMatch(list(known.values())), account))
+    assert len(found) == 3 and not account.skipped and options.remarks == {UNANSWERED: 3}
+    assert sorted(round(trajectory.score, 3) for trajectory in found) == [0.245, 0.327, 1.0]
+    for trajectory in found:
+        task = known[trajectory.task_id]
+        assert trajectory.messages[0]["content"] == task.turns[0]
+        assert {call.name for call in trajectory.calls} <= set(task.tools)
+        assert trajectory.calls[0].ok and trajectory.calls[0].observation

@@ -1,0 +1,282 @@
+"""Rows that are no rollouts, tasks that cannot be told apart, and formats that nobody knows: a line each, never a traceback."""
+
+import copy
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.trajectories import Trajectory, read_trajectories, write_trajectories
+from coevolve.rollouts.foreign_trajectories import RolloutAccount, named_or_opening, trajectories
+from coevolve.rollouts.match_tasks import SEVERAL, UNKNOWN, TaskMatch
+from coevolve.rollouts.rollout_formats import FORMATS, read_rollouts, rollout_files
+from coevolve.rollouts.rollout_row import Options, RolloutRow
+from tests.unit.commands.test_import import VALUES, places
+from tests.unit.rollouts.test_chats import CHAT
+from tests.unit.rollouts.test_real_files import KNOWN, MADE, played
+
+TRACE = json.loads(gzip.decompress((MADE / "traces.jsonl.gz").read_bytes()).splitlines()[0])
+DUMP = json.loads((MADE / "verl/1.jsonl").read_text().splitlines()[0])
+LINES = {"verifiers": TRACE, "verl": DUMP, "coevolve": {**CHAT, "step": 1}}
+
+
+def read(file: Path, name: str, reward: str | None = None) -> tuple[list[Trajectory], RolloutAccount]:
+    rows, files = rollout_files(file, name)
+    account = RolloutAccount()
+    return list(trajectories(read_rollouts(rows, files, Options(reward)), named_or_opening, account)), account
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("rollouts")
+
+
+@pytest.mark.parametrize("name", LINES)
+@settings(deadline=None, max_examples=100)
+@given(data=st.data())
+def test_any_value_anywhere_in_a_line_is_a_rollout_or_a_reason(folder: Path, name: str, data: st.DataObject) -> None:
+    """And the line before and the line after it are read all the same; what is read can be stored."""
+    row = copy.deepcopy(LINES[name])
+    for _ in range(data.draw(st.integers(1, 2))):
+        container, key = data.draw(st.sampled_from(places(row)))
+        container[key] = data.draw(VALUES)
+    good = json.dumps(LINES[name])
+    file = folder / f"{name}.jsonl"
+    file.write_text(f"{good}\n{json.dumps(row)}\n{good}\n", encoding="utf-8")
+    found, account = read(file, name)
+    assert len(found) + len(account.skipped) >= 2 and found[0].calls == found[-1].calls
+    assert all(skipped["where"].startswith(f"{name}.jsonl:2") for skipped in account.skipped)
+    write_trajectories(folder / "stored.parquet", found)
+    assert len(read_trajectories(folder / "stored.parquet")) == len(found)
+
+
+@pytest.mark.parametrize(
+    "line", [b"{", b"[]", b"5", b"\xff\xfe", b"[" * 10**5, b'{"traces": [], "task": {}}', b'{"input": 1}'], ids=repr
+)
+@pytest.mark.parametrize("name", LINES)
+def test_a_bad_line_is_skipped_by_its_number(tmp_path: Path, name: str, line: bytes) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_bytes(json.dumps(LINES[name]).encode() + b"\n\n" + line + b"\n")
+    found, account = read(file, name)
+    assert len(found) == 1
+    assert [skipped["where"] for skipped in account.skipped] == ["rows.jsonl:3"]
+    [told] = [told for told in account.lines({}) if "left out" in told]
+    assert told.startswith("1 left out: ") and told.endswith("(first: rows.jsonl:3)")
+
+
+def test_reasons_that_differ_in_detail_are_counted_together(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join([json.dumps(DUMP), "{", '{"a', "[1"]))
+    _, account = read(file, "verl")
+    assert account.lines({}) == ["3 left out: not a line of JSON (first: rows.jsonl:2)"]
+
+
+def test_an_agents_malformed_call_loses_the_call_and_not_the_rollout(tmp_path: Path) -> None:
+    row = copy.deepcopy(TRACE)
+    calls = [node["message"]["tool_calls"] for node in row["traces"][0]["nodes"] if node["message"].get("tool_calls")]
+    calls[0][0]["arguments"] = '{"subject": '
+    (tmp_path / "traces.jsonl").write_text(json.dumps(row))
+    [found], account = read(tmp_path / "traces.jsonl", "verifiers")
+    assert not account.skipped and len(found.calls) == len(calls) - 1
+
+
+def row(text: str = "", names: tuple[str, ...] = (), prompt: str | None = None) -> RolloutRow:
+    return RolloutRow("here:1", [{"role": "user", "content": text}], 1.0, names, prompt=prompt)
+
+
+def test_a_task_is_known_by_its_id_or_by_a_first_request_of_its_own() -> None:
+    twin = replace(KNOWN[0], task_id="twin")
+    match, first = TaskMatch([*KNOWN, twin]), KNOWN[1].turns[0]
+    assert match(row("anything", ("nonsense", KNOWN[2].task_id))) == KNOWN[2].task_id
+    assert match(row(f" {first}\n")) == KNOWN[1].task_id
+    assert match(row(f"{first} please")) == UNKNOWN
+    assert match(row(KNOWN[0].turns[0])) == SEVERAL
+    assert match(row(KNOWN[0].turns[0], ("twin",))) == "twin"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "known"),
+    [
+        ("{}", True),
+        ("system\nbe good\nuser\n{}\nassistant\n", True),
+        ("user\n\n{}assistant\n\n", True),  # Llama 3's template, decoded without special tokens
+        ("user\n{}\nassistant\n<think>\n\n</think>\n\n", True),
+        ("user\n{}\nassistant\n<think>\n", True),  # Qwen3-Thinking's and DeepSeek-R1's templates begin the thought
+        ("user\nnot: {}\nassistant\n", False),
+        ("user\n{}\nassistant\nhi\nuser\nsomething else\nassistant\n", False),
+        ("", False),
+    ],
+)
+def test_a_decoded_prompt_must_end_with_the_whole_request(prompt: str, known: bool) -> None:
+    text = prompt.replace("{}", KNOWN[1].turns[0])
+    assert TaskMatch(KNOWN)(row(text, prompt=text)) == (KNOWN[1].task_id if known else UNKNOWN)
+
+
+def trl(folder: Path, **columns: list[Any]) -> Path:
+    said = [{"role": "user", "content": "hi"}]
+    table = {"step": [1, 1], "prompt": [said] * 2, "completion": [[{"role": "assistant", "content": "ok"}]] * 2}
+    pq.write_table(pa.table({**table, **columns, "advantage": [0.0, 0.0]}), folder / "completions_00001.parquet")
+    return folder
+
+
+def test_two_rewards_of_trl_are_a_question_and_one_that_scored_nothing_is_none(tmp_path: Path) -> None:
+    nan = float("nan")
+    for columns in ({"a": [1.0, 1.0], "b": [0.0, 0.0]}, {"a": [1.0, nan], "b": [nan, 0.0]}):
+        with pytest.raises(CoevolveError, match="2 columns may be the score: a, b; name one with --reward"):
+            read(trl(tmp_path, **columns), "trl")
+    found, account = read(trl(tmp_path, a=[1.0, nan], b=[nan, nan]), "trl")
+    assert [trajectory.score for trajectory in found] == [1.0]
+    assert account.skipped == [{"where": "completions_00001.parquet:2", "reason": "no reward function scored it"}]
+
+
+def test_a_batch_that_trl_logs_again_counts_once(tmp_path: Path) -> None:
+    """With several updates a generation (num_iterations), TRL logs the same completions after each."""
+    for step in (1, 2):
+        content = pq.read_table(MADE / "trl/completions_00001.parquet")
+        steps = pa.array([step] * len(content))
+        pq.write_table(content.set_column(0, "step", steps), tmp_path / f"completions_{step:05d}.parquet")
+    _, found, _, options = played(tmp_path)
+    assert len(found) == 8 and list(options.remarks.values()) == [8]
+
+
+def test_a_thought_that_the_prompt_begins_belongs_to_no_request_and_its_calls_do_not_count(tmp_path: Path) -> None:
+    request, call = KNOWN[0].turns[0], '<tool_call>\n{"name": "pay"}\n</tool_call>'
+    value = {**DUMP, "input": f"user\n{request}\nassistant\n<think>\n", "output": f"{call}?</think>\n\ndone"}
+    (tmp_path / "1.jsonl").write_text(json.dumps(value))
+    _, [found], _, _ = played(tmp_path)
+    assert found.messages[0]["content"] == request and not found.calls
+
+
+@pytest.mark.parametrize("prompt", [5, {"text": "hi"}, True])
+def test_a_trace_without_messages_is_skipped_whatever_its_prompt_is(tmp_path: Path, prompt: Any) -> None:
+    value = copy.deepcopy(TRACE)
+    value["traces"][0].update(nodes=[], errors=[{"type": "SandboxError"}])
+    value["traces"][0]["task"]["data"]["prompt"] = prompt
+    (tmp_path / "traces.jsonl").write_text(json.dumps(value))
+    _, found, account, _ = played(tmp_path)
+    assert not found and [skipped["reason"] for skipped in account.skipped] == ["it has no messages"]
+
+
+def test_branches_and_other_agents_are_noted(tmp_path: Path) -> None:
+    value = copy.deepcopy(TRACE)
+    judge = copy.deepcopy(value["traces"][0])
+    judge["agent"]["trainable"] = False
+    nodes = value["traces"][0]["nodes"]
+    nodes.append({"parent": 0, "message": {"role": "assistant", "content": "compacted"}})
+    value["traces"].append(judge)
+    (tmp_path / "traces.jsonl").write_text(json.dumps(value))
+    _, [found], _, options = played(tmp_path)
+    assert [message["role"] for message in found.messages] == ["user", "assistant"] and not found.calls
+    assert sorted(options.remarks.values()) == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "score", "failure"),
+    [
+        (lambda trace: trace.update(rewards={"a": {"score": 1, "weight": 0.5}, "b": {"score": 0.2}}), 0.7, ""),
+        (lambda trace: trace.update(rewards={"a": None}), 0.0, "no reward was recorded"),
+        (
+            lambda trace: trace.update(errors=[{"type": "SandboxError"}], stop_condition="sandbox_error"),
+            0.0,
+            "sandbox_error",
+        ),
+    ],
+)
+def test_the_score_of_a_trace(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None], score: float, failure: str
+) -> None:
+    value = copy.deepcopy(TRACE)
+    change(value["traces"][0])
+    (tmp_path / "traces.jsonl").write_text(json.dumps(value))
+    _, [found], _, _ = played(tmp_path)
+    assert (found.score, found.failure) == (pytest.approx(score), failure)
+
+
+def test_a_training_step_of_prime_rl_is_read(tmp_path: Path) -> None:
+    value = {**TRACE, "run": {"type": "train", "id": "r", "work": {"type": "train", "step": 7}}}
+    (tmp_path / "traces.jsonl").write_text(json.dumps(value))
+    _, [found], account, _ = played(tmp_path)
+    assert found.step == 7 and not account.unstepped
+
+
+def test_our_own_trajectories_come_back_as_they_are(tmp_path: Path) -> None:
+    _, found, _, _ = played(MADE / "verl")
+    write_trajectories(tmp_path / "trajectories.parquet", found)
+    name, again, _, _ = played(tmp_path)
+    assert name == "coevolve" and again == found
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"rows.jsonl": "{}"}, "holds no rollouts; expected one of: traces.jsonl (verifiers and prime-rl)"),
+        ({}, "holds no rollouts"),
+    ],
+)
+def test_a_folder_without_rollouts_is_one_line(tmp_path: Path, content: dict[str, str], message: str) -> None:
+    for name, text in content.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(CoevolveError) as error:
+        rollout_files(tmp_path)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "column"), [("trl", "prompt"), ("coevolve", "messages")])
+def test_a_table_of_another_kind_is_one_line(tmp_path: Path, name: str, column: str) -> None:
+    pq.write_table(pa.table({"step": [1], "question": ["x"]}), tmp_path / "completions_1.parquet")
+    with pytest.raises(CoevolveError, match=rf"no column .*{column}.*; it has step, question"):
+        read(tmp_path / "completions_1.parquet", name)
+
+
+def test_files_of_no_known_format_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"question": 1}')
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    for name, message in (("x.jsonl", "no known format (it holds question)"), ("x.parquet", "not a Parquet file")):
+        with pytest.raises(CoevolveError) as error:
+            rollout_files(tmp_path / name)
+        assert message in str(error.value)
+    with pytest.raises(CoevolveError, match="no such file"):
+        rollout_files(tmp_path / "none")
+    (tmp_path / "completions_1.parquet").write_bytes(b"PAR1")
+    with pytest.raises(CoevolveError, match="not a whole Parquet file"):
+        read(tmp_path, "trl")
+
+
+def test_every_format_says_in_one_line_what_it_lacks() -> None:
+    assert list(FORMATS) == ["verifiers", "trl", "verl", "coevolve"]
+    assert all(rows.lacks and "\n" not in rows.lacks for rows in FORMATS.values())
+
+
+def own(folder: Path, form: str) -> Path:
+    """A rollout in one of our own forms, with the rewards ``score`` and ``style``."""
+    file = folder / f"rows.{form}"
+    if form == "jsonl":
+        file.write_text(json.dumps({**LINES["coevolve"], "score": 0.0, "style": 0.25}))
+        return file
+    _, found, _, _ = played(MADE / "verl")
+    write_trajectories(file, found[:1])
+    table = pq.read_table(file)
+    pq.write_table(table.append_column("style", pa.array([0.25])), file)
+    return file
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_the_named_reward_is_the_score_of_our_own_forms(tmp_path: Path, form: str) -> None:
+    found, _ = read(own(tmp_path, form), "coevolve", reward="style")
+    assert [trajectory.score for trajectory in found] == [0.25]
+
+
+def test_a_reward_that_our_own_forms_lack_is_named(tmp_path: Path) -> None:
+    _, account = read(own(tmp_path, "jsonl"), "coevolve", reward="stile")
+    assert account.skipped == [{"where": "rows.jsonl:1", "reason": "missing key stile"}]
+    with pytest.raises(CoevolveError, match=r"no column stile; it has trajectory_id, "):
+        read(own(tmp_path, "parquet"), "coevolve", reward="stile")

@@ -1,0 +1,85 @@
+"""The task of a rollout: the id in the trainer's file decides. Only a rollout without an id is matched by its text."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.core.trajectories import write_trajectories
+from coevolve.rollouts.match_tasks import UNLISTED
+from tests.unit.rollouts.test_chats import CHAT
+from tests.unit.rollouts.test_real_files import KNOWN, played
+from tests.unit.rollouts.test_rollout_formats import DUMP, TRACE, read, trl
+
+REQUEST = KNOWN[0].turns[0]
+MESSAGES = [{"role": "user", "content": REQUEST}, {"role": "assistant", "content": "done"}]
+Write = Callable[[Path, list[Any]], Path]
+
+
+def write_trl(folder: Path, names: list[Any]) -> Path:
+    return trl(folder, prompt=[MESSAGES[:1]] * 2, reward=[0.0, 1.0], task_id=names)
+
+
+def write_lines(folder: Path, rows: list[dict[str, Any]]) -> Path:
+    (folder / "1.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return folder / "1.jsonl"
+
+
+def write_verl(folder: Path, names: list[Any]) -> Path:
+    return write_lines(folder, [{**DUMP, "input": f"user\n{REQUEST}\nassistant\n", "task_id": name} for name in names])
+
+
+def write_chats(folder: Path, names: list[Any]) -> Path:
+    return write_lines(folder, [{**CHAT, "messages": MESSAGES, "step": 1, "task_id": name} for name in names])
+
+
+FORMATS = pytest.mark.parametrize(
+    ("name", "write"), [("trl", write_trl), ("verl", write_verl), ("coevolve", write_chats)]
+)
+
+
+@FORMATS
+def test_a_whole_number_is_a_task_id(tmp_path: Path, name: str, write: Write) -> None:
+    found, account = read(write(tmp_path, [17, 18]), name)
+    assert [trajectory.task_id for trajectory in found] == ["17", "18"] and not account.skipped
+
+
+@pytest.mark.parametrize("value", [True, None, ""])
+@FORMATS
+def test_a_task_id_that_names_no_task_is_no_id(tmp_path: Path, name: str, write: Write, value: Any) -> None:
+    write(tmp_path, [value, value])
+    _, found, _, _ = played(next(tmp_path.iterdir()), name)
+    assert [trajectory.task_id for trajectory in found] == [KNOWN[0].task_id] * 2
+
+
+@FORMATS
+def test_a_rollout_with_an_unknown_id_is_left_out_though_its_text_is_known(
+    tmp_path: Path, name: str, write: Write
+) -> None:
+    write(tmp_path, [KNOWN[0].task_id, "of another split"])
+    _, found, account, _ = played(next(tmp_path.iterdir()), name)
+    assert [trajectory.task_id for trajectory in found] == [KNOWN[0].task_id]
+    assert [skipped["reason"] for skipped in account.skipped] == [UNLISTED]
+
+
+def test_an_unknown_id_in_our_own_trajectories_is_left_out(tmp_path: Path) -> None:
+    found, _ = read(write_chats(tmp_path, ["mine"]), "coevolve")
+    write_trajectories(tmp_path / "trajectories.parquet", found)
+    _, kept, account, _ = played(tmp_path / "trajectories.parquet")
+    assert not kept and [skipped["reason"] for skipped in account.skipped] == [UNLISTED]
+
+
+def test_names_of_verifiers_are_no_ids_so_the_text_may_decide(tmp_path: Path) -> None:
+    row = json.loads(json.dumps(TRACE))
+    task = row["traces"][0]["task"]
+    task["data"]["id"] = task["key"] = task["hash"] = "row-1"
+    (tmp_path / "traces.jsonl").write_text(json.dumps(row))
+    _, [found], account, _ = played(tmp_path)
+    assert found.task_id in {known.task_id for known in KNOWN} and not account.skipped
+
+
+def test_a_whole_number_as_task_id_is_no_reward_of_trl(tmp_path: Path) -> None:
+    found, _ = read(trl(tmp_path, task_id=[1, 2], reward=[0.0, 1.0]), "trl")
+    assert [trajectory.score for trajectory in found] == [0.0, 1.0]

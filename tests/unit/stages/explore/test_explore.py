@@ -1,0 +1,210 @@
+"""The explorers that need no endpoint, in every environment that is installed."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
+
+import pytest
+
+from coevolve.core.records import Exploration, Generation, Signal
+from coevolve.core.task import Provenance, Task
+from coevolve.core.trajectories import Trajectory
+from coevolve.environments.environment import Environment
+from coevolve.environments.knowledge import learn
+from coevolve.environments.registry import make
+from coevolve.policies.policy import Conversation
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.explore.config import Explore
+from coevolve.stages.explore.explorer import explore
+from coevolve.stages.explore.policy_explorer import PolicyExplorer
+from coevolve.stages.explore.requests import requests, written
+from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.generate.spec import exploration_of
+from coevolve.stages.schema import load
+from tests import ROOT
+from tests.unit.environments.quiz import Quiz
+
+CONFIG = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 64, "tries": 6})
+NAMES = ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def environment(request: pytest.FixtureRequest) -> Environment:
+    return make(request.param)
+
+
+@cache
+def trajectories(environment: Environment) -> list[Trajectory]:
+    tasks = environment.tasks("seed")[:32]
+    assignments = [RolloutRequest(task, seed) for task in tasks for seed in range(2)]
+    episodes = rollout(ReferencePolicy(environment, 0.3), environment, assignments, Limits(40, 10**6, 64, 30.0))
+    return [episode.trajectory for episode in episodes]
+
+
+def explored(
+    environment: Environment, signals: list[Signal], seed: int = 0, config: Explore = CONFIG
+) -> list[Exploration]:
+    tasks = environment.tasks("seed")[:32]
+    wanted = requests(environment, tasks, trajectories(environment), signals, config, 0, seed)
+    return explore(ScriptedExplorer(environment, learn(environment, tasks, []), config), wanted, lambda count: None)
+
+
+def of_task(task_id: str, trajectory_ids: list[str]) -> Signal:
+    return Signal("s", "boundary", 0, task_id, None, 0.5, {}, trajectory_ids)
+
+
+def test_what_it_keeps_the_environment_accepts_again(environment: Environment) -> None:
+    found = explored(environment, [])
+    assert len(found) > CONFIG.explorations / 2
+    by_id = {task.task_id: task for task in environment.tasks("seed")}
+    for exploration in found:
+        session = environment.open()
+        task = by_id[exploration.task_id or ""]
+        session.reset(type(task)(task.task_id, task.environment, "x", task.turns, exploration.world, []))
+        for call in exploration.calls:
+            turn = session.step(call)  # type: ignore[arg-type]
+            assert (turn.error, turn.content) == (False, call.observation)
+        assert 0 < len(exploration.calls) <= CONFIG.max_calls
+
+
+def test_the_same_seed_explores_the_same(environment: Environment) -> None:
+    assert explored(environment, []) == explored(environment, [])
+    assert explored(environment, []) != explored(environment, [], seed=1)
+
+
+def test_a_signal_puts_its_tools_into_focus(environment: Environment) -> None:
+    task = next(task for task in environment.tasks("seed")[:32] if len(task.reference[0]) > 1)
+    shown = [one.trajectory_id for one in trajectories(environment) if one.task_id == task.task_id]
+    focused = explored(environment, [of_task(task.task_id, shown)])
+    tools = {call.name for turn in task.reference for call in turn}
+    near = Counter(bool({call.name for call in one.calls} & tools) for one in focused)
+    far = Counter(bool({call.name for call in one.calls} & tools) for one in explored(environment, []))
+    assert near[True] / near.total() > far[True] / far.total()
+    assert {one.signal_ids[0] for one in focused} == {"s"}
+    assert {one.task_id for one in focused} == {task.task_id}
+
+
+def test_what_the_agent_left_out_is_what_exploration_goes_for() -> None:
+    miniworld = make("miniworld")
+    known = learn(miniworld, miniworld.tasks("seed")[:32])
+    played = trajectories(miniworld)
+    for task in miniworld.tasks("seed")[:32]:
+        for failed in (one for one in played if one.task_id == task.task_id):
+            left_out = set(task.tools) - {known.terminal} - known.reading
+            left_out -= {call.name for call in failed.calls}
+            found = explored(miniworld, [of_task(task.task_id, [failed.trajectory_id])])
+            assert all(left_out <= set(one.goals) for one in found)
+
+
+@pytest.mark.parametrize("name", ["miniworld", "sql"])
+def test_a_synthesized_task_without_its_ending_call_does_not_change_how_tasks_end(name: str) -> None:
+    environment = make(name)
+    tasks = environment.tasks("seed")[:32]
+    *before, _ = tasks[0].reference[-1]
+    reference = [*tasks[0].reference[:-1], before]
+    broken = Task.create(name, "seed", ["x"], tasks[0].world, reference, [], Provenance(0, [], "e"))
+    known, unchanged = learn(environment, [*tasks, broken]), learn(environment, tasks)
+    assert (known.terminal, known.answer) == (unchanged.terminal, unchanged.answer)
+    assert (known.terminal is None) is (name == "sql")
+
+
+def test_coverage_goes_for_what_the_dataset_seldom_asks_for_and_random_for_anything() -> None:
+    miniworld = make("miniworld")
+    uses = learn(miniworld, miniworld.tasks("seed")[:32]).uses
+    mean = {}
+    for guidance in ("coverage", "random"):
+        found = explored(miniworld, [], config=CONFIG.model_copy(update={"guidance": guidance, "explorations": 256}))
+        goals = [goal for one in found for goal in one.goals]
+        mean[guidance] = sum(uses[goal] for goal in goals) / len(goals)
+    assert mean["coverage"] < 0.8 * mean["random"]
+
+
+def test_a_request_says_what_was_asked_tried_and_left_out(environment: Environment) -> None:
+    tasks = environment.tasks("seed")[:32]
+    for failed in trajectories(environment):
+        signal = of_task(failed.task_id, [failed.trajectory_id])
+        task = next(task for task in tasks if task.task_id == failed.task_id)
+        [request] = requests(
+            environment, tasks, [failed], [signal], CONFIG.model_copy(update={"explorations": 1}), 0, 0
+        )
+        assert (request.signal, request.task, request.failed) == (signal, task, failed)
+        assert set(request.focus) == {call.name for call in task.calls}
+        left_out = set(request.focus) - {call.name for call in failed.calls}
+        assert set(request.weakness) == (left_out or set(request.focus))
+
+
+def test_knowledge_is_learnt_from_references() -> None:
+    known = learn(make("miniworld"), make("miniworld").tasks("seed")[:64])
+    assert (known.terminal, known.answer) == ("complete_task", "answer")
+    assert known.source("archive_mail", "mail_id").most_common(1)[0][0] == "find_mail"
+    assert known.source("report_mail", "mail_id").most_common(1)[0][0] == "find_mail"
+    assert "find_mail" in known.reading
+    assert "archive_mail" in known.changing
+
+
+def test_the_policy_itself_explores_the_worlds_of_weak_tasks(environment: Environment) -> None:
+    tasks = environment.tasks("seed")[:32]
+    signals = [of_task(task.task_id, []) for task in tasks[:8]]
+    wanted = requests(environment, tasks, [], signals, CONFIG.model_copy(update={"explorations": 40}), 0, 0)
+    known = learn(environment, tasks)
+    # it acts on the words of the task alone: a policy that replays references shows which task it was given
+    acting = _Replaying(environment, {tuple(task.turns): task for task in tasks})
+    explorer = PolicyExplorer(environment, acting, known, tasks, Limits(40, 10**6, 64, 30.0), CONFIG.max_calls)
+    found = explore(explorer, wanted, lambda count: None)
+    assert len(found) >= 20
+    for exploration in found:
+        assert exploration.explorer == "policy" and exploration.signal_ids == ["s"]
+        assert 0 < len(exploration.calls) <= CONFIG.max_calls
+        assert known.terminal not in {call.name for call in exploration.calls}
+        assert all(call.ok for call in exploration.calls)
+
+
+def test_without_signals_the_policy_attempts_tasks_by_their_tools() -> None:
+    miniworld = make("miniworld")
+    tasks = miniworld.tasks("seed")[:32]
+    known = learn(miniworld, tasks)
+    acting = _Replaying(miniworld, {tuple(task.turns): task for task in tasks})
+    explorer = PolicyExplorer(miniworld, acting, known, tasks, Limits(40, 10**6, 64, 30.0), CONFIG.max_calls)
+    by_id, rarest = {task.task_id: task for task in tasks}, {}
+    for guidance in ("coverage", "random"):
+        config = CONFIG.model_copy(update={"guidance": guidance, "explorations": 128})
+        found = explore(explorer, requests(miniworld, tasks, [], [], config, 0, 0), lambda count: None)
+        attempted = [by_id[one.task_id or ""] for one in found]
+        assert len({task.task_id for task in attempted}) > 16
+        rarest[guidance] = sum(min(known.uses[name] for name in task.tools) for task in attempted) / len(attempted)
+    assert rarest["coverage"] < 0.8 * rarest["random"]
+
+
+class _Replaying(ReferencePolicy):
+    """Replays the reference of the known task with the same words."""
+
+    def __init__(self, environment: Environment, by_words: dict[tuple[str, ...], Task]) -> None:
+        super().__init__(environment)
+        self._by_words = by_words
+
+    def begin(self, conversations: Sequence[Conversation]) -> None:
+        super().begin([replace(one, task=self._by_words[tuple(one.task.turns)]) for one in conversations])
+
+
+def test_an_environment_that_constructs_its_tasks_is_asked_for_them() -> None:
+    quiz = Quiz()
+    tasks = quiz.tasks("seed")
+    weak = next(task for task in tasks if "sum_8" in task.tags)
+    explorer = ScriptedExplorer(quiz, learn(quiz, tasks), CONFIG)
+
+    def kinds(signals: list[Signal]) -> Counter[str]:
+        found = explore(explorer, requests(quiz, tasks, [], signals, CONFIG, 0, 0), lambda count: None)
+        for one in found:
+            made = quiz.construct(one.goals[0], one.world["seed"])
+            assert one.world == made.world and [call.arguments for call in one.calls] == [made.calls[0].arguments]
+        assert len({one.world["seed"] for one in found}) == CONFIG.explorations
+        return Counter(one.goals[0] for one in found)
+
+    assert min(kinds([])[goal] for goal in quiz.goals) > CONFIG.explorations / 6, "by chance all kinds are"
+    assert kinds([of_task(weak.task_id, [])]) == {"sum_8": CONFIG.explorations}, "around a weak task its own kind is"
+    spec = Generation("g", 0, weak.task_id, "", "", ["sum_2"], None, False)
+    (found,) = explorer.explore(written(quiz, tasks, [spec], 0, 0))
+    assert found.goals == ["sum_2"] and found.exploration_id == exploration_of(spec)

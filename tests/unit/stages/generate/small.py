@@ -1,0 +1,22 @@
+"""What several tests of the generator look at: miniworld's tools, and small updates."""
+
+from pathlib import Path
+
+from coevolve.environments.knowledge import learn
+from coevolve.stages.generate.config import Generate
+from coevolve.stages.generate.generator_prompts import tools
+from coevolve.stages.train.learner import Job, Shared
+from tests.unit.stages.train.small import ACTING, PARAMS, WORLD, changed
+
+TASKS = WORLD.tasks("seed")[:16]
+TOOLS = tools(WORLD, learn(WORLD, TASKS))
+OWN = PARAMS.generate.model_copy(update={"model": "tiny", "steps": 4, "batch": 8, "save_steps": 2, "control": 8})
+
+
+def shared(own: Generate = OWN) -> Shared:
+    return Shared(changed(steps=own.steps, save_steps=own.save_steps), ACTING, PARAMS.launch)
+
+
+def job(folder: Path, first: Path) -> Job:
+    nothing = folder / "none"
+    return Job(1, 0, first, TASKS, folder / "learned", nothing, nothing, folder / "scratch", first)

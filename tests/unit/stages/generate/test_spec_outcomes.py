@@ -1,0 +1,165 @@
+"""From generations to tasks in the real world: every one has an outcome, control is set apart, and who is closer to alpha is found."""
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+
+from coevolve.core.attempts import attempt_of
+from coevolve.core.records import Exploration, Generation
+from coevolve.core.stage_summary import StageSummary
+from coevolve.environments.knowledge import learn
+from coevolve.stages.explore.explorer import explore
+from coevolve.stages.explore.requests import written
+from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.generate.calibration import OFF, OFF_CONTROL, difference, with_generator
+from coevolve.stages.generate.spec import Spec, parse
+from coevolve.stages.generate.spec_outcomes import ACCEPTED, GATE, UNREALIZED, set_apart, settled, updated
+from coevolve.stages.schema import load
+from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
+from coevolve.stages.synthesize.synthesizer import synthesize
+from coevolve.stages.verify.judge import Judged, accepted, verify
+from coevolve.stages.verify.library import Library
+from coevolve.stages.verify.pass_counts import PassCount
+from coevolve.stages.verify.pass_rates import with_pass_rate
+from tests import ROOT
+from tests.unit.stages.generate.small import OWN, TASKS, TOOLS
+from tests.unit.stages.train.small import WORLD
+
+PARAMS = load(ROOT / "params.yaml")
+
+
+def generation(number: int, text: str, control: bool = False) -> Generation:
+    found = parse(text, TOOLS)
+    spec = found if isinstance(found, Spec) else None
+    return Generation(
+        f"g{number}", 1, TASKS[number % 16].task_id, "", text, list(spec.goals) if spec else None,
+        spec.ask if spec else None, control, "" if spec else str(found),
+    )  # fmt: skip
+
+
+TEXTS = [str(Spec((one, other))) for one, other in zip(TOOLS.goals[:14], TOOLS.goals[14:28], strict=True)]
+GENERATIONS = [
+    *(generation(n, text, n % 4 == 3) for n, text in enumerate(TEXTS)),
+    generation(14, "no spec"),
+    generation(15, str(Spec((TOOLS.goals[0],), "find_mail"))),
+]
+
+
+@pytest.fixture(scope="module")
+def explorations() -> list[Exploration]:
+    explorer = ScriptedExplorer(WORLD, learn(WORLD, TASKS), PARAMS.explore)
+    return explore(explorer, written(WORLD, TASKS, GENERATIONS, 1, 0), lambda count: None)
+
+
+@pytest.fixture(scope="module")
+def judged(explorations: list[Exploration]) -> list[Judged]:
+    candidates = synthesize(ScriptedSynthesizer(WORLD, TASKS, 0), explorations, 64, lambda count: None)
+    found = verify(
+        "miniworld", [json.dumps(asdict(one)) for one in candidates], Library(TASKS, {}, PARAMS.verify.near_duplicate)
+    )
+    counts = played(found)
+    return [with_pass_rate(verdict, task, counts) for verdict, task in found]
+
+
+def played(judged: list[Judged]) -> dict[str, PassCount]:
+    """Eight episodes of each accepted task, and from none to all of them are solved."""
+    return {task.task_id: PassCount(number % 9, 8, 8) for number, task in enumerate(accepted(judged))}
+
+
+def test_what_is_realized_calls_all_that_was_written_in_its_order(explorations: list[Exploration]) -> None:
+    assert len(explorations) >= 8
+    wanted = {one.exploration_id: one for one in written(WORLD, TASKS, GENERATIONS, 1, 0)}
+    assert len(wanted) == 15, "what cannot be read is not tried"
+    for one in explorations:
+        goals = wanted[one.exploration_id].goals
+        made = [call.name for call in one.calls]
+        assert one.goals == list(goals) and set(goals) <= set(made)
+        assert sorted(goals, key=made.index) == list(goals)
+
+
+def test_every_generation_has_an_outcome(explorations: list[Exploration], judged: list[Judged]) -> None:
+    found = settled(GENERATIONS, explorations, judged, played(judged))
+    assert [one.generation_id for one in found] == [one.generation_id for one in GENERATIONS]
+    explored = {one.exploration_id for one in explorations}
+    tasks = {task.task_id: (verdict, task) for verdict, task in judged if task}
+    for before, one in zip(GENERATIONS, found, strict=True):
+        assert one.outcome
+        if before.outcome:
+            assert one == before
+        if one.outcome == ACCEPTED:
+            assert one.task_id and one.episodes == 8
+            verdict, task = tasks[one.task_id]
+            assert verdict.accepted and verdict.pass_rate == one.successes / 8
+            assert set(one.goals or ()) <= set(task.tools), "it is judged by the task that asks for all of it"
+        else:
+            assert one.task_id is None and one.episodes == 0
+    assert sum(one.outcome == ACCEPTED for one in found) >= 6
+    assert len([one for one in found if one.outcome == UNREALIZED]) == 15 - len(explored)
+    assert settled(found, explorations, judged, played(judged)) == found, "what is settled stays so"
+
+
+def test_an_episode_in_which_the_environment_failed_is_no_episode_of_a_generation(
+    explorations: list[Exploration], judged: list[Judged]
+) -> None:
+    failed = {task_id: PassCount(number % 2, number % 2, 8) for number, task_id in enumerate(played(judged))}
+    settled_generations = settled(GENERATIONS, explorations, judged, failed)
+    counts = {(one.successes, one.episodes) for one in settled_generations if one.outcome == ACCEPTED}
+    assert counts == {(0, 0), (1, 1)}
+
+
+def test_what_came_of_control_is_not_trained_on(explorations: list[Exploration], judged: list[Judged]) -> None:
+    apart = set_apart(judged, GENERATIONS)
+    control = {
+        one.task_id for one in settled(GENERATIONS, explorations, judged, played(judged)) if one.control and one.task_id
+    }
+    assert control
+    before, after = ({task.task_id for task in accepted(some)} for some in (judged, apart))
+    assert control <= before and not control & after
+    lost = [verdict for verdict, task in apart if task and task.task_id in before - after]
+    assert all(verdict.gates[-1].name == GATE and verdict.gates[-1].passed is False for verdict in lost)
+    assert settled(GENERATIONS, explorations, apart, played(judged)) == settled(
+        GENERATIONS, explorations, judged, played(judged)
+    )
+    assert set_apart(judged, [replace(one, control=False) for one in GENERATIONS]) == judged
+
+
+def test_what_the_agent_did_in_training_is_what_counts_then() -> None:
+    one = replace(GENERATIONS[0], task_id="t", successes=8, episodes=8, outcome=ACCEPTED)
+    visits = [
+        attempt_of("t", 2, 0, [1.0, 0.0]),
+        attempt_of("t", 2, 5, [0.0, 0.0, 0.0, 1.0]),
+        attempt_of("u", 2, 6, [1.0]),
+    ]
+    (found,) = updated([one], visits)
+    assert (found.successes, found.episodes) == (1, 4)
+    assert updated([one], []) == [one]
+
+
+def test_the_calibration_is_the_difference_under_one_agent() -> None:
+    ours = [
+        replace(generation(n, TEXTS[0]), outcome=ACCEPTED, task_id=str(n), successes=4, episodes=8) for n in range(8)
+    ]
+    theirs = [replace(one, control=True, successes=8 * (n % 2)) for n, one in enumerate(ours)]
+    said = with_generator(StageSummary("verify", 1, {}), [*ours, *theirs, generation(9, "no")], OWN, 0).figures
+    assert said[OFF] == 0.0 and said[OFF_CONTROL] == pytest.approx(0.4)
+    assert said["distance to alpha over untrained"] == pytest.approx(-0.4)
+    assert said["share solved about half the time"] == 1.0 and said["generator reward"] == 1.0
+    assert said["specs: accepted"] == 8 and said["specs: unreadable"] == 1
+    nothing = StageSummary("verify", 1, {"accepted": 3})
+    assert with_generator(nothing, [], OWN, 0) is nothing
+
+
+def test_an_interval_holds_the_difference_and_shrinks() -> None:
+    few, many = ([0.0, 0.2] * n for n in (5, 500))
+    for some in (few, many):
+        mean, low, high = difference(some, [one + 0.1 for one in some], 0)
+        assert low < mean < high and mean == pytest.approx(-0.1)
+    narrow, wide = (difference(some, some, 0) for some in (many, few))
+    assert narrow[2] - narrow[1] < (wide[2] - wide[1]) / 5
+
+
+def test_of_one_task_there_is_no_interval() -> None:
+    one = replace(generation(0, TEXTS[0]), outcome=ACCEPTED, task_id="t", successes=4, episodes=8)
+    said = with_generator(StageSummary("verify", 1, {}), [one, replace(one, control=True)], OWN, 0).figures
+    assert said[OFF] == said[OFF_CONTROL] == 0.0 and "distance to alpha over untrained" not in said

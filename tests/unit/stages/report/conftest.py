@@ -1,0 +1,25 @@
+"""The example page: made once for each file of tests."""
+
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.stages.report.page.panels import draw
+from coevolve.stages.report.page.render import render
+from tests.unit.stages.report.example import values_of_the_page
+
+
+@pytest.fixture(scope="module")
+def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    with chdir(tmp_path_factory.mktemp("run")):
+        yield values_of_the_page()
+
+
+@pytest.fixture(scope="module")
+def page(view: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("page") / "index.html"
+    file.write_text(render(view, draw(view)), encoding="utf-8")
+    return file

@@ -1,0 +1,159 @@
+"""The report page: what it shows, and that it escapes."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.stage_summary import StageSummary
+from coevolve.core.trajectories import StopReason, Trajectory
+from coevolve.stages.report.page.panels import draw
+from coevolve.stages.report.page.render import render
+from coevolve.stages.report.page.verification import by_indicator
+from coevolve.stages.report.page.view import figures, groups, origins, tools
+from tests.unit.stages.report.example import (
+    ADDED,
+    ATTEMPTS,
+    BESIDE,
+    KINDS,
+    SEEDS,
+    SIGNALS,
+    SUMMARY,
+    attempt,
+)
+
+
+class Text(HTMLParser):
+    """Text outside of scripts and styles, and every address in an attribute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text, self.addresses, self._open = "", [], ""
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._open = tag
+        self.tags.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_data(self, data: str) -> None:
+        if self._open not in ("script", "style"):
+            self.text += data
+
+
+def test_it_is_whole_without_javascript_and_asks_for_nothing(page: Path) -> None:
+    found = Text()
+    found.feed(page.read_text(encoding="utf-8"))
+    for said in ("do <b>0</b> & more", "<script>alert(1)</script>", "why <i>not</i>", "passes without call 0 (pay)", "no phrasebook <here>", "a note",
+                 "pay({\"x\": 1})", "boundary", "0.700", "find+end (1)", "critical", "1,000", "1 iteration ·",
+                 "success <&> first", "0.25", "<spec>{}</spec>", "pay <b>", "on 2 of 3 tasks", "71 tokens/success",
+                 "Iteration 0: 7 of 8 candidates passed every gate; the selection kept the 2 most learnable.",
+                 "Of the others, the agent solves 2 never, 1 sometimes, 1 always, 1 an unknown number of times.", 'lock "<b>3</b>" it\'s mine'):  # fmt: skip
+        assert said in found.text, said
+    assert found.tags.count("script") == 1
+    assert found.tags.count("svg") >= 11
+    assert all(one.startswith(("#", "data:")) for one in found.addresses)
+    assert "characters more" in found.text  # long observations are cut
+
+
+def test_parts_that_a_run_has_nothing_for_are_left_out(view: dict[str, Any]) -> None:
+    bare = {**view, "journey": [], "outcomes": [], "selections": [], "watch": [], "groups": [], "generator": None}
+    bare["review"] = None
+    found = Text()
+    found.feed(render(bare, draw(bare)))
+    assert set(found.addresses) & {"#signals", "#verification", "#watchdogs", "#generator", "#review"} == set()
+    assert "#stages" in found.addresses and "From signals to tasks" not in found.text
+
+
+def test_the_page_leads_with_result_curve_and_trajectories(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r'<section id="(\w+)"', text)[:3] == ["success", "reader", "dataset"]
+    found = Text()
+    found.feed(text)
+    assert found.addresses[1:3] == ["#success", "#reader"]
+
+
+def test_a_selection_is_no_rejection_and_has_no_riddle(page: Path) -> None:
+    found = Text()
+    found.feed(page.read_text(encoding="utf-8"))
+    assert "others are worth more" not in found.text
+    assert "not selected" in page.read_text(encoding="utf-8")  # in the chart
+
+
+def test_an_indicator_without_a_value_is_not_shown(view: dict[str, Any]) -> None:
+    rows = {row["name"]: row["values"] for row in by_indicator(view["watch"])}
+    assert "regressions" not in rows
+    assert [row and row["value"] for row in rows["margin"]] == [None, 0.2]
+    assert rows["drift"][0]["state"] == rows["drift"][1]["state"] == "critical"
+    page = render(view, draw(view))
+    assert (
+        "<th>drift</th>" in page and "<th>regressions</th>" not in page and "unknown" not in page.split("Watchdogs")[1]
+    )
+
+
+def test_a_figure_without_a_value_is_not_shown() -> None:
+    summary = replace(SUMMARY, stages=[StageSummary("signals", t, {"rare": t, "idle": None}) for t in range(2)])
+    assert figures(summary) == [{"stage": "signals", "names": ["rare"], "rows": [{"t": 0, "values": [0]}, {"t": 1, "values": [1]}], "plots": {}}]  # fmt: skip
+    assert figures(replace(SUMMARY, stages=[StageSummary("pairs", 0, {"idle": None})])) == []
+
+
+def test_the_same_files_give_the_same_page(view: dict[str, Any], page: Path) -> None:
+    assert render(view, draw(view)) == page.read_text(encoding="utf-8")
+
+
+def test_datasets_by_origin_and_tool() -> None:
+    kinds = {"boundary0": "boundary"}
+    found = origins([SEEDS, [*SEEDS, *ADDED]], kinds, KINDS)
+    assert [(one["dataset"], one["origin"], one["tasks"]) for one in found] == [
+        (0, "seed tasks", 3), (0, "boundary", 0), (1, "seed tasks", 3), (1, "boundary", 1),
+    ]  # fmt: skip
+    assert {one["tool"] for one in tools([SEEDS, [*SEEDS, *ADDED]])} == {"pay", "find"}  # `end` is in every task
+
+
+def test_groups_with_signals_come_first_each_kind_in_turn() -> None:
+    found = groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 3, BESIDE)
+    assert [one["task_id"] for one in found] == [SEEDS[0].task_id, SEEDS[1].task_id, SEEDS[2].task_id]
+    assert [one["kind"] for one in found[0]["signals"]] == ["boundary", "rare"]
+    assert found[0]["solved"] == 2 and found[0]["count"] == 4
+    assert [one["who"] for one in found[0]["attempts"]] == ["reference", "hard negative", "1", "2", "3", "4"]
+    assert [one["who"] for one in found[1]["attempts"]] == ["1", "2", "3", "4"]
+    assert found[0]["attempts"][2]["shows"] == ["boundary", "rare"] and found[2]["signals"] == []
+    assert len(groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 1, {})) == 1
+
+
+def failed_by_environment(trajectory: Trajectory) -> Trajectory:
+    return replace(trajectory, score=0.0, stop_reason=StopReason.ENVIRONMENT_FAILED, checks={}, calls=[])
+
+
+def test_an_attempt_that_the_environment_failed_is_no_failure_of_the_agent(view: dict[str, Any]) -> None:
+    solved, *others = (attempt(SEEDS[0], 0, 0, sample, 1.0) for sample in range(4))
+    group = [solved, *map(failed_by_environment, others)]
+    weaker = [attempt(SEEDS[1], 0, 1, sample, 0.25) for sample in range(4)]
+    lost = [failed_by_environment(attempt(SEEDS[2], 0, 2, sample, 0.0)) for sample in range(4)]
+    found = groups([*group, *weaker, *lost], SEEDS, [], KINDS, 3, BESIDE)
+    assert [one["task_id"] for one in found] == [task.task_id for task in (SEEDS[1], SEEDS[0], SEEDS[2])]
+    assert [(one["solved"], one["count"]) for one in found] == [(0, 4), (1, 1), (0, 0)]
+    attempts = found[1]["attempts"][2:]
+    assert [one["outcome"] for one in attempts] == ["solved", *["not counted"] * 3]
+    assert {one["outcome"] for one in found[0]["attempts"]} == {"failed"}
+    assert all(one["parts"] is None for one in attempts)
+    page = Text()
+    page.feed(render({**view, "groups": found}, draw(view)))
+    assert "2 · not counted" in page.text and "2 · failed · 0.00" not in page.text.split(SEEDS[0].task_id)[1]
+
+
+def test_a_later_group_in_which_no_attempt_counts_does_not_hide_an_earlier_group() -> None:
+    earlier = [attempt(SEEDS[0], 0, 0, sample, 1.0) for sample in range(2)]
+    later = [failed_by_environment(attempt(SEEDS[0], 0, 1, sample, 0.0)) for sample in range(2)]
+    (found,) = groups([*earlier, *later], SEEDS, [], KINDS, 3, {})
+    assert (found["step"], found["solved"], found["count"]) == (0, 2, 2)
+
+
+def test_a_failure_is_marked_where_it_parts_from_the_reference() -> None:
+    first, second, *_ = groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 3, BESIDE)
+    parts = {one["who"]: one["parts"] for one in first["attempts"]}
+    # messages after the first: assistant, tool, assistant. The hard negative's first reply makes another call; a failed attempt
+    # makes the reference's call and no more, so that it parts at its end
+    assert parts == {"reference": None, "hard negative": 0, "1": 2, "2": None, "3": 2, "4": None}
+    assert all(one["parts"] is None for one in second["attempts"]), "nothing is known to part from"

@@ -1,0 +1,177 @@
+"""Chains become tasks: instructions hide what a lookup reveals, references are minimal, wordings vary."""
+
+import json
+import random
+import re
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from coevolve.core.records import Candidate, Exploration
+from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.environments.knowledge import learn
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve.environments.registry import make
+from coevolve.stages.explore.explorer import explore
+from coevolve.stages.explore.requests import requests
+from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
+from coevolve.stages.schema import load
+from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
+from coevolve.stages.synthesize.synthesizer import synthesize
+from coevolve.stages.verify.gates import environment_gates
+from tests import ROOT
+from tests.unit.environments.quiz import Quiz
+
+WORLD = make("miniworld")
+TASKS = WORLD.tasks("seed")[:64]
+CONFIG = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 1600, "tries": 6})
+
+
+@pytest.fixture(scope="module")
+def candidates() -> list[Candidate]:
+    wanted = requests(WORLD, TASKS, [], [], CONFIG, 0, 0)
+    found = explore(ScriptedExplorer(WORLD, learn(WORLD, TASKS, []), CONFIG), wanted, lambda count: None)
+    return synthesize(ScriptedSynthesizer(WORLD, TASKS, 0), found, 1000, lambda count: None)
+
+
+def skeleton(text: str) -> str:
+    values = sorted(Miniworld.values(), key=len, reverse=True)
+    return re.sub(r"\d+", "<n>", re.sub(rf"\b({'|'.join(values)})\b", "<v>", text))
+
+
+def test_a_thousand_tasks_have_six_hundred_skeletons(candidates: list[Candidate]) -> None:
+    assert len(candidates) == 1000
+    assert len({skeleton(candidate.task.turns[0]) for candidate in candidates}) >= 600
+
+
+def test_what_a_lookup_reveals_is_never_given(candidates: list[Candidate]) -> None:
+    for candidate in candidates:
+        text = candidate.task.turns[0].split()
+        ids = [v for c in candidate.task.reference[0] for k, v in c.arguments.items() if k.endswith("_id")]
+        assert not set(ids) & set(text)
+        answer = candidate.task.reference[0][-1].arguments.get("answer")
+        if answer is not None and answer.isdigit():
+            assert candidate.asks[-1] == [0, len(candidate.task.reference[0]) - 1]
+
+
+def test_provenance_leads_back_to_the_exploration(candidates: list[Candidate]) -> None:
+    for candidate in candidates:
+        assert candidate.task.provenance is not None
+        assert candidate.task.provenance.exploration_id
+        assert candidate.task.provenance.prompt_version
+        assert candidate.task.split == "synthesized"
+
+
+def exploration(*calls: ToolCall) -> Exploration:
+    session = WORLD.open()
+    task = TASKS[0]
+    session.reset(task)
+    made = [CallOutcome(call.name, call.arguments, True, session.step(call).content) for call in calls]
+    return Exploration("e", "miniworld", 0, ["s"], task.task_id, task.world, "rare", [], [], made, "test")
+
+
+def test_calls_that_nothing_needs_are_left_out() -> None:
+    subject = next(c.arguments["subject"] for c in TASKS[0].reference[0] if "subject" in c.arguments)
+    session = WORLD.open()
+    session.reset(TASKS[0])
+    mail = json.loads(session.step(ToolCall("find_mail", {"subject": subject})).content)[0]["id"]
+    found = synthesize(
+        ScriptedSynthesizer(WORLD, TASKS, 0),
+        [
+            exploration(
+                ToolCall("find_event", {"title": "yoga"}),
+                ToolCall("find_mail", {"subject": subject}),
+                ToolCall("find_item", {"name": "lamp"}),
+                ToolCall("report_mail", {"mail_id": mail}),
+            )
+        ],
+        5,
+        lambda count: None,
+    )
+    assert [[call.name for call in one.task.reference[0]] for one in found] == [
+        ["find_mail", "report_mail", "complete_task"]
+    ]
+    assert found[0].asks == [[0, 1]]
+    assert subject in found[0].task.turns[0]
+    assert mail not in found[0].task.turns[0]
+
+
+def test_nothing_comes_of_nothing() -> None:
+    assert synthesize(ScriptedSynthesizer(WORLD, TASKS, 0), [exploration()], 5, lambda count: None) == []
+
+
+def test_a_name_that_a_lookup_shows_is_described_by_its_field() -> None:
+    mails = json.loads(json.dumps(_state(TASKS[0])["mail"]))
+    subject, sender = next(
+        (mail["subject"], mail["from"])
+        for mail in mails.values()
+        if sum(c["name"] == mail["from"] for c in _state(TASKS[0])["contacts"].values()) == 1
+    )
+    contact = next(key for key, c in _state(TASKS[0])["contacts"].items() if c["name"] == sender)
+    calls = [
+        ToolCall("find_mail", {"subject": subject}),
+        ToolCall("find_contact", {"name": sender}),
+        ToolCall("block_contact", {"contact_id": contact}),
+    ]
+    (found,) = synthesize(ScriptedSynthesizer(WORLD, TASKS, 0), [exploration(*calls)], 5, lambda count: None)
+    assert [call.name for call in found.task.reference[0]] == [*(call.name for call in calls), "complete_task"]
+    assert sender not in found.task.turns[0].split()
+    assert re.search(f"(sender of|whoever wrote|whoever sent) the .*{subject}", found.task.turns[0])
+
+
+def test_one_of_several_is_not_asked_for() -> None:
+    contacts = _state(TASKS[0])["contacts"]
+    names = [contact["name"] for contact in contacts.values()]
+    twice = next(name for name in names if names.count(name) == 2)
+    key = next(key for key, contact in contacts.items() if contact["name"] == twice)
+    calls = [ToolCall("find_contact", {"name": twice}), ToolCall("block_contact", {"contact_id": key})]
+    assert synthesize(ScriptedSynthesizer(WORLD, TASKS, 0), [exploration(*calls)], 5, lambda count: None) == []
+
+
+def _state(task: Task) -> dict[str, Any]:
+    session = WORLD.open()
+    session.reset(task)
+    return session._state  # type: ignore[attr-defined,no-any-return]
+
+
+def test_errors_are_what_verification_is_for() -> None:
+    from coevolve.stages.synthesize.corrupt import corrupt
+    from coevolve.stages.verify.judge import verify
+    from coevolve.stages.verify.library import Library
+
+    environment = make("miniworld")
+    good, spoilt = [], []
+    for number, task in enumerate(environment.tasks("seed")[:60]):
+        chain = task.reference[0]
+        asked = [[0, place] for place, call in enumerate(chain) if call.name in task.tags]
+        if not asked:
+            continue
+        old = Candidate(f"c{number}", task, asked)
+        good.append(old)
+        spoilt.append(corrupt(old, random.Random(number)))
+    assert all(new.task.turns == old.task.turns and new.task.task_id != old.task.task_id for old, new in zip(good, spoilt, strict=True))  # fmt: skip
+    lines = [[json.dumps(asdict(one)) for one in many] for many in (good, spoilt)]
+    kept = [sum(v.accepted for v, _ in verify("miniworld", many, Library([], {}, 0.99))) for many in lines]
+    assert kept[0] > 0.8 * len(good)
+    assert kept[1] < 0.3 * len(good)
+
+
+def test_a_constructed_task_is_what_its_world_says() -> None:
+    quiz = Quiz()
+    tasks = quiz.tasks("seed")
+    wanted = requests(quiz, tasks, [], [], CONFIG.model_copy(update={"explorations": 12}), 0, 0)
+    found = explore(ScriptedExplorer(quiz, learn(quiz, tasks), CONFIG), wanted, lambda count: None)
+    made = synthesize(ScriptedSynthesizer(quiz, tasks, 0), found, 100, lambda count: None)
+    assert len(made) == len(found) == 12
+    for candidate, exploration in zip(made, found, strict=True):
+        task = quiz.construct(exploration.goals[0], exploration.world["seed"])
+        assert (candidate.task.turns, candidate.task.reference, candidate.task.family) == (
+            task.turns,
+            task.reference,
+            task.tags[0],
+        )
+        assert candidate.task.provenance and candidate.task.provenance.exploration_id == exploration.exploration_id
+        gates = {gate.name: gate.passed for gate in environment_gates(quiz, candidate)}
+        assert {name for name, passed in gates.items() if not passed} <= {"collateral", "words_match"}
+        assert False not in gates.values()  # a quiz has no phrases, so that nothing can be said of its words

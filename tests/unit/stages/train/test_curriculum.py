@@ -1,0 +1,119 @@
+"""Which tasks a step draws: by any curriculum."""
+
+import random
+from collections import Counter
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coevolve.core.learnability import Record, recorded
+from coevolve.core.records import Attempt
+from coevolve.core.task import Provenance, Task
+from coevolve.stages.train.curriculum import CURRICULA, Step, hopeless, stream
+from tests.unit.stages.train.small import CONFIG
+
+
+def made(iteration: int | None, number: int) -> Task:
+    provenance = None if iteration is None else Provenance(iteration, [], "e")
+    return Task.create("miniworld", "seed", [f"{iteration} {number}"], {}, [], provenance=provenance)
+
+
+TASKS = [made(None, number) for number in range(23)]
+NAMES = [task.task_id for task in TASKS]
+
+
+def names(
+    step: Step, records: dict[str, Record] | None = None, tasks: list[Task] = TASKS, **changes: object
+) -> list[str]:
+    config = CONFIG.model_copy(update=changes)
+    return [task.task_id for task in stream(tasks, records or {}, config, step)]
+
+
+attempted = st.dictionaries(
+    st.sampled_from(NAMES),
+    st.tuples(st.integers(0, 8), st.integers(0, 8)).map(lambda pair: Record(min(pair), max(pair))),
+)
+
+
+@given(st.sampled_from(sorted(CURRICULA)), attempted, st.integers(1, 30), st.integers(0, 50), st.integers(0, 5))
+def test_a_step_draws_every_task_once_and_the_same_again(
+    curriculum: str, records: dict[str, Record], count: int, number: int, seed: int
+) -> None:
+    step = Step.of(seed, 1, number, count)
+    drawn = names(step, records, curriculum=curriculum)
+    assert sorted(drawn) == sorted(NAMES)
+    assert drawn == names(step, dict(sorted(records.items())), curriculum=curriculum)
+
+
+@pytest.mark.parametrize("curriculum", sorted(CURRICULA))
+def test_iterations_and_seeds_differ(curriculum: str) -> None:
+    orders = {tuple(names(Step.of(seed, t, 0, 5), curriculum=curriculum)) for seed, t in product(range(2), range(2))}
+    assert len(orders) == 4
+
+
+def test_even_visits_are_even() -> None:
+    visits = Counter(name for number in range(23) for name in names(Step.of(0, 0, number, 5))[:5])
+    assert sum(visits.values()) == 23 * 5
+    assert set(visits) == set(NAMES) and max(visits.values()) - min(visits.values()) <= 4
+
+
+def test_learnable_tries_everything_once_before_anything_twice() -> None:
+    records: dict[str, Record] = {}
+    for number in range(4):
+        drawn = names(Step.of(0, 0, number, 6), records, curriculum="learnable")[:6]
+        assert not set(drawn) & set(records) or len(records) + 6 > len(NAMES)
+        records = recorded(records, [Attempt(name, 0, number, 0.0, 8, 0) for name in drawn])
+    assert set(records) == set(NAMES)
+
+
+def test_learnable_prefers_what_is_solved_half_the_time_and_leaves_nothing_out() -> None:
+    records = dict(zip(NAMES, [Record(0, 8)] * 8 + [Record(4, 8)] * 7 + [Record(8, 8)] * 8, strict=True))
+    visits = Counter(
+        name for n in range(400) for name in names(Step.of(0, 0, n, 4), records, curriculum="learnable")[:4]
+    )
+    assert set(visits) == set(NAMES), "what seems settled is seen again"
+    never, half, always = (sum(visits[name] for name in part) for part in (NAMES[:8], NAMES[8:15], NAMES[15:]))
+    # weights 0.1 + 0.36 for all of 0 or 8, and 1.1 for 4 of 8; without replacement the difference shrinks a little
+    assert 1.8 < half / 7 / (never / 8) < 2.5 and 0.8 < never / always < 1.25
+
+
+@given(st.integers(0, 60), st.integers(0, 3), st.sampled_from([0.0, 0.02, 0.5, 1.0]), st.integers(2, 12))
+def test_tasks_that_the_environment_fails_take_their_share_of_slots_and_no_more(
+    failing: int, seed: int, chance: float, count: int
+) -> None:
+    """Whatever their share is, and however well the agent solves the others."""
+    tasks = [made(None, number) for number in range(60)]
+    unsound = {task.task_id for task in tasks[:failing]}
+    rng, steps = random.Random(seed), 900 // count
+    records: dict[str, Record] = {}
+    visits: Counter[str] = Counter()
+    for number in range(steps):
+        drawn = names(Step.of(seed, 0, number, count), records, tasks, curriculum="learnable")[:count]
+        visits.update(drawn)
+        solved = {name: sum(rng.random() < chance for _ in range(8)) for name in drawn}
+        attempts = [
+            Attempt(name, 0, number, 0.0, 0) if name in unsound else Attempt(name, 0, number, 0.0, 8, solved[name])
+            for name in drawn
+        ]
+        records = recorded(records, attempts)
+    slots, share = steps * count, failing / 60
+    wasted = sum(visits[name] for name in unsound)
+    deviation = 4 * (slots * share * (1 - share)) ** 0.5  # of a binomial distribution
+    assert wasted <= slots * share + deviation + count
+    assert set(visits) == {task.task_id for task in tasks}
+    assert not any(records[name].attempts for name in unsound)
+
+
+def test_a_task_that_failed_once_comes_no_sooner_than_others() -> None:
+    """Until now such tasks came first in every step, since they have no attempts."""
+    records = {name: Record(4, 8) for name in NAMES[4:]} | {name: Record() for name in NAMES[:4]}
+    first = Counter(names(Step.of(0, 0, number, 1), records, curriculum="learnable")[0] for number in range(460))
+    assert 40 < sum(first[name] for name in NAMES[:4]) < 120  # a share of 4/23 is 80
+
+
+def test_what_was_never_solved_in_eight_episodes_is_hopeless() -> None:
+    tried = [Record(0, 8), Record(0, 4), Record(1, 16), Record(0, 12)]
+    records = dict(zip(NAMES, tried, strict=False))
+    assert hopeless(TASKS, records) == [TASKS[0], TASKS[3]], "what was never tried is not hopeless"

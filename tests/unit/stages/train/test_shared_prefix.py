@@ -1,0 +1,255 @@
+"""Rows that share a prefix: the same log-probabilities and gradients as plain passes, from fewer tokens."""
+
+import json
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as searched
+from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM, MistralConfig, Qwen3Config
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.workers import Local
+from coevolve.policies.replicas import Replicas
+from coevolve.stages.train import shared_prefix
+from coevolve.stages.train.grpo_trainer import train
+from coevolve.stages.train.parallel_grpo import RowPart, Team, make_learner
+from coevolve.stages.train.shared_prefix import LEAST, WORTH, levels_of, share_prefixes, unshareable
+from tests import ROOT
+from tests.unit.stages.train.small import PARAMS, WORLD, changed, job, outputs, settings
+
+WORDS = 50
+
+
+def tiny(**changes: Any) -> Any:
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=WORDS,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        **changes,
+    )
+    return AutoModelForCausalLM.from_config(config).train()
+
+
+def rows_of(groups: list[list[int]], tools: int, seed: int) -> list[list[int]]:
+    """Rows that begin with ``tools`` common tokens. A group is a task of 20 tokens, with attempts of the given lengths."""
+    rng = torch.Generator().manual_seed(seed)
+
+    def words(count: int) -> list[int]:
+        return torch.randint(0, WORDS, (count,), generator=rng).tolist()
+
+    common = words(tools)
+    return [common + task + words(length) for group in groups for task in [words(20)] for length in group]
+
+
+def batch(rows: list[list[int]], prompt: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids and mask, rows × columns. The first ``prompt`` tokens of each row end at one column: padding on both sides."""
+    longest = max(len(row) - prompt for row in rows)
+    ids = torch.zeros((len(rows), 3 + prompt + longest), dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for index, row in enumerate(rows):
+        ids[index, 3 : 3 + len(row)] = torch.tensor(row)
+        mask[index, 3 : 3 + len(row)] = 1
+    return ids, mask
+
+
+def passed(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Log-probabilities of the present tokens, and the gradients of their mean."""
+    model.zero_grad()
+    logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits.log_softmax(-1)
+    logps = logits[:, :-1].gather(2, ids[:, 1:, None])[..., 0] * (mask[:, 1:] * mask[:, :-1])
+    logps.mean().backward()
+    return logps.detach(), [parameter.grad.clone() for parameter in model.parameters()]
+
+
+def counted(model: Any) -> list[int]:
+    """The tokens that each later call of the body of ``model`` computes."""
+    sizes: list[int] = []
+    plain = model.base_model.forward
+
+    def forward(input_ids: Any = None, **others: Any) -> Any:
+        sizes.append(input_ids.numel())
+        return plain(input_ids=input_ids, **others)
+
+    model.base_model.forward = forward
+    return sizes
+
+
+@pytest.mark.parametrize("groups", [[[5, 9, 30], [12, 3]], [[4, 4, 4, 4]], [[7], [9], [30]], [[40, 1, 2], [8]]])
+def test_log_probabilities_and_gradients_are_those_of_the_plain_pass(groups: list[list[int]]) -> None:
+    ids, mask = batch(rows_of(groups, tools=130, seed=1), prompt=150)
+    model = tiny()
+    logps, gradients = passed(model, ids, mask)
+    sizes = counted(model)
+    share_prefixes(model)
+    shared_logps, shared_gradients = passed(model, ids, mask)
+    assert len(sizes) > 2, "the prefix is a pass of its own"
+    torch.testing.assert_close(shared_logps, logps, atol=1e-5, rtol=0)
+    for shared, plain in zip(shared_gradients, gradients, strict=True):
+        torch.testing.assert_close(shared, plain, atol=1e-6, rtol=1e-4)
+
+
+def test_attempts_compute_their_own_tokens_alone() -> None:
+    ids, mask = batch(rows_of([[30] * 8, [30] * 8], tools=500, seed=2), prompt=520)
+    model = tiny()
+    sizes = counted(model)
+    share_prefixes(model)
+    with torch.no_grad():
+        passed_once = model(input_ids=ids, attention_mask=mask, use_cache=False)
+        assert passed_once.logits.shape[:2] == ids.shape
+        sizes.clear()
+        model(input_ids=ids, attention_mask=mask, use_cache=False)
+    assert sum(sizes) <= 500 + 2 * 22 + 16 * 32 < ids.numel() / 8
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=4), min_size=1, max_size=4),
+    st.integers(0, 150),
+    st.integers(0, 5),
+)
+@searched(max_examples=60, deadline=None)
+def test_segments_make_up_each_row(groups: list[list[int]], tools: int, seed: int) -> None:
+    rows = rows_of(groups, tools, seed)
+    levels = levels_of(rows)
+    for row, tokens in enumerate(rows):
+        made: list[int] = []
+        parent = 0
+        for number, level in enumerate(levels):
+            segment = level.rows[row]
+            assert number == 0 or level.parents[segment] == parent
+            made += level.segments[segment]
+            assert level.segments[segment], "a level without a token of a row cannot be computed"
+            parent = segment
+        assert made == tokens
+    assert sum(len(segment) for level in levels for segment in level.segments) <= sum(map(len, rows))
+
+
+def test_rows_without_a_common_prefix_are_one_plain_pass() -> None:
+    rows = rows_of([[5], [9]], tools=WORTH - 10, seed=3)
+    assert len(levels_of(rows)) == 1
+    model = tiny()
+    sizes = counted(model)
+    share_prefixes(model)
+    passed(model, *batch(rows, prompt=20))
+    assert len(sizes) == 1
+
+
+def test_a_body_returns_the_last_columns_that_are_asked_for() -> None:
+    ids, mask = batch(rows_of([[5, 9]], tools=130, seed=4), prompt=150)
+    model = tiny()
+    share_prefixes(model)
+    whole = model.base_model(input_ids=ids, attention_mask=mask).last_hidden_state
+    kept = model.base_model(input_ids=ids, attention_mask=mask, keep=7).last_hidden_state
+    assert torch.equal(kept, whole[:, -7:])
+
+
+def test_on_request_only_passes_share_that_say_what_to_keep() -> None:
+    """A trainer that finds its prompts short takes plain passes, also where attempts go on alike for long."""
+    ids, mask = batch(rows_of([[5, 9]], tools=130, seed=4), prompt=150)
+    model = tiny()
+    sizes = counted(model)
+    share_prefixes(model, on_request=True)
+    model.base_model(input_ids=ids, attention_mask=mask)
+    assert len(sizes) == 1
+    model.base_model(input_ids=ids, attention_mask=mask, keep=7)
+    assert len(sizes) > 2
+
+
+def test_generation_and_models_that_cannot_share_compute_as_before() -> None:
+    ids, mask = batch(rows_of([[5, 9]], tools=130, seed=5), prompt=150)
+    windowed = AutoModelForCausalLM.from_config(
+        MistralConfig(vocab_size=WORDS, hidden_size=32, intermediate_size=64, num_hidden_layers=1, sliding_window=16)
+    )
+    assert "sliding" in unshareable(windowed)
+    assert "drops units" in unshareable(tiny(attention_dropout=0.1))
+    assert unshareable(tiny()) == ""
+    before = windowed(input_ids=ids, attention_mask=mask).logits
+    share_prefixes(windowed)
+    assert torch.equal(windowed(input_ids=ids, attention_mask=mask).logits, before)
+    model = tiny().eval()
+    before = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=4, do_sample=False)
+    share_prefixes(model)
+    assert torch.equal(model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=4, do_sample=False), before)
+
+
+def test_a_wrong_shared_pass_ends_training_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The self-check sees that keys of another segment were attended to."""
+    ids, mask = batch(rows_of([[9] * 6, [9] * 6], tools=130, seed=6), prompt=150)
+    right = shared_prefix._selected
+    monkeypatch.setattr(shared_prefix, "_selected", lambda cache, segments: right(cache, segments * 0))
+    model = tiny(initializer_range=0.5)  # so that a token depends on those before it
+    share_prefixes(model)
+    with pytest.raises(
+        CoevolveError, match=r"log-probabilities differ from the plain pass by .*train\.share_prefixes: false"
+    ):
+        passed(model, ids, mask)
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_grpo_learns_the_same_from_shared_prefixes(lora: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the tiny policy's rows, which are short: it knows its tools by heart, so its prompts show none."""
+    shared = changed(steps=1, save_steps=1, lora={"enabled": lora})
+    plain = shared.model_copy(update={"share_prefixes": False})
+    steps = {}
+    for name, config, least in (("plain", plain, LEAST), ("short", shared, LEAST), ("shared", shared, 8)):
+        monkeypatch.setattr(shared_prefix, "LEAST", least)
+        monkeypatch.setattr(shared_prefix, "WORTH", WORTH if least == LEAST else 0)
+        train(settings(config), WORLD, job(tmp_path / name))
+        steps[name] = json.loads((tmp_path / name / "metrics.jsonl").read_text().splitlines()[0])
+    policies = {name: outputs(tmp_path / name / "policy") for name in steps}
+    assert policies["short"] == policies["plain"], "not worth it: the pass of TRL, to the last bit"
+    assert policies["shared"] != policies["plain"], "sums in another order"
+    for figure in ("loss", "grad_norm", "kl", "entropy"):
+        if figure in steps["plain"]:
+            assert steps["shared"][figure] == pytest.approx(steps["plain"][figure], rel=1e-3, abs=1e-6), figure
+    assert (tmp_path / "shared/trajectories.parquet").read_bytes() == (
+        tmp_path / "plain/trajectories.parquet"
+    ).read_bytes()
+
+
+def test_a_team_computes_shared_passes_with_the_same_bits_in_any_number_of_processes() -> None:
+    results = []
+    for shares, count in ((False, 1), (True, 1), (True, 2)):
+        parts = []
+        for seed in range(3):
+            ids, mask = batch(rows_of([[9, 5, 30], [12, 3]], tools=130, seed=seed), prompt=150)
+            parts.append(RowPart(ids + 5, mask, 30, seed, shares))
+        arguments = (ROOT / "policies/base", 1, 1.0, {}, "float32", None, shares)
+        learner = make_learner(*arguments)
+        replicas = Replicas(Local(count), make_learner, *arguments) if count > 1 else None
+        with closing(replicas) if replicas else nullcontext():
+            parameters = list(learner.model.parameters())
+            pairs = Team(learner, replicas).log_probabilities(parts, parameters, False)
+            torch.cat([logps.flatten() for logps, _ in pairs]).mean().backward()
+        results.append([logps.detach() for logps, _ in pairs] + [parameter.grad for parameter in parameters])
+    plain, alone, together = results
+    assert all(map(torch.equal, alone, together))
+    assert not all(map(torch.equal, alone, plain)), "sums in another order"
+    torch.testing.assert_close(alone, plain, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sharding", "said"),
+    [
+        ({"gradient_checkpointing": True}, "none", "train.gradient_checkpointing does not allow it"),
+        ({}, "zero3", "launch.sharding: zero3 does not allow it"),
+        ({}, "none", ""),
+    ],
+)
+def test_what_does_not_allow_it_is_told_in_one_line(
+    changes: dict[str, Any], sharding: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = changed(**changes)
+    launch = PARAMS.launch.model_copy(update={"sharding": sharding})
+    shared_prefix.tell_obstacle(tiny(), config, launch)
+    assert capsys.readouterr().out == (f"training passes do not share prefixes: {said}\n" if said else "")
+    assert shared_prefix.shares(config, launch) == (not said)

@@ -1,0 +1,141 @@
+"""A warm start on the committed tiny policy: what is imitated, by whom, and a run that was killed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.success import is_success
+from coevolve.core.trajectories import write_trajectories
+from coevolve.environments.knowledge import REPLAYED
+from coevolve.environments.miniworld.miniworld_environment import MUTATING
+from coevolve.environments.registry import make
+from coevolve.policies.agent_prompt import Renderer
+from coevolve.policies.transformers_policy import load
+from coevolve.rollout import Limits
+from coevolve.stages.base.noisy_demonstrator import Unreliable, chances
+from coevolve.stages.train.learner import Job, Shared
+from coevolve.stages.train.reference_tokens import tokens
+from coevolve.stages.warm.config import Warm
+from coevolve.stages.warm.warm_start import Demonstrations, demonstrations, learn, unreliable
+from tests import ROOT
+from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, outputs
+
+LIMITS = Limits.of(ACTING)
+OWN = PARAMS.warm.model_copy(update={"steps": 3, "unreliable_steps": 2, "batch": 4, "tasks": 16, "split": "broad"})
+
+
+def warm(folder: Path, found: Demonstrations, own: Warm = OWN, log: object = None) -> None:
+    job = Job(
+        0, 7, ROOT / "policies/base", [], folder / "policy", folder, folder, folder / "scratch", ROOT / "policies/base"
+    )
+    learn(own, Shared(CONFIG.model_copy(update={"save_steps": 1}), ACTING, PARAMS.launch), found, job, log)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def found() -> Demonstrations:
+    return demonstrations(OWN, WORLD, LIMITS, 0)
+
+
+def test_references_are_imitated_and_then_who_errs(found: Demonstrations) -> None:
+    assert len(found.right) == len(found.unreliable) == OWN.tasks
+    assert all(is_success(one.score) for one in found.right)
+    failed = [one for one in found.unreliable if not is_success(one.score)]
+    assert len(failed) > OWN.tasks / 4
+    by_task = {one.task_id: one for one in found.right}
+    for one in found.unreliable:  # what it does not spoil it does as the reference does
+        named = {call.name for call in by_task[one.task_id].calls}
+        assert {call.name for call in one.calls} - named <= MUTATING
+
+
+def test_each_episode_has_mistakes_of_its_own() -> None:
+    """Episodes of the same reference, but for the values, do not all go wrong in the same way."""
+    own = OWN.model_copy(update={"unreliability": [0.5, 0.5], "tasks": 64, "split": "seed"})
+    several = demonstrations(own, WORLD, LIMITS, 0)
+    asked = {one.task_id: tuple(call.name for call in one.calls) for one in several.right}
+    made: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for one in several.unreliable:
+        made.setdefault(asked[one.task_id], []).append(tuple(call.name for call in one.calls))
+    often = [found for names, found in made.items() if len(found) > 4 and MUTATING.intersection(names)]
+    assert often and all(len(set(found)) > 1 for found in often)
+
+
+def test_mistakes_are_of_tools_that_change_the_world_and_take_look_alikes() -> None:
+    tasks = WORLD.tasks("broad")[:REPLAYED]
+    errs = unreliable(WORLD, tasks, 1.0, 1.0, 0)
+    assert set(errs.chances) <= MUTATING | {"unlock"} and len(errs.chances) > 5
+    assert "cancel_event" in errs.look_alikes["accept_event"]
+    assert all(name not in others for name, others in errs.look_alikes.items())
+
+
+def test_chances_are_drawn_by_tool() -> None:
+    assert chances(["a", "b"], 0.2, 0.4, 0) == {**chances(["b"], 0.2, 0.4, 0), **chances(["a"], 0.2, 0.4, 0)}
+    assert all(0.2 <= one <= 0.4 for one in chances("abcdef", 0.2, 0.4, 1).values())
+    assert Unreliable({}, {}).chances == {}
+
+
+def test_it_learns_and_a_killed_run_ends_in_the_same_bytes(
+    found: Demonstrations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses: dict[int, float] = {}
+    warm(tmp_path / "whole", found, log=lambda step, figures: losses.update({step: figures["loss"]}))
+    assert list(losses) == [0, 1, 2, 3, 4]
+    before, after = (
+        (folder / "model.safetensors").read_bytes() for folder in (ROOT / "policies/base", tmp_path / "whole/policy")
+    )
+    assert before != after
+
+    def stop(step: int, figures: dict[str, float]) -> None:
+        if step == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        warm(tmp_path / "again", found, log=stop)
+    assert list((tmp_path / "again/scratch").glob("checkpoint-*"))
+    warm(tmp_path / "again", found)
+    assert outputs(tmp_path / "again/policy") == outputs(tmp_path / "whole/policy")
+
+
+def test_adapters_are_merged(found: Demonstrations, tmp_path: Path) -> None:
+    warm(tmp_path, found, OWN.model_copy(update={"steps": 1, "unreliable_steps": 0, "adapters": True}))
+    assert (tmp_path / "policy/model.safetensors").exists() and not list(tmp_path.rglob("adapter_config.json"))[1:]
+    load(tmp_path / "policy")
+
+
+def test_the_agents_words_alone_are_targets(found: Demonstrations) -> None:
+    _, tokenizer = load(ROOT / "policies/base")
+    episode = found.right[0]
+    one = tokens(Renderer(tokenizer), found.tools[episode.task_id], episode)
+    said = tokenizer.decode([token for token, own in zip(one.completion, one.mask, strict=True) if own])
+    assert said.replace("<|end|>", "") == "".join(m["content"] for m in episode.messages if m["role"] == "assistant")
+
+
+def test_episodes_of_a_file(found: Demonstrations, tmp_path: Path) -> None:
+    file = tmp_path / "mine.parquet"
+    write_trajectories(file, [*found.right[:3], *(one for one in found.unreliable if not is_success(one.score))])
+    mine = demonstrations(OWN.model_copy(update={"demonstrations": str(file)}), WORLD, LIMITS, 0)
+    assert [one.trajectory_id for one in mine.right] == [one.trajectory_id for one in found.right[:3]]
+    assert mine.unreliable == []
+    write_trajectories(file, [one for one in found.unreliable if not is_success(one.score)])
+    with pytest.raises(CoevolveError, match=r"warm.demonstrations: .*mine.parquet has no episode that succeeded"):
+        demonstrations(OWN.model_copy(update={"demonstrations": str(file)}), WORLD, LIMITS, 0)
+
+
+def test_what_cannot_be_imitated(found: Demonstrations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CoevolveError, match=r"has no split 'nowhere'; expected one of: seed"):
+        demonstrations(OWN.model_copy(update={"split": "nowhere"}), WORLD, LIMITS, 0)
+    world = make("miniworld")
+    monkeypatch.setattr(world, "reference", lambda task: [])
+    with pytest.raises(CoevolveError, match=r"no task of miniworld's split 'broad' has a reference to imitate"):
+        demonstrations(OWN, world, LIMITS, 0)
+    with pytest.raises(CoevolveError, match=r"none of the 16 references .* succeeds within policy.max_turns \(1\)"):
+        demonstrations(OWN, WORLD, replace(LIMITS, max_turns=1), 0)
+    narrow = ACTING.model_copy(update={"episode_tokens": 8})
+    job = Job(
+        0, 7, ROOT / "policies/base", [], tmp_path / "p", tmp_path, tmp_path, tmp_path / "s", ROOT / "policies/base"
+    )
+    with pytest.raises(
+        CoevolveError, match=r"none of 16 demonstrations fits into policy.episode_tokens \(8\): the shortest has \d+"
+    ):
+        learn(OWN, Shared(CONFIG, narrow, PARAMS.launch), found, job)

@@ -1,0 +1,122 @@
+"""A kind of tasks that is lost to an answer format is named; tasks that are merely hard are not."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from coevolve.core.records import Attempt
+from coevolve.core.task import Observation, Task, ToolCall
+from coevolve.core.trajectories import StopReason, Trajectory
+from coevolve.environments.environment import Environment
+from coevolve.policies.policy import Conversation, Policy, Reply
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.schema import load
+from coevolve.stages.watch.refused import FEW, notes, refused, share
+from coevolve.stages.watch.watchdogs import MEANING, indicators
+from tests import ROOT
+from tests.unit.environments.quiz import Quiz, QuizSession
+
+CONFIG = load(ROOT / "params.yaml").watch
+
+
+class Deaf(Quiz):
+    """Its parser takes no answers to sums of four numbers."""
+
+    class Play(QuizSession):
+        def step(self, call: ToolCall) -> Observation:
+            if len(self._numbers) == 4:
+                return Observation("tool", "cannot parse the answer", error=True)
+            return super().step(call)
+
+    def open(self) -> QuizSession:
+        return self.Play()
+
+
+class Speaker:
+    """Gives the same reply to everything: an answer in another format, a call that does not parse, or a wrong answer."""
+
+    name = "speaker"
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+
+    def begin(self, conversations: Sequence[Conversation]) -> None:
+        return
+
+    def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+        return [self._reply] * len(conversations)
+
+
+PROSE = Reply("the answer is 5", [], [1], [2], [0.0], False, "", False)
+GARBLED = Reply("<tool_call>{answer}", [], [1], [2], [0.0], True, "a call must end with </tool_call>", False)
+WRONG = Reply("answer 5", [ToolCall("answer", {"value": "5"})], [1], [2], [0.0], False, "", False)
+CUT = Reply("let me think", [], [1], [2], [0.0], False, "", True)
+
+
+def kinds(policy: Policy, environment: Environment, attempts: Sequence[Attempt] = ()) -> dict[str, float | None]:
+    tasks = {task.task_id: task for task in environment.tasks("seed")}
+    requests = [RolloutRequest(task, 0, sample=sample) for task in tasks.values() for sample in range(FEW // 4)]
+    episodes = [episode.trajectory for episode in rollout(policy, environment, requests, Limits(6, 10**6, 100, 600.0))]
+    return refused(episodes, tasks, {task.task_id: environment.category(task) for task in tasks.values()}, attempts)
+
+
+def test_a_broken_parser_loses_one_kind_and_the_watchdog_names_it() -> None:
+    found = kinds(ReferencePolicy(Deaf()), Deaf())
+    assert found == {"sum_2": None, "sum_4": 1.0, "sum_8": None} and share(found) == pytest.approx(1 / 3)
+    (note,) = notes(found)
+    assert "kind “sum_4”" in note and "100%" in note
+    values = {**dict.fromkeys(MEANING, None), "refused": share(found)}
+    (indicator,) = [one for one in indicators(values, CONFIG) if one.name == "refused"]
+    assert indicator.state == "limit" and "refused 0.33 is above 0" in str(indicator)
+
+
+@pytest.mark.parametrize("reply", [PROSE, GARBLED])
+def test_an_agent_that_writes_another_format_loses_all_kinds(reply: Reply) -> None:
+    found = kinds(Speaker(reply), Quiz())
+    assert found == {"sum_2": 1.0, "sum_4": 1.0, "sum_8": 1.0} and share(found) == 1.0
+
+
+@pytest.mark.parametrize("reply", [WRONG, CUT])
+def test_wrong_answers_and_replies_that_are_cut_are_no_matter_of_format(reply: Reply) -> None:
+    assert share(kinds(Speaker(reply), Quiz())) == 0.0
+
+
+def test_one_success_at_any_time_shows_that_the_format_is_known() -> None:
+    (solved,) = [task for task in Quiz().tasks("seed") if task.family == "sum_4"][:1]
+    found = kinds(Speaker(PROSE), Quiz(), [Attempt(solved.task_id, 0, 0, 0.1, 8, 1)])
+    assert found == {"sum_2": 1.0, "sum_4": None, "sum_8": 1.0}
+
+
+def test_few_episodes_and_episodes_that_the_environment_failed_say_nothing() -> None:
+    tasks = {task.task_id: task for task in Quiz().tasks("seed")}
+    (task, *_) = tasks.values()
+    kinds = dict.fromkeys(tasks, "sums")
+    ended = Trajectory("t", task.task_id, 0, 0, 0, 0, [], [], 0.0, StopReason.INVALID)
+    failed = replace(ended, stop_reason=StopReason.ENVIRONMENT_FAILED)
+    assert refused([ended] * (FEW - 1) + [failed] * FEW, tasks, kinds, []) == {} and share({}) is None
+    assert refused([ended] * FEW, tasks, kinds, []) == {"sums": 1.0}
+
+
+def test_a_refused_call_that_a_later_call_makes_good_is_read() -> None:
+    class Second(Deaf):
+        class Play(QuizSession):
+            refusals = 0
+
+            def step(self, call: ToolCall) -> Observation:
+                self.refusals += 1
+                return super().step(call) if self.refusals > 1 else Observation("tool", "try again", error=True)
+
+    assert share(kinds(Speaker(WRONG), Second())) == 0.0
+
+
+def test_tasks_without_calls_are_not_judged() -> None:
+    def idle(task: Task) -> Task:
+        return replace(task, reference=[[]])
+
+    class Idle(Quiz):
+        def load_tasks(self, split: str) -> Sequence[Task]:
+            return [idle(task) for task in super().load_tasks(split)]
+
+    assert share(kinds(Speaker(PROSE), Idle())) == 0.0

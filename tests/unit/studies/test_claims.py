@@ -1,0 +1,99 @@
+"""Claims: what a study said before its runs, and what became of it."""
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import ttest_1samp
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.statistics import ERROR
+from coevolve.studies.claims import Claim, judge
+from coevolve.studies.study_results import load, report
+from tests.unit.studies.test_study_results import STUDY, results
+
+differences = st.lists(st.integers(-20, 20).map(lambda points: points / 100), min_size=2, max_size=10)
+
+
+def claim(mean: float = 0.0, clear: float = 0.0) -> Claim:
+    return Claim(arm="signals", over="static", panel="test", mean=mean, clear=clear)
+
+
+def test_by_hand() -> None:
+    """Three claims whose p are 0.01.., 0.02.. and 0.2: Holm multiplies by 3, 2 and 1."""
+    sure, less, unsure = [0.09, 0.10, 0.11, 0.05], [0.02, 0.03, 0.04, 0.01], [0.1, -0.02, 0.05, 0.0]
+    raw = [float(ttest_1samp(values, 0.0).pvalue) for values in (sure, less, unsure)]
+    found = judge([(claim(), values) for values in (unsure, less, sure)])
+    assert [one.p for one in found] == pytest.approx([raw[2], raw[1] * 2, raw[0] * 3])
+    assert [one.holds for one in found] == [False, False, True]
+    # t of three degrees of freedom at 1 - 0.05/3/2, from tables
+    assert found[2].gain.half == pytest.approx(
+        4.8567 * math.sqrt(sum((x - 0.0875) ** 2 for x in sure) / 3) / 2, rel=1e-4
+    )
+
+
+@given(st.lists(differences, min_size=1, max_size=6))
+def test_more_claims_are_never_surer_and_order_does_not_matter(values: list[list[float]]) -> None:
+    found = judge([(claim(), one) for one in values])
+    alone = [judge([(claim(), one)])[0] for one in values]
+    assert all(together.p >= single.p for together, single in zip(found, alone, strict=True))
+    assert all(not together.holds or single.holds for together, single in zip(found, alone, strict=True))
+    turned = judge([(claim(), one) for one in reversed(values)])
+    assert [one.p for one in reversed(turned)] == pytest.approx([one.p for one in found])
+
+
+@given(differences, st.sampled_from([0.0, 0.05, -0.05]))
+def test_a_claim_that_holds_has_its_interval_clear(values: list[float], clear: float) -> None:
+    (one,) = judge([(claim(clear=clear, mean=-1.0), values)])
+    assert one.holds == (one.gain.mean - one.gain.half > clear and one.p < ERROR) or one.gain.half == 0.0
+
+
+@given(st.lists(differences, min_size=1, max_size=6), st.sampled_from([0.0, 0.05, -0.05]))
+def test_an_interval_excludes_what_its_p_rejects_and_nothing_else(values: list[list[float]], clear: float) -> None:
+    for one in judge([(claim(clear=clear), some) for some in values]):
+        outside = abs(one.gain.mean - clear) > one.gain.half
+        assert outside == (one.p < ERROR) or one.gain.half == pytest.approx(abs(one.gain.mean - clear))
+
+
+def test_a_mean_that_is_too_small_is_a_miss_however_sure() -> None:
+    (one,) = judge([(claim(mean=0.05), [0.03, 0.031, 0.029])])
+    assert one.p < ERROR and not one.holds and str(one) == "missed by 2.0 points"
+    (one,) = judge([(claim(clear=-0.05), [-0.01, 0.0, -0.005])])
+    assert str(one) == "missed by 0.5 points", "the mean is to reach 0 unless the claim says otherwise"
+    (one,) = judge([(claim(mean=-0.05, clear=-0.05), [-0.01, 0.0, -0.005])])
+    assert one.holds and str(one) == "holds"
+    (one,) = judge([(claim(clear=-0.025), [0.1, -0.15, 0.1])])
+    assert str(one) == "inconclusive: the interval includes -2.5"
+    (one,) = judge([(claim(), [0.1, -0.05, 0.02])])
+    assert str(one) == "inconclusive: the interval includes 0"
+
+
+def test_the_table_of_a_study_says_what_became_of_them() -> None:
+    claims = [claim(mean=0.05), Claim(arm="signals", over="before training", panel="hard", clear=-0.02)]
+    found = report(STUDY.model_copy(update={"claims": claims}), results([0.10, 0.12, 0.11]))
+    assert "| signals over static on test: by 5 points or more, clear of 0 | 3 | +11.0 ± 2.5 |" in found
+    assert "corrected for 2 claims (Holm)" in found and "fewer than two seeds" not in found
+    one = report(STUDY.model_copy(update={"claims": claims}), results([0.10]))
+    assert "None of the claims has two seeds so far (2 in all)." in one
+    assert "| claim |" not in one and "corrected" not in one
+    unpaired = [one for one in results([0.10, 0.12]) if (one.arm, one.seed) != ("static", 1)]
+    some = report(STUDY.model_copy(update={"claims": claims}), unpaired)
+    assert "a single claim need no correction; p < 0.05 is sure. Claims with fewer than two seeds so far: 1." in some
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ("arm: c, over: a", r"claims\.0\.arm: no arm 'c'; expected one of: a, b"),
+        ("arm: a, over: c", r"claims\.0\.over: no arm 'c'; expected one of: before training, a, b"),
+        ("arm: a, over: a", r"claims\.0: a is compared with itself"),
+        ("arm: a, over: b, mean: 5", r"claims\.0\.mean"),
+    ],
+)
+def test_a_claim_that_says_nothing_is_refused(tmp_path: Path, changes: str, said: str) -> None:
+    text = f"question: q\nseeds: [0]\npanel: test\nagainst: [a]\narms: {{a: {{}}, b: {{}}}}\nclaims: [{{panel: test, {changes}}}]\n"
+    (tmp_path / "study.yaml").write_text(text)
+    with pytest.raises(CoevolveError, match=said):
+        load(tmp_path / "study.yaml")

@@ -1,0 +1,177 @@
+"""`import coevolve`: the Python API, used outside any project."""
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import coevolve
+from coevolve.core.io import write_jsonl
+from coevolve.environments.methods import MethodEnvironment
+from coevolve.environments.registry import REGISTERED, make, names
+from tests import ROOT
+
+ROWS: list[dict[str, Any]] = [
+    {"task_id": "a", "step": step, "score": score, "calls": [{"name": "x"}, {"name": "y", "ok": False}]}
+    for step, score in ((0, 1.0), (0, 0.0), (1, 0.0), (1, 0.0))
+]
+PAGE = ROOT / "docs/python.md"
+TASKS = list(make("miniworld").tasks("seed")[:3])
+
+
+@pytest.fixture(autouse=True)
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_import_is_cheap_and_every_name_is_there() -> None:
+    heavy = "('torch', 'pydantic', 'duckdb', 'numpy')"
+    code = f"import sys, coevolve\nprint([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    assert all(getattr(coevolve, name).__doc__ for name in coevolve.__all__) and set(coevolve.__all__) <= {
+        *dir(coevolve)
+    }
+    with pytest.raises(AttributeError, match="'coevolve' has no attribute 'signal'"):
+        coevolve.signal  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_signals_are_the_same_from_files_and_from_records(outside: Path) -> None:
+    write_jsonl(outside / "t.jsonl", ROWS)
+    history = [{"task_id": "a", "iteration": 0, "step": 0, "score": 1.0}]
+    write_jsonl(outside / "h.jsonl", history)
+    now = [{**row, "iteration": 1} for row in ROWS]
+    write_jsonl(outside / "now.jsonl", now)
+    found = coevolve.signals("t.jsonl", window=3)
+    assert [signal.kind for signal in found] == ["forgetting", "boundary"]
+    assert found == coevolve.signals(ROWS, window=3) == coevolve.signals([outside / "t.jsonl"], window=3)
+    assert coevolve.signals("now.jsonl", history="h.jsonl") == coevolve.signals(now, history=history)
+    assert coevolve.signals([]) == []
+
+
+def test_unsolved_is_off_by_default() -> None:
+    rows = [{"task_id": "a", "step": 0, "score": 0.0}] * 8
+    assert coevolve.signals(rows) == []
+    assert [signal.kind for signal in coevolve.signals(rows, kinds=["unsolved"])] == ["unsolved"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "words"),
+    [
+        ([*ROWS, {"task_id": "a", "step": 0}], {}, "trajectories[4]: missing key score"),
+        (ROWS, {"history": [{"task_id": "a", "step": 0, "score": 1.0}]}, "history[0]: missing key iteration"),
+        (ROWS, {"window": 1}, "window: Input should be greater than or equal to 2"),
+        (ROWS, {"kinds": ["boundry"]}, "did you mean 'boundary'"),
+        ("nowhere.jsonl", {}, "nowhere.jsonl: no such file"),
+    ],
+)
+def test_a_mistake_in_signals_is_one_line(rows: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(coevolve.CoevolveError) as caught:
+        coevolve.signals(rows, **options)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_verdicts_are_the_same_from_files_and_from_records(outside: Path) -> None:
+    write_jsonl(outside / "c.jsonl", TASKS)
+    write_jsonl(outside / "known.jsonl", TASKS[:1])
+    by_file = coevolve.verify("miniworld", "c.jsonl", known="known.jsonl", panels={"mine": [outside / "known.jsonl"]})
+    assert by_file == coevolve.verify("miniworld", TASKS, known=TASKS[:1], panels={"mine": TASKS[:1]})
+    assert [verdict.accepted for verdict, _ in by_file] == [False, True, True]
+    assert [task for _, task in by_file] == TASKS
+    lines = [json.dumps(asdict(task)) for task in TASKS]
+    assert coevolve.verify("miniworld", [*lines[1:], "garbage"])[-1][1] is None
+
+
+def test_a_task_written_by_hand_needs_no_ids() -> None:
+    row = asdict(TASKS[0])
+    del row["task_id"]
+    for candidate in (row, {"task": row, "asks": []}):
+        [(verdict, task)] = coevolve.verify("miniworld", [candidate])
+        assert verdict.accepted and task == TASKS[0]
+
+
+@pytest.mark.parametrize(
+    ("environment", "candidates", "options", "words"),
+    [
+        ("minworld", [], {}, "'minworld' is unknown"),
+        ("miniworld", [{"turns": {1, 2}}], {}, "candidates[0]: Object of type set is not JSON"),
+        ("miniworld", [], {"words": "all"}, "words: expected one of none, language, values"),
+        ("miniworld", "nowhere.jsonl", {}, "nowhere.jsonl: no such file"),
+    ],
+)
+def test_a_mistake_in_verify_is_one_line(
+    environment: str, candidates: Any, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(coevolve.CoevolveError) as caught:
+        coevolve.verify(environment, candidates, **options)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+class Shelf:
+    def __init__(self, books: dict[str, int]) -> None:
+        self.books = books
+
+    def take(self, title: str, copies: int) -> str:
+        """Take copies of a book."""
+        if self.books.get(title, 0) < copies:
+            raise ValueError(f"there are not {copies} of {title}")
+        self.books[title] -= copies
+        return "taken"
+
+
+class Shelves(MethodEnvironment):
+    name, simulator = "shelves", Shelf
+
+    def questions(self, split: str) -> Any:
+        yield (
+            f"take 2 copies of Emma ({split})",
+            {"books": {"Emma": 9}},
+            [coevolve.ToolCall("take", {"title": "Emma", "copies": 2})],
+        )
+
+
+def test_a_class_that_is_registered_is_an_environment_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coevolve.environments.registry.REGISTERED", {})
+    assert coevolve.register(Shelves) is Shelves
+    assert "shelves" in names() and isinstance(make("shelves"), Shelves)
+    calls = [[coevolve.ToolCall("take", {"title": "Emma", "copies": 3})]]
+    task = coevolve.Task.create("shelves", "seed", ["take 3 copies of Emma"], {"books": {"Emma": 9}}, calls)
+    [(verdict, _)] = coevolve.verify("shelves", [task])
+    assert verdict.accepted, verdict.refusal
+
+
+def test_what_is_no_environment_is_not_registered() -> None:
+    class NoName(Shelves):
+        name = "0.5*a+0.5*b"
+
+    class Taken(Shelves):
+        name = "miniworld"
+
+    for maker, words in (
+        (Shelf, "is not an environment"),
+        (NoName, "is no environment's name"),
+        (Taken, "another name"),
+    ):
+        with pytest.raises(coevolve.CoevolveError, match=words):
+            coevolve.register(maker)  # type: ignore[type-var]
+    assert not REGISTERED
+
+
+def test_a_folder_without_a_run_is_one_line(outside: Path) -> None:
+    with pytest.raises(coevolve.CoevolveError, match=r"report/summary\.json: no such file; run `dvc repro`"):
+        coevolve.read_run(outside)
+
+
+def test_the_page_runs(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coevolve.environments.registry.REGISTERED", {})
+    write_jsonl(outside / "tasks.jsonl", TASKS)
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 4 and "read_run" in blocks[-1], "tests/integration/pipeline/test_export.py runs the last one"
+    for block in blocks[:-1]:
+        exec(block, {"__name__": "page"})

@@ -1,0 +1,193 @@
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from coevolve.cli import COMMANDS
+from coevolve.core.io import read_tasks, write_jsonl
+from coevolve.environments.contract import CHECKS
+from coevolve.environments.registry import make
+from tests.cli import coevolve
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
+def test_help_teaches(command: list[str]) -> None:
+    done = coevolve(*command, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "usage: coevolve" in done.stdout
+
+
+def test_a_missing_file_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
+    done = coevolve("summary", "nowhere.json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: nowhere.json: no such file")
+    assert done.stderr.count("\n") == 1
+
+
+def test_signals_of_any_trainers_trajectories(tmp_path: Path) -> None:
+    rows = [
+        {"task_id": "a", "step": step, "score": score, "calls": [{"name": "x"}, {"name": "y", "ok": False}]}
+        for step, score in ((0, 1.0), (0, 0.0), (1, 0.0), (1, 0.0))
+    ]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = coevolve("signals", "t.jsonl", "--out", "s.jsonl", "--window", "3", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "s.jsonl: 1 forgetting, 1 boundary, 0 rare",
+        "  1.00  forgetting  task a",
+        "  1.00  boundary    task a",
+    ]
+    kinds = [json.loads(line)["kind"] for line in (tmp_path / "s.jsonl").read_text().splitlines()]
+    assert kinds == ["forgetting", "boundary"]
+    wrong = coevolve("signals", "t.jsonl", "--out", "s.jsonl", "--window", "1", cwd=tmp_path)
+    assert (wrong.returncode, wrong.stderr[:14]) == (1, "error: window:")
+
+
+def test_signals_show_the_words_of_weak_tasks(tmp_path: Path) -> None:
+    from tests.unit.rollouts.test_real_files import KNOWN, MADE
+
+    coevolve("import", "verl", str(MADE / "verl"), "--out", "t.parquet", cwd=tmp_path)
+    done = coevolve("signals", "t.parquet", "--out", "s.jsonl", "--kinds", "boundary", cwd=tmp_path)
+    assert done.stdout.splitlines()[0] == "s.jsonl: 1 boundary", done.stderr
+    assert done.stdout.splitlines()[1].split(maxsplit=2)[2] in [task.turns[0] for task in KNOWN]
+    told = json.loads(coevolve("signals", "t.parquet", "--out", "s.jsonl", "--json", cwd=tmp_path).stdout)
+    assert told["signals"]["boundary"] == 1 and told["strongest"][0]["evidence"]
+    rows = [{"task_id": KNOWN[0].task_id, "step": 0, "score": score} for score in (0, 1)]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    known = ("--known", str(MADE / "tasks.jsonl"))
+    assert KNOWN[0].turns[0] in coevolve("signals", "t.jsonl", "--out", "s.jsonl", *known, cwd=tmp_path).stdout
+
+
+def test_verify_prints_json(tmp_path: Path) -> None:
+    tasks = [asdict(task) for task in make("miniworld").tasks("seed")[:2]]
+    lines = [tasks[0], {**tasks[1], "task_id": "forged"}]
+    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    arguments = ["verify", "--environment", "miniworld", "--candidates", "c.jsonl", "--out", "out", "--json"]
+    told = json.loads(coevolve(*arguments, cwd=tmp_path).stdout)
+    assert told["accepted"] == 1 and [row["candidate"] for row in told["rejected"]] == [2]
+    assert told["not_checked"] == {"collateral": 1}
+
+
+def test_two_panel_files_of_one_name_both_hold(tmp_path: Path) -> None:
+    tasks = make("miniworld").tasks("seed")[:3]
+    write_jsonl(tmp_path / "c.jsonl", tasks)
+    panels = []
+    for folder, task in zip(("a", "b"), tasks, strict=False):
+        write_jsonl(tmp_path / folder / "test.jsonl", [task])
+        panels += ["--panel", f"{folder}/test.jsonl"]
+    arguments = ["--environment", "miniworld", "--candidates", "c.jsonl", *panels, "--out", "out"]
+    done = coevolve("verify", *arguments, cwd=tmp_path)
+    assert "out: 1 of 3 accepted" in done.stdout, done.stdout + done.stderr
+    assert [task.task_id for task in read_tasks(tmp_path / "out/accepted.jsonl")] == [tasks[2].task_id]
+
+
+def test_verify_judges_a_file_of_tasks(tmp_path: Path) -> None:
+    tasks = make("miniworld").tasks("seed")[:3]
+    write_jsonl(tmp_path / "c.jsonl", tasks)
+    (tmp_path / "c.jsonl").open("a").write("garbage\n")
+    write_jsonl(tmp_path / "known.jsonl", tasks[:1])
+    arguments = ["--environment", "miniworld", "--candidates", "c.jsonl", "--known", "known.jsonl", "--out", "out"]
+    done = coevolve("verify", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "out: 2 of 4 accepted"
+    assert "         candidate 1: duplicate: the same as a known task" in lines
+    assert any(line.startswith("         candidate 4: readable: not JSON") for line in lines)
+    assert coevolve("verify", *arguments, "--fail", cwd=tmp_path).returncode == 1
+    assert [task.task_id for task in read_tasks(tmp_path / "out/accepted.jsonl")] == [t.task_id for t in tasks[1:]]
+    (tmp_path / "hostile.jsonl").write_text(
+        json.dumps({**asdict(tasks[1]), "environment": "\x1b]0;x\x07\nmini"}) + "\n"
+    )
+    hostile = coevolve("verify", *arguments[:3], "hostile.jsonl", *arguments[4:], cwd=tmp_path).stdout
+    assert "candidate 1: readable: belongs to environment" in hostile and hostile.count("\n") == 3
+    assert hostile.replace("\n", "").isprintable()
+    unknown = coevolve("verify", "--environment", "minworld", *arguments[2:], cwd=tmp_path)
+    assert unknown.returncode == 1
+    assert "'minworld' is unknown; expected one of:" in unknown.stderr
+    assert "miniworld" in unknown.stderr
+
+
+def test_env_doctor_runs_the_contract() -> None:
+    done = coevolve("env", "doctor", "miniworld", "--tasks", "2")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 1 + len(CHECKS)
+    assert all(line.endswith("ok") for line in lines[1:])
+
+
+def test_env_install_of_an_unknown_name_lists_the_known() -> None:
+    done = coevolve("env", "install", "nowhere")
+    assert done.returncode == 1
+    assert "miniworld" in done.stderr
+
+
+@pytest.mark.parametrize(("last", "end"), [("done", "success"), ("/quit", "no success")])
+def test_play_takes_calls_and_words(last: str, end: str) -> None:
+    task = make("miniworld").tasks("seed")[0]
+    calls = [f"{call.name}({', '.join(f'{k}={v!r}' for k, v in call.arguments.items())})" for call in task.reference[0]]
+    typed = ["/tools archive", "find_contact(name=unquoted)", "no_such_tool()", *calls, last]
+    if last == "/quit":
+        typed.remove(calls[-1])
+    done = coevolve("play", "miniworld", task.task_id[:10], typed="\n".join(typed))
+    assert done.returncode == 0, done.stderr
+    assert task.turns[0] in done.stdout
+    assert "archive_mail(mail_id)" in done.stdout
+    assert "expected literals" in done.stdout
+    assert done.stdout.splitlines()[-1].endswith(end)
+
+
+BREAKS = """\
+from coevolve.core.task import ToolCall
+from coevolve.environments.methods import MethodEnvironment
+
+
+class Shelf:
+    def __init__(self, books: dict[str, int]) -> None:
+        self.books = books
+
+    def take(self, title: str) -> str:
+        self.books[title] -= 1  # a KeyError for a title that is not there
+        return "taken"
+
+
+class Shelves(MethodEnvironment):
+    name, simulator = "shelves", Shelf
+
+    def questions(self, split):
+        yield f"take Emma ({split})", {"books": {"Emma": 2}}, [ToolCall("take", {"title": "Emma"})]
+"""
+
+
+def test_a_call_that_breaks_the_session_ends_play_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "shelves.py").write_text(BREAKS)
+    (tmp_path / "pyproject.toml").write_text(
+        '[project.entry-points."coevolve.environments"]\nshelves = "shelves:Shelves"\n'
+    )
+    done = coevolve("play", "shelves", cwd=tmp_path, typed='take("Emma")\ntake("Moby Dick")\n')
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the call broke the session: KeyError" in done.stdout and "score 0.00" in done.stdout
+
+
+def test_play_names_what_is_wrong_with_the_task() -> None:
+    done = coevolve("play", "miniworld", "100000")
+    assert done.returncode == 1
+    assert "number below 256" in done.stderr
+
+
+def test_evaluate_prints_a_table_by_category(tmp_path: Path) -> None:
+    arguments = ["--environment", "miniworld", "--split", "test", "--tasks", "64", "--out", "outcomes.jsonl"]
+    done = coevolve("evaluate", *arguments, "--policy", "reference", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if "goal" in line]
+    assert [row[:2] + row[3:4] for row in rows] == [
+        ["1", "goal", "1.000"],
+        ["2", "goals", "1.000"],
+        ["3", "goals", "1.000"],
+    ]
+    assert len((tmp_path / "outcomes.jsonl").read_text().splitlines()) == 64
+    assert re.search(r"each success took [\d,]+ tokens, [\d.]+ s", done.stdout) and "pass@" not in done.stdout
+    wrong = coevolve("evaluate", *arguments, "--policy", "nowhere", cwd=tmp_path)
+    assert wrong.returncode == 1
+    assert "no such directory" in wrong.stderr

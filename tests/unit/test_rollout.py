@@ -1,0 +1,303 @@
+"""Episodes through the one loop: every end has its reason, and environments step concurrently."""
+
+import errno
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.core.calls import CHARACTERS, DEPTH
+from coevolve.core.errors import CoevolveError
+from coevolve.core.success import is_success
+from coevolve.core.task import Observation, Score, Task, ToolCall
+from coevolve.core.trajectories import StopReason, read_trajectories, write_trajectories
+from coevolve.environments.environment import EnvironmentFailed, FailureReason, SessionLost
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve.environments.miniworld.session import MiniworldSession
+from coevolve.environments.registry import make
+from coevolve.policies.policy import Conversation, Reply
+from coevolve.policies.scripted_policy import ReferencePolicy
+from coevolve.rollout import Limits, RolloutRequest, rollout, scored
+from tests.unit.core.test_calls import nested
+from tests.waiting import PATIENCE
+
+WORLD = make("miniworld")
+TASKS = WORLD.tasks("seed")[:12]
+LIMITS = Limits(max_turns=16, episode_tokens=512, reply_tokens=64, max_seconds=2 * PATIENCE)
+
+
+class Says:
+    """A policy that always replies the same."""
+
+    name = "says"
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+
+    def begin(self, conversations: Any) -> None:
+        pass
+
+    def act(self, conversations: list[Conversation]) -> list[Reply]:
+        return [self._reply for _ in conversations]
+
+
+class Around(Miniworld):
+    """miniworld with a session of another class."""
+
+    def __init__(self, session: type[MiniworldSession]) -> None:
+        self._session = session
+
+    def open(self) -> MiniworldSession:
+        return self._session()
+
+
+def test_the_reference_policy_succeeds_and_its_corruption_fails() -> None:
+    right = rollout(ReferencePolicy(WORLD), WORLD, [RolloutRequest(task, 0) for task in TASKS], LIMITS)
+    assert all(is_success(one.trajectory.score) for one in right)
+    assert {one.trajectory.stop_reason for one in right} == {StopReason.DONE}
+    wrong = rollout(ReferencePolicy(WORLD, 1.0), WORLD, [RolloutRequest(task, 0) for task in TASKS], LIMITS)
+    assert not any(is_success(one.trajectory.score) for one in wrong)
+
+
+def test_episodes_come_in_the_order_of_assignments_whatever_the_batch() -> None:
+    assignments = [RolloutRequest(task, 0, step=3, group=row, sample=1) for row, task in enumerate(TASKS)]
+    whole, parts = (
+        rollout(ReferencePolicy(WORLD), WORLD, assignments, replace(LIMITS, batch=size)) for size in (64, 5)
+    )
+    assert [one.trajectory for one in whole] == [one.trajectory for one in parts]
+    assert [one.trajectory.task_id for one in whole] == [task.task_id for task in TASKS]
+
+
+def test_calls_are_recorded_with_their_outcome() -> None:
+    (episode,) = rollout(ReferencePolicy(WORLD), WORLD, [RolloutRequest(TASKS[0], 0)], LIMITS)
+    assert [ToolCall(call.name, call.arguments) for call in episode.trajectory.calls] == TASKS[0].reference[0]
+    assert all(call.ok for call in episode.trajectory.calls)
+    assert [message["role"] for message in episode.trajectory.messages][:3] == ["user", "assistant", "tool"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason", "turns"),
+    [
+        (Reply("x", [ToolCall("balance", {})]), StopReason.MAX_TURNS, 16),
+        (Reply("x", invalid=True, error="not JSON"), StopReason.INVALID, 3),
+        (Reply("x", truncated=True), StopReason.MAX_TOKENS, 1),
+        (Reply("just words"), StopReason.DONE, 1),
+    ],
+)
+def test_every_end_has_its_reason(reply: Reply, reason: StopReason, turns: int) -> None:
+    (episode,) = rollout(Says(reply), WORLD, [RolloutRequest(TASKS[0], 0)], LIMITS)
+    assert episode.trajectory.stop_reason is reason
+    assert len(episode.replies) == turns
+    assert not is_success(episode.trajectory.score)
+
+
+def test_tokens_are_counted_against_the_budget() -> None:
+    seen = []
+
+    class Counts(Says):
+        def act(self, conversations: list[Conversation]) -> list[Reply]:
+            seen.append(conversations[0].room)
+            return super().act(conversations)
+
+    rollout(
+        Counts(Reply("x", [ToolCall("balance", {})], [1] * 5, [2] * 3, [0.0] * 3)),
+        WORLD,
+        [RolloutRequest(TASKS[0], 0)],
+        LIMITS,
+    )
+    assert seen[:3] == [512, 504, 496]
+
+
+def breaks(method: str, error: BaseException) -> type[MiniworldSession]:
+    """A session of which ``method`` raises ``error``."""
+
+    def broken(self: MiniworldSession, *_: object) -> None:
+        raise error
+
+    return type("Breaks", (MiniworldSession,), {method: broken})
+
+
+@pytest.mark.parametrize("method", ["step", "say", "score", "begin_reply"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError("gone"),
+        RecursionError("gone"),
+        OSError("gone"),
+        CoevolveError("gone"),
+        EnvironmentFailed("gone"),  # which a session may say without knowing it
+        SystemExit("gone"),
+    ],
+)
+def test_what_follows_from_a_call_is_the_agents_failure_and_scores_0(method: str, error: BaseException) -> None:
+    policy = ReferencePolicy(WORLD) if method != "say" else Says(Reply("just words"))
+    requests = [RolloutRequest(task, 0) for task in TASKS[:2]]
+    episodes = rollout(policy, Around(breaks(method, error)), requests, LIMITS)
+    assert {one.trajectory.stop_reason for one in episodes} == {StopReason.BROKEN}
+    assert f"broken: {type(error).__name__}: " in episodes[0].trajectory.messages[-1]["content"]
+    assert [(one.trajectory.score, one.trajectory.checks) for one in scored(episodes)] == [(0.0, {})] * 2
+
+
+@pytest.mark.parametrize(
+    ("method", "error", "failure"),
+    [
+        ("__init__", KeyError("gone"), FailureReason.START),
+        ("reset", KeyError("gone"), FailureReason.START),
+        ("reset", SystemExit(0), FailureReason.START),
+        ("step", SessionLost("gone"), FailureReason.LOST),
+        ("step", OSError(errno.ENOSPC, "gone"), FailureReason.MACHINE),
+        ("score", OSError(errno.EMFILE, "gone"), FailureReason.MACHINE),
+    ],
+)
+def test_what_fails_without_its_doing_is_not_scored(
+    method: str, error: BaseException, failure: FailureReason, tmp_path: Path
+) -> None:
+    requests = [RolloutRequest(task, 0) for task in TASKS[:2]]
+    episodes = rollout(ReferencePolicy(WORLD), Around(breaks(method, error)), requests, LIMITS)
+    assert {one.trajectory.stop_reason for one in episodes} == {StopReason.ENVIRONMENT_FAILED}
+    assert "environment failed: " in episodes[0].trajectory.messages[-1]["content"]
+    assert list(scored(episodes)) == []
+    assert [one.trajectory.failure for one in episodes] == [failure] * 2
+    write_trajectories(tmp_path / "t.parquet", [one.trajectory for one in episodes])
+    assert read_trajectories(tmp_path / "t.parquet") == [one.trajectory for one in episodes]
+
+
+@pytest.mark.parametrize("method", ["step", "say", "score", "begin_reply"])
+def test_a_world_that_is_gone_for_every_session_scores_nobody(method: str) -> None:
+    """A call broke the session, but a new one does not start either."""
+
+    class Gone(Miniworld):
+        opened = 0
+
+        def open(self) -> MiniworldSession:
+            self.opened += 1
+            if self.opened > 2:
+                raise ConnectionRefusedError("gone")
+            return breaks(method, EnvironmentFailed("gone"))()
+
+    policy = ReferencePolicy(WORLD) if method != "say" else Says(Reply("just words"))
+    episodes = rollout(policy, Gone(), [RolloutRequest(task, 0) for task in TASKS[:3]], LIMITS)
+    assert [one.trajectory.stop_reason for one in episodes] == [StopReason.ENVIRONMENT_FAILED] * 3
+    assert sorted(one.trajectory.failure for one in episodes) == sorted(
+        [FailureReason.GONE, FailureReason.GONE, FailureReason.START]
+    )
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), float("-inf")])
+def test_a_reward_that_is_no_finite_number_is_no_score(reward: float) -> None:
+    class Odd(MiniworldSession):
+        def score(self) -> Score:
+            return Score(reward)
+
+    (episode,) = rollout(ReferencePolicy(WORLD), Around(Odd), [RolloutRequest(TASKS[0], 0)], LIMITS)
+    assert (episode.trajectory.stop_reason, episode.trajectory.score) == (StopReason.BROKEN, 0.0)
+
+
+def test_a_file_without_failures_has_no_column_for_them(tmp_path: Path) -> None:
+    """So the bytes of a run in which nothing failed do not depend on it."""
+    import pyarrow.parquet as pq
+
+    played = rollout(ReferencePolicy(WORLD), WORLD, [RolloutRequest(TASKS[0], 0)], LIMITS)
+    write_trajectories(tmp_path / "t.parquet", [one.trajectory for one in played])
+    assert "failure" not in pq.read_schema(tmp_path / "t.parquet").names
+
+
+@pytest.mark.parametrize(
+    "value",
+    [nested(990), nested(DEPTH), "x" * CHARACTERS, float("nan"), "\ud800", 10**5000],
+    ids=["depth 990", "deep", "long", "nan", "surrogate", "digits"],
+)
+def test_what_is_no_call_is_an_error_turn_and_reaches_no_session(value: object) -> None:
+    class Hears(MiniworldSession):
+        def step(self, call: ToolCall) -> Observation:
+            raise AssertionError("it was reached")
+
+    reply = Reply("x", [ToolCall("balance", {"value": value})])
+    (episode,) = rollout(Says(reply), Around(Hears), [RolloutRequest(TASKS[0], 0)], LIMITS)
+    assert episode.trajectory.stop_reason is StopReason.INVALID
+    assert episode.trajectory.calls == []
+    assert "not readable: " in episode.trajectory.messages[2]["content"]
+
+
+def test_what_is_heard_can_be_written_to_a_file(tmp_path: Path) -> None:
+    class Halves(MiniworldSession):
+        def step(self, call: ToolCall) -> Observation:
+            return Observation("tool", "half \ud800 of a character")
+
+    played = rollout(ReferencePolicy(WORLD), Around(Halves), [RolloutRequest(TASKS[0], 0)], LIMITS)
+    trajectories = [one.trajectory for one in played]
+    write_trajectories(tmp_path / "t.parquet", trajectories)
+    assert read_trajectories(tmp_path / "t.parquet") == trajectories
+    assert trajectories[0].calls[0].observation == r"half \ud800 of a character"
+
+
+def hanging(method: str, names: set[str]) -> type[MiniworldSession]:
+    """A session of which ``method`` never ends at the tasks ``names``."""
+
+    class Hangs(MiniworldSession):
+        def reset(self, task: Task) -> Observation:
+            self._hangs = task.task_id in names
+            return self._wait("reset") or super().reset(task)
+
+        def step(self, call: ToolCall) -> Observation:
+            return self._wait("step") or super().step(call)
+
+        def _wait(self, name: str) -> None:
+            if self._hangs and name == method:
+                threading.Event().wait()
+
+    return Hangs
+
+
+@pytest.mark.parametrize(("method", "reason"), [("step", StopReason.TIMEOUT), ("reset", StopReason.ENVIRONMENT_FAILED)])
+def test_a_call_that_never_ends_costs_its_own_episode_alone(
+    method: str, reason: StopReason, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stuck = {task.task_id for task in TASKS[:3]}
+    requests = [RolloutRequest(task, 0) for task in TASKS]
+    limits = replace(LIMITS, max_seconds=1.0)
+    world = Around(hanging(method, stuck))
+    episodes = [one.trajectory for one in rollout(ReferencePolicy(WORLD), world, requests, limits, workers=2)]
+    assert [one.stop_reason for one in episodes] == [reason] * 3 + [StopReason.DONE] * 9
+    assert [one.score for one in episodes] == [0.0] * 3 + [1.0] * 9
+    note = f"{reason.replace('_', ' ')}: no answer within 1 s"
+    assert [one.messages[-1]["content"] == note for one in episodes] == [True] * 3 + [False] * 9
+    assert capsys.readouterr().err.splitlines() == [f"task {task.task_id}: {note}" for task in TASKS[:3]]
+
+
+def test_time_that_no_call_takes_ends_no_episode() -> None:
+    """The policy takes longer than a call may, and calls wait for each other for longer than each may take."""
+    turn = threading.Lock()
+
+    class Slow(ReferencePolicy):
+        def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+            time.sleep(0.8)
+            return super().act(conversations)
+
+    class Queues(MiniworldSession):
+        def step(self, call: ToolCall) -> Observation:
+            with turn:
+                time.sleep(0.15)
+                return super().step(call)
+
+    task = min(TASKS, key=lambda task: len(task.calls))
+    limits, requests = replace(LIMITS, max_seconds=0.5), [RolloutRequest(task, seed) for seed in range(6)]
+    episodes = rollout(Slow(WORLD), Around(Queues), requests, limits)
+    assert {one.trajectory.stop_reason for one in episodes} == {StopReason.DONE}
+
+
+def test_environments_step_concurrently() -> None:
+    together = threading.Barrier(16, timeout=PATIENCE)
+
+    class Meets(MiniworldSession):
+        def step(self, call: ToolCall) -> Observation:
+            together.wait()  # for the other fifteen
+            return super().step(call)
+
+    assignments = [RolloutRequest(TASKS[0], seed) for seed in range(16)]
+    episodes = rollout(ReferencePolicy(WORLD), Around(Meets), assignments, LIMITS)
+    assert all(is_success(one.trajectory.score) for one in episodes)
