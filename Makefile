@@ -112,7 +112,7 @@ bench: install
 	@for script in environments rollouts signals verify grow pipeline; do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 docs: develop
-	$(BIN)/mkdocs build -q
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 
 study: install
 	$(BIN)/coevolve study studies/placebo-weak

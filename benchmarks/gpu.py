@@ -5,7 +5,7 @@
     python benchmarks/gpu.py --models smoke      # a few thousand weights, on any machine, to test the script
 
 The models have random weights, so nothing is downloaded. Speed does not depend on the values of weights. Every reply is cut at
---reply tokens. Prints a Markdown table for docs/real-models.md.
+--reply tokens. Prints a Markdown table for docs/training-at-size.md.
 """
 
 import argparse

@@ -34,6 +34,12 @@ DEFINED = re.compile(
     r"`([\w/]+/\w+\.py)`\s+\(`(?:\w+\.)?(\w+)`\)|`(?:\w+\.)?(\w+)`\s+\(`([\w/]+/\w+\.py)`\)"
 )  # FILE (NAME), and the reverse
 
+WORDS = re.compile(r"\S*\w\S*")
+REFERENCE = re.compile(  # these pages are looked up, not read: they may be longer
+    r"(?:environments-catalog|your-own-environment|your-trainer|python|evidence|architecture|cluster|commands|limitations|measured|"
+    r"findings/.*|experiments/.*)\.md"
+)
+
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
@@ -81,6 +87,20 @@ def all_keys() -> set[str]:
     return {".".join(name.split(".")[:depth]) for name in names for depth in range(1, name.count(".") + 2)}
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
+def test_a_page_is_short_and_wraps(page: Path) -> None:
+    """`parameters.md` is generated. Tables, links and code may be wider than 100 columns."""
+    text, name = page.read_text(encoding="utf-8"), page.relative_to(ROOT / "docs").as_posix()
+    if name != "parameters.md":
+        assert len(WORDS.findall(text)) <= (1500 if REFERENCE.fullmatch(name) else 800)
+        prose = re.sub(r"^```.*?^```|^ {4}.*?$", "", text, flags=re.MULTILINE | re.DOTALL).splitlines()
+        assert [line for line in prose if len(line) > 100 and not line.startswith(("|", "!", "#", "    "))] == []
+
+
+def test_the_documentation_has_few_pages() -> None:
+    assert len(list((ROOT / "docs").rglob("*.md"))) <= 36
+
+
 def leaves(value: Any) -> int:
     return sum(map(leaves, value.values())) if isinstance(value, dict) else 1
 
@@ -94,8 +114,12 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> Non
     )
     assert done.returncode == 0, done.stdout + done.stderr
     for page in tmp_path.rglob("*.html"):
-        loaded = re.findall(r"<(?:script|img|link)[^>]*(?:src|href)=\"([^\"]*)\"", page.read_text(encoding="utf-8"))
+        loaded = re.findall(
+            r"<(?:script|img|link|iframe)[^>]*(?:src|href)=\"([^\"]*)\"", page.read_text(encoding="utf-8")
+        )
         assert [one for one in loaded if one.startswith(("http", "//"))] == []
+    for style in tmp_path.rglob("*.css"):
+        assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style
 
 
 @every_page
@@ -201,7 +225,7 @@ def test_every_arm_that_a_page_names_is_in_the_study() -> None:
     from coevolve.studies.study_results import load
 
     arms = set(load(ROOT / "studies/ablation/study.yaml").arms)
-    text = (ROOT / "docs/paper-to-code.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     cells = [cell for line in text.splitlines() for cell in line.split("|") if cell.strip().startswith("arm")]
     named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
     assert named and named <= arms

@@ -1,4 +1,4 @@
-"""The commands of the documentation, on a small finished run: each one runs here, or docs/tested-commands.md says why no test runs it.
+"""The commands of the documentation, on a small finished run: each one runs here, or tests/docs/untested.toml says why no test runs it.
 
 Pages that tell a story from an empty folder have tests of their own (``STORIES``).
 """
@@ -6,6 +6,7 @@ Pages that tell a story from an empty folder have tests of their own (``STORIES`
 import json
 import re
 import shutil
+import tomllib
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,8 +18,7 @@ from tests import ROOT
 from tests.pages import PAGES, typed
 from tests.project import Project
 
-STORIES = {"tutorial.md", "your-trainer.md", "share-an-environment.md"}  # their tests have these names
-ROW = re.compile(r"^\| ((?:`[^`]+`(?:, )?)+) \| .+ \|$", re.MULTILINE)
+STORIES = {"tutorial.md", "your-trainer.md"}  # their tests have these names
 
 # What stands for a word in capitals, and for what the run of this test lacks: it has one iteration
 HERE = {
@@ -47,8 +47,8 @@ HERE = {
 
 def unrun() -> list[str]:
     """How the commands begin that no test runs. `...` stands for any words."""
-    page = (ROOT / "docs/tested-commands.md").read_text(encoding="utf-8")
-    return [start for cells in ROW.findall(page) for start in re.findall(r"`([^`]+)`", cells)]
+    tables = tomllib.loads((ROOT / "tests/docs/untested.toml").read_text(encoding="utf-8"))["untested"]
+    return [start for table in tables if table["reason"] for start in table["commands"]]
 
 
 def matches(start: str, command: str) -> bool:

@@ -335,5 +335,5 @@ def _dvc(params: Params) -> Iterator[Diagnosis]:
         return
     remotes = [line.split()[0] for line in listed.stdout.splitlines() if line.strip()]
     text = f"remotes: {', '.join(remotes)}" if remotes else "no remote: data and policies stay on this machine"
-    remedy = "" if remotes else "dvc remote add -d shared PATH_OR_URL (docs/shared-stores.md)"
+    remedy = "" if remotes else "dvc remote add -d shared PATH_OR_URL (docs/cluster.md)"
     yield Diagnosis("dvc", WORKS if remotes else ABSENT, text, remedy)

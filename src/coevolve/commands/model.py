@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     size = sum(file.stat().st_size for file in out.rglob("*.safetensors")) / 1e9
     print(f"{out}: {size:.2f} GB of weights. In params.yaml:\n\n  base:\n    model: {out}\n")
     print(
-        "`coevolve doctor` checks that its prompts fit. A model that makes no calls yet needs a warm start (docs/real-models.md)."
+        "`coevolve doctor` checks that its prompts fit. A model that makes no calls yet needs a warm start (docs/my-model.md)."
     )
     return 0
 

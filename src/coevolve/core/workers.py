@@ -22,7 +22,7 @@ Fingerprint = Callable[[], Mapping[str, str]]  # values by name that must be equ
 
 
 class Compute(Section):
-    """Section `compute`: the processes that verify, explore and play. It never changes a result. See docs/more-machines.md."""
+    """Section `compute`: the processes that verify, explore and play. It never changes a result. See docs/cluster.md."""
 
     engine: Literal["local", "ray"] = "local"
     """Processes that do the work: local, those of this machine; ray, those of a Ray cluster (extra `ray`)."""

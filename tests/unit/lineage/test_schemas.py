@@ -21,9 +21,9 @@ from tests import ROOT
 
 SCHEMAS = schemas()
 VALIDATORS = {name: Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
-EXAMPLE = re.compile(r"^## (\w+)\n(?:(?!^## ).)*?^```json\n(.*?)^```", re.MULTILINE | re.DOTALL)
+EXAMPLE = re.compile(r"^### (\w+)\n(?:(?!^##).)*?^```json\n(.*?)^```", re.MULTILINE | re.DOTALL)
 EXAMPLES = {
-    name.lower(): json.loads(text) for name, text in EXAMPLE.findall((ROOT / "docs/schemas.md").read_text("utf-8"))
+    name.lower(): json.loads(text) for name, text in EXAMPLE.findall((ROOT / "docs/python.md").read_text("utf-8"))
 }
 READERS: dict[str, Callable[[Path], Any]] = {
     "task": read_tasks,

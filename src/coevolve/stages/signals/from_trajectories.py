@@ -31,7 +31,7 @@ def signals(
     """The weaknesses that trajectories of any trainer show, each with its evidence.
 
     ``trajectories`` are files (a path, a glob, an address such as s3://bucket/*.parquet, or several), or records in
-    memory: one per episode, with ``task_id``, ``step`` and ``score``. docs/schemas.md lists all keys. ``history`` holds
+    memory: one per episode, with ``task_id``, ``step`` and ``score``. docs/python.md lists all keys. ``history`` holds
     earlier attempts, as a JSONL file or as records. The other arguments are the section `signals` of the parameters.
     """
     return list(stream(trajectories, history, window, rare_threshold, kinds))

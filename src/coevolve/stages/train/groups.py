@@ -47,7 +47,7 @@ def check_acts(gathered: Gathered, policy: str) -> None:
     if gathered.dropped == len(gathered.played) and not any(trajectory.calls for trajectory in played):
         raise CoevolveError(
             f"{policy} made no call in its first {len(played)} episodes, and a policy that never acts learns nothing from rewards; "
-            "give it a warm start: set warm.steps in params.yaml, for example to 50 (docs/real-models.md)"
+            "give it a warm start: set warm.steps in params.yaml, for example to 50 (docs/my-model.md)"
         )
 
 
