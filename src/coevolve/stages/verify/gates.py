@@ -145,7 +145,7 @@ def _passes(environment: Environment, session: Session, task: Task, reference: S
             session.say("")  # an agent that makes no call ends the episode by a message
         return is_success(session.score().reward)
     except CoevolveError:
-        raise  # the candidate took too long
+        raise  # the environment cannot play the task at all
     except Exception as error:
         if blameless(error, environment, task):
             raise
