@@ -39,7 +39,7 @@ def test_an_arm_that_sets_a_removed_key_keeps_its_results_and_has_no_more_runs(
     command.configure(parser)
     assert command.run(parser.parse_args([str(tmp_path), way])) == 0
     shown = capsys.readouterr()
-    message = "arm old sets grpo.unsolved_groups, which coevolve no longer has: its results stay, it gets no more runs"
+    message = "arm old sets grpo.unsolved_groups, which coevolve does not have: its results stay, it gets no more runs"
     assert message in shown.err and shown.err.count("\n") == 1
     if way == "--plan":
         assert "3 runs, 0 to run" in shown.out

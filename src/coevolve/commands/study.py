@@ -35,7 +35,7 @@ After every run the command writes the results so far into FOLDER:
                             its experiment: `dvc exp remove FOLDER-ARM-SEED`
 
 The command fails if one of the runs that it was asked for is missing in the end.
-An arm that sets a parameter which coevolve no longer has keeps its results and gets no more runs. With compute.engine: ray in
+An arm that sets a parameter which coevolve does not have keeps its results and gets no more runs. With compute.engine: ray in
 params.yaml, the runs spread over the machines of the cluster, with compute.cpus cores each, and send back their results.
 """
 
@@ -60,8 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from coevolve.core.scratch import alone, scratch
-    from coevolve.core.yaml_files import removed
-    from coevolve.studies.arms import unsaid
+    from coevolve.studies.arms import outdated, unsaid
     from coevolve.studies.study_results import load
     from coevolve.studies.study_runs import RESULTS, experiment, finished, kept, params
 
@@ -80,11 +79,11 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     found |= finished(args.folder, study, runs)
-    closed = {arm: key for arm, changes in study.arms.items() if (key := removed(changes))}
+    closed = {arm: key for arm, changes in study.arms.items() if (key := outdated(changes))}
     possible = [run for run in runs if run in found or run[0] not in closed]
     for arm in dict.fromkeys(arm for arm, seed in runs if (arm, seed) not in possible):
         print(
-            f"{args.folder}: arm {arm} sets {closed[arm]}, which coevolve no longer has: its results stay, it gets no more runs",
+            f"{args.folder}: arm {arm} sets {closed[arm]}, which coevolve does not have: its results stay, it gets no more runs",
             file=sys.stderr,
         )
     wanted = [

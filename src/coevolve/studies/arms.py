@@ -7,6 +7,7 @@ from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.section import dotted
+from coevolve.stages.parameters import keys
 
 # Keys that do not distinguish arms: runs differ by seed, and the other sections cannot change a policy
 APART = {"seed", "compute", "watch", "report", "tracking"}
@@ -39,6 +40,15 @@ def unsaid(params: Mapping[str, Any], changes: Mapping[str, Any]) -> str | None:
     return None
 
 
+def outdated(changes: Collection[str]) -> str | None:
+    """The first key of ``changes`` that coevolve does not have; None if it has all."""
+    known = [key.name for key in keys()]
+    return next(
+        (change for change in changes if not any(_within(name, change) or _within(change, name) for name in known)),
+        None,
+    )
+
+
 def further(expected: Mapping[str, Any], ran: Mapping[str, Any]) -> dict[str, Any]:
     """The values of ``ran`` that are not the ``expected`` ones, by dotted key: edits of params.yaml that were not committed."""
     known = dotted(expected)
@@ -60,7 +70,7 @@ def departure(ran: Mapping[str, Any], arm: Mapping[str, Any], changes: Collectio
 
 
 def _within(key: str, section: str) -> bool:
-    return key == section or key.startswith(f"{section}.")
+    return f"{key}.".startswith(f"{section}.")
 
 
 def _departure(
