@@ -5,7 +5,7 @@ work into pieces that depend on neither, and join the results in order.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
 from threading import Lock
@@ -69,34 +69,24 @@ class Local:
         return Worker(make, *arguments)
 
 
-@contextmanager
-def _local(config: Compute, fingerprint: Fingerprint) -> Iterator[Engine | None]:
-    yield local()
-
-
 def local() -> Local | None:
     """The engine of this machine's processes; None if this process works alone."""
     return Local(available()) if available() > 1 else None
 
 
-def _ray(config: Compute, fingerprint: Fingerprint) -> AbstractContextManager[Engine | None]:
-    from coevolve.core.ray_cluster import cluster
-
-    return cluster(config, fingerprint)
-
-
-ENGINES: dict[str, Callable[[Compute, Fingerprint], AbstractContextManager[Engine | None]]] = {
-    "local": _local,
-    "ray": _ray,
-}
-
-
-def engine(config: Compute, fingerprint: Fingerprint = dict) -> AbstractContextManager[Engine | None]:
+@contextmanager
+def engine(config: Compute, fingerprint: Fingerprint = dict) -> Iterator[Engine | None]:
     """The engine that the section `compute` asks for, or None if this process works alone.
 
     This process and every worker on another machine compute ``fingerprint``. A difference is a CoevolveError.
     """
-    return ENGINES[config.engine](config, fingerprint)
+    if config.engine == "local":
+        yield local()
+        return
+    from coevolve.core.ray_cluster import cluster
+
+    with cluster(config, fingerprint) as ray:
+        yield ray
 
 
 class Free(Generic[Member]):
