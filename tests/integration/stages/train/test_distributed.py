@@ -167,36 +167,6 @@ def test_an_error_in_a_process_is_one_line_and_ends_all(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
-COMPILING = """
-import os, pathlib, sys
-(pathlib.Path(os.environ["TORCH_EXTENSIONS_DIR"]) / sys.argv[1] / "lock").exists() and sys.exit(3)
-"""
-HOLDING = """
-import pathlib, sys, threading
-here = pathlib.Path(sys.argv[1])
-(here / "begun").touch()
-while not (here / "end").exists():
-    threading.Event().wait(0.05)
-"""
-
-
-def test_the_lock_of_a_build_that_was_killed_is_taken_away_and_that_of_one_under_way_is_not(tmp_path: Path) -> None:
-    build = ROOT / "scratch/extensions" / f"test_{os.getpid()}"
-    build.mkdir(parents=True)
-    try:
-        (build / "lock").touch()
-        code, err = finished(launching({}, "-c", COMPILING, build.name))
-        assert code == 0, err[-3000:]
-        other = launching({}, "-c", HOLDING, str(tmp_path))
-        until((tmp_path / "begun").exists, "the other launch has not begun")
-        (build / "lock").touch()
-        assert finished(launching({}, "-c", COMPILING, build.name))[0] == 3, "it may be the other's"
-        (tmp_path / "end").touch()
-        assert finished(other)[0] == 0
-    finally:
-        shutil.rmtree(build)
-
-
 def left(folder: Path) -> list[str]:
     """Processes that still run with ``folder`` in their command."""
     return subprocess.run(["pgrep", "-f", str(folder)], capture_output=True, text=True).stdout.split()

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import resource
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -229,38 +228,6 @@ def test_any_json_value_is_quarantined_and_none_ends_it(rows: list[Any]) -> None
         assert len((Path(folder) / "quarantine.jsonl").read_bytes().splitlines()) == len(strange)
     assert [task.task_id for task in found.tasks] == [row["task_id"] for row in GOOD]
     assert [row["row"] for row in found.quarantine] == list(range(40, 40 + len(strange)))
-
-
-def test_pages_that_cannot_be_written_are_one_error_that_names_them(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Great Expectations catches the error of each page, and logs its traceback."""
-    docs = tmp_path / "docs"
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-    try:
-        with pytest.raises(OSError, match="File too large") as caught:
-            judged(GOOD, docs)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert caught.value.filename == str(docs)
-    assert capfd.readouterr() == ("", "")
-
-
-def test_a_page_that_cannot_be_rendered_is_left_out_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    from great_expectations.render.renderer import ValidationResultsPageRenderer
-
-    def fails(*_: object) -> None:
-        raise KeyError("odd\nrow")
-
-    monkeypatch.setattr(ValidationResultsPageRenderer, "render", fails)
-    assert judged(GOOD, tmp_path / "docs").critical is None
-    assert (
-        capfd.readouterr().err
-        == f"{tmp_path}/docs: 2 parts of Data Docs could not be written (KeyError: 'odd\\nrow')\n"
-    )
 
 
 def test_data_docs_show_what_a_file_says_and_run_none_of_it(tmp_path: Path) -> None:
