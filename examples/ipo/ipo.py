@@ -21,5 +21,5 @@ def learn(settings, environment, job, log=None):
     from coevolve.stages.train.offline import OfflineMethod, fit
 
     arguments = partial(DPOConfig, loss_type=["ipo"], beta=settings.learner.beta)
-    method = OfflineMethod(MaskedDPO, arguments, row, collate, held=True, rate=settings.learner.learning_rate)
+    method = OfflineMethod(MaskedDPO, arguments, row, collate, anchored=True, rate=settings.learner.learning_rate)
     fit(method, settings, environment, job, log)

@@ -16,7 +16,7 @@ from coevolve.core.code_digest import CARRIERS, PACKAGE, SOURCE, closure
 from coevolve.core.pipeline import COMMAND
 from coevolve.core.section import Section
 from coevolve.core.yaml_files import read_yaml
-from coevolve.stages.code.digest import TABLES, digest, names, reads
+from coevolve.stages.code.digest import REGISTRIES, digest, names, reads
 from coevolve.stages.schema import load, sections
 from tests import ROOT
 
@@ -70,7 +70,7 @@ def test_a_digest_follows_what_the_parameters_choose() -> None:
     assert not {"coevolve/stages/train/dpo_trainer.py", "coevolve/stages/train/sft_trainer.py"} & set(code)
     assert "coevolve/stages/train/grpo_trainer.py" not in digest("warm", params)["code"]
     assert "coevolve/stages/explore/endpoint_explorer.py" not in digest("explore", params)["code"]
-    assert all((SOURCE / table).is_file() for table in TABLES)
+    assert all((SOURCE / table).is_file() for table in REGISTRIES)
 
 
 def test_what_is_imported_is_seen() -> None:
@@ -179,7 +179,7 @@ def test_every_section_is_a_stage_a_learner_or_shared() -> None:
     from coevolve.stages.train.learners import LEARNERS
 
     shared = {"policy", "endpoint", "launch", "compute", "tracking"}
-    assert set(sections()) - shared - set(LEARNERS) <= {*names(), "base"}
+    assert set(sections()) - shared - set(LEARNERS.built_in) <= {*names(), "base"}
 
 
 def test_every_key_has_a_sentence() -> None:

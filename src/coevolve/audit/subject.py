@@ -1,15 +1,14 @@
 """The environment under audit: a sample of its tasks, and episodes in it.
 
-This module checks and bounds all values that an environment returns, so that checks can rely on them.
+This module checks the types of all values that an environment returns, so that checks can rely on them.
 """
 
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from statistics import median
 from typing import Any, TypeVar
 
@@ -19,10 +18,6 @@ from coevolve.environments.knowledge import Knowledge, learn
 
 Calls = Sequence[Sequence[ToolCall]]  # the calls of each turn
 MOST_CALLS = 64  # per turn
-MOST_TASKS = 100_000  # per split
-MOST_TOOLS = 10_000
-OBSERVATION = 1_000_000  # most characters of an observation
-DIGEST = 1_000  # most characters of a digest
 Answer = TypeVar("Answer")
 
 
@@ -35,7 +30,7 @@ def name(task: Task) -> str:
 class PlayedEpisode:
     """The answers of an episode, including that of ``reset``, and its score.
 
-    ``broken``: the error of a call, after which the score is 0. ``flaws``: answers of the wrong type or size.
+    ``broken``: the error of a call, after which the score is 0. ``flaws``: answers of the wrong type.
     """
 
     heard: list[Observation]
@@ -81,10 +76,7 @@ class Subject:
 
     @cached_property
     def tools(self) -> list[dict[str, Any]]:
-        tools = list(islice(self.environment.tools(), MOST_TOOLS + 1))
-        if len(tools) > MOST_TOOLS:
-            raise ValueError(f"tools() returns more than {MOST_TOOLS:,} tools")
-        return tools
+        return list(self.environment.tools())
 
     @cached_property
     def known(self) -> Knowledge:
@@ -97,7 +89,7 @@ class Subject:
         flaws: list[str] = []
         try:
             with closing(self.environment.open()) as session:
-                self._hear("reset", heard, flaws, session.reset, task)
+                self._hear("reset", heard, session.reset, task)
                 self._turns(session, task, calls, says, heard, flaws)
                 score = _sound(self._timed("score", session.score))
                 digest = _digest(session.digest(), flaws)
@@ -114,23 +106,18 @@ class Subject:
         turns = calls[: len(task.turns)] or [[]]
         for turn in turns:
             for call in turn[:MOST_CALLS]:
-                if self._hear("step", heard, flaws, session.step, call).done:
+                if self._hear("step", heard, session.step, call).done:
                     return
-            if self._hear("say", heard, flaws, session.say, says).done:
+            if self._hear("say", heard, session.say, says).done:
                 return
         if len(turns) >= len(task.turns):
             flaws.append("say() does not end the episode after its last turn")
 
-    def _hear(
-        self, kind: str, heard: list[Observation], flaws: list[str], ask: Callable[..., Any], *arguments: object
-    ) -> Observation:
-        """The answer to a request. Adds it to ``heard`` in a bounded size."""
+    def _hear(self, kind: str, heard: list[Observation], ask: Callable[..., Any], *arguments: object) -> Observation:
+        """The answer to a request, which is added to ``heard``."""
         answer = self._timed(kind, ask, *arguments)
         if not isinstance(answer, Observation) or not isinstance(answer.content, str):
             raise TypeError(f"{kind}() does not return an Observation with a text as its content")
-        if len(answer.content) > OBSERVATION:
-            flaws.append(f"{kind}() returns more than {OBSERVATION:,} characters")
-            answer = replace(answer, content=answer.content[:OBSERVATION])
         heard.append(answer)
         return answer
 
@@ -161,10 +148,8 @@ class Subject:
 
 
 def _tasks(environment: Environment, split: str) -> list[Task]:
-    """The tasks of a split. An endless list, or an object that is not a task, is an error."""
-    tasks = list(islice(environment.tasks(split), MOST_TASKS + 1))
-    if len(tasks) > MOST_TASKS:
-        raise ValueError(f"split {split} has more than {MOST_TASKS:,} tasks")
+    """The tasks of a split. An object that is not a task is an error."""
+    tasks = list(environment.tasks(split))
     for number, task in enumerate(tasks):
         if not _is_task(task):
             raise TypeError(f"task {number} of split {split} is not a Task of texts, a world and calls")
@@ -193,6 +178,4 @@ def _sound(score: object) -> Score:
 def _digest(digest: object, flaws: list[str]) -> str:
     if not isinstance(digest, str):
         flaws.append(f"digest() returns an object of type {type(digest).__name__}, expected a text")
-    elif len(digest) > DIGEST:
-        flaws.append(f"digest() returns more than {DIGEST:,} characters, expected a hash")
-    return str(digest)[:DIGEST]
+    return str(digest)

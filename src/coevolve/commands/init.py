@@ -12,6 +12,7 @@ from contextlib import chdir
 from importlib.util import find_spec
 from pathlib import Path
 
+from coevolve.commands.options import DIR
 from coevolve.core.errors import CoevolveError, install
 
 HELP = """
@@ -32,20 +33,14 @@ FILES = ("reviews/README.md", ".gitignore", ".dvcignore")  # a project and the r
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
-    parser.add_argument("folder", type=Path, metavar="DIR", help="a new or empty folder")
-    parser.add_argument(
-        "--environment",
-        metavar="NAME",
-        help="a name from `coevolve env list`, or FILE.py:CLASS, a file to copy into DIR (default: miniworld)",
-    )
-    parser.add_argument("--model", help="the agent to start from: a model directory, or a name on the Hugging Face hub")
-    parser.add_argument(
-        "--method", help="what failures become: coevolve, genenv or coevolving_agents (default: coevolve)"
-    )
-    parser.add_argument(
-        "--profile", metavar="NAME", help="values for a machine and a model; `coevolve profile list` prints the names"
-    )
+    add = parser.add_argument
+    add("folder", **DIR, help="a new or empty folder")
+    environment = "a name from `coevolve env list`, or FILE.py:CLASS, a file to copy into DIR (default: miniworld)"
+    add("--environment", metavar="NAME", help=environment)
+    add("--model", help="the agent to start from: a model directory, or a name on the Hugging Face hub")
+    add("--method", help="what failures become: coevolve, genenv or coevolving_agents (default: coevolve)")
+    profile = "values for a machine and a model; `coevolve profile list` prints the names"
+    add("--profile", metavar="NAME", help=profile)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -166,7 +161,7 @@ def pipeline(text: str) -> str:
     stages = stages.replace("PYTHONPATH=src python -m coevolve.stages.code", "coevolve stage code")
     stages = re.sub(r"PYTHONPATH=src python pipelines/(\w+)\.py", r"coevolve stage \1", stages)
     stages = re.sub(
-        r"    deps:\n      - src/coevolve\n      - pipelines\n    params:\n      - params.yaml:\n",
+        r"    deps:\n      - src/coevolve\n      - pipelines\n      - studies[^\n]*\n    params:\n      - params.yaml:\n",
         "    always_changed: true\n",
         stages,
     )
@@ -195,7 +190,7 @@ and trains on them.
 
 - `params.yaml` holds the parameters. A change reruns only the stages that read the changed key.
 - `dvc.yaml` holds the stages.
-- `reviews/` holds your decisions about tasks (`coevolve review`).
+- `reviews/` holds people's decisions about tasks; its README.md explains the format.
 - The run writes all other files, and DVC versions them.
 
 Success is the first metric in DVC's table, also in its extension for VS Code:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coevolve.commands.options import SWITCH
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import count, whole
 
@@ -35,33 +36,26 @@ After every run the command writes the results so far into FOLDER:
                             its experiment: `dvc exp remove FOLDER-ARM-SEED`
 
 Exits with 1 if any requested run is missing.
-An arm that sets a parameter which coevolve no longer has keeps its results and gets no more runs. With compute.engine: ray in
-params.yaml, the runs spread over the machines of the cluster, with compute.cpus cores each, and send back their results.
+An arm whose parameters are refused, such as a key that coevolve no longer has, keeps its results and gets no more runs.
+With compute.engine: ray in params.yaml, the runs spread over the machines of the cluster, with compute.cpus cores each, and
+send back their results.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of study.yaml")
-    parser.add_argument(
-        "--jobs",
-        type=count,
-        default=2,
-        metavar="N",
-        help="experiments at the same time on this machine; use 1 on one GPU (default: 2)",
-    )
-    parser.add_argument("--arms", nargs="+", metavar="ARM", help="run only these arms now")
-    parser.add_argument("--seeds", nargs="+", type=whole, metavar="SEED", help="run only these seeds now")
-    parser.add_argument("--report", action="store_true", help="write the results so far; run nothing")
-    parser.add_argument(
-        "--plan", action="store_true", help="print the number of runs, their time and their precision; run nothing"
-    )
+    add = parser.add_argument
+    add("folder", type=Path, metavar="FOLDER", help="the folder of study.yaml")
+    jobs = "experiments at the same time on this machine; use 1 on one GPU"
+    add("--jobs", type=count, default=2, metavar="N", help=jobs)
+    add("--arms", nargs="+", metavar="ARM", help="run only these arms now")
+    add("--seeds", nargs="+", type=whole, metavar="SEED", help="run only these seeds now")
+    add("--report", **SWITCH, help="write the results so far; run nothing")
+    add("--plan", **SWITCH, help="print the number of runs, their time and their precision; run nothing")
 
 
 def run(args: argparse.Namespace) -> int:
     from coevolve.core.scratch import alone, scratch
-    from coevolve.core.yaml_files import removed
-    from coevolve.studies.arms import unsaid
+    from coevolve.studies.arms import refused, unsaid
     from coevolve.studies.study_results import load
     from coevolve.studies.study_runs import RESULTS, experiment, finished, kept, params
 
@@ -80,11 +74,11 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     found |= finished(args.folder, study, runs)
-    closed = {arm: key for arm, changes in study.arms.items() if (key := removed(changes))}
+    closed = {arm: reason for arm, changes in study.arms.items() if (reason := refused(params(), changes))}
     possible = [run for run in runs if run in found or run[0] not in closed]
     for arm in dict.fromkeys(arm for arm, seed in runs if (arm, seed) not in possible):
         print(
-            f"{args.folder}: arm {arm} sets {closed[arm]}, which coevolve no longer has: its results stay, it gets no more runs",
+            f"{args.folder}: arm {arm} gets no runs, and its results stay: {closed[arm]}",
             file=sys.stderr,
         )
     wanted = [

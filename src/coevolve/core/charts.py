@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from html import unescape
 from typing import Any
 
 from coevolve.core.hashing import content_hash
@@ -11,37 +10,29 @@ COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#99
 GREY = "#BBBBBB"  # for comparisons
 BOLD = {"title": None, "labelFontWeight": "bold"}  # headers of small multiples
 WIDTH = 560
-SPARE = 2  # pixels for each character of a legend, because a reader's font may be wider than the font that measures it
-LEGEND = re.compile(r'<text text-anchor="start"[^>]*>([^<]*)<')
-SIZE = re.compile(r'(?<= width=")[\d.]+(?=")|(?<= viewBox="0 0 )[\d.]+(?= )')
+PADDING = {"left": 5, "top": 5, "bottom": 5, "right": 60}  # a reader's font may be wider than the font that measures
 
 
 def svg(chart: Any) -> str:
     """An Altair chart as SVG. The same chart gives the same text."""
     import vl_convert
 
-    themed = chart.configure(font="system-ui, sans-serif", background="transparent").configure_view(stroke=None)
+    themed = chart.configure(font="system-ui, sans-serif", background="transparent", padding=PADDING).configure_view(
+        stroke=None
+    )
     themed = themed.configure_axis(grid=False, labelFontSize=12, titleFontSize=12, titleFontWeight="normal")
     themed = themed.configure_legend(labelFontSize=12, titleFontSize=12, labelLimit=0).configure_header(
         labelFontSize=12
     )
     spec = themed.to_dict()
-    drawn = _with_room(vl_convert.vegalite_to_svg(spec))
     # Vega numbers gradients and clips per process; on a page with several charts they need unique names
     names: dict[str, str] = {}
     prefix = content_hash(spec, 8)
     return re.sub(
         r'(?<=id=")\w+(?=")|(?<=url\(#)\w+(?=\))',
         lambda match: names.setdefault(match[0], f"{prefix}-{len(names)}"),
-        drawn,
+        vl_convert.vegalite_to_svg(spec),
     )
-
-
-def _with_room(drawn: str) -> str:
-    """``drawn`` with room at its right for the longest text of a legend in any font."""
-    head, end, body = drawn.partition(">")
-    spare = SPARE * max((len(unescape(text)) for text in LEGEND.findall(body)), default=0)
-    return SIZE.sub(lambda match: f"{float(match[0]) + spare:g}", head) + end + body
 
 
 def data(rows: Sequence[Mapping[str, Any]]) -> Any:

@@ -35,7 +35,6 @@ CARRIERS = frozenset(
         "core/paths",
         "core/pipeline",
         "core/plugins",
-        "core/position",
         "core/processes",
         "core/progress",
         "core/scratch",

@@ -1,16 +1,10 @@
 """Great Expectations over rows in memory, with an outcome for each expectation."""
 
-import logging
 import os
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from coevolve.core.io import naming
-from coevolve.core.untrusted import one_line
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 
@@ -103,35 +97,9 @@ class Suites:
         return [_outcome(wanted, outcome) for outcome in result.results]
 
     def build_docs(self) -> None:
-        """Write the pages. A failed write raises OSError. A page that fails to render is missing, with a warning."""
-        if self._docs is None:
-            return
-        with naming(self._docs), _caught() as errors:
+        """Write the pages. Great Expectations logs the error of a page that it cannot write."""
+        if self._docs is not None:
             self._context.build_data_docs()
-            if unwritten := next((error for error in errors if isinstance(error, OSError)), None):
-                raise unwritten
-        if errors:
-            reason = one_line(f"{type(errors[0]).__name__}: {errors[0]}")
-            print(f"{self._docs}: {len(errors)} parts of Data Docs could not be written ({reason})", file=sys.stderr)
-
-
-@contextmanager
-def _caught() -> Iterator[list[BaseException]]:
-    """The exceptions that Great Expectations catches in the block. Suppresses its log, which repeats each traceback."""
-    errors: list[BaseException] = []
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if (error := sys.exc_info()[1]) is not None:
-                errors.append(error)
-
-    logger = logging.getLogger("great_expectations")
-    handlers, propagate = logger.handlers, logger.propagate
-    logger.handlers, logger.propagate = [Handler(logging.ERROR)], False
-    try:
-        yield errors
-    finally:
-        logger.handlers, logger.propagate = handlers, propagate
 
 
 def _outcome(wanted: Sequence[Expectation], result: Any) -> ExpectationOutcome:

@@ -6,7 +6,6 @@ import select
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -22,25 +21,6 @@ FULL = (
     "PytorchStreamWriter failed",
     "unexpected pos ",
 )
-
-# the packages that the extra `train` brings; commands that need none of them work without it
-TRAIN = frozenset(
-    [
-        "accelerate",
-        "altair",
-        "datasets",
-        "dvc",
-        "fsspec",
-        "great_expectations",
-        "mlflow",
-        "peft",
-        "torch",
-        "transformers",
-        "trl",
-        "vl_convert",
-    ]
-)
-ROOM = 2**20  # bytes: with less free space the disk is full
 
 OUT_OF_MEMORY = (
     "out of memory; in params.yaml lower train.micro_batch, policy.episode_tokens or train.vllm.memory, set "
@@ -94,7 +74,7 @@ def _unheard() -> bool:
 
 def _lack(error: Exception) -> str:
     """If ``error`` means that the machine lacks a package, disk space, memory or a right: the lack and its remedy. Else empty."""
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in TRAIN:
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("coevolve"):
         return f"this needs the package {error.name}; run `{install('train')}`, which brings all that a run needs"
     if isinstance(error, shutil.Error):  # of a folder's copy: source, target and reason of each file
         said = error.args[0][0][2]
@@ -105,18 +85,12 @@ def _lack(error: Exception) -> str:
         return f"{OUT_OF_MEMORY} ({reason})"
     code = error.errno if isinstance(error, OSError) else None
     if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or any(words in str(error) for words in FULL):
-        file = error.filename if isinstance(error, OSError) and error.filename else f"a file in {_full_folder()}"
+        file = error.filename if isinstance(error, OSError) and error.filename else "a file"
         return f"{file} cannot be written: the disk is full ({reason}); make room, and run the same command again"
     if isinstance(error, OSError):
         what = f"{error.filename}: {error.strerror}" if error.filename else reason
         return f"{what}; fix it or its permissions, and run the same command again"
     return ""
-
-
-def _full_folder() -> str:
-    """The full folder, for errors that name no file: the working folder, or the folder of temporary files."""
-    here, temporary = os.path.abspath(os.curdir), tempfile.gettempdir()
-    return temporary if shutil.disk_usage(here).free > ROOM > shutil.disk_usage(temporary).free else here
 
 
 def _out_of_memory(error: Exception) -> bool:

@@ -8,23 +8,18 @@ dvc.yaml does not call `torchrun` or `accelerate launch`. After a one-line error
 traceback and exit with code 1. Accelerate's launcher for CPUs needs mpirun, or silently starts a single process.
 """
 
-import fcntl
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 from coevolve.core import numeric_options
 from coevolve.core.errors import CoevolveError
-from coevolve.core.scratch import scratch
 from coevolve.core.section import Count, Section
 
 MACHINE = "COEVOLVE_MACHINE"
 ADDRESS = "COEVOLVE_ADDRESS"  # of machine 0, instead of launch.address: a cluster assigns it when a job starts
 FOLDER = "COEVOLVE_SCRATCH_FOLDER"  # set by a launcher for the processes that it starts
-EXTENSIONS = "TORCH_EXTENSIONS_DIR"
 
 
 class Launch(Section):
@@ -81,15 +76,14 @@ def spawn(config: Launch, *command: str, folder: Path | None = None) -> int:
 
     if not 0 <= machine() < config.machines:
         raise CoevolveError(f"{MACHINE} is {machine()}, expected 0 to {config.machines - 1} (launch.machines)")
+    several = config.machines > 1
     layout = LaunchConfig(
         min_nodes=config.machines,
         max_nodes=config.machines,
         nproc_per_node=config.processes,
-        rdzv_backend="static" if config.machines > 1 else "c10d",
-        rdzv_endpoint=f"{os.environ.get(ADDRESS, config.address)}:{config.port}"
-        if config.machines > 1
-        else "localhost:0",
-        rdzv_configs={"rank": machine()} if config.machines > 1 else {},
+        rdzv_backend="static" if several else "c10d",
+        rdzv_endpoint=f"{os.environ.get(ADDRESS, config.address)}:{config.port}" if several else "localhost:0",
+        rdzv_configs={"rank": machine()} if several else {},
         run_id="coevolve",
         max_restarts=0,
         monitor_interval=0.2,
@@ -97,45 +91,14 @@ def spawn(config: Launch, *command: str, folder: Path | None = None) -> int:
     if folder is not None:
         os.environ[FOLDER] = str(folder)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.environ.setdefault(
-        "PYTHONWARNINGS", "ignore::FutureWarning"
-    )  # every process would print those of torch and DeepSpeed
+    # every process would print the warnings of torch and DeepSpeed
+    os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     try:
-        with _compiled():
-            elastic_launch(layout, sys.executable)("-u", *command)
+        elastic_launch(layout, sys.executable)("-u", *command)
     except ChildFailedError as failed:
         codes = [failure.exitcode for failure in failed.failures.values()]
         return next((code for code in codes if code > 0), 1)
     except SignalException:
         raise KeyboardInterrupt from None
     return 0
-
-
-@contextmanager
-def _compiled() -> Iterator[None]:
-    """Set the folder of operators that PyTorch compiles (DeepSpeed's), and remove stale locks in it.
-
-    A killed build leaves a lock on which PyTorch waits for ever. Every launch holds a shared flock on the folder. A launch
-    that gets the flock exclusively knows that no other build runs, and removes such locks. If the user has set a folder,
-    this function leaves it alone.
-    """
-    if EXTENSIONS in os.environ:
-        yield
-        return
-    folder = scratch() / "extensions"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".launches").open("w") as launches:
-        try:
-            fcntl.flock(launches, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pass
-        else:
-            for left in folder.glob("*/lock"):
-                left.unlink()
-        fcntl.flock(launches, fcntl.LOCK_SH)
-        os.environ[EXTENSIONS] = str(folder)
-        try:
-            yield
-        finally:
-            del os.environ[EXTENSIONS]

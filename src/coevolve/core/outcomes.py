@@ -2,25 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
 from coevolve.core.pass_at_k import several
 from coevolve.core.seeding import derive_seed
+from coevolve.core.statistics import Intervals, bootstrap
 from coevolve.core.trajectories import StopReason
 
 OUTCOMES = "outcomes.jsonl"  # a file in evaluations/t, and an artifact of the tracked run behind a model version
-
-
-class Intervals(Protocol):
-    """Parameters of confidence intervals: the number of resamples and the level."""
-
-    @property
-    def bootstrap(self) -> int: ...
-
-    @property
-    def confidence(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +59,7 @@ def metrics(outcomes: Sequence[Outcome], config: Intervals, seed: int) -> dict[s
     for name in dict.fromkeys(outcome.panel for outcome in outcomes):
         played = [outcome for outcome in outcomes if outcome.panel == name]
         rates = list(solved(played, name).values())
-        low, high = interval(rates, config, derive_seed(seed, "bootstrap", name))
+        low, high = bootstrap(rates, config, derive_seed(seed, "bootstrap", name))
         ends = {str(reason): sum(outcome.stop_reason == reason for outcome in played) for reason in StopReason}
         by_panel[name] = PanelMetrics(
             tasks=len(rates),
@@ -105,16 +95,6 @@ def passes(outcomes: Iterable[Outcome]) -> dict[str, float]:
     return several([(len(played), sum(outcome.success for outcome in played)) for played in by_task(outcomes).values()])
 
 
-def interval(values: Sequence[float], config: Intervals, seed: int) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean (Efron 1979) from ``config.bootstrap`` resamples of tasks."""
-    data = np.asarray(values, dtype=float)
-    rng = np.random.default_rng(seed)
-    means = data[rng.integers(0, len(data), (config.bootstrap, len(data)))].mean(axis=1)
-    outside = (1.0 - config.confidence) / 2.0
-    low, high = np.quantile(means, [outside, 1.0 - outside])
-    return float(low), float(high)
-
-
 def paired_interval(
     base: Mapping[str, float], challenger: Mapping[str, float], config: Intervals, seed: int
 ) -> tuple[float, float, float]:
@@ -124,5 +104,5 @@ def paired_interval(
     """
     shared = [task for task in base if task in challenger]
     gains = [challenger[task] - base[task] for task in shared]
-    low, high = interval(gains, config, seed)
+    low, high = bootstrap(gains, config, seed)
     return float(np.mean(gains)), low, high

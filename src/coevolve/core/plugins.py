@@ -8,10 +8,14 @@ import importlib
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from coevolve.core.code_digest import PACKAGE, SOURCE
@@ -19,6 +23,59 @@ from coevolve.core.errors import CoevolveError
 
 DECLARATIONS = Path("pyproject.toml")
 PLACE = re.compile(r"[\w.]+(:[\w.]+)?")  # MODULE or MODULE:NAME
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Modules by name: those of coevolve, and those that other packages and the project add to the entry point ``group``.
+
+    A path such as studies/mine/explorer.py also names a module: the file of the project.
+    """
+
+    kind: str  # what each module is, in errors
+    group: str
+    built_in: Mapping[str, str]
+
+    def names(self) -> list[str]:
+        return [*self.built_in, *sorted(set(plugins(self.group)) - set(self.built_in))]
+
+    def module(self, name: str) -> ModuleType:
+        """The module called ``name``."""
+        if is_file(name):
+            place, load_module = name, partial(_imported, Path(name).resolve())
+        else:
+            place = self._place(name)
+            load_module = partial(import_module, place)
+        module: ModuleType = attempt(load_module, f"{self.kind} {name}: {place} cannot be imported")
+        return module
+
+    def find(self, name: str, attribute: str) -> Any:
+        """The ``attribute`` of the module called ``name``."""
+        module = self.module(name)
+        if not hasattr(module, attribute):
+            raise CoevolveError(f"{self.kind} {name}: {module.__name__} has no {attribute}")
+        return getattr(module, attribute)
+
+    def _place(self, name: str) -> str:
+        if name in self.built_in:
+            return self.built_in[name]
+        if point := plugins(self.group).get(name):
+            return point.value
+        raise CoevolveError(f"{self.kind} {name!r} is unknown; expected one of: {', '.join(self.names())}")
+
+
+def is_file(name: str) -> bool:
+    """Whether ``name`` is the path of a file of Python."""
+    return name.endswith(".py")
+
+
+@cache
+def _imported(file: Path) -> ModuleType:
+    spec = spec_from_file_location(file.stem, file)
+    assert spec and spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def plugins(group: str) -> dict[str, EntryPoint]:

@@ -18,14 +18,12 @@ from coevolve.core import arithmetic
 from coevolve.core.code_digest import SOURCE
 from coevolve.core.errors import CoevolveError, first_line, install
 from coevolve.core.hashing import content_hash, file_hash
-from coevolve.core.processes import WorkerDied, WorkerLost, portable
+from coevolve.core.processes import WorkerDied, WorkerLate, WorkerLost, portable
 from coevolve.core.scratch import temporary
 from coevolve.core.workers import Compute, Fingerprint
 
 USAGE = "RAY_USAGE_STATS_ENABLED"  # Ray reports usage unless this is 0
 SECONDS = 10.0  # to wait for a cluster
-SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # an empty SETTINGS frame, with which each side of HTTP/2 begins (RFC 9113, 3.4)
-HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS
 HERE = "here"  # the address of a new cluster on this machine only, which ends with this process
 
 
@@ -70,7 +68,8 @@ class RayCluster:
         ended = signal.getsignal(signal.SIGTERM)  # Ray replaces this handler
         try:
             if address not in (None, "auto"):
-                _answers(address)  # Ray itself would try for minutes
+                host, _, port = address.rpartition(":")
+                socket.create_connection((host, int(port)), SECONDS).close()  # Ray itself would try for minutes
             ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
         except (OSError, ValueError, ray.exceptions.RayError) as error:
             raise CoevolveError(
@@ -109,23 +108,6 @@ class RayCluster:
         return self._folders[path]
 
 
-def _answers(address: str) -> None:
-    """Raise an OSError unless a gRPC server, such as a cluster's head, answers. Ray itself would wait for ever."""
-    host, _, port = address.rpartition(":")
-    if not (host and port.isdigit()):
-        raise ValueError("expected auto, here or HOST:PORT")
-    with socket.create_connection((host, int(port)), timeout=SECONDS) as connection:
-        if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
-            return
-        connection.sendall(HELLO)
-        try:
-            answer = connection.recv(len(SETTINGS))
-        except TimeoutError:
-            raise OSError(f"no answer within {SECONDS:g} s") from None
-        if answer[3:4] != SETTINGS[3:4]:  # the type of the first frame
-            raise OSError("the server there is not a gRPC server")
-
-
 class Folder:
     """A folder in a message: ``files`` refers to the bytes of each file by name."""
 
@@ -135,6 +117,8 @@ class Folder:
 
 class Actor:
     """A worker on the cluster: see `coevolve.core.workers.Hired`."""
+
+    seconds: float | None = None
 
     def __init__(
         self,
@@ -152,7 +136,9 @@ class Actor:
     def call(self, method: str, *arguments: Any) -> Any:
         errors = self._ray.exceptions
         try:
-            result, error = self._ray.get(self._actor.call.remote(method, arguments))
+            result, error = self._ray.get(self._actor.call.remote(method, arguments), timeout=self.seconds)
+        except errors.GetTimeoutError:
+            raise WorkerLate(f"a process of the Ray cluster did not end {method!r} within {self.seconds:g} s") from None
         except errors.ActorDiedError as died:
             message = str(died)
             if "node has died" in message or "node was" in message:

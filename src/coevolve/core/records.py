@@ -64,9 +64,8 @@ class Signal:
 class Generation:
     """A spec of the task generator: ``text``, a variation of the task ``seed``, in answer to ``prompt``.
 
-    ``goals`` and ``ask`` are parsed from the text, and None if it cannot be parsed. ``control`` marks specs of the
-    untrained generator, which are only measured. ``outcome`` is ACCEPTED or the reason why the spec became no task, and
-    empty until that is known. The agent solved ``task_id`` in ``successes`` of ``episodes``.
+    ``goals`` and ``ask`` are parsed from the text, and None if it cannot be parsed. ``outcome`` is ACCEPTED or the reason
+    why the spec became no task, and empty until that is known. The agent solved ``task_id`` in ``successes`` of ``episodes``.
     """
 
     generation_id: str
@@ -76,7 +75,6 @@ class Generation:
     text: str
     goals: list[str] | None
     ask: str | None
-    control: bool
     outcome: str = ""
     task_id: str | None = None
     successes: int = 0

@@ -2,9 +2,12 @@
 
 import difflib
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from coevolve.core.plugins import is_file
 
 Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0)]
@@ -21,10 +24,14 @@ class Section(BaseModel):
     )
 
 
-def one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
-    """Check that a text is one of ``names``, which are computed at the check."""
+def one_of(names: Callable[[], Collection[str]], files: bool = False) -> AfterValidator:
+    """Check that a text is one of ``names``, which are computed at the check, or a file of Python if ``files`` are allowed."""
 
     def check(name: str) -> str:
+        if files and is_file(name):
+            if not Path(name).is_file():
+                raise ValueError("there is no such file; expected a path from the project's folder")
+            return name
         choices = names()
         if name not in choices:
             close = difflib.get_close_matches(name, choices, n=1)

@@ -1,9 +1,10 @@
-"""Means with confidence intervals, for example over seeds, and the evenness of counts."""
+"""Means with confidence intervals, over seeds or tasks, and the evenness of counts."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
+from typing import Protocol
 
 ERROR = 0.05  # the chance that an interval misses
 
@@ -37,6 +38,28 @@ def estimate(values: Sequence[float], error: float = ERROR) -> Estimate:
         return Estimate(fmean(values), math.inf, len(values))
     half = float(t.ppf(1.0 - error / 2.0, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
     return Estimate(fmean(values), half, len(values))
+
+
+class Intervals(Protocol):
+    """Parameters of bootstrap intervals: the number of resamples and the level."""
+
+    @property
+    def bootstrap(self) -> int: ...
+
+    @property
+    def confidence(self) -> float: ...
+
+
+def bootstrap(values: Sequence[float], config: Intervals, seed: int) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean (Efron 1979) from ``config.bootstrap`` resamples of tasks."""
+    import numpy as np
+
+    data = np.asarray(values, dtype=float)
+    rng = np.random.default_rng(seed)
+    means = data[rng.integers(0, len(data), (config.bootstrap, len(data)))].mean(axis=1)
+    outside = (1.0 - config.confidence) / 2.0
+    low, high = np.quantile(means, [outside, 1.0 - outside])
+    return float(low), float(high)
 
 
 def evenness(counts: Mapping[str, int], most: int) -> float | None:

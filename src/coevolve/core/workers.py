@@ -5,8 +5,7 @@ work into pieces that depend on neither, and join the results in order.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
 from threading import Lock
 from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
@@ -35,6 +34,8 @@ class Compute(Section):
 
 class Hired(Protocol):
     """A worker, which holds an object: see `coevolve.core.processes.Worker`."""
+
+    seconds: float | None
 
     def call(self, method: str, *arguments: Any) -> Any: ...
 
@@ -69,26 +70,9 @@ class Local:
         return Worker(make, *arguments)
 
 
-@contextmanager
-def _local(config: Compute, fingerprint: Fingerprint) -> Iterator[Engine | None]:
-    yield local()
-
-
 def local() -> Local | None:
     """The engine of this machine's processes; None if this process works alone."""
     return Local(available()) if available() > 1 else None
-
-
-def _ray(config: Compute, fingerprint: Fingerprint) -> AbstractContextManager[Engine | None]:
-    from coevolve.core.ray_cluster import cluster
-
-    return cluster(config, fingerprint)
-
-
-ENGINES: dict[str, Callable[[Compute, Fingerprint], AbstractContextManager[Engine | None]]] = {
-    "local": _local,
-    "ray": _ray,
-}
 
 
 def engine(config: Compute, fingerprint: Fingerprint = dict) -> AbstractContextManager[Engine | None]:
@@ -96,7 +80,11 @@ def engine(config: Compute, fingerprint: Fingerprint = dict) -> AbstractContextM
 
     This process and every worker on another machine compute ``fingerprint``. A difference is a CoevolveError.
     """
-    return ENGINES[config.engine](config, fingerprint)
+    if config.engine == "local":
+        return nullcontext(local())
+    from coevolve.core.ray_cluster import cluster
+
+    return cluster(config, fingerprint)
 
 
 class Free(Generic[Member]):
@@ -134,14 +122,20 @@ class Free(Generic[Member]):
 class Workers:
     """All workers of ``engine``, each with an equal object.
 
-    A worker that dies is replaced. A worker whose machine is lost is not replaced: another worker repeats its call.
+    A worker that dies or exceeds ``seconds`` in a call is replaced. A worker whose machine is lost is not replaced: another
+    worker repeats its call.
     """
 
-    def __init__(self, engine: Engine, make: Callable[..., Any], *arguments: Any) -> None:
-        self._hire: Callable[[], Hired] = partial(engine.hire, make, *arguments)
+    def __init__(self, engine: Engine, make: Callable[..., Any], *arguments: Any, seconds: float | None = None) -> None:
+        self._engine, self._make, self._arguments, self._seconds = engine, make, arguments, seconds
         self.count = engine.count
         self._workers = {number: self._hire() for number in range(engine.count)}
         self._free = Free(self._workers)
+
+    def _hire(self) -> Hired:
+        worker = self._engine.hire(self._make, *self._arguments)
+        worker.seconds = self._seconds
+        return worker
 
     def __enter__(self) -> "Workers":
         return self

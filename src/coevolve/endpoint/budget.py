@@ -41,7 +41,8 @@ class Budget:
         self._lock = threading.Lock()
         self.spend = Spend()
 
-    def reserve(self, ask: Ask) -> "Ticket":
+    def reserve(self, ask: Ask) -> int:
+        """Allow a request and return its reserved tokens for ``settle``. Raises Exhausted if it does not fit."""
         tokens = ask.tokens()
         with self._lock:
             spent = self.spend.prompt_tokens + self.spend.completion_tokens
@@ -51,7 +52,7 @@ class Budget:
                 raise Exhausted(f"endpoint.budget_tokens ({self._max_tokens}) is reached")
             self._reserved += tokens
             self.spend = replace(self.spend, requests=self.spend.requests + 1)
-        return Ticket(self, tokens)
+        return tokens
 
     def remember(self, answer: Answer) -> None:
         """Count an answer from the log."""
@@ -60,6 +61,7 @@ class Budget:
             self._add(answer)
 
     def settle(self, reserved: int, answer: Answer | None) -> None:
+        """Replace the ``reserved`` tokens by those of the answer, or of None if there is no answer."""
         with self._lock:
             self._reserved -= reserved
             if answer is not None:
@@ -74,14 +76,3 @@ class Budget:
             completion_tokens=self.spend.completion_tokens + answer.completion_tokens,
             cost=self.spend.cost + paid,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """An allowed request. Call ``settle`` with its answer, or with None if there is no answer."""
-
-    budget: Budget
-    tokens: int
-
-    def settle(self, answer: Answer | None) -> None:
-        self.budget.settle(self.tokens, answer)

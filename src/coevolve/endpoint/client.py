@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from coevolve.core.calls import DEPTH
@@ -21,7 +21,7 @@ from coevolve.core.seeding import rng_for
 from coevolve.core.untrusted import one_line, sound
 from coevolve.endpoint.budget import Budget, Exhausted, Spend
 from coevolve.endpoint.config import EndpointSection
-from coevolve.endpoint.log import RequestLog, answer_of
+from coevolve.endpoint.log import RequestLog
 from coevolve.endpoint.messages import Answer, Ask
 from coevolve.endpoint.secret import key_of
 from coevolve.endpoint.transport import Passing, Rejected, Transport
@@ -91,7 +91,7 @@ class Endpoint:
         with self._lock:
             turn = self._asking.setdefault(key, threading.Lock())
         with turn:  # two callers with the same request pay once
-            known = self._known(key)
+            known = self._log.get(key)
             if known is not None:
                 if key not in self._used:
                     self._budget.remember(known)
@@ -112,14 +112,9 @@ class Endpoint:
         told = {"messages": sound(ask.messages, LEVELS), "tools": sound(ask.tools, LEVELS)}
         return replace(ask, **self._transport.clean(told))
 
-    def _known(self, key: str) -> Answer | None:
-        """The answer in the log, without the key: another version of coevolve may have written it."""
-        known = self._log.get(key)
-        return None if known is None else answer_of(self._transport.clean(asdict(known)))
-
     def used(self) -> list[dict[str, object]]:
         """The used lines of the log, in a fixed order. They are enough for a replay."""
-        return [self._transport.clean(self._log.line(key)) for key in sorted(self._used)]
+        return [self._log.line(key) for key in sorted(self._used)]
 
     def close(self) -> None:
         """Send no further request, wait for open replies (they are paid for), and log them.
@@ -151,26 +146,22 @@ class Endpoint:
             self._wait()
             if self._closed.is_set():
                 raise Exhausted("the endpoint is closed")
-            ticket = self._budget.reserve(ask)
+            reserved, answer = self._budget.reserve(ask), None
             self._watch(self.spend)
             try:
                 # another seed: some servers fail on their own sample, and the same seed would sample it again
                 answer = self._transport.send(self.model, ask, ask.seed + attempt)
-            except Passing as reason:
-                ticket.settle(None)
-                if attempt == self.config.retries:
-                    self._give_up(reason)
-                self._pause(key, attempt, reason.wait)
-            except Rejected as reason:
-                ticket.settle(None)
-                raise Failed(str(reason)) from None
-            except BaseException:
-                ticket.settle(None)
-                raise
-            else:
-                ticket.settle(answer)
                 self._lost = 0
                 return answer
+            except Passing as reason:
+                if attempt == self.config.retries:
+                    self._give_up(reason)
+                passing = reason
+            except Rejected as reason:
+                raise Failed(str(reason)) from None
+            finally:
+                self._budget.settle(reserved, answer)
+            self._pause(key, attempt, passing.wait)
         raise AssertionError("unreachable")
 
     def _give_up(self, reason: Passing) -> None:

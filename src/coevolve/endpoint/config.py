@@ -8,13 +8,8 @@ from coevolve.core.section import Count, NotNegative, Positive, Section, Whole
 from coevolve.core.untrusted import base_url
 
 
-def _url(text: str) -> str:
-    base_url(text)
-    return text
-
-
 class EndpointSection(Section):
-    url: Annotated[str, AfterValidator(_url)] = "http://127.0.0.1:8000/v1"
+    url: Annotated[str, AfterValidator(base_url)] = "http://127.0.0.1:8000/v1"
     """Base URL of an OpenAI-compatible server: vLLM, a hosted API, `transformers serve`."""
     model: str = ""
     """The model's name on the server."""

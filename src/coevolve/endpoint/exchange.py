@@ -1,19 +1,10 @@
-"""An HTTP request and its whole reply, bounded in seconds and in bytes for any behavior of the server.
+"""An HTTP request and its whole reply, within a limit of seconds and of bytes."""
 
-httpx limits the seconds of a single read, so a server that sends a byte now and then is never late. Here a separate event loop
-sends the requests, and one deadline covers name lookup, handshake, header and body. It counts running time (see
-``core.deadline``). Threads wait for the loop.
-"""
-
-import asyncio
-import threading
-import zlib
-from concurrent.futures import CancelledError
+import time
 from dataclasses import dataclass
 
 import httpx
 
-from coevolve.core.deadline import within
 from coevolve.core.errors import CoevolveError
 
 LONGEST = 8 * 2**20  # most bytes of a decompressed reply
@@ -41,84 +32,41 @@ class Response:
 
 
 class Exchange:
-    """Call ``send`` from many threads. ``close`` ends open requests. Redirects are not followed, because they would get the key."""
+    """Call ``send`` from many threads. Redirects are not followed, because they would get the key."""
 
     def __init__(self, seconds: float, connections: int, headers: dict[str, str]) -> None:
         self._seconds = seconds
-        self._lock = threading.Lock()
-        self._closed = False
         try:
-            self._client = httpx.AsyncClient(
-                timeout=httpx.Timeout(None, connect=min(seconds, CONNECT)),
-                # other encodings are decoded in one piece of unlimited length
-                headers={**headers, "Accept-Encoding": "gzip"},
+            self._client = httpx.Client(
+                timeout=httpx.Timeout(seconds, connect=min(seconds, CONNECT), pool=None),
+                headers=headers,
                 limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
             )
         except (httpx.InvalidURL, ValueError, ImportError):
             raise CoevolveError(
                 "the proxy in the environment variables cannot be used; correct or unset HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
             ) from None
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True)
-        self._thread.start()
 
     def send(self, method: str, url: str, content: bytes | None = None) -> Response:
-        """The complete reply. Raises Lost if there is none."""
-        with self._lock:
-            if self._closed:
-                raise Lost("the endpoint is closed")
-            future = asyncio.run_coroutine_threadsafe(self._exchange(method, url, content), self._loop)
-        try:
-            return future.result()
-        except CancelledError:
-            raise Lost("the endpoint is closed") from None
-        except BaseException:
-            future.cancel()  # after Ctrl-C no caller waits for it
-            raise
+        """The complete reply. Raises Lost if there is none.
 
-    async def _exchange(self, method: str, url: str, content: bytes | None) -> Response:
+        httpx limits the seconds of a single read. The loop limits those of a server that sends a byte now and then.
+        """
         headers = {"Content-Type": "application/json"} if content is not None else {}
-        asked = self._client.stream(method, url, content=content, headers=headers)
+        until, body = time.monotonic() + self._seconds, bytearray()
         try:
-            async with within(self._seconds), asked as response:
-                return Response(response.status_code, await _body(response), response.headers.get("retry-after"))
+            with self._client.stream(method, url, content=content, headers=headers) as response:
+                for chunk in response.iter_bytes():
+                    body += chunk
+                    if len(body) > LONGEST:
+                        raise Lost(f"a reply of more than {LONGEST // 2**20} MB", heard=True)
+                    if time.monotonic() > until:
+                        raise TimeoutError
+                return Response(response.status_code, bytes(body), response.headers.get("retry-after"))
         except (TimeoutError, httpx.TimeoutException):
             raise Lost(f"no whole reply within {self._seconds:g} s") from None
-        except asyncio.CancelledError:
-            raise Lost("the endpoint is closed") from None
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError, RuntimeError) as error:
             raise Lost(f"{type(error).__name__}: {error}") from None
 
     def close(self) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _end(self) -> None:
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-        await self._client.aclose()
-
-
-async def _body(response: httpx.Response) -> bytes:
-    """The decompressed body. httpx would decompress a whole chunk: 64 KB may become 64 MB, or have no end if zipped twice."""
-    encoding = response.headers.get("content-encoding", "").strip().lower()
-    if encoding not in ("", "identity", "gzip", "x-gzip"):
-        raise Lost("a reply in an encoding that was not asked for", heard=True)
-    unzip = zlib.decompressobj(16 + zlib.MAX_WBITS) if "gzip" in encoding else None
-    body = bytearray()
-    try:
-        async for chunk in response.aiter_raw():
-            body += unzip.decompress(chunk, LONGEST + 1 - len(body)) if unzip else chunk
-            if len(body) > LONGEST:
-                raise Lost(f"a reply of more than {LONGEST // 2**20} MB", heard=True)
-    except zlib.error:
-        raise Lost("a reply that cannot be decompressed", heard=True) from None
-    return bytes(body)
+        self._client.close()

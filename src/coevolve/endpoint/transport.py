@@ -141,13 +141,16 @@ class Transport:
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             words = self._words(response.text, 80)
             raise Passing(f"a reply that is no chat completion: {words!r}", heard=True) from None
-        prompt, completion = _usage(value.get("usage"), ask, bool(said["content"] or calls))
+        usage = value.get("usage")
+        counts = usage if isinstance(usage, dict) else {}
         return Answer(
             content=said["content"],
             calls=[RawCall(**call) for call in said["calls"]],
             finish_reason=finish if isinstance(finish, str) and finish in FINISHED else "stop",
-            prompt_tokens=prompt,
-            completion_tokens=completion,
+            prompt_tokens=_counted(counts.get("prompt_tokens"), 1, ask.prompt_tokens()),
+            completion_tokens=_counted(
+                counts.get("completion_tokens"), int(bool(said["content"] or calls)), ask.max_tokens
+            ),
         )
 
     def _failure(self, response: Response, model: str, ask: Ask) -> Exception:
@@ -213,17 +216,8 @@ def _detail(response: Response) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _usage(usage: Any, ask: Ask, said: bool) -> tuple[int, int]:
-    """The server's count of tokens in prompt and reply. A missing or impossible count becomes the reserved number."""
-    named = usage if isinstance(usage, dict) else {}
-    return (
-        _counted(named.get("prompt_tokens"), 1, ask.prompt_tokens()),
-        _counted(named.get("completion_tokens"), int(said), ask.max_tokens),
-    )
-
-
 def _counted(count: Any, least: int, reserved: int) -> int:
-    """``count`` if it is a finite number between ``least`` and MOST, or else ``reserved``."""
+    """The server's ``count`` of tokens. A missing or impossible count becomes the ``reserved`` number."""
     right = isinstance(count, int | float) and not isinstance(count, bool) and least <= count <= MOST
     return int(count) if right else reserved
 

@@ -119,7 +119,11 @@ class McpSession(Session):
         self.close()
         self._server = McpServer(self._environment, copy.deepcopy(task.world))
         self._task, self._heard, self._said = task, [], ""
-        self._unchanged()
+        if self._server.tools != self._environment.tools():
+            raise EnvironmentFailed(
+                f"{self._environment.name}: the MCP server has other tools than when it was first asked; make its tools the same "
+                "in every episode, or run `dvc repro -f tasks`"
+            )
         return Observation("user", task.turns[0] if task.turns else "", tools=list(self._environment.tools()))
 
     def step(self, call: ToolCall) -> Observation:
@@ -127,7 +131,6 @@ class McpSession(Session):
         if wrong := _wrong(self._environment.tools(), call):
             return Observation("tool", wrong, error=True)
         said, error = server.call(call.name, call.arguments)
-        self._unchanged()
         if not error:
             self._heard.append(said)
         return Observation("tool", said, error=error)
@@ -154,15 +157,6 @@ class McpSession(Session):
         if self._server is None:
             raise CoevolveError("no task was started; call reset() first")
         return self._server
-
-    def _unchanged(self) -> None:
-        """Check that the server still lists the same tools. Not every server announces a change."""
-        server = self._begun()
-        if server.listed() != self._environment.tools():
-            raise EnvironmentFailed(
-                f"{self._environment.name}: the MCP server has other tools than when it was first asked; make its tools the same "
-                "in every episode, or run `dvc repro -f tasks`"
-            )
 
 
 class McpServer:

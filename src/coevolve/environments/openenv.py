@@ -10,7 +10,6 @@ tasks that it does not know, so the loop can train and evaluate here, and verifi
 
 import json
 import os
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -35,7 +34,7 @@ SEEDS = {"seed": 256, "validation": 64, "test": 64}  # numbers of tasks for a se
 SESSIONS = 16  # sessions at the same time unless OPENENV_SESSIONS is set; a server refuses sessions above its own limit
 SECONDS = 45.0  # seconds of running time for one call of a session, with all its requests; less than a worker's limit
 ATTEMPTS = 3  # attempts to connect within SECONDS: an attempt may fail because the machine stalls
-FRAME, ANSWER, SENT = 2**24, 2**26, 2**16  # most bytes of a server's message, of its HTTP answer, and of our message
+FRAME = 2**24  # most bytes of a server's message
 SHOWN = 100_000  # most characters of an observation
 LARGEST = 1e9  # largest reward
 ABSENT = (404, 405, 410, 426, 501)  # answers of a server that lacks a path; 426 from one that speaks WebSocket alone
@@ -60,14 +59,9 @@ def _http(path: str, body: Any = None) -> Any:
     """The JSON answer to an HTTP request; None if the server does not have this path."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url() + path, data, {"Content-Type": "application/json"})
-    until, text = time.monotonic() + SECONDS, bytearray()
     try:
         with urllib.request.urlopen(request, timeout=SECONDS) as reply:
-            while chunk := reply.read1(2**16):
-                text += chunk
-                if len(text) > ANSWER or time.monotonic() > until:
-                    raise ValueError(f"more than {ANSWER // 2**20} MB or {SECONDS:g} s at {path}")
-        return loads(bytes(text))
+            return loads(reply.read())
     except urllib.error.HTTPError as error:
         if error.code in ABSENT:
             return None
@@ -248,11 +242,8 @@ class OpenEnvSession(Session):
         )
         if call.name == SAY or unknown:
             return Observation("tool", f"unknown: {', '.join(sorted(unknown)) or call.name}"[:200], error=True)
-        action = _action(call, tool)
-        if len(json.dumps(action)) > SENT:
-            return Observation("tool", f"the arguments are longer than {SENT} characters", error=True)
         try:
-            result = self._ask("step", action)
+            result = self._ask("step", _action(call, tool))
         except OpenEnvRefused as error:
             return Observation("tool", str(error), error=True)
         content = self._hear(result)
@@ -267,7 +258,7 @@ class OpenEnvSession(Session):
             self._done = True
             return Observation("user", "", done=True)
         try:
-            result = self._ask("step", _action(ToolCall(SAY, {"text": text[: SENT // 8]}), self._tools[SAY]))
+            result = self._ask("step", _action(ToolCall(SAY, {"text": text}), self._tools[SAY]))
         except OpenEnvRefused as error:
             return Observation("user", str(error))
         content = self._hear(result)

@@ -7,7 +7,7 @@ for changes in ``reset``: then each answer has the change of the score, and the 
 """
 
 import sys
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,6 @@ from coevolve.environments.worker import WorkerEnvironment
 SPLIT = "tasks"  # the split of the tasks of a file
 REWARDS = ("last", "change")
 IDLE = 1800.0  # seconds after which another client may take an unused session
-MESSAGE = 2**20  # most bytes of a client's message, and of the body of a request
-SPARE = 64  # connections in addition to the sessions
-Message = MutableMapping[str, Any]
 
 SAY_TOOL = Tool(
     name=SAY,
@@ -83,10 +80,6 @@ class Served(Environment):  # type: ignore[misc]
         rewards: str = "last",
         **_: Any,
     ) -> Observation:
-        # check the types: a client may send any JSON, and `%` would format a text
-        named = isinstance(split, str) and len(split) <= 64
-        if not named or not all(type(one) in (int, type(None)) for one in (seed, index)):
-            raise ValueError("expected a split, and a seed or an index; both are whole numbers")
         if rewards not in REWARDS:
             raise ValueError(f"expected rewards to be one of: {', '.join(REWARDS)}")
         tasks = self.tasks(split)
@@ -195,37 +188,6 @@ async def refused(request: Any, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": one_line(str(error))}, 400)
 
 
-class Bounded:
-    """Limit a client's body to MESSAGE bytes, because frameworks read the whole body first.
-
-    A failed request is one line of the log. Frameworks would answer with 500 and log a traceback for each request.
-    """
-
-    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
-        self._app = app
-
-    async def __call__(
-        self,
-        scope: Message,
-        receive: Callable[[], Awaitable[Message]],
-        send: Callable[[Message], Awaitable[None]],
-    ) -> None:
-        left = MESSAGE
-
-        async def bounded() -> Message:
-            nonlocal left
-            message = await receive()
-            left -= len(message.get("body") or b"") if message["type"] == "http.request" else 0
-            return message if left >= 0 else {"type": "http.disconnect"}
-
-        try:
-            await self._app(scope, bounded, send)
-        except Exception as error:
-            if "path" not in scope:  # the start or end of the server
-                raise
-            print(one_line(f"{scope['path'][:100]}: {type(error).__name__}: {error}"), file=sys.stderr)
-
-
 def main() -> None:
     import uvicorn
 
@@ -247,16 +209,7 @@ def main() -> None:
     for mistake in (CoevolveError, ValueError):
         app.add_exception_handler(mistake, refused)
     try:
-        uvicorn.run(
-            Bounded(app),
-            host=host,
-            port=int(port),
-            log_level="warning",
-            limit_concurrency=2 * int(sessions) + SPARE,
-            timeout_keep_alive=15,
-            ws_max_size=MESSAGE,
-            ws_max_queue=2,
-        )
+        uvicorn.run(app, host=host, port=int(port), log_level="warning")
     except KeyboardInterrupt:  # Ctrl-C and SIGTERM are the way to end a server
         pass
     finally:

@@ -8,7 +8,7 @@ from pathlib import Path
 from coevolve.core.code_digest import PACKAGE, SOURCE, closure, code_hash
 from coevolve.core.errors import CoevolveError
 from coevolve.core.mixtures import shares
-from coevolve.core.plugins import plugins
+from coevolve.core.plugins import Registry, is_file, plugins
 
 GROUP = "coevolve.environments"  # the entry point group by which other packages add environments
 
@@ -40,6 +40,14 @@ def added_code(group: str, names: Collection[str]) -> dict[str, str]:
             import_module(point.module)
             found |= sources([point.module])
     return found
+
+
+def registered_code(registry: Registry, name: str) -> dict[str, str]:
+    """Path → hash of the code that ``name`` adds to ``registry``; empty for a module of coevolve."""
+    if not is_file(name):
+        return added_code(registry.group, [name])
+    file = Path(name)
+    return {name: code_hash(file), **{ours: code_hash(SOURCE / ours) for ours in _imported(file)}}
 
 
 def _files(module: str) -> Iterator[tuple[str, Path]]:

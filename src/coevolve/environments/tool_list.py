@@ -5,15 +5,13 @@ from typing import Any
 
 from coevolve.core.untrusted import sound
 
-TOOLS = 1_000  # most tools of a server
 PAGES = 100  # most pages of a list
 CHARACTERS = 2_000_000  # most characters of all tools as JSON
-NAME = 128  # most characters of a tool's name
 EXPECTED = "expected a name, a description and a JSON schema with properties for each tool"
 
 
 class ToolList:
-    """The ``schemas`` of a server's tools. The server may try to make the list endless: too many or invalid tools are a ValueError."""
+    """The ``schemas`` of a server's tools. Invalid tools, or a list without an end, are a ValueError."""
 
     def __init__(self) -> None:
         self.schemas: list[dict[str, Any]] = []
@@ -27,8 +25,6 @@ class ToolList:
         self._names.add(name)
         self._characters += len(json.dumps(schema))
         self.schemas.append(schema)
-        if len(self.schemas) > TOOLS:
-            raise ValueError(f"there are more than {TOOLS} tools")
         if self._characters > CHARACTERS:
             raise ValueError(f"the tools are longer than {CHARACTERS} characters")
 
@@ -37,7 +33,7 @@ def function(name: Any, description: Any, parameters: Any) -> dict[str, Any]:
     """The OpenAI schema of a tool. A name that a terminal cannot show, or an invalid schema, is a ValueError."""
     if not (isinstance(name, str) and isinstance(description, str) and isinstance(parameters, dict)):
         raise ValueError(EXPECTED)
-    if not 0 < len(name) <= NAME or not name.isprintable() or not isinstance(parameters.get("properties", {}), dict):
+    if not name or not name.isprintable() or not isinstance(parameters.get("properties", {}), dict):
         raise ValueError(EXPECTED)
     inner = {"name": name, "description": description, "parameters": parameters}
     return {"type": "function", "function": sound(inner)}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from coevolve.core.task import Observation, Provenance, Score, Task, ToolCall
+from coevolve.core.task import Observation, Provenance, Task, ToolCall
 
 Message = dict[str, Any]
 
@@ -28,15 +28,3 @@ def to_task(value: Mapping[str, Any]) -> Task:
 
 def of_turn(turn: Observation) -> Message:
     return {key: value for key, value in asdict(turn).items() if value not in (None, False)}
-
-
-def to_turn(value: Mapping[str, Any]) -> Observation:
-    return Observation(**value)
-
-
-def of_score(score: Score) -> Message:
-    return asdict(score)
-
-
-def to_score(value: Mapping[str, Any]) -> Score:
-    return Score(**value)

@@ -193,7 +193,7 @@ class WorkerSession(Session):
                 self._leave()
                 self._enter()
         self._asked = []
-        return wire.to_turn(self._ask("reset", task=wire.of_task(task)))
+        return Observation(**self._ask("reset", task=wire.of_task(task)))
 
     def begin_reply(self) -> None:
         self._ask("begin_reply")
@@ -201,13 +201,13 @@ class WorkerSession(Session):
     def step(self, call: ToolCall) -> Observation:
         if wrong := misfit(call.name, call.arguments):
             return Observation("tool", wrong, error=True)
-        return wire.to_turn(self._ask("step", name=call.name, arguments=call.arguments))
+        return Observation(**self._ask("step", name=call.name, arguments=call.arguments))
 
     def say(self, text: str) -> Observation:
-        return wire.to_turn(self._ask("say", text=text))
+        return Observation(**self._ask("say", text=text))
 
     def score(self) -> Score:
-        return wire.to_score(self._ask("score"))
+        return Score(**self._ask("score"))
 
     def digest(self) -> str:
         return str(self._ask("digest"))

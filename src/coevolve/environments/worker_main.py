@@ -11,6 +11,7 @@ import ctypes
 import json
 import os
 import queue
+import resource
 import signal
 import sys
 import threading
@@ -99,7 +100,7 @@ class WorkerServer:
         return wire.of_turn(session.say(request["text"]))
 
     def do_score(self, session: Session, request: dict[str, Any]) -> Any:
-        return wire.of_score(session.score())
+        return asdict(session.score())
 
     def do_digest(self, session: Session, request: dict[str, Any]) -> Any:
         return session.digest()
@@ -147,16 +148,10 @@ def _failure(error: Exception) -> dict[str, Any]:
     return {fault: f"{type(error).__name__}: {error}"}
 
 
-def _limit(memory: int) -> None:
-    if memory:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-
-
 def main() -> None:
     end_with(int(sys.argv[1]))
-    _limit(int(sys.argv[3]))
+    if memory := int(sys.argv[3]):
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # output of the environment must not mix with the replies

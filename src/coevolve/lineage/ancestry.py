@@ -10,7 +10,6 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import parse, read_json, read_jsonl, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.records import Exploration, Generation, Pair, Signal, Verdict
-from coevolve.core.reviews import read_reviews
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
@@ -59,13 +58,8 @@ def of_task(task_id: str) -> Node:
         top.add(f"a seed task of split {task.split!r}, not a synthesized task")
         return top
     t = origin.iteration
-    was = _before_review(task, t)
-    reviews = [one for one in read_reviews() if one.task_id == was]
-    for one in reviews:
-        new = f" of task {was}, which a reviewer reworded" if was != task.task_id else ""
-        top.add(f"review by {one.reviewer}{new}: {one.decision}{f', {one.reason}' if one.reason else ''}")
     verdicts = read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict)
-    verdict = next((one for one in verdicts if one.task_id == was), None)
+    verdict = next((one for one in verdicts if one.task_id == task.task_id), None)
     if verdict:
         passed = sum(gate.passed is True for gate in verdict.gates)
         rate = "unknown" if verdict.pass_rate is None else f"{verdict.pass_rate:.2f}"
@@ -97,15 +91,6 @@ def of_task(task_id: str) -> Node:
     return top
 
 
-def _before_review(task: Task, t: int) -> str:
-    """The id under which the environment verified ``task``. It differs if a reviewer reworded the task."""
-    accepted = read_tasks(Paths.verified(t) / "accepted.jsonl")
-    if any(one.task_id == task.task_id for one in accepted):
-        return task.task_id
-    same = (one.task_id for one in accepted if one.reference == task.reference and one.world == task.world)
-    return next(same, task.task_id)
-
-
 def _generations(t: int) -> list[Generation]:
     file = Paths.specs(t)
     return read_jsonl(file, Generation) if file.exists() else []
@@ -113,8 +98,7 @@ def _generations(t: int) -> list[Generation]:
 
 def _author(place: Node, one: Generation, t: int) -> None:
     """Add a generation, with its prompt, its generator and the varied task."""
-    by = "generators/0" if one.control else f"generators/{t + 1}"
-    below = place.add(f"generation {one.generation_id}, by {by}: {one.text}"[:300])
+    below = place.add(f"generation {one.generation_id}, by generators/{t + 1}: {one.text}"[:300])
     below.add(f"prompt: {one.prompt}"[:300])
     below.add(f"a variation of task {one.seed}")
 

@@ -9,7 +9,7 @@ from coevolve.core.records import Candidate, Signal, Verdict
 from coevolve.core.task import SCHEMA_VERSION, Task
 from coevolve.stages.schema import Params
 from coevolve.stages.signals.load import CALLS, COLUMNS, REQUIRED
-from coevolve.stages.train.learners import config_of, names
+from coevolve.stages.train.learners import LEARNERS, config_of
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 RECORDS = {"task": Task, "candidate": Candidate, "signal": Signal, "verdict": Verdict}
@@ -51,7 +51,7 @@ def _params() -> dict[str, Any]:
     """All sections, those of learners at the top, as params.yaml has them."""
     schema = _schema(Params)
     del schema["properties"]["learners"]
-    for name in names():
+    for name in LEARNERS.names():
         section = _schema(config_of(name))
         schema["$defs"] |= section.pop("$defs", {})
         schema["properties"][name] = section

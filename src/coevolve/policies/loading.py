@@ -1,6 +1,5 @@
 """Open model directories as policies, with the chosen back end and as many processes as the machine has for them."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from coevolve.core.processes import available, prepare
 from coevolve.core.workers import Engine, Local, local
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Policy
-from coevolve.policies.pretrained import resolve
+from coevolve.policies.pretrained import device, resolve
 from coevolve.policies.replicas import Replicas
 
 
@@ -68,13 +67,6 @@ def open_model(
     # a pointer is valid only on this machine; the engine may send the files that it points to elsewhere
     arguments = (resolve(path), threads, dtype, temperature, template)
     return Replicas(workers, _open, *arguments) if workers else _open(*arguments)
-
-
-def device() -> str:
-    """The device for models: this process's GPU, or the CPU."""
-    import torch
-
-    return f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
 
 
 def _open(*arguments: Any) -> Policy:

@@ -4,6 +4,7 @@ A path is relative to the repository's root, also in an experiment's copy of the
 gave it, so another clone uses its own model.
 """
 
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -122,3 +123,10 @@ def download(model: str, revision: str | None, section: str = "base") -> Path:
             f"{section}.model: {model}{at} is not in the local cache and the hub cannot be reached ({first_line(error)}); download it on a "
             f"machine with a network and HF_HUB_OFFLINE=0, or set {section}.model to a model directory"
         ) from None
+
+
+def device() -> str:
+    """The device for models: this process's GPU, or the CPU."""
+    import torch
+
+    return f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"

@@ -35,8 +35,7 @@ def load(
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
-    from coevolve.policies.loading import device
-    from coevolve.policies.pretrained import resolve
+    from coevolve.policies.pretrained import device, resolve
 
     logging.disable_progress_bar()
     settle(threads)

@@ -42,7 +42,7 @@ from coevolve.rollouts.rollout_row import Options, RolloutFormat
 from coevolve.stages.explore.exploration_plan import carry_out, plan
 from coevolve.stages.signals.extract import extract, task_ids
 from coevolve.stages.signals.table import open_table
-from coevolve.stages.synthesize.synthesizers import candidates_of
+from coevolve.stages.synthesize.synthesizer import candidates_of
 from coevolve.stages.validate.config import Validate
 from coevolve.stages.validate.validation import validate, write
 from coevolve.stages.verify.candidates import Tasks, tasks_of
@@ -256,10 +256,8 @@ class _Growth:
         if config.select is not None:
             judged = select(judged, config.select, counts, shares_of(self.world))
         rows = [asdict(task) for task in accepted(judged)]
-        validation = validate(
-            rows, self.world, self.panels, Validate(min_rows=1), config.near_duplicate, self.folder / "data_docs",
-            words=options.words,
-        )  # fmt: skip
+        docs = self.folder / "data_docs"
+        validation = validate(rows, self.world, self.panels, Validate(min_rows=1), config.near_duplicate, docs)
         write(self.folder / "validation", validation, f"{options.count} tasks of {self.name}")
         write_jsonl(self.folder / "verdicts.jsonl", (verdict for verdict, _ in judged))
         write_jsonl(file, validation.tasks)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.stages.train.learners import config_of, names
+from coevolve.stages.train.learners import LEARNERS, config_of
 
 COEVOLVE, GENENV, COEVOLVING_AGENTS = "coevolve", "genenv", "coevolving_agents"
 
@@ -23,7 +23,7 @@ class Method:
 
 
 def _by_pairs(learner: Any) -> bool:
-    return learner in names() and config_of(learner).by_pairs
+    return learner in LEARNERS.names() and config_of(learner).by_pairs
 
 
 METHODS: Mapping[str, Method] = {

@@ -15,8 +15,7 @@ from coevolve.core import launch
 from coevolve.core.arithmetic import pin
 from coevolve.core.errors import CoevolveError
 from coevolve.core.guard import guard
-from coevolve.core.position import position
-from coevolve.core.stage_seconds import note_seconds
+from coevolve.core.stage_seconds import note_seconds, seconds
 from coevolve.stages.code.digest import check, stage_of
 from coevolve.stages.schema import Params, load
 
@@ -57,10 +56,12 @@ def _run(main: Callable[..., int | None], *t: int) -> int | None:
     params, stage = load(), stage_of(main)
     if launch.inside():
         return main(params, *t)
+    name = "/".join(map(str, (stage, *t)))
     if stage != "code":
         check(stage, params)
-        print(position(params, stage, *t), flush=True)
+        last = seconds().get(name)
+        print(name if last is None else f"{name}, which took {last:.0f} s last time", flush=True)
     began = time.monotonic()
     code = main(params, *t)
-    note_seconds("/".join(map(str, (stage, *t))), time.monotonic() - began)
+    note_seconds(name, time.monotonic() - began)
     return code

@@ -27,7 +27,7 @@ from coevolve.stages.signals.config import Signals
 from coevolve.stages.synthesize.config import Synthesize
 from coevolve.stages.tasks.config import Tasks
 from coevolve.stages.train.config import Train
-from coevolve.stages.train.learners import config_of, names
+from coevolve.stages.train.learners import LEARNERS, config_of
 from coevolve.stages.validate.config import Validate
 from coevolve.stages.verify.config import Verify
 from coevolve.stages.warm.config import Warm
@@ -97,12 +97,7 @@ class Params(Section):
         """The most candidates that stage `synthesize` makes in an iteration."""
         if self.synthesize.count is not None:
             return self.synthesize.count
-        return self._written if self.explore.guidance == "generator" else self.explore.explorations // 2
-
-    @property
-    def _written(self) -> int:
-        """Specs that the task generator writes in an iteration."""
-        return self.explore.explorations + (0 if self.generate.frozen else self.generate.control)
+        return self.explore.explorations // (1 if self.explore.guidance == "generator" else 2)
 
     @model_validator(mode="after")
     def _generator(self) -> "Params":
@@ -129,10 +124,10 @@ class Params(Section):
             raise ValueError(
                 "generate.frozen: false needs pass rates to learn from, and verify.pass_rate_samples is 0; change one of them"
             )
-        if self.candidates < self._written:
+        if self.candidates < explore.explorations:
             raise ValueError(
-                f"synthesize.count: {self.synthesize.count} is less than explore.explorations plus generate.control, "
-                f"{self._written} together; raise synthesize.count, or lower the others"
+                f"synthesize.count: {self.synthesize.count} is less than explore.explorations: {explore.explorations}; raise it, "
+                "or lower the other"
             )
         return self
 
@@ -178,7 +173,7 @@ def parse(raw: Any, where: str) -> Params:
     """The validated parameters that ``raw`` holds; ``where`` names their source in errors."""
     if not isinstance(raw, dict):
         raise CoevolveError(f"{where}: expected sections with keys, found {type(raw).__name__}")
-    learners = names()
+    learners = LEARNERS.names()
     loop = [field.alias or name for name, field in Params.model_fields.items() if name != "learners"]
     if taken := set(learners) & set(loop):
         raise CoevolveError(
@@ -220,7 +215,7 @@ def sections() -> Mapping[str, type[Section]]:
     classes: dict[str, type[Section]] = {}
     for name, field in Params.model_fields.items():
         if name == "learners":
-            classes |= {learner: config_of(learner) for learner in names()}
+            classes |= {learner: config_of(learner) for learner in LEARNERS.names()}
         elif isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             classes[field.alias or name] = field.annotation
     return classes

@@ -39,6 +39,17 @@ def unsaid(params: Mapping[str, Any], changes: Mapping[str, Any]) -> str | None:
     return None
 
 
+def refused(params: Mapping[str, Any], changes: Mapping[str, Any]) -> str | None:
+    """Why coevolve refuses ``params`` with ``changes``; None if it accepts them."""
+    from coevolve.stages.schema import parse
+
+    try:
+        parse(parameters(params, changes), "its parameters")
+    except CoevolveError as error:
+        return str(error)
+    return None
+
+
 def further(expected: Mapping[str, Any], ran: Mapping[str, Any]) -> dict[str, Any]:
     """The values of ``ran`` that are not the ``expected`` ones, by dotted key: edits of params.yaml that were not committed."""
     known = dotted(expected)

@@ -9,8 +9,6 @@ from coevolve.core.io import read_jsonl
 from coevolve.core.outcomes import OUTCOMES, Outcome, paired_interval, solved
 from coevolve.core.paths import Paths
 from coevolve.core.seeding import derive_seed
-from coevolve.stages.evaluate.config import Evaluate
-from coevolve.stages.report.config import Report
 
 MOSTLY = 0.5  # share of successful episodes from which a task counts as solved
 
@@ -39,18 +37,30 @@ class Champion:
 
 
 @dataclass(frozen=True, slots=True)
-class ChampionGate:
-    """A policy's challenge for the alias: its success by task of a panel, and the rule of the gate."""
+class ChampionRule:
+    """The rule of the gate: the panel, the share of solved tasks that may be lost, and the interval of the gain.
 
-    digest: str  # of the policy
+    Its values are those of ``report.panel``, ``report.max_regressions``, ``evaluate.bootstrap``, ``evaluate.confidence``
+    and ``seed``.
+    """
+
     panel: str
-    scores: dict[str, float]
     max_regressions: float
-    evaluate: Evaluate
+    bootstrap: int
+    confidence: float
     seed: int
 
+
+@dataclass(frozen=True, slots=True)
+class ChampionGate:
+    """A policy's challenge for the alias: its success by task of the rule's panel. ``digest`` is the policy's."""
+
+    digest: str
+    scores: dict[str, float]
+    rule: ChampionRule
+
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "evaluate": dict(self.evaluate)}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +72,17 @@ class Incumbent:
     outcomes: Path | None
 
 
-def champion(report: Report, evaluate: Evaluate, seed: int, last: int) -> Champion:
-    """The best policy of this run, 0 to ``last``, on the frozen panel ``report.panel``."""
-    successes = [scores(Paths.evaluation(t) / OUTCOMES, report.panel) for t in range(last + 1)]
+def champion(rule: ChampionRule, last: int) -> Champion:
+    """The best policy of this run, 0 to ``last``, on the rule's frozen panel."""
+    successes = [scores(Paths.evaluation(t) / OUTCOMES, rule.panel) for t in range(last + 1)]
     names = [str(Paths.policy(t)) for t in range(last + 1)]
-    holder, challenges = contest(successes, evaluate, report.max_regressions, seed, names)
-    return Champion(report.panel, holder, challenges)
+    holder, challenges = contest(successes, rule, names)
+    return Champion(rule.panel, holder, challenges)
 
 
-def gate(holder: int, digest: str, report: Report, evaluate: Evaluate, seed: int) -> ChampionGate:
+def gate(holder: int, digest: str, rule: ChampionRule) -> ChampionGate:
     """The challenge of policy ``holder`` of this run, whose hash is ``digest``."""
-    success = scores(Paths.evaluation(holder) / OUTCOMES, report.panel)
-    return ChampionGate(digest, report.panel, success, report.max_regressions, evaluate, seed)
+    return ChampionGate(digest, scores(Paths.evaluation(holder) / OUTCOMES, rule.panel), rule)
 
 
 def promoted(gate: ChampionGate, holder: Incumbent | None, name: str) -> tuple[bool, str]:
@@ -82,11 +91,11 @@ def promoted(gate: ChampionGate, holder: Incumbent | None, name: str) -> tuple[b
         return True, "the first"
     if holder.digest == gate.digest:
         return True, f"the same policy as {holder.name}, the champion until now"
-    base = scores(holder.outcomes, gate.panel) if holder.outcomes else {}
+    base = scores(holder.outcomes, gate.rule.panel) if holder.outcomes else {}
     if not set(base) & set(gate.scores):
-        return True, f"{holder.name} was not measured on these tasks of {gate.panel}"
+        return True, f"{holder.name} was not measured on these tasks of {gate.rule.panel}"
     successes, names = [base, gate.scores], [holder.name, name]
-    _, (challenge,) = contest(successes, gate.evaluate, gate.max_regressions, gate.seed, names)
+    _, (challenge,) = contest(successes, gate.rule, names)
     return challenge.taken, challenge.reason
 
 
@@ -96,33 +105,31 @@ def scores(outcomes: Path, panel: str) -> dict[str, float]:
 
 
 def contest(
-    successes: Sequence[Mapping[str, float]],
-    config: Evaluate,
-    max_regressions: float,
-    seed: int,
-    names: Sequence[str],
+    successes: Sequence[Mapping[str, float]], rule: ChampionRule, names: Sequence[str]
 ) -> tuple[int, list[Challenge]]:
     """Let each policy challenge the holder, starting with policy 0. Returns the final holder and every challenge.
 
     ``successes`` holds, for each policy, the success by task. A task is solved if at least half of its episodes succeed,
     and lost if the holder solves it and the challenger does not. The challenger wins if the whole interval of its gain,
-    paired by task, is above 0, and if it loses at most the share ``max_regressions`` of the holder's solved tasks.
+    paired by task, is above 0, and if it loses at most the share ``rule.max_regressions`` of the holder's solved tasks.
     """
     holder, history = 0, []
     for t in range(1, len(successes)):
         base, challenger = successes[holder], successes[t]
-        bootstrap_seed = derive_seed(seed, "champion", holder, t)
-        gain, low, high = paired_interval(base, challenger, config, bootstrap_seed)
+        bootstrap_seed = derive_seed(rule.seed, "champion", holder, t)
+        gain, low, high = paired_interval(base, challenger, rule, bootstrap_seed)
         mastered = [task for task, score in base.items() if score >= MOSTLY and task in challenger]
         lost = sum(challenger[task] < MOSTLY for task in mastered)
         share = lost / len(mastered) if mastered else 0.0
-        taken = low > 0.0 and share <= max_regressions
+        taken = low > 0.0 and share <= rule.max_regressions
         if taken:
             decision = f"{names[t]} replaces {names[holder]}"
         elif low <= 0.0:
             decision = f"{names[holder]} stays, as {names[t]} has no certain gain"
         else:
-            decision = f"{names[holder]} stays, as {names[t]} lost more than {max_regressions:.0%} of the solved tasks"
+            decision = (
+                f"{names[holder]} stays, as {names[t]} lost more than {rule.max_regressions:.0%} of the solved tasks"
+            )
         figures = f"gain {gain:+.3f} ({low:+.3f} to {high:+.3f}), {lost} of {len(mastered)} solved tasks lost"
         history.append(Challenge(t, holder, gain, low, high, lost, taken, f"{decision}: {figures}"))
         holder = t if taken else holder

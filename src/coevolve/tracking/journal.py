@@ -11,14 +11,14 @@ import secrets
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from coevolve.core.dvc import experiment_name
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import file_hash, policy_hash
-from coevolve.core.io import naming, write_json
+from coevolve.core.io import naming, write_json, write_text
 from coevolve.core.scratch import held, scratch
 from coevolve.core.success import is_success
 from coevolve.core.untrusted import sound
@@ -101,11 +101,7 @@ class Run:
         except ValueError as error:
             print(f"the trackers do not get a {kind}: it is {error}")
             return
-        with naming(self._journal), self._journal.open("ab+") as file:
-            if file.seek(0, os.SEEK_END):
-                file.seek(-1, os.SEEK_END)
-                torn = file.read(1) != b"\n"  # the disk was full
-                file.write(b"\n" * torn)
+        with naming(self._journal), self._journal.open("ab") as file:
             file.write(json.dumps(event).encode() + b"\n")
         self.follow()
 
@@ -174,11 +170,7 @@ def _clone() -> str:
     """A name of this project's folder: on a shared server, the runs of other folders are not ours."""
     file = scratch() / ".clone"
     if not file.exists():
-        new = file.with_name(f".clone-{os.getpid()}")
-        new.write_text(secrets.token_hex(8))
-        with suppress(FileExistsError):  # two stages start at the same time
-            os.link(new, file)
-        new.unlink()
+        write_text(file, secrets.token_hex(8))
     return file.read_text()
 
 
@@ -201,17 +193,13 @@ def _sinks(config: Tracking) -> list[Sink]:
     return sinks
 
 
-def _memory(journal: Path, sink: Sink) -> Path:
-    return journal.with_suffix(f".{sink.name}.json")
-
-
 def _forget(journal: Path) -> None:
     for file in journal.parent.glob(f"{journal.stem}.*"):
         file.unlink(missing_ok=True)
 
 
 def _follow(sink: Sink, journal: Path) -> None:
-    memory = _memory(journal, sink)
+    memory = journal.with_suffix(f".{sink.name}.json")
     state: State = json.loads(memory.read_text()) if memory.exists() else {"done": 0}
     events = journal.read_text(encoding="utf-8").splitlines()
     for line in events[state["done"] :]:

@@ -288,8 +288,7 @@ class Mlflow:
         return Incumbent(f"version {one.version}", one.tags.get("dvc.hash", ""), outcomes)
 
     def _child(self, event: Event, state: State) -> None:
-        # a journal of an earlier release lacks the tags
-        if runs := self._runs(event["key"], state.get("ours", {"coevolve.experiment": state["experiment"]})):
+        if runs := self._runs(event["key"], state["ours"]):
             self._client().set_tag(runs[0].info.run_id, "mlflow.parentRunId", state["run"])
 
     def _trace(self, event: Event, state: State) -> None:
@@ -299,10 +298,10 @@ class Mlflow:
         one = event["trajectory"]
         tags = {key: str(one[key]) for key in ("trajectory_id", "task_id", "iteration", "step", "group", "score")}
         tags |= {"policy": str(Paths.policy(one["iteration"])), "coevolve.experiment": state["experiment"]}
-        if signals := event.get("signals"):  # journals of earlier releases lack them
-            tags["signal"] = ", ".join(signals)
-        if panel := event.get("panel"):
-            tags["panel"] = panel
+        if event["signals"]:
+            tags["signal"] = ", ".join(event["signals"])
+        if event["panel"]:
+            tags["panel"] = event["panel"]
         whole = mlflow.start_span_no_context(
             f"task {one['task_id'][:LONGEST_NAME]}",
             "AGENT",

@@ -1,4 +1,4 @@
-"""`coevolve study` without runs: its words on arms that set removed parameters."""
+"""`coevolve study` without runs: the messages on arms and results that are not of the study as it is now."""
 
 import argparse
 import fcntl
@@ -24,7 +24,7 @@ arms:
 
 
 @pytest.mark.parametrize("way", ["--plan", "--report"])
-def test_an_arm_that_sets_a_removed_key_keeps_its_results_and_has_no_more_runs(
+def test_an_arm_with_a_removed_key_keeps_its_results_and_gets_no_runs(
     way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)
@@ -39,7 +39,7 @@ def test_an_arm_that_sets_a_removed_key_keeps_its_results_and_has_no_more_runs(
     command.configure(parser)
     assert command.run(parser.parse_args([str(tmp_path), way])) == 0
     shown = capsys.readouterr()
-    message = "arm old sets grpo.unsolved_groups, which coevolve no longer has: its results stay, it gets no more runs"
+    message = "arm old gets no runs, and its results stay: its parameters: "
     assert message in shown.err and shown.err.count("\n") == 1
     if way == "--plan":
         assert "3 runs, 0 to run" in shown.out

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from coevolve.core import ray_cluster
 from coevolve.core.errors import CoevolveError
 from coevolve.core.processes import WorkerDied
 from coevolve.core.ray_cluster import RayCluster, cluster
@@ -171,36 +169,8 @@ def test_a_cluster_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch
         _ = found.count
 
 
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [(b"", "not a gRPC server"), (b"HTTP/1.1 400 Bad", "not a gRPC server"), (None, "no answer within 0.5 s")],
-)
-def test_a_server_that_is_no_cluster_is_one_line(
-    answer: bytes | None, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ray would ask it for minutes, and log each try."""
-    monkeypatch.setattr(ray_cluster, "SECONDS", 0.5)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        held: list[socket.socket] = []
-
-        def serve() -> None:
-            connection, _ = server.accept()
-            held.append(connection)
-            if answer is not None:
-                connection.recv(100)
-                connection.sendall(answer)
-                connection.close()
-
-        threading.Thread(target=serve, daemon=True).start()
-        wanted = Compute(engine="ray", address=f"127.0.0.1:{server.getsockname()[1]}")
-        with cluster(wanted, dict) as found, pytest.raises(CoevolveError, match=reason):
-            _ = found.count
-
-
-@pytest.mark.parametrize(
-    "address", ["", "host", "host:x", "u:SECRET@host:1", "ray://host:1", "a\n:1", "\x1b:1", "h:1\n"]
-)
-def test_an_address_that_is_none_is_one_line_that_does_not_show_it(address: str) -> None:
+@pytest.mark.parametrize("address", ["", "host", "u:SECRET@host:1", "ray://host:1"])
+def test_an_invalid_address_is_an_error_that_does_not_show_it(address: str) -> None:
     with pytest.raises(CoevolveError, match=r"^compute\.address: expected auto, here or HOST:PORT") as caught:
         validated(Compute, {"engine": "ray", "address": address}, "compute")
     assert "SECRET" not in str(caught.value) and "\n" not in str(caught.value)

@@ -1,9 +1,7 @@
-"""Whatever a server sends ends in an answer or in one line, and is paid for."""
+"""Every reply of a server becomes an answer or a one-line error, and counts against the budget."""
 
-import gzip
 import json
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,52 +13,32 @@ from coevolve.core.errors import CoevolveError
 from coevolve.endpoint.client import Answer, Exhausted, Failed
 from coevolve.endpoint.log import RequestLog
 from tests.integration.endpoint.proxy import proxy
-from tests.integration.endpoint.raw import raw, reply
 from tests.integration.endpoint.test_client import GOOD, ask, endpoint
 
 NAN, INF = float("nan"), float("inf")
-NO_COUNTS: list[Any] = [None, {}, [], "12", 7, {"prompt_tokens": None}, {"total_tokens": -5}]
-NO_COUNTS += [
-    {"prompt_tokens": count, "completion_tokens": count}
-    for count in (-1, -(10**9), 0, 10**10, 10**400, NAN, INF, -INF, 1e300, True, "3", [3], {"a": 1})
-]
+NO_COUNTS: list[Any] = [None, "12", {"prompt_tokens": None}]
+NO_COUNTS += [{"prompt_tokens": count, "completion_tokens": count} for count in (-1, 10**10, NAN, INF, True, "3")]
 
 
 @pytest.mark.parametrize("usage", NO_COUNTS, ids=lambda one: str(one)[:40])
-def test_a_server_that_does_not_count_is_counted_for(tmp_path: Path, usage: Any) -> None:
-    """The hard stop in tokens holds by what was reserved; on one thread and on many."""
+def test_missing_and_impossible_token_counts_become_the_reserved_number(tmp_path: Path, usage: Any) -> None:
     body = json.dumps({**json.loads(GOOD), "usage": usage})
-    reserved = ask("00").tokens()
-    with proxy(script=[(200, {}, body)] * 200) as server:
-        for concurrency in (1, 8):
-            folder = tmp_path / str(concurrency)
-            one = endpoint(server.url, folder, budget_tokens=17 * reserved, concurrency=concurrency)
-
-            def tried(number: int, one: Any = one) -> bool:
-                try:
-                    one.chat(ask(f"{number:02}"))
-                    return True
-                except Exhausted:
-                    return False
-
-            with ThreadPoolExecutor(concurrency) as pool:
-                assert sum(pool.map(tried, range(60))) == 17
-            spend = one.spend
-            assert spend.prompt_tokens + spend.completion_tokens == 17 * reserved
-            again = endpoint(server.url, folder, budget_tokens=17 * reserved)
-            for line in one.used():
-                again.chat(ask(str(line["request"]["messages"][0]["content"])))  # type: ignore[index]
-            assert again.spend.prompt_tokens == spend.prompt_tokens, "what is remembered counts the same"
+    reserved = ask("0").tokens()
+    with proxy(script=[(200, {}, body)] * 4) as server:
+        client = endpoint(server.url, tmp_path, budget_tokens=3 * reserved)
+        for number in range(3):
+            client.chat(ask(str(number)))
+        with pytest.raises(Exhausted):
+            client.chat(ask("3"))
+    assert client.spend.prompt_tokens + client.spend.completion_tokens == 3 * reserved
 
 
 @pytest.mark.parametrize(
     "body",
     [
         "[" * 100_000,
-        '{"a":' * 100_000,
         '{"choices": [' + "[" * 900 + "]" * 900 + "]}",
         '{"choices": 1e999, "usage": Infinity}',
-        '{"error": ' + "[" * 900 + "]" * 900 + "}",
         '{"error": {"message": "context length is ' + "9" * 5000 + '"}}',
         '{"choices": [{"message": {"content": "a", "tool_calls": [{"function": {"name": {}}}]}}]}',
         "9" * 5000,
@@ -68,39 +46,21 @@ def test_a_server_that_does_not_count_is_counted_for(tmp_path: Path, usage: Any)
     ],
     ids=lambda one: one[:20],
 )
-@pytest.mark.parametrize("status", [200, 400, 404, 500])
-def test_a_reply_that_is_none_is_one_line(tmp_path: Path, body: str, status: int) -> None:
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_an_unusable_reply_is_a_one_line_error(tmp_path: Path, body: str, status: int) -> None:
     with proxy(script=[(status, {}, body)] * 4) as server:
         with pytest.raises((Failed, CoevolveError)) as caught:
             endpoint(server.url, tmp_path, retries=0).chat(ask())
         assert "\n" not in str(caught.value) and len(str(caught.value)) < 1000
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "application/json; charset=hex",
-        "x; charset=zlib_codec",
-        "x; charset=idna",
-        "x; charset=undefined",
-        "x;charset=",
-        "",
-    ],
-)
-def test_a_reply_is_read_as_utf_8_whatever_its_header_says(tmp_path: Path, kind: str) -> None:
-    body = GOOD.replace("yes", "ja, schön").encode()
-    with raw(lambda: [reply(body, Content_Type=kind)]) as url:
-        assert endpoint(url, tmp_path).chat(ask()).content == "ja, schön"
-
-
-@pytest.mark.parametrize("after", ["nan", "-1", "-inf", "{" * 9000, "Sun, 99 Nov 9999 99:99:99 GMT", "x", "1e-9", ""])
-def test_an_unreadable_retry_after_is_none(tmp_path: Path, after: str) -> None:
+@pytest.mark.parametrize("after", ["nan", "-1", "Sun, 99 Nov 9999 99:99:99 GMT", "x"])
+def test_an_unreadable_retry_after_is_ignored(tmp_path: Path, after: str) -> None:
     with proxy(script=[(429, {"Retry-After": after}, "{}"), (200, {}, GOOD)]) as server:
         assert endpoint(server.url, tmp_path).chat(ask()).content == "yes"
 
 
-def test_half_of_a_character_breaks_nothing(tmp_path: Path) -> None:
-    """A reply may spell what UTF-8 cannot: it is asked on with, logged, and read again."""
+def test_a_lone_surrogate_is_sent_logged_and_read_as_its_escape(tmp_path: Path) -> None:
     with proxy(script=[(200, {}, GOOD.replace("yes", r"a \ud800 b \ud83d\ude00"))] * 2) as server:
         one = endpoint(server.url, tmp_path)
         content = one.chat(ask()).content
@@ -128,49 +88,27 @@ COUNT = st.integers() | st.floats()
 USAGE = st.fixed_dictionaries({"prompt_tokens": COUNT, "completion_tokens": COUNT})
 COMPLETION = st.fixed_dictionaries({"choices": st.lists(CHOICE, max_size=2) | VALUES, "usage": USAGE | VALUES})
 BODY = (
-    st.binary(max_size=64)
-    | (COMPLETION | VALUES).map(lambda value: json.dumps(value).encode())
+    (COMPLETION | VALUES).map(lambda value: json.dumps(value).encode())
+    | st.binary(max_size=64)
     | st.fixed_dictionaries({"error": VALUES}).map(lambda value: json.dumps(value).encode())
-    | st.text(max_size=40).map(
-        lambda text: json.dumps({"message": f"context length is {text} max_tokens unknown"}).encode()
-    )
+    | st.text(max_size=40).map(lambda text: json.dumps({"message": f"context length is {text}"}).encode())
 )
-HEADERS = st.fixed_dictionaries(
-    {},
-    optional={
-        "Content_Type": st.sampled_from(["application/json", "text/html; charset=nosuch", "a; charset=hex"]),
-        "Content_Encoding": st.sampled_from(["gzip", "br", "identity", "gzip, gzip", "zstd"]),
-        "Retry_After": st.sampled_from(["0", "nan", "700", "x", "1e999"]),
-        "Set_Cookie": st.sampled_from(["a=b; Path=/; Expires=x", "=;;=", "a" * 5000]),
-        "Location": st.sampled_from(["http://[", "/x", "http://elsewhere.invalid"]),
-        "Transfer_Encoding": st.sampled_from(["chunked", "x"]),
-    },
-)
-REPLY = st.builds(reply, BODY, st.sampled_from([200, 200, 200, 204, 301, 400, 401, 404, 422, 429, 500, 999]))
-FULL = st.builds(lambda body, status, headers: reply(body, status, **headers), BODY, st.integers(200, 599), HEADERS)
-ZIPPED = BODY.map(lambda body: reply(gzip.compress(body), 200, Content_Encoding="gzip"))
+STATUS = st.sampled_from([200, 200, 200, 204, 301, 400, 401, 404, 422, 429, 500, 999])
 
 
-def test_whatever_bytes_come_it_is_an_answer_or_one_line() -> None:
-    sent = [b""]
-    with raw(lambda: [sent[0]]) as url:
-
-        @settings(max_examples=150, deadline=None)
-        @given(REPLY | FULL | ZIPPED | st.binary(max_size=64).map(lambda text: b"HTTP/1.1 200 " + text))
-        def answered(whole: bytes) -> None:
-            sent[0] = whole
-            with tempfile.TemporaryDirectory() as name:
-                one = endpoint(url, Path(name), retries=0)
-                try:
-                    answer = one.chat(ask())
-                    check(answer)
-                    assert RequestLog(Path(name) / "log.jsonl", writable=False).get(one.key(ask())) == answer
-                except (Failed, Exhausted, CoevolveError) as error:
-                    assert str(error).isprintable() and len(str(error)) < 1000
-                finally:
-                    one.close()
-
-        answered()
+@settings(max_examples=30, deadline=None)
+@given(STATUS, BODY)
+def test_any_body_becomes_an_answer_or_a_one_line_error(status: int, body: bytes) -> None:
+    with proxy(script=[(status, {}, body)] * 9) as server, tempfile.TemporaryDirectory() as name:
+        client = endpoint(server.url, Path(name), retries=0)
+        try:
+            answer = client.chat(ask())
+            check(answer)
+            assert RequestLog(Path(name) / "log.jsonl", writable=False).get(client.key(ask())) == answer
+        except (Failed, Exhausted, CoevolveError) as error:
+            assert str(error).isprintable() and len(str(error)) < 1000
+        finally:
+            client.close()
 
 
 def check(answer: Answer) -> None:

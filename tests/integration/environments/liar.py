@@ -1,6 +1,6 @@
-"""An OpenEnv server that lies, each episode in the way that its seed numbers; runs in the Python that has OpenEnv.
+"""An OpenEnv server that lies: the seed of an episode chooses the lie. Runs in the Python that has OpenEnv.
 
-`python liar.py PORT`. Without a lie for it, everything is answered by the protocol.
+`python liar.py PORT`. All other answers follow the protocol.
 """
 
 import json
@@ -28,48 +28,26 @@ def tools(*listed: Any) -> str:
 
 NUMBER = '{"type": "observation", "data": {"observation": {"result": "x"}, "done": true, "reward": %s}}'
 DEEP = '{"a":' * 2000 + "1" + "}" * 2000
-# what is asked → what is sent instead; what comes of it: the score, or words of the failure
+# the request with the lie, the messages sent instead, and the outcome: the score, or words of the failure
 LIES: list[tuple[str, Callable[[], list[Any]], float | str]] = [
     ("step", lambda: [observation(result="seen")], 1.0),
     ("step", lambda: [NUMBER % "NaN"], "reward is 'nan'"),
-    ("step", lambda: [NUMBER % "Infinity"], "reward is 'inf'"),
-    ("step", lambda: [NUMBER % "-Infinity"], "reward is '-inf'"),
-    ("step", lambda: [NUMBER % ("1" + "0" * 400)], "reward is '1000"),
-    ("step", lambda: [NUMBER % ("1" + "0" * 5000)], "the server broke off at step"),
     ("step", lambda: [NUMBER % '"1.0"'], "reward is '1.0'"),
-    ("step", lambda: [NUMBER % "[1]"], "expected a number"),
-    ("step", lambda: [NUMBER % "true"], 1.0),
-    ("step", lambda: [NUMBER % "-5"], 0.0),
     ("step", lambda: [NUMBER % "7"], 1.0),
     ("step", lambda: [observation(done="no", result="x")], "no observation"),
-    ("step", lambda: [json.dumps({"type": "observation", "data": {"reward": 1, "done": True}})], "no observation"),
-    ("step", lambda: [json.dumps({"type": "observation", "data": {"observation": [], "reward": 1}})], "no observation"),
     ("step", lambda: [json.dumps({"type": "observation", "data": 3})], "expected a message"),
-    ("step", lambda: ["[]"], "expected a message"),
-    ("step", lambda: ["no JSON"], "the server broke off at step"),
     ("step", lambda: [b"\xff\xfe\x00"], "the server broke off at step"),
     ("step", lambda: [DEEP], "nested deeper"),
-    ("step", lambda: [""], "the server broke off at step"),
     ("step", lambda: [None], "the server broke off at step"),
     ("step", lambda: ["x" * (2**24 + 1)], "the server broke off at step"),
     ("step", lambda: [observation(result="y" * 10**6)], 1.0),
-    ("step", lambda: [observation(result={"data": "\ud800"})], 1.0),
-    ("step", lambda: [observation(error={"message": ["you", "erred"]})], 1.0),
     ("step", lambda: [json.dumps({"type": "error", "data": {"message": "no such\nthing"}})], 0.5),
-    ("step", lambda: [observation(None, True, result="x")], 0.5),
     ("state", lambda: [state(reward="x")], "reward is 'x'"),
     ("state", lambda: [json.dumps({"type": "error", "data": {}})], 0.0),
     ("reset", lambda: [json.dumps({"type": "error", "data": {"code": "CAPACITY_REACHED", "message": "full"}})], "full"),
-    ("reset", lambda: [None], "the server broke off at reset"),
     ("reset", lambda: [observation(content="hello"), observation(result="unasked")], ""),
-    ("tools", lambda: [tools(1, 2)], "tools cannot be read"),
     ("tools", lambda: [tools({"name": "look"})], "tools cannot be read"),
-    ("tools", lambda: [tools({**LOOK, "name": ["look"]})], "tools cannot be read"),
-    ("tools", lambda: [tools({**LOOK, "input_schema": {"properties": [[]]}})], "tools cannot be read"),
-    ("tools", lambda: [tools({**LOOK, "input_schema": json.loads(DEEP[: 5 * 70] + "1" + "}" * 70)})], "nested deeper"),
     ("tools", lambda: [tools({**LOOK, "description": "z" * 3 * 10**6})], "tools are longer than"),
-    ("tools", lambda: [observation(None, False, tools=7)], "tools cannot be read"),
-    ("tools", lambda: [tools({**LOOK, "name": "other"})], 0.5),
 ]
 
 

@@ -1,8 +1,6 @@
 """Environments over MCP: the example, on MCP's reference server for git, and servers that misbehave."""
 
 import importlib.util
-import os
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -23,7 +21,7 @@ from coevolve.environments.methods import Question
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests import ROOT
-from tests.waiting import PATIENCE, stall
+from tests.waiting import PATIENCE
 
 LIMITS = Limits(8, 10**6, 64, PATIENCE)
 SERVER = """
@@ -54,11 +52,6 @@ def wait() -> str:
 def slow() -> str:
     time.sleep(1)
     return "done"
-
-@made.tool()
-async def grow() -> str:
-    made.add_tool(note, name="another")
-    return "more"
 
 if os.path.exists("odd"):
     made.add_tool(note, name="odd")
@@ -131,7 +124,7 @@ def test_every_kind_of_task_is_solved_by_its_reference_and_by_no_less(git: McpEn
     session.close()
 
 
-def test_who_is_asked_to_read_may_not_write(git: McpEnvironment) -> None:
+def test_a_write_fails_a_task_that_only_reads(git: McpEnvironment) -> None:
     task = next(task for task in git.tasks("seed") if task.reference[0][-1].name == "git_diff_unstaged")
     session = git.open()
     session.reset(task)
@@ -152,7 +145,7 @@ def test_a_folder_has_the_same_name_in_every_episode(odd: McpEnvironment) -> Non
     session.close()
 
 
-def test_a_checker_of_ones_own_hears_the_last_message(odd: McpEnvironment) -> None:
+def test_an_own_checker_hears_the_last_message(odd: McpEnvironment) -> None:
     session = odd.open()
     session.reset(odd.tasks("seed")[1])
     assert session.score().reward == 0.0
@@ -161,7 +154,7 @@ def test_a_checker_of_ones_own_hears_the_last_message(odd: McpEnvironment) -> No
     session.close()
 
 
-def test_what_a_server_refuses_is_an_error_turn(odd: McpEnvironment) -> None:
+def test_a_refused_call_is_an_error_turn(odd: McpEnvironment) -> None:
     session = odd.open()
     session.reset(odd.tasks("seed")[0])
     before = session.digest()
@@ -191,7 +184,7 @@ class Script(ReferencePolicy):
 
 @pytest.mark.parametrize(
     ("tool", "reason"),
-    [("end", "end was not answered"), ("wait", "wait was not answered"), ("grow", "has other tools")],
+    [("end", "end was not answered"), ("wait", "wait was not answered")],
 )
 def test_a_call_that_breaks_its_own_session_is_the_agents_failure(tool: str, reason: str) -> None:
     odd = Odd()
@@ -206,21 +199,7 @@ def test_a_call_that_breaks_its_own_session_is_the_agents_failure(tool: str, rea
     assert is_success(again.trajectory.score)
 
 
-STALLED = """
-import os, sys, threading, time
-from coevolve.core.task import ToolCall
-from tests.integration.environments.test_mcp_tools import Odd
-
-Odd.seconds = 3.0
-odd = Odd()
-session = odd.open()
-session.reset(odd.tasks("seed")[0])
-threading.Timer(0.3, lambda: print(os.getpid(), flush=True)).start()
-print(session.step(ToolCall("slow")).content)
-"""
-
-
-def test_a_server_may_start_slower_than_a_call_may_be() -> None:
+def test_a_server_may_start_slower_than_a_call() -> None:
     class Slow(Odd):
         command = ("{python}", "-c", "import time; time.sleep(6)" + SERVER)
         seconds = 5.0
@@ -228,18 +207,7 @@ def test_a_server_may_start_slower_than_a_call_may_be() -> None:
     assert Slow().tools()
 
 
-def test_a_machine_that_stalls_in_a_call_breaks_no_session() -> None:
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    with subprocess.Popen(
-        [sys.executable, "-c", STALLED], stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        assert process.stdout
-        stall([int(process.stdout.readline())], 4.0)
-        assert process.stdout.read() == "done\n"
-    assert process.returncode == 0
-
-
-def test_a_server_that_has_other_tools_in_another_world_fails_without_the_agents_doing(odd: McpEnvironment) -> None:
+def test_other_tools_in_another_world_are_a_failure_of_the_environment(odd: McpEnvironment) -> None:
     task = Task.create("odd", "seed", ["note it"], {"files": ["odd"]}, [[ToolCall("note", {"text": "it"})]])
     (one,) = rollout(ReferencePolicy(odd), odd, [RolloutRequest(task, 0)], LIMITS)
     assert one.trajectory.stop_reason is StopReason.ENVIRONMENT_FAILED and not one.trajectory.counts
@@ -258,14 +226,10 @@ def tools(kind, cursor):
     number = int(cursor or 0)
     return {
         "endless": {"tools": [{**tool, "name": f"t{number}"}], "nextCursor": str(number + 1)},
-        "empty pages": {"tools": [], "nextCursor": "1"},
-        "many": {"tools": [{**tool, "name": f"t{n}"} for n in range(1001)]},
         "long": {"tools": [{**tool, "description": "x" * 2_000_001}]},
         "deep": {"tools": [{**tool, "inputSchema": deep}]},
         "twice": {"tools": [tool, tool]},
-        "no schema": {"tools": [{"name": "look", "inputSchema": {"properties": []}}]},
         "text": {"tools": [{"name": "look", "inputSchema": "text"}]},
-        "null": {"tools": None},
         "raw": {"tools": [{**tool, "name": "\\x1b]0;pwn\\x07"}]},
         "silent": None,
     }[kind]
@@ -287,19 +251,15 @@ for line in sys.stdin:
     ("kind", "said"),
     [
         ("endless", "the list has more than 100 pages"),
-        ("empty pages", "the list has more than 100 pages"),
-        ("many", "there are more than 1000 tools"),
         ("long", "the tools are longer than 2000000 characters"),
         ("deep", "nested deeper than 64 levels"),
         ("twice", "two tools are called look"),
-        ("no schema", "properties"),
         ("text", "inputSchema"),
-        ("null", "tools"),
         ("raw", "expected a name, a description and a JSON schema"),
         ("silent", ""),
     ],
 )
-def test_a_list_of_tools_without_an_end_or_a_sense_is_one_line(kind: str, said: str) -> None:
+def test_an_endless_or_invalid_list_of_tools_is_a_one_line_error(kind: str, said: str) -> None:
     class Lists(Odd):
         command = ("{python}", "-c", LISTS, kind)
         seconds = 3.0 if kind == "silent" else PATIENCE

@@ -37,8 +37,9 @@ def test_a_machine_that_stalls_breaks_no_session() -> None:
     assert parent.returncode == 0
 
 
-@pytest.mark.parametrize("tool", ["", "hang", "hang_holding_the_lock"])
-@pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("tool", "death"), [("", signal.SIGINT), ("hang", signal.SIGTERM), ("hang_holding_the_lock", signal.SIGKILL)]
+)
 def test_no_orphan_outlives_its_parent(tool: str, death: signal.Signals) -> None:
     if tool == "hang_holding_the_lock" and sys.platform != "linux":
         pytest.skip("only Linux ends a process with its parent's")

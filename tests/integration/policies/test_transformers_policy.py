@@ -1,6 +1,8 @@
 """One KV cache through ragged, shrinking batches gives what a plain forward pass over each episode gives."""
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -154,3 +156,15 @@ def test_budget_and_context_end_an_episode() -> None:
 def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(CoevolveError, match=str(tmp_path)):
         load(tmp_path)
+
+
+def test_code_in_a_model_directory_does_not_run(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(ROOT / "policies/base", folder)
+    config = json.loads((folder / "config.json").read_text())
+    code = {"AutoConfig": "evil.EvilConfig", "AutoModelForCausalLM": "evil.Evil"}
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "evil", "auto_map": code}))
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with pytest.raises(CoevolveError, match="expected a transformers model directory"):
+        load(folder)
+    assert not (tmp_path / "ran").exists()

@@ -13,8 +13,7 @@ import pytest
 from coevolve.core.hashing import policy_hash
 from coevolve.core.io import write_jsonl
 from coevolve.core.task import Provenance, Task, ToolCall
-from coevolve.stages.evaluate.config import Evaluate
-from coevolve.tracking.champion import ChampionGate
+from coevolve.tracking.champion import ChampionGate, ChampionRule
 from coevolve.tracking.config import Tracking
 from coevolve.tracking.journal import FAILURE, POLICY, start
 from coevolve.tracking.mlflow_sink import CHAMPION, view
@@ -189,8 +188,8 @@ def test_of_versions_with_the_same_hash_in_an_older_store_the_latest_counts(root
 
 def gate(policy: Path, solved: int) -> dict[str, Any]:
     scores = {f"{n:016x}": float(n < solved) for n in range(64)}
-    config = Evaluate(panels=None, tasks=64, samples=1, temperature=0.0, bootstrap=200, confidence=0.95)
-    return ChampionGate(policy_hash(policy), "validation", scores, 0.25, config, 0).as_dict()
+    rule = ChampionRule("validation", 0.25, bootstrap=200, confidence=0.95, seed=0)
+    return ChampionGate(policy_hash(policy), scores, rule).as_dict()
 
 
 def evaluated(root: Path, t: int, solved: int, measured: bool = True) -> Path:

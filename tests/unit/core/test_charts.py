@@ -2,7 +2,7 @@
 
 import re
 
-from coevolve.core.charts import SPARE, curves, data, svg
+from coevolve.core.charts import data, svg
 
 
 def rects(words: list[str]) -> str:
@@ -19,16 +19,3 @@ def test_names_are_of_the_chart_and_words_are_kept() -> None:
     names = [set(re.findall(r'id="([^"]+)"', text)) for text in (one, other)]
     assert names[0] and names[1] and not names[0] & names[1]
     assert set(re.findall(r"url\(#([^)]+)\)", one)) <= names[0]
-
-
-def test_a_legend_has_room_at_the_right_and_its_words_are_whole() -> None:
-    def drawn(name: str) -> str:
-        rows = [{"panel": panel, "policy": 0, "success": 0.5, "low": 0.4, "high": 0.6} for panel in ("test", name)]
-        return svg(curves(rows, "success", "panel"))
-
-    name = "validation." + "of a long environment " * 4
-    text = drawn(name)
-    (width, box) = re.findall(r'<svg[^>]* width="([\d.]+)"[^>]* viewBox="0 0 ([\d.]+) ', text)[0]
-    assert width == box and f">{name.strip()}" in text and "…" not in text
-    (legend,) = re.findall(rf'translate\(([\d.]+),[\d.]+\)"[^>]*>{re.escape(name.strip())}', text)
-    assert float(width) > 560 + float(legend) + SPARE * len(name)

@@ -4,7 +4,6 @@ import pytest
 import yaml
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.yaml_files import REMOVED, removed
 from coevolve.stages.schema import load, parse, plain, sections, value
 from tests import ROOT
 
@@ -48,7 +47,6 @@ def test_the_repository_s_params_are_valid() -> None:
         ({"signals__window": 1}, "signals.window: "),
         ({"train__group_size": 1}, "train.group_size: "),
         ({"seed": -1}, "seed: "),
-        ({"seed": 10**400}, "seed: a number has more than 64 bits"),
         ({"learners": {}, "a\nb" * 200: 1}, "unknown key "),
         ({"train__learner": "x\n" * 10**4}, "train.learner: "),
         ({"environment": {}}, "environment: '' is unknown; expected one of: "),
@@ -60,14 +58,14 @@ def test_the_repository_s_params_are_valid() -> None:
         ({"iterations": []}, "iterations: "),
         (
             {"train__curriculum": "learnabel"},
-            "train.curriculum: expected one of: even, learnable (did you mean 'learnable'?)",
+            "train.curriculum: Input should be 'even' or 'learnable', found 'learnabel'",
         ),
         (
             {"train__shape": "bel"},
             "train.shape: expected one of: bell, variance (did you mean 'bell'?)",
         ),
         ({"train__keep_base": 1.0}, "train.keep_base: "),
-        ({"policy__max_seconds": float("inf")}, "policy.max_seconds: a number is out of range"),
+        ({"policy__max_seconds": float("inf")}, "policy.max_seconds: Input should be a finite number"),
         (
             {"train__anchor": "base", "train__lora__enabled": True},
             "train: anchor: base and lora.enabled: true do not go together",
@@ -99,8 +97,8 @@ def test_the_repository_s_params_are_valid() -> None:
             "generate.frozen: false needs pass rates to learn from, and verify.pass_rate_samples is 0",
         ),
         (
-            {"explore__guidance": "generator", "generate__model": "tiny", "synthesize__count": 831},
-            "synthesize.count: 831 is less than explore.explorations plus generate.control, 832 together",
+            {"explore__guidance": "generator", "generate__model": "tiny", "synthesize__count": 767},
+            "synthesize.count: 767 is less than explore.explorations: 768",
         ),
         ({"generate__alpha": 1.0}, "generate.alpha: "),
         ({"evaluate__samples": 4}, "samples above 1 needs a temperature above 0"),
@@ -138,7 +136,7 @@ def test_params_yaml_repeats_the_defaults() -> None:
         ({}, 384),
         ({"explore__explorations": 9}, 4),
         ({"synthesize__count": 7}, 7),
-        ({"method": "genenv"}, 768 + 64),
+        ({"method": "genenv"}, 768),
         ({"method": "genenv", "generate__frozen": True}, 768),
         ({"method": "genenv", "synthesize__count": 900}, 900),
     ],
@@ -148,16 +146,6 @@ def test_the_number_of_candidates_follows_what_is_explored(
 ) -> None:
     params = load(edited(tmp_path, **changes))
     assert params.candidates == value(params, "candidates") == expected
-
-
-@pytest.mark.parametrize("change", REMOVED)
-def test_a_removed_key_or_value_is_one_line_that_says_what_to_do(tmp_path: Path, change: str) -> None:
-    key, _, value = change.partition(": ")
-    with pytest.raises(CoevolveError) as caught:
-        load(edited(tmp_path, **{key.replace(".", "__"): value or None}))
-    assert str(caught.value) == f"{tmp_path}/params.yaml: {change} has been removed; {REMOVED[change]}"
-    assert removed({"seed": 1, key: value or None}) == key
-    assert removed({"seed": 1}) is None
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ VALUES: dict[str, list[Any]] = {
     "train.curriculum": ["learnable", "even"],
     "train.learner": ["grpo", "sft"],
     "explore.guidance": ["signals", "random"],
-    "synthesize.errors": [0.0, 0.5],
+    "signals.window": [5, 7],
     "verify.select": [None, {"keep": 8}, {"keep": 8, "shape": "bell"}],
     "verify.enabled": [True, False],
     "environment": ["miniworld", {"miniworld": 0.5, "sql": 0.5}, {"miniworld": 0.25, "sql": 0.75}],
@@ -81,8 +81,8 @@ def test_the_defaults_of_a_method_are_no_changes() -> None:
 
 def test_an_edit_that_was_not_committed_is_one_of_the_run_s_changes() -> None:
     arm = {"explore.guidance": "random", "verify.select": {"keep": 8}}
-    ran = parameters(FILE, {**arm, "train.steps": 40, "synthesize.errors": 0.5, "seed": 3})
-    assert further(parameters(FILE, arm), ran) == {"train.steps": 40, "synthesize.errors": 0.5}
+    ran = parameters(FILE, {**arm, "train.steps": 40, "signals.window": 7, "seed": 3})
+    assert further(parameters(FILE, arm), ran) == {"train.steps": 40, "signals.window": 7}
 
 
 def test_a_mapping_that_dvc_would_merge_is_refused() -> None:

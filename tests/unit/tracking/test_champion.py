@@ -1,15 +1,15 @@
 """The gate of `champion`: sure gains, few regressions, and a reason either way."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from coevolve.core.io import parse, write_jsonl
 from coevolve.core.outcomes import Outcome
-from coevolve.stages.evaluate.config import Evaluate
-from coevolve.tracking.champion import ChampionGate, Incumbent, contest, promoted, scores
+from coevolve.tracking.champion import ChampionGate, ChampionRule, Incumbent, contest, promoted, scores
 
-CONFIG = Evaluate(panels=None, tasks=128, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)
+RULE = ChampionRule("test", 0.25, bootstrap=500, confidence=0.95, seed=0)
 NAMES = ["policies/0", "policies/1", "policies/2", "policies/3"]
 
 
@@ -19,7 +19,7 @@ def solves(first: int, last: int) -> dict[str, float]:
 
 def test_it_moves_by_sure_gains_alone() -> None:
     found = [solves(0, 60), solves(0, 90), solves(0, 92), solves(0, 40)]
-    holder, challenges = contest(found, CONFIG, 0.25, 0, NAMES)
+    holder, challenges = contest(found, RULE, NAMES)
     assert holder == 1
     assert [one.taken for one in challenges] == [True, False, False]
     assert [one.holder for one in challenges] == [0, 1, 1]
@@ -29,12 +29,12 @@ def test_it_moves_by_sure_gains_alone() -> None:
 
 def test_a_gain_that_loses_too_much_does_not_count() -> None:
     both = [solves(0, 60), solves(20, 120)]
-    holder, (refused,) = contest(both, CONFIG, 0.25, 0, NAMES)
+    holder, (refused,) = contest(both, RULE, NAMES)
     assert holder == 0
     assert refused.lost == 20
     assert "lost more than 25%" in refused.reason
     assert "20 of 60 solved tasks lost" in refused.reason
-    assert contest(both, CONFIG, 0.34, 0, NAMES)[0] == 1
+    assert contest(both, replace(RULE, max_regressions=0.34), NAMES)[0] == 1
 
 
 @pytest.mark.parametrize("panel", ["validation", "test"])
@@ -55,7 +55,7 @@ def test_the_alias_is_taken_from_whoever_holds_it(tmp_path: Path) -> None:
         write_jsonl(tmp_path / "outcomes.jsonl", found)
         return Incumbent("version 1", digest, tmp_path / "outcomes.jsonl")
 
-    ours = ChampionGate("ours", "test", solves(0, 90), 0.25, CONFIG, 0)
+    ours = ChampionGate("ours", solves(0, 90), RULE)
     assert promoted(ours, None, "version 2") == (True, "the first")
     assert promoted(ours, holder("ours", 10), "version 2")[1].startswith("the same policy as version 1")
     assert promoted(ours, holder("theirs", None), "version 2")[1] == "version 1 was not measured on these tasks of test"

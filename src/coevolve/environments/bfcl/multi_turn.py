@@ -8,10 +8,14 @@ an answer and no call, or more than 20 steps.
 """
 
 import copy
+import decimal
 import inspect
 import json
 import random
+import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cache, lru_cache
 from typing import Any
@@ -20,11 +24,11 @@ from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.environments.bfcl.bounds import bounded, contained
 from coevolve.environments.bfcl.data import api_class, documented
 from coevolve.environments.environment import Session, check_owner
 from coevolve.environments.task_key import TaskKey
 
+PRECISE = frozenset({"logarithm", "square_root"})  # functions that set the precision of all later computations
 MAX_STEPS = 20  # most replies with calls in a turn; the benchmark ends an episode that needs more
 PARTIAL = 0.49  # highest score of an episode without success
 
@@ -153,8 +157,8 @@ def execute(instance: Any, call: ToolCall) -> str:
     The name must be in the table of documented functions.
     """
     try:
-        arguments = bounded(call.name, {**_defaults(instance.__class__, call.name), **call.arguments})
-        with contained(call.name):  # includes the conversion to text: the digits depend on the precision
+        arguments = {**_defaults(instance.__class__, call.name), **call.arguments}
+        with _contained(call.name):  # includes the conversion to text: the digits depend on the precision
             result = getattr(instance, call.name)(**copy.deepcopy(arguments))
             if isinstance(result, dict):
                 try:
@@ -164,6 +168,21 @@ def execute(instance: Any, call: ToolCall) -> str:
             return str(result)
     except Exception as error:
         return f"Error during execution: {error}"
+
+
+@contextmanager
+def _contained(name: str) -> Iterator[None]:
+    """A call in this block starts with the default precision of decimal and mpmath, and does not change that of other calls."""
+    if name not in PRECISE:
+        yield
+        return
+    with decimal.localcontext(decimal.DefaultContext):
+        mpmath = sys.modules.get("mpmath")
+        if mpmath is None:
+            yield
+            return
+        with mpmath.workdps(15):
+            yield
 
 
 @cache

@@ -4,6 +4,7 @@ A database follows from its world and the statements that changed it. So any pro
 a process.
 """
 
+import marshal
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from typing import Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
-from coevolve.environments.sql.sandbox_main import SECONDS, World, receive, send
+from coevolve.environments.sql.sandbox_main import SECONDS, World, send
 from coevolve.environments.worker_process import inherited
 
 MAIN = "coevolve.environments.sql.sandbox_main"
@@ -75,8 +76,8 @@ class Process:
     def _read(self) -> Any:
         assert self._process.stdout is not None
         try:
-            return receive(self._process.stdout)
-        except EOFError:
+            return marshal.load(self._process.stdout)
+        except (EOFError, ValueError, TypeError):  # the last reply is not whole
             raise self._gone() from None
 
     def _gone(self) -> SandboxLost:

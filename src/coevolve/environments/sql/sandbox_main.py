@@ -3,7 +3,7 @@
 SQLite's step count misses some costs of a statement: functions on long values are free, and so is the planning of
 nested queries, which may take exponential time and memory. The kernel's limits cover these costs.
 
-A request is its length and then a marshalled value, and so is a reply. Uses only the standard library and ``databases``.
+Requests and replies are marshalled values. Uses only the standard library and ``databases``.
 """
 
 import hashlib
@@ -11,7 +11,6 @@ import marshal
 import resource
 import signal
 import sqlite3
-import struct
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
@@ -49,7 +48,7 @@ CLOCK = {"now", "localtime", "utc", "subsec", "subsecond"}  # arguments that mak
 
 WORDS = {
     "interrupted": f"took more than {STEPS} steps",
-    "user-defined function raised exception": "dates take what is written, never the clock or its zone (now, localtime, utc)",
+    "user-defined function raised exception": "date functions cannot read the clock or its zone (now, localtime, utc)",
 }
 
 World = tuple[str, int, bool]  # domain, seed, and whether statements may write
@@ -195,18 +194,8 @@ def with_limit(seconds: float) -> None:
 
 
 def send(stream: IO[bytes], value: Any) -> None:
-    content = marshal.dumps(value)
-    stream.write(struct.pack(">I", len(content)) + content)
+    marshal.dump(value, stream)
     stream.flush()
-
-
-def receive(stream: IO[bytes]) -> Any:
-    """The next value. Raises EOFError if the other side has ended."""
-    head = stream.read(4)
-    content = stream.read(struct.unpack(">I", head)[0]) if len(head) == 4 else b""
-    if not content:
-        raise EOFError
-    return marshal.loads(content)
 
 
 def main() -> None:
@@ -218,7 +207,7 @@ def main() -> None:
     send(sys.stdout.buffer, "ready")
     while True:
         try:
-            world, journal, statement = receive(sys.stdin.buffer)
+            world, journal, statement = marshal.load(sys.stdin.buffer)
         except EOFError:
             return
         send(sys.stdout.buffer, server.answer(world, journal, statement))

@@ -1,7 +1,7 @@
 """The digest of a stage, a file that DVC can compare: the code that the stage runs and the parameters that it reads.
 
 The code is everything that `stages/NAME/stage.py` imports, directly or indirectly, without comments. Of a table of modules it
-includes only the entries that the parameters choose. The parameters are those that `stage.py` mentions as
+includes only the entries that the parameters choose; a file of the project that a parameter names belongs to it. The parameters are those that `stage.py` mentions as
 `params.SECTION.KEY`, with defaults filled in. A stage's digest changes exactly when the same inputs could give other outputs.
 """
 
@@ -17,18 +17,22 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_json
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import PIPELINE, steps
-from coevolve.environments.sources import added_code, environment_code
+from coevolve.core.plugins import Registry
+from coevolve.environments.sources import environment_code, registered_code
+from coevolve.stages.explore.explorers import EXPLORERS
+from coevolve.stages.explore.guidance import ADDED
 from coevolve.stages.schema import DERIVED, Params, value
-from coevolve.stages.train.learners import GROUP
+from coevolve.stages.synthesize.synthesizers import SYNTHESIZERS
+from coevolve.stages.train.learners import LEARNERS
 
 STAGES = SOURCE / PACKAGE / "stages"
 CARRIED = frozenset({"tracking", "compute"})  # sections that cannot change an output
-LEARNERS = f"{PACKAGE}/stages/train/learners.py"
-# a table of modules → the parameter that chooses among them
-TABLES = {
-    LEARNERS: "train.learner",
-    f"{PACKAGE}/stages/explore/explorers.py": "explore.explorer",
-    f"{PACKAGE}/stages/synthesize/synthesizers.py": "synthesize.synthesizer",
+# the file of a registry → the registry, and the parameter that chooses among its modules
+REGISTRIES: dict[str, tuple[Registry, str]] = {
+    f"{PACKAGE}/stages/train/learners.py": (LEARNERS, "train.learner"),
+    f"{PACKAGE}/stages/explore/explorers.py": (EXPLORERS, "explore.explorer"),
+    f"{PACKAGE}/stages/explore/guidance.py": (ADDED, "explore.guidance"),
+    f"{PACKAGE}/stages/synthesize/synthesizers.py": (SYNTHESIZERS, "synthesize.synthesizer"),
 }
 
 
@@ -45,12 +49,13 @@ def stage_of(main: object) -> str:
 def digest(stage: str, params: Params) -> dict[str, Any]:
     """``code``: file → hash; ``params``: key → value."""
     file = STAGES / stage / "stage.py"
-    chosen = {table: [value(params, key)] for table, key in TABLES.items()}
-    code = code_of(file, chosen)
+    chosen = {table: value(params, key) for table, (_, key) in REGISTRIES.items()}
+    code = code_of(file, {table: [name] for table, name in chosen.items()})
     if stage == "tasks":  # it writes the environment's identity, on which all stages that play there depend
         code |= environment_code(params.environment)
-    if LEARNERS in code:
-        code |= added_code(GROUP, [params.train.learner])
+    for table, (registry, _) in REGISTRIES.items():
+        if table in code:
+            code |= registered_code(registry, chosen[table])
     return {"code": code, "params": {key: value(params, key) for key in sorted(reads(file))}}
 
 

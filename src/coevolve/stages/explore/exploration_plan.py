@@ -8,13 +8,14 @@ from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
+from coevolve.environments.knowledge import learn
 from coevolve.environments.mixture import split
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.stages.explore.config import Explore
-from coevolve.stages.explore.explorer import explore
-from coevolve.stages.explore.explorers import make_explorer
+from coevolve.stages.explore.explorer import MakeExplorer, Means, explore
+from coevolve.stages.explore.explorers import EXPLORERS
 from coevolve.stages.explore.requests import Request, requests, written
 
 
@@ -66,8 +67,10 @@ def carry_out(
     progress: Callable[[int], object],
 ) -> list[Exploration]:
     """The explorations that found something, in the order of the requests."""
+    make: MakeExplorer = EXPLORERS.find(config.explorer, "make")
     explorations = []
     for part in plans:
-        explorer = make_explorer(config, acting, part.environment, part.tasks, part.trajectories, policy, meter)
+        knowledge = learn(part.environment, part.tasks, part.trajectories)
+        explorer = make(config, Means(part.environment, knowledge, part.tasks, acting, policy, meter))
         explorations += explore(explorer, part.requests, progress)
     return explorations

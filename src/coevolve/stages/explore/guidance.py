@@ -1,6 +1,7 @@
-"""Guidance of exploration: the weakness and the tools that a request is about, and the iterations that explore.
+"""Guidance of exploration: the weakness and the tools that a request is about.
 
-A guidance is one line of ``GUIDANCE``. It decides the requests, and explorers know it only through their requests.
+A guidance is one line of ``GUIDANCES``, or the ``GUIDANCE`` of a module of another package or the project. It decides the
+requests, and explorers know it only through their requests.
 """
 
 import bisect
@@ -9,8 +10,10 @@ import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from coevolve.core.plugins import Registry
 from coevolve.core.records import Signal
 from coevolve.core.task import Task
+from coevolve.core.trajectories import Trajectory
 
 UNLISTED = 1.0  # weight of a tool that an episode offers but the environment's catalogue does not list
 
@@ -20,12 +23,12 @@ class Guidance:
     """``tool`` maps the number of tasks that use a tool to the tool's weight.
 
     With ``signals``, requests are about signals. Without it, or if all signals weigh 0, requests are about none.
-    With ``placebo``, signals are about other tasks and tools than those that fired them: see `placebo`.
+    ``change`` maps the signals, the trajectories, the names of the tools, the iteration and the seed to the signals to use.
     """
 
     tool: Callable[[int], float]
     signals: bool = False
-    placebo: bool = False
+    change: Callable[[Sequence[Signal], Sequence[Trajectory], Sequence[str], int, int], Sequence[Signal]] | None = None
 
 
 def seldom(uses: int) -> float:
@@ -48,19 +51,26 @@ def weight(signal: Signal, names: Collection[str], tools: Mapping[str, float], s
     return signal.strength * most / (singles if len(signal.pattern or ()) > 1 else 1)
 
 
-GUIDANCE: dict[str, Guidance] = {
+GUIDANCES: dict[str, Guidance] = {
     "signals": Guidance(seldom, signals=True),
-    "shuffled": Guidance(seldom, signals=True, placebo=True),
     "coverage": Guidance(seldom),
     "random": Guidance(even),
     "generator": Guidance(even),  # requests come from the task generator's specs: see ``requests.written``
 }
+ADDED = Registry("guidance", "coevolve.guidances", {})
 
-# The number of explorations in iteration t, from the parameter `explorations`
-SCHEDULES: dict[str, Callable[[int, int], int]] = {
-    "loop": lambda explorations, t: explorations,
-    "upfront": lambda explorations, t: explorations if t == 0 else 0,
-}
+
+def guidances() -> list[str]:
+    """The names of all guidances."""
+    return [*GUIDANCES, *ADDED.names()]
+
+
+def guidance(name: str) -> Guidance:
+    """The guidance that ``explore.guidance`` names."""
+    if name in GUIDANCES:
+        return GUIDANCES[name]
+    found: Guidance = ADDED.find(name, "GUIDANCE")
+    return found
 
 
 def sample(weights: Sequence[float], count: int, rng: random.Random) -> list[int | None]:

@@ -16,8 +16,7 @@ from coevolve.core.trajectories import Trajectory
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import uses
 from coevolve.stages.explore.config import Explore
-from coevolve.stages.explore.guidance import GUIDANCE, SCHEDULES, sample, weight
-from coevolve.stages.explore.placebo import shuffled
+from coevolve.stages.explore.guidance import guidance, sample, weight
 from coevolve.stages.generate.spec import exploration_of
 
 
@@ -79,24 +78,24 @@ def requests(
     iteration: int,
     seed: int,
 ) -> list[Request]:
-    """The requests of an iteration: the schedule decides their number, the guidance their signals and tools."""
-    guidance, count = GUIDANCE[config.guidance], SCHEDULES[config.schedule](config.explorations, iteration)
+    """The requests of an iteration; the guidance decides their signals and tools."""
+    guide = guidance(config.guidance)
     by_id = {task.task_id: task for task in tasks}
     trajectories_by_id = {trajectory.trajectory_id: trajectory for trajectory in trajectories}
     use_counts = uses(tasks)
     names = [tool["function"]["name"] for tool in environment.tools()]
-    if guidance.placebo:
-        signals = shuffled(signals, trajectories, names, iteration, seed)
-    tools = {name: guidance.tool(use_counts[name]) for name in names}
+    if guide.change:
+        signals = guide.change(signals, trajectories, names, iteration, seed)
+    tools = {name: guide.tool(use_counts[name]) for name in names}
     singles = max(sum(len(signal.pattern or ()) == 1 for signal in signals), 1)
     starts = [_start(signal, by_id, trajectories_by_id) for signal in signals]
     weights = [
         weight(signal, _weakness(signal, *start), tools, singles)
         for signal, start in zip(signals, starts, strict=True)
-        if guidance.signals
+        if guide.signals
     ]
     drawn_requests = []
-    for number, drawn in enumerate(sample(weights, count, rng_for("requests", seed, iteration))):
+    for number, drawn in enumerate(sample(weights, config.explorations, rng_for("requests", seed, iteration))):
         rng = rng_for("request", seed, iteration, number)
         signal, (start, failed) = (None, (None, None)) if drawn is None else (signals[drawn], starts[drawn])
         task = start or rng.choice(tasks)

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from coevolve.core.section import Count, NotNegative, Positive, Section, Share, Whole
+from coevolve.core.section import Count, NotNegative, Positive, Section, Share
 
 
 class Generate(Section):
@@ -16,8 +16,6 @@ class Generate(Section):
     """Whether the generator stays as it is."""
     variations: Count = 4
     """Generations per task that is varied."""
-    control: Whole = 64
-    """Generations per iteration by the untrained generator, which are only measured."""
     temperature: Positive = 1.0
     """Sampling temperature of the generator."""
     unit: Literal["task", "batch"] = "task"

@@ -17,12 +17,11 @@ FAR = "divergence of specs"
 
 def summary(t: int, generated: "Generated", arithmetic: str) -> StageSummary:
     """The summary of iteration ``t``: the new generations, and the update before them."""
-    written = [generation for generation in generated.new if not generation.control]
-    specs = [(tuple(generation.goals), generation.ask) for generation in written if generation.goals is not None]
+    specs = [(tuple(generation.goals), generation.ask) for generation in generated.new if generation.goals is not None]
     used = Counter(goal for goals, _ in specs for goal in goals)
     figures: Figures = {
         "generations": len(generated.new),
-        SPEC_VALID: len(specs) / len(written) if written else None,
+        SPEC_VALID: len(specs) / len(generated.new) if generated.new else None,
         SPEC_ENTROPY: evenness(used, generated.tools),
         "distinct specs": len(set(specs)) / len(specs) if specs else None,
         "goals of a spec": fmean([len(goals) for goals, _ in specs] or [0]),

@@ -17,7 +17,7 @@ from coevolve.stages.generate.spec import MOST, Spec, Tools, named
 DESCRIBED = 160  # characters of a tool's description
 LISTED = 3  # seldom used tools in a prompt
 # a description of the list of goals, and an example
-SEVERAL = (f"1 to {MOST} different tools that the task is to take, in order", '["first_tool", "second_tool"]')
+SEVERAL = (f"1 to {MOST} different tools that the task must use, in order", '["first_tool", "second_tool"]')
 ONE = ("exactly one kind of task", '["one_kind"]')
 PARTS = 8  # a share of solved attempts is rounded to so many parts
 
@@ -42,24 +42,23 @@ class SpecRequest:
         return f"seldom {seldom}; agent {agent}; solved {solved} of {PARTS}; vary {self.spec}"
 
 
-def tools(environment: Environment, knowledge: Knowledge, withheld: Sequence[str] = ()) -> Tools:
+def tools(environment: Environment, knowledge: Knowledge) -> Tools:
     """The tools that specs may name: as for explorers, a goal is any tool except lookups and the tool that ends a task.
 
     If the environment constructs its tasks, the goals are the environment's own.
     """
     if environment.goals:
-        return Tools(environment.goals, (), frozenset(withheld), constructed=True)
+        return Tools(environment.goals, (), constructed=True)
     names = [tool["function"]["name"] for tool in environment.tools()]
     lookups = tuple(name for name in names if name in knowledge.reading)
     goals = tuple(name for name in names if name not in knowledge.reading and name != knowledge.terminal)
-    return Tools(goals or tuple(names), lookups if knowledge.answer else (), frozenset(withheld))
+    return Tools(goals or tuple(names), lookups if knowledge.answer else ())
 
 
 def seldom(tasks: Sequence[Task], vocabulary: Tools) -> list[str]:
     """The goals that the fewest of ``tasks`` use, sorted by name."""
     used = Counter(name for task in tasks for name in set(vocabulary.of(task)))
-    allowed = sorted(set(vocabulary.goals) - vocabulary.withheld)
-    return sorted(sorted(allowed, key=lambda name: used[name])[:LISTED])
+    return sorted(sorted(vocabulary.goals, key=lambda name: used[name])[:LISTED])
 
 
 def latest(attempts: Sequence[Attempt]) -> dict[str, Record]:
@@ -95,10 +94,6 @@ def system(schemas: Sequence[Mapping[str, Any]], vocabulary: Tools) -> str:
     described = {function["name"]: quoted(str(function.get("description") or ""), DESCRIBED) for function in functions}
     tool_names = {*vocabulary.goals, *vocabulary.lookups}
     names = vocabulary.goals if vocabulary.constructed else [name for name in described if name in tool_names]
-    lines = [
-        f"- {quoted_name(name)}" + (f": {described[name]}" if name in described else "")
-        for name in names
-        if name not in vocabulary.withheld
-    ]
+    lines = [f"- {quoted_name(name)}" + (f": {described[name]}" if name in described else "") for name in names]
     goals, example = ONE if vocabulary.constructed else SEVERAL
     return prompt("generate").fill(tools="\n".join(lines), goals=goals, example=example)

@@ -7,28 +7,29 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from coevolve.core.hashing import content_hash
 from coevolve.core.io import read_jsonl_objects, write_jsonl
 from coevolve.core.learnability import Record
 from coevolve.core.progress import bar
 from coevolve.core.records import Attempt, Generation
-from coevolve.core.seeding import rng_for
+from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Task
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import learn as know
 from coevolve.policies import adapted
-from coevolve.policies.policy import Policy
+from coevolve.policies.policy import Conversation, Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
 from coevolve.stages.generate.config import Generate
 from coevolve.stages.generate.generator_prompts import SpecRequest, latest, seeds, seldom, success, system, tools
 from coevolve.stages.generate.rewards import weights
-from coevolve.stages.generate.sample_specs import SamplingPlan, write
-from coevolve.stages.generate.spec import Tools
+from coevolve.stages.generate.spec import Spec, Tools, parse
 from coevolve.stages.generate.spec_outcomes import updated
 from coevolve.stages.generator.tiny_generator import knows_specs
 from coevolve.stages.train.learner import Job, Shared
 
 FEWEST = 8  # least number of weighted generations to learn from
+REPLY = 256  # tokens of a spec, at most
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,6 @@ class Plan:
     folder: Path
     first: Path
     scratch: Path
-    withheld: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,13 @@ class Generated:
 def generate(plan: Plan, config: Generate, context: GeneratorContext) -> Generated:
     """Learn from earlier generations and write new ones; a run that resumes after a kill writes the same generations."""
     environment = context.environment
-    vocabulary = tools(environment, know(environment, plan.tasks), plan.withheld)
+    vocabulary = tools(environment, know(environment, plan.tasks))
     first = plan.first / adapted.WHOLE
     system_prompt = "" if knows_specs(first) else system(environment.tools(), vocabulary)
     dtype = context.shared.policy.dtype
     before = adapted.opened(plan.folder, plan.scratch / "before", dtype)
     past = updated(plan.generations, plan.attempts)
-    trained = [generation for generation in past if not generation.control]
-    weight_of = {} if config.frozen else weights(trained, config, plan.t)
+    weight_of = {} if config.frozen else weights(past, config, plan.t)
     learned: Path | None = None
     figures: list[dict[str, float]] = []
     reason = (
@@ -102,36 +101,62 @@ def generate(plan: Plan, config: Generate, context: GeneratorContext) -> Generat
             learned, reason = None, "its first step exceeds generate.max_kl"
     adapted.write(plan.scratch / "generator", plan.folder, learned)
     after = adapted.opened(plan.scratch / "generator", plan.scratch / "after", dtype)
-    requests = prompts(plan, config, vocabulary, past, control=False)
-    new = _written(after, requests, SamplingPlan(plan.seed, plan.t, vocabulary, system_prompt), plan, context)
-    if plan.t and not config.frozen:
-        requests = prompts(plan, config, vocabulary, past, control=True)
-        sampling = SamplingPlan(plan.seed, plan.t, vocabulary, system_prompt, control=True)
-        new += _written(first, requests, sampling, plan, context)
+    requests = prompts(plan, config, vocabulary, past)
+    with context.open(after) as policy, bar(len(requests), f"generate {plan.t}", "generations") as progress:
+        new = write(policy, requests, plan, vocabulary, system_prompt, context.limits, progress.update)
     return Generated(new, weight_of, figures, learned, reason, len(vocabulary.goals))
 
 
-def prompts(
-    plan: Plan, config: Generate, vocabulary: Tools, past: Sequence[Generation], control: bool
-) -> list[tuple[Task, str]]:
-    """Tasks to vary and their prompts: ``plan.count`` pairs, or ``config.control`` pairs for the untrained generator."""
+def prompts(plan: Plan, config: Generate, vocabulary: Tools, past: Sequence[Generation]) -> list[tuple[Task, str]]:
+    """``plan.count`` tasks to vary with their prompts."""
     visits = Counter(generation.seed for generation in past)
-    rng = rng_for("seeds", plan.seed, plan.t, control)
-    count = config.control if control else plan.count
+    rng = rng_for("seeds", plan.seed, plan.t)
     records, seldom_used = latest(plan.attempts), seldom(plan.tasks, vocabulary)
     recent_success = success(plan.attempts, plan.t)
     return [
         (task, str(SpecRequest(spec, records.get(task.task_id, Record()), recent_success, seldom_used)))
-        for task, spec in seeds(plan.tasks, vocabulary, visits, count, config.variations, rng)
+        for task, spec in seeds(plan.tasks, vocabulary, visits, plan.count, config.variations, rng)
     ]
 
 
-def _written(
-    model: Path, requests: Sequence[tuple[Task, str]], sampling: SamplingPlan, plan: Plan, context: GeneratorContext
+def write(
+    policy: Policy | Replicas,
+    requests: Sequence[tuple[Task, str]],
+    plan: Plan,
+    vocabulary: Tools,
+    system_prompt: str,
+    limits: Limits,
+    progress: Callable[[int], object],
 ) -> list[Generation]:
-    name = f"control {plan.t}" if sampling.control else f"generate {plan.t}"
-    with context.open(model) as policy, bar(len(requests), name, "generations") as progress:
-        return write(policy, requests, sampling, context.limits, progress.update)
+    """A generation for each of the ``requests``, which are pairs of a task to vary and a prompt."""
+    member = policy.members[0] if isinstance(policy, Replicas) else policy
+    system_messages: list[dict[str, Any]] = [{"role": "system", "content": system_prompt}] if system_prompt else []
+    generations: list[Generation] = []
+    for start in range(0, len(requests), limits.batch):
+        batch = requests[start : start + limits.batch]
+        conversations = []
+        for key, (task, prompt) in enumerate(batch):
+            seed = derive_seed("generation", plan.seed, plan.t, start + key)
+            messages = [*system_messages, {"role": "user", "content": prompt}]
+            conversations.append(Conversation(key, messages, [], task, seed, limits.episode_tokens, REPLY))
+        member.begin(conversations)
+        for number, ((task, prompt), reply) in enumerate(zip(batch, member.act(conversations), strict=True), start):
+            parsed = parse(reply.text, vocabulary)
+            spec = parsed if isinstance(parsed, Spec) else None
+            generations.append(
+                Generation(
+                    generation_id=content_hash(["generation", plan.seed, plan.t, number, prompt, reply.text]),
+                    iteration=plan.t,
+                    seed=task.task_id,
+                    prompt=prompt,
+                    text=reply.text,
+                    goals=list(spec.goals) if spec else None,
+                    ask=spec.ask if spec else None,
+                    outcome="" if spec else str(parsed),
+                )
+            )
+        progress(len(batch))
+    return generations
 
 
 def _learned(
@@ -154,9 +179,8 @@ def _learned(
             messages.append({"role": "user", "content": generation.prompt})
             return Lesson(messages, generation.text, weight_of.get(generation.generation_id, 0.0))
 
-        trained = [generation for generation in past if not generation.control]
-        last = max(generation.iteration for generation in trained)
-        probes = [lesson(generation) for generation in trained if generation.iteration == last]
+        last = max(generation.iteration for generation in past)
+        probes = [lesson(generation) for generation in past if generation.iteration == last]
         lessons = [lesson(generation) for generation in past if generation.generation_id in weight_of]
         steps = {"steps": config.steps, "save_steps": config.save_steps, "keep_base": 0.0}
         shared = replace(context.shared, train=context.shared.train.model_copy(update=steps))

@@ -17,7 +17,7 @@ MOST = 4  # goals of a spec
 LONGEST = 2000  # characters of a reply that are parsed
 
 # reasons to refuse a spec
-UNREADABLE, UNKNOWN, WITHHELD = "unreadable", "unknown tool", "withheld"
+UNREADABLE, UNKNOWN = "unreadable", "unknown tool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,13 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The vocabulary of specs: tools that can be goals, lookups that can be asked, and tools withheld from synthesis.
+    """The vocabulary of specs: tools that can be goals, and lookups that can be asked.
 
     If the environment constructs its tasks, the goals are its kinds of tasks instead, and a spec has one goal.
     """
 
     goals: tuple[str, ...]
     lookups: tuple[str, ...]
-    withheld: frozenset[str] = frozenset()
     constructed: bool = False
 
     @property
@@ -77,16 +76,9 @@ def parse(text: str, tools: Tools) -> Spec | str:
         return UNREADABLE
     if not goals and ask is None:
         return UNREADABLE
-    return _known(Spec(tuple(goals), ask), tools)
-
-
-def _known(spec: Spec, tools: Tools) -> Spec | str:
-    asked = [spec.ask] if spec.ask is not None else []
-    if any(name in tools.withheld for name in (*spec.goals, *asked)):
-        return WITHHELD
-    if set(spec.goals) - set(tools.goals) or set(asked) - set(tools.lookups):
+    if set(goals) - set(tools.goals) or (ask is not None and ask not in tools.lookups):
         return UNKNOWN
-    return spec
+    return Spec(tuple(goals), ask)
 
 
 def named(names: Collection[str], tools: Tools) -> Spec | None:

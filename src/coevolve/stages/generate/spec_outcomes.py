@@ -1,10 +1,15 @@
 """The outcomes of generations: an accepted task and the agent's success at it, or the reason why there is no task."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 
-from coevolve.core.records import Attempt, Exploration, Gate, Generation, Verdict
+from coevolve.core.records import Attempt, Exploration, Generation, Verdict
+from coevolve.core.stage_summary import StageSummary
 from coevolve.core.task import Task
+from coevolve.stages.generate.config import Generate
+from coevolve.stages.generate.rewards import distance, rewards
 from coevolve.stages.generate.spec import exploration_of
 from coevolve.stages.verify.judge import Judged
 from coevolve.stages.verify.pass_counts import PassCount
@@ -12,7 +17,8 @@ from coevolve.stages.verify.pass_counts import PassCount
 ACCEPTED = "accepted"
 UNREALIZED = "unrealized"  # exploration did not get every named tool accepted
 WORDLESS = "wordless"  # the exploration led to no task, or enough tasks came before it
-GATE = "control"  # the gate of candidates that are only measured
+OFF = "distance to alpha"
+MIDDLE = (0.4, 0.6)  # shares of solved attempts that count as hitting one half
 
 
 def settled(
@@ -42,7 +48,7 @@ def settled(
 
 
 def _judged(generation: Generation, verdict: Verdict, task: Task, counts: Mapping[str, PassCount]) -> Generation:
-    failed = next((gate.name for gate in verdict.gates if gate.passed is False and gate.name != GATE), None)
+    failed = next((gate.name for gate in verdict.gates if gate.passed is False), None)
     if failed:
         return replace(generation, outcome=f"gate: {failed}")
     count = counts.get(task.task_id)
@@ -61,17 +67,22 @@ def updated(generations: Sequence[Generation], attempts: Sequence[Attempt]) -> l
     ]
 
 
-def set_apart(judged: Sequence[Judged], generations: Sequence[Generation]) -> list[Judged]:
-    """``judged`` with a last gate that refuses the candidates of control generations, if there are any."""
-    control = {exploration_of(generation) for generation in generations if generation.control}
-    if not control:
-        return list(judged)
-    return [(_gated(verdict, task, control), task) for verdict, task in judged]
-
-
-def _gated(verdict: Verdict, task: Task | None, control: set[str]) -> Verdict:
-    if not verdict.accepted or task is None or task.provenance is None:
-        return verdict
-    apart = task.provenance.exploration_id in control
-    gate = Gate(GATE, not apart, "it only measures the untrained generator" if apart else "")
-    return replace(verdict, accepted=not apart, gates=[*verdict.gates, gate])
+def with_generator(summary: StageSummary, new: Sequence[Generation], config: Generate) -> StageSummary:
+    """The ``summary`` of stage `verify` with the figures of this iteration's generations, if there are any."""
+    if not new:
+        return summary
+    outcomes = Counter(generation.outcome for generation in new)
+    played = [generation for generation in new if generation.episodes]
+    worth = rewards(new, config)
+    shares = [generation.successes / generation.episodes for generation in played]
+    figures: dict[str, int | float | None] = {
+        "realized specs": outcomes[ACCEPTED] / len(new),
+        OFF: fmean(distance(generation, config.alpha) for generation in played) if played else None,
+        "generator reward": fmean(worth.values()) if worth else None,
+        "share solved about half the time": fmean(MIDDLE[0] <= share <= MIDDLE[1] for share in shares)
+        if shares
+        else None,
+        **{f"specs: {reason}": count for reason, count in sorted(outcomes.items())},
+    }
+    plots = {**summary.plots, "distance of the pass rate to alpha": [OFF]}
+    return replace(summary, figures={**summary.figures, **figures}, plots=plots)

@@ -21,7 +21,6 @@ from coevolve.environments.fingerprint import open_environment
 from coevolve.policies import adapted
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
-from coevolve.stages.explore.guidance import SCHEDULES
 from coevolve.stages.generate.generate_summary import summary
 from coevolve.stages.generate.iteration import GeneratorContext, Plan, generate
 from coevolve.stages.generator.tiny_generator import NONE
@@ -40,7 +39,6 @@ def main(params: Params, t: int) -> None:
         return
     environment = open_environment(params.environment)
     shared = Shared(params.train, params.policy, params.launch)
-    count = SCHEDULES[params.explore.schedule](params.explore.explorations, t)
     with claim(scratch() / "generate" / scratch_key("generate", t, params)) as folder:
         plan = Plan(
             seed=params.seed,
@@ -48,11 +46,10 @@ def main(params: Params, t: int) -> None:
             tasks=read_tasks(Paths.tasks(t), params.environment, least=1),
             attempts=read_attempts(Paths.attempts(t + 1)),
             generations=read_jsonl(Paths.generations(t), Generation),
-            count=count,
+            count=params.explore.explorations,
             folder=Paths.generator(t),
             first=Paths.generator(0),
             scratch=folder,
-            withheld=params.synthesize.withhold,
         )
         # two models play one after the other, and vLLM would not release its memory between them
         acting = params.policy.model_copy(update={"backend": "transformers"})

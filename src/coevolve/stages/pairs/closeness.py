@@ -5,7 +5,7 @@ empty answer that the task expects. An episode that calls a look-alike of the ri
 reward, although all but one word of the call is right.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coevolve.core.success import is_success
@@ -35,15 +35,8 @@ def closeness(failure: Failure) -> float:
     if failure.idle:
         return 0.0
     longest = max(len(failure.calls), len(failure.reference), 1)
-    return 0.5 * reward(failure) + 0.5 * (1.0 - distance(failure.calls, failure.reference) / longest)
-
-
-def reward(failure: Failure) -> float:
-    """In [0, 1]: the reward alone in units of ``BEST``; the ablation of ``closeness``."""
-    return min(failure.score / BEST, 1.0)
-
-
-RANKS: dict[str, Callable[[Failure], float]] = {"closeness": closeness, "reward": reward}
+    reward = min(failure.score / BEST, 1.0)
+    return 0.5 * reward + 0.5 * (1.0 - distance(failure.calls, failure.reference) / longest)
 
 
 def distance(left: Calls, right: Calls) -> float:
@@ -70,9 +63,9 @@ def _cost(call: ToolCall | CallOutcome, other: ToolCall | CallOutcome) -> float:
     return (1.0, ALIKE, 0.0)[same]
 
 
-def ranked(failures: Mapping[str, Failure], rank: str) -> dict[str, float]:
-    """Each failure's rank, by the function that `pairs.rank` names."""
-    return {name: RANKS[rank](failure) for name, failure in failures.items()}
+def ranked(failures: Mapping[str, Failure]) -> dict[str, float]:
+    """The closeness of each failure."""
+    return {name: closeness(failure) for name, failure in failures.items()}
 
 
 def failures(

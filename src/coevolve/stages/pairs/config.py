@@ -1,14 +1,8 @@
 """Section `pairs`: preference pairs, and the failure agent that adds hard negatives to them."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from coevolve.core.section import Count, Positive, Section, Share, one_of
-
-
-def _ranks() -> list[str]:
-    from coevolve.stages.pairs.closeness import RANKS
-
-    return list(RANKS)
+from coevolve.core.section import Count, Positive, Section, Share
 
 
 class FailureAgent(Section):
@@ -21,7 +15,7 @@ class FailureAgent(Section):
     hard_episodes: Count = 1024
     """Episodes that it plays after it has learned, on tasks that the agent failed."""
     closeness: Share = 0.6
-    """Rank from which one of its failures counts as a hard negative."""
+    """Closeness from which one of its failures counts as a hard negative."""
     steps: Count = 20
     """Optimizer steps per iteration."""
     batch: Count = 16
@@ -35,10 +29,8 @@ class FailureAgent(Section):
 
 
 class Pairs(Section):
-    rank: Annotated[str, one_of(_ranks)] = "closeness"
-    """Order of failures: closeness (half reward, half likeness of the calls to the reference's) or reward."""
     margin: Share = 0.1
-    """Least distance of a failure's rank from that of a success, which is 1."""
+    """Least distance of a failure's closeness from that of a success, which is 1."""
     per_task: Count = 4
     """Most pairs per task."""
     expert: bool = True

@@ -123,7 +123,7 @@ def evolve(
     failed |= {
         episode.trajectory_id: episode for episode in evolved.before if episode.trajectory_id in evolved.failures
     }
-    ranks = ranked({**failures, **evolved.failures}, section.rank)
+    ranks = ranked({**failures, **evolved.failures})
     pairs = contrast(list(failed.values()), ranks, section, plan)
     evolved = replace(evolved, checked=check(pairs, failed, section.margin))
     try:

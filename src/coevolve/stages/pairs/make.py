@@ -1,24 +1,18 @@
-"""Turn a rehearsal into pairs: rank the failures, let the failure agent add hard negatives, and write the results."""
+"""Turn a rehearsal into pairs: rank the failures, and let the failure agent add hard negatives."""
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import write_jsonl, write_text
-from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
-from coevolve.core.stage_summary import StageSummary, write_summary
-from coevolve.core.trajectories import Trajectory, write_trajectories
-from coevolve.policies import adapted
-from coevolve.stages.pairs.check import Checked, check, report
+from coevolve.core.trajectories import Trajectory
+from coevolve.stages.pairs.check import Checked, check
 from coevolve.stages.pairs.choose import choose
 from coevolve.stages.pairs.closeness import Failure, failures, ranked
 from coevolve.stages.pairs.config import Pairs
 from coevolve.stages.pairs.failure_agent import Evolved, PairsContext, Rival, evolve
-from coevolve.stages.pairs.pairs_summary import summary
 from coevolve.stages.pairs.rehearse import rehearse
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.reference_tokens import replayed
@@ -56,40 +50,12 @@ def make(policy: Path, context: PairsContext, config: Train, section: Pairs, riv
         played = rehearse(player, environment, plan, config, context.limits, progress.update)
     judge = partial(failures, environment, plan.tasks, references)
     failed = judge(played)
-    ranks, hard, evolved = ranked(failed, section.rank), [], None
+    ranks, hard, evolved = ranked(failed), [], None
     if rival:
         evolved = evolve(rival, context, played, failed, judge, section)
-        ranks |= ranked(evolved.failures, section.rank)
+        ranks |= ranked(evolved.failures)
         closest = rival.config.closeness
         hard = [episode for episode in evolved.after if ranks.get(episode.trajectory_id, -1.0) >= closest]
     pairs = choose(played, references, ranks, section, plan, hard)
     episodes = {episode.trajectory_id: episode for episode in (*played, *references.values(), *hard)}
     return Made(check(pairs, episodes, section.margin), played, list(references.values()), failed, hard, evolved)
-
-
-def write(t: int, result: Made | None = None, arithmetic: str = "") -> StageSummary:
-    """Write the folder of iteration ``t``, the failure agent after it, and the stage's summary, which is returned.
-
-    Without a ``result``, for learners without pairs, the folder has no pairs, the failure agent stays, and the summary is empty.
-    """
-    pairs = result or Made()
-    folder, evolved = Paths.pairs(t), pairs.evolved
-    shutil.rmtree(folder, ignore_errors=True)
-    episodes = {"rehearsals": pairs.rehearsals, "references": pairs.references, "hard": pairs.hard}
-    _write(folder, pairs.checked, f"Pairs of iteration {t}", episodes)
-    if evolved:
-        episodes = {"before": evolved.before, "after": evolved.after}
-        _write(folder / "failure", evolved.checked, f"Pairs of failures of iteration {t}", episodes)
-        write_jsonl(folder / "failure/metrics.jsonl", evolved.figures)
-    adapted.write(Paths.failure(t + 1), evolved.folder if evolved else Paths.failure(t))
-    stage_summary = summary(t, result, arithmetic)
-    write_summary(stage_summary)
-    return stage_summary
-
-
-def _write(folder: Path, checked: Checked, title: str, episodes: Mapping[str, Sequence[Trajectory]]) -> None:
-    write_jsonl(folder / "pairs.jsonl", checked.pairs)
-    write_jsonl(folder / "quarantine.jsonl", checked.quarantine)
-    write_text(folder / "report.md", report(checked, title))
-    for name, trajectories in episodes.items():
-        write_trajectories(folder / f"{name}.parquet", trajectories)

@@ -3,17 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from coevolve.core.stage_summary import FAILURE_DISTINCT, FAILURE_IDLE, FAILURE_SUCCESS, StageSummary, timeouts
 from coevolve.core.success import is_success
 from coevolve.core.trajectories import Trajectory
 from coevolve.stages.pairs.choose import by_task, distinct
 from coevolve.stages.pairs.closeness import Failure, closeness
-
-if TYPE_CHECKING:
-    from coevolve.stages.pairs.failure_agent import Evolved
-    from coevolve.stages.pairs.make import Made
+from coevolve.stages.pairs.failure_agent import Evolved
+from coevolve.stages.pairs.make import Made
 
 Figures = dict[str, int | float | None]
 
@@ -25,7 +22,7 @@ EPISODES, TOKENS = "failure agent episodes", "failure agent tokens"  # played an
 LEARNED = ("margin", "accuracy", "chosen")  # metrics of its last step
 
 
-def summary(t: int, result: "Made | None", arithmetic: str) -> StageSummary:
+def summary(t: int, result: Made | None, arithmetic: str) -> StageSummary:
     """The summary of iteration ``t``, empty without a ``result``."""
     if result is None:
         return StageSummary("pairs", t, {})
@@ -53,7 +50,7 @@ def summary(t: int, result: "Made | None", arithmetic: str) -> StageSummary:
     return StageSummary("pairs", t, figures, ["pairs"], costs, plots, notes, arithmetic)
 
 
-def _failure_agent(evolved: "Evolved", hard: Sequence[Trajectory]) -> Figures:
+def _failure_agent(evolved: Evolved, hard: Sequence[Trajectory]) -> Figures:
     """Figures of the failure agent; None if there are no episodes to measure."""
     failed = [episode for episode in evolved.after if episode.trajectory_id in evolved.failures]
     failures = [evolved.failures[episode.trajectory_id] for episode in failed]
@@ -74,7 +71,6 @@ def _failure_agent(evolved: "Evolved", hard: Sequence[Trajectory]) -> Figures:
 
 
 def _closeness(failures: Sequence[Failure]) -> float | None:
-    """The mean closeness, for any `pairs.rank`."""
     return fmean(map(closeness, failures)) if failures else None
 
 

@@ -8,21 +8,26 @@ hard.parquet. All are empty for a learner that plays by itself. After a kill, a 
 """
 
 import shutil
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.attempts import read_visits
-from coevolve.core.io import read_tasks
+from coevolve.core.io import read_tasks, write_jsonl, write_text
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.scratch import claim, scratch
-from coevolve.core.stage_summary import FAILURE_IDLE, StageSummary
+from coevolve.core.stage_summary import FAILURE_IDLE, StageSummary, write_summary
+from coevolve.core.trajectories import Trajectory, write_trajectories
 from coevolve.environments.fingerprint import open_environment
+from coevolve.policies import adapted
 from coevolve.policies.loading import playing, prepare_players
 from coevolve.rollout import Limits
+from coevolve.stages.pairs.check import Checked, report
 from coevolve.stages.pairs.failure_agent import PairsContext, begun
-from coevolve.stages.pairs.make import Made, make, write
-from coevolve.stages.pairs.pairs_summary import THEIRS
+from coevolve.stages.pairs.make import Made, make
+from coevolve.stages.pairs.pairs_summary import THEIRS, summary
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.schema import Params
 from coevolve.stages.train.learner import Shared
@@ -32,7 +37,7 @@ from coevolve.tracking.run_names import run_key
 
 def main(params: Params, t: int) -> None:
     if not params.by_pairs:
-        write(t)
+        _write(t)
         return
     prepare_players()
     environment = open_environment(params.environment)
@@ -47,8 +52,36 @@ def main(params: Params, t: int) -> None:
         first, agent, start_folder = Paths.policy(0), Paths.policy(t), folder / "failure agent"
         rival = begun(Paths.failure(t), first, agent, config, shared, start_folder) if params.pairs.hard else None
         result = make(Paths.policy(t), context, params.train, params.pairs, rival)
-        _track(params, t, result, write(t, result, in_effect().name))
+        _track(params, t, result, _write(t, result, in_effect().name))
         shutil.rmtree(folder)
+
+
+def _write(t: int, result: Made | None = None, arithmetic: str = "") -> StageSummary:
+    """Write the folder of iteration ``t``, the failure agent after it, and the stage's summary, which is returned.
+
+    Without a ``result``, for learners without pairs, the folder has no pairs, the failure agent stays, and the summary is empty.
+    """
+    pairs = result or Made()
+    folder, evolved = Paths.pairs(t), pairs.evolved
+    shutil.rmtree(folder, ignore_errors=True)
+    episodes = {"rehearsals": pairs.rehearsals, "references": pairs.references, "hard": pairs.hard}
+    _write_pairs(folder, pairs.checked, f"Pairs of iteration {t}", episodes)
+    if evolved:
+        episodes = {"before": evolved.before, "after": evolved.after}
+        _write_pairs(folder / "failure", evolved.checked, f"Pairs of failures of iteration {t}", episodes)
+        write_jsonl(folder / "failure/metrics.jsonl", evolved.figures)
+    adapted.write(Paths.failure(t + 1), evolved.folder if evolved else Paths.failure(t))
+    stage_summary = summary(t, result, arithmetic)
+    write_summary(stage_summary)
+    return stage_summary
+
+
+def _write_pairs(folder: Path, checked: Checked, title: str, episodes: Mapping[str, Sequence[Trajectory]]) -> None:
+    write_jsonl(folder / "pairs.jsonl", checked.pairs)
+    write_jsonl(folder / "quarantine.jsonl", checked.quarantine)
+    write_text(folder / "report.md", report(checked, title))
+    for name, trajectories in episodes.items():
+        write_trajectories(folder / f"{name}.parquet", trajectories)
 
 
 def _track(params: Params, t: int, result: Made, summary: StageSummary) -> None:

@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import parse, read_json
 from coevolve.core.outcomes import PanelMetrics
 from coevolve.core.paths import Paths
-from coevolve.core.pipeline import Iteration
+from coevolve.core.pipeline import Iteration, steps
 from coevolve.core.stage_summary import TASKS, StageSummary
 from coevolve.core.task import SCHEMA_VERSION
-from coevolve.stages.evaluate.config import Evaluate
-from coevolve.stages.report.config import Report
-from coevolve.stages.report.graph import summaries
-from coevolve.tracking.champion import Champion, champion
+from coevolve.tracking.champion import Champion, ChampionRule, champion
 
 ALMOST_NOTHING = 0.05  # success below which a note says that the policy solves almost nothing
 
@@ -86,9 +85,7 @@ def run_hash(last: int) -> str:
     return content_hash(hashes)
 
 
-def summarize(
-    run: str, environment: str, seed: int, iterations: Sequence[Iteration], report: Report, evaluate: Evaluate
-) -> Summary:
+def summarize(run: str, environment: str, iterations: Sequence[Iteration], rule: ChampionRule) -> Summary:
     """The summary of the run in this folder."""
     last = iterations[-1].next
     files = [Paths.evaluation(t) / "metrics.json" for t in range(last + 1)]
@@ -96,13 +93,13 @@ def summarize(
         {name: parse(PanelMetrics, values, f"{path}: {name}") for name, values in read_json(path).items()}
         for path in files
     ]
-    stages = summaries(iterations)
+    stages = _summaries(iterations)
     return Summary(
         run=run,
         environment=environment,
-        seed=seed,
-        confidence=evaluate.confidence,
-        champion=champion(report, evaluate, seed, last),
+        seed=rule.seed,
+        confidence=rule.confidence,
+        champion=champion(rule, last),
         budget=_budget(stages),
         arithmetic="; ".join(dict.fromkeys(stage.arithmetic for stage in stages if stage.arithmetic)) or UNKNOWN,
         notes=[
@@ -112,6 +109,22 @@ def summarize(
         policies=policies,
         stages=stages,
     )
+
+
+def _summaries(iterations: Sequence[Iteration]) -> list[StageSummary]:
+    """The existing summaries of the current graph, stage by stage, each by iteration. Other files come from earlier graphs."""
+    outs = (Path(out) for step in steps(iterations) for out in step.outs)
+    files = [path for path in outs if path.parent.name == "summary"]
+    order = {path.stem: number for number, path in enumerate(files)}  # position of a stage's last step in the graph
+    stages = []
+    for path in files:
+        if path.exists():
+            stages.append(parse(StageSummary, read_json(path), str(path)))
+            if stages[-1].stage != path.stem:
+                raise CoevolveError(
+                    f"{path}: stage is {stages[-1].stage!r}, expected {path.stem!r}; run the stage again"
+                )
+    return sorted(stages, key=lambda summary: (order[summary.stage], summary.iteration))
 
 
 def _budget(stages: Sequence[StageSummary]) -> dict[str, Number]:

@@ -17,7 +17,7 @@ from coevolve.stages.report.run_summary import run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, totals
 from coevolve.stages.report.write import origins, write
 from coevolve.stages.schema import Params, plain
-from coevolve.tracking.champion import gate
+from coevolve.tracking.champion import ChampionRule, gate
 from coevolve.tracking.journal import start
 from coevolve.tracking.run_names import run_key
 
@@ -25,7 +25,14 @@ from coevolve.tracking.run_names import run_key
 def main(params: Params) -> None:
     last = params.iterations[-1].next
     name = run_hash(last)
-    summary = summarize(name, params.environment, params.seed, params.iterations, params.report, params.evaluate)
+    rule = ChampionRule(
+        params.report.panel,
+        params.report.max_regressions,
+        params.evaluate.bootstrap,
+        params.evaluate.confidence,
+        params.seed,
+    )
+    summary = summarize(name, params.environment, params.iterations, rule)
     files, weakest = write(summary, params.report.traces, params.generate.alpha)
     with start(
         params.tracking, "pipeline", {"coevolve.run": summary.run, "coevolve.arithmetic": summary.arithmetic}
@@ -43,6 +50,4 @@ def main(params: Params) -> None:
             pipeline.trace(asdict(weak.trajectory), weak.kinds)
         pipeline.records(Paths.tasks(summary.last), origins(weakest))
         holder = summary.champion.policy
-        pipeline.challenge(
-            gate(holder, policy_hash(Paths.policy(holder)), params.report, params.evaluate, params.seed).as_dict()
-        )
+        pipeline.challenge(gate(holder, policy_hash(Paths.policy(holder)), rule).as_dict())

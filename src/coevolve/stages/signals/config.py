@@ -6,11 +6,7 @@ from pydantic import Field
 
 from coevolve.core.section import Section, one_of
 
-
-def _kinds() -> list[str]:
-    from coevolve.stages.signals.kinds import KINDS
-
-    return list(KINDS)
+KINDS = ("forgetting", "boundary", "rare", "unsolved")  # the names of the registry, `kinds`
 
 
 class Signals(Section):
@@ -18,5 +14,5 @@ class Signals(Section):
     """Visits of a task that forgetting compares (W)."""
     rare_threshold: Annotated[float, Field(ge=0.0, le=100.0)] = 2.0
     """Share of all tool patterns, in percent, below which a pattern is rare (theta)."""
-    kinds: list[Annotated[str, one_of(_kinds)]] = ["forgetting", "boundary", "rare"]
+    kinds: list[Annotated[str, one_of(lambda: KINDS)]] = ["forgetting", "boundary", "rare"]
     """Signals to extract: forgetting, boundary and rare, as in CoEvolve; unsolved adds tasks that always fail."""

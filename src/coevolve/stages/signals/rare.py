@@ -13,13 +13,12 @@ from coevolve.stages.signals.kind import EXAMPLES, Firing, Kind
 
 if TYPE_CHECKING:
     from coevolve.stages.signals.config import Signals
-    from coevolve.stages.signals.table import Table
+    from coevolve.stages.signals.table import Pattern, Table
 
-Pattern = tuple[str, ...]
 ORDERS = (1, 2)
 
 
-def rare(counts: Mapping[Pattern, int], threshold: float) -> list[Pattern]:
+def rare(counts: "Mapping[Pattern, int]", threshold: float) -> "list[Pattern]":
     """The patterns that are rarer than ``threshold`` percent, rarest first, then by name."""
     total = sum(counts.values())
     # exact arithmetic with the decimal as written: 7 of 2,500 is 0.28 percent, which no float can represent

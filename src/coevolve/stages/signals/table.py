@@ -15,10 +15,11 @@ from coevolve.core.io import missing
 from coevolve.core.records import Attempt
 from coevolve.core.success import SUCCESS_THRESHOLD
 from coevolve.stages.signals.load import Source, find_files, load_episodes, load_history
-from coevolve.stages.signals.rare import Pattern
 
 if TYPE_CHECKING:
     import duckdb
+
+Pattern = tuple[str, ...]  # names of consecutive tools
 
 SHOWN = 4  # most ids of failed, and of passed, trajectories in a visit
 BATCH = 10_000

@@ -12,7 +12,7 @@ from coevolve.core.stage_summary import StageSummary, write_summary
 from coevolve.endpoint.spending import metered
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.schema import Params
-from coevolve.stages.synthesize.synthesizers import candidates_of
+from coevolve.stages.synthesize.synthesizer import candidates_of
 
 
 def main(params: Params, t: int) -> None:

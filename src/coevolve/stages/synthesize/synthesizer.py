@@ -4,12 +4,17 @@
 environment has accepted, and verification judges the task.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from coevolve.core.hashing import content_hash
 from coevolve.core.records import Candidate, Exploration
 from coevolve.core.task import Provenance, Task, ToolCall
+from coevolve.endpoint.spending import Meter
+from coevolve.environments.environment import Environment
+from coevolve.environments.mixture import split
+from coevolve.stages.synthesize.config import Synthesize
+from coevolve.stages.synthesize.synthesizers import SYNTHESIZERS
 
 
 class Synthesizer(Protocol):
@@ -20,17 +25,38 @@ class Synthesizer(Protocol):
     def close(self) -> None: ...
 
 
+class MakeSynthesizer(Protocol):
+    def __call__(self, environment: Environment, tasks: Sequence[Task], seed: int, meter: Meter) -> Synthesizer:
+        """A synthesizer for ``environment`` that learns its tools from ``tasks``. ``meter`` counts requests to an LLM."""
+        ...
+
+
+def candidates_of(
+    environment: Environment,
+    tasks: Sequence[Task],
+    explorations: Sequence[Exploration],
+    config: Synthesize,
+    count: int,
+    seed: int,
+    meter: Meter,
+    progress: Callable[[int], object],
+) -> list[Candidate]:
+    """At most ``count`` candidates by ``config.synthesizer``, shared among the environments of a mixture."""
+    make: MakeSynthesizer = SYNTHESIZERS.find(config.synthesizer, "make")
+    candidates = []
+    for part, share in split(environment, count):
+        synthesizer = make(part.environment, part.own(tasks), part.seed(seed), meter)
+        candidates += synthesize(synthesizer, part.own(explorations), share, progress)
+    return candidates
+
+
 def synthesize(
     synthesizer: Synthesizer,
     explorations: Sequence[Exploration],
     count: int,
     progress: Callable[[int], object],
-    withhold: Collection[str] = (),
 ) -> list[Candidate]:
-    """At most ``count`` different candidates: the first of every exploration, then the second of each, and so on.
-
-    No reference uses a tool of ``withhold``.
-    """
+    """At most ``count`` different candidates: the first of every exploration, then the second of each, and so on."""
     candidates: dict[str, Candidate] = {}
     queues = synthesizer.abstract(explorations)
     try:
@@ -41,8 +67,6 @@ def synthesize(
                 if candidate is None:
                     continue
                 left.append(queue)
-                if any(call.name in withhold for call in candidate.task.calls):
-                    continue
                 if candidate.candidate_id not in candidates:
                     candidates[candidate.candidate_id] = candidate
                     progress(1)

@@ -6,18 +6,7 @@ from pydantic import Field, model_validator
 
 from coevolve.core.learnability import SHAPES
 from coevolve.core.section import Count, Positive, Section, Share, Whole, one_of
-
-
-def _curricula() -> list[str]:
-    from coevolve.stages.train.curriculum import CURRICULA
-
-    return list(CURRICULA)
-
-
-def _learners() -> list[str]:
-    from coevolve.stages.train.learners import names
-
-    return names()
+from coevolve.stages.train.learners import LEARNERS
 
 
 class Lora(Section):
@@ -59,7 +48,7 @@ class Optimizer(Section):
 
 
 class Train(Optimizer):
-    learner: Annotated[str, one_of(_learners)] = "grpo"
+    learner: Annotated[str, one_of(LEARNERS.names)] = "grpo"
     """Learner: grpo, from its own attempts; dpo, from preference pairs; sft, from successful episodes."""
     tasks_per_step: Count = 16
     """Tasks per optimizer step, one group of attempts each."""
@@ -67,7 +56,7 @@ class Train(Optimizer):
     """Attempts at one task in a step (K)."""
     temperature: Positive = 1.0
     """Sampling temperature of the attempts."""
-    curriculum: Annotated[str, one_of(_curricula)] = "learnable"
+    curriculum: Literal["even", "learnable"] = "learnable"
     """Order of tasks: even, all equally often; learnable, untried tasks first, then tasks solved about half the time."""
     shape: Annotated[str, one_of(SHAPES.keys)] = "variance"
     """Learnability of a task solved with probability p: variance, 4p(1-p), or bell."""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from coevolve.core.learnability import ENOUGH, SHAPES, Records
+from coevolve.core.learnability import SHAPES, Records
 from coevolve.core.mixtures import in_turn, turns
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import Task
@@ -102,12 +102,3 @@ def learnable(tasks: Sequence[Task], records: Records, config: Train, step: Step
 
 
 CURRICULA = {"even": even, "learnable": learnable}
-
-
-def hopeless(tasks: Sequence[Task], records: Records) -> list[Task]:
-    """The tasks that the agent never solved in ``ENOUGH`` episodes or more."""
-    return [
-        task
-        for task in tasks
-        if (record := records.get(task.task_id)) and not record.successes and record.attempts >= ENOUGH
-    ]

@@ -25,8 +25,6 @@ class Grpo(LearnerConfig):
     """Upper clip range."""
     refill_rounds: Whole = 1
     """Rounds that replace groups of equal rewards by new groups."""
-    rescue: NotNegative = 0.0
-    """Weight of imitating the reference of a never-solved task; above 0 the agent sees references, so do not compare such runs."""
 
 
 def learn(settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:

@@ -32,7 +32,6 @@ from coevolve.core.task import Task
 from coevolve.core.workers import local
 from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import shares_of
-from coevolve.policies.agent_prompt import Renderer
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Policy
 from coevolve.policies.pretrained import resolve
@@ -44,17 +43,14 @@ from coevolve.rollout import Limits, rollout
 from coevolve.stages.train.batch import columns, deal, shared
 from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.config import Train
-from coevolve.stages.train.curriculum import Step, hopeless, stream
+from coevolve.stages.train.curriculum import Step, stream
 from coevolve.stages.train.engine_gap import differences, gap
 from coevolve.stages.train.groups import Gathered, Group, attempts, check_acts, gather, requests
 from coevolve.stages.train.grpo import Grpo
-from coevolve.stages.train.kl_anchor import anchor
-from coevolve.stages.train.learner import Job, Log, Settings
+from coevolve.stages.train.learner import Job, Log, Settings, anchor
 from coevolve.stages.train.lora import adapters
 from coevolve.stages.train.parallel_grpo import RowPart, Team, TrainingReplica, make_learner, scored_pass
 from coevolve.stages.train.progress_bar import ProgressBar
-from coevolve.stages.train.reference_tokens import Tokens
-from coevolve.stages.train.rescue import References, dealt
 from coevolve.stages.train.saving import finish
 from coevolve.stages.train.shared_prefix import (
     levels_of,
@@ -168,10 +164,6 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         self._policy = replicas or self._make_policy(settings.policy)
         self._replicas = replicas
         self._records = self._recorded(steps)
-        renderer = Renderer(self.processing_class, settings.policy.template)
-        self._references = References(environment, renderer, self._limits)
-        self._rescued: list[Tokens] = []
-        self._pass = 0
         self._team: Team | None = None
         if shared:
             model = self.accelerator.unwrap_model(self.model)
@@ -223,11 +215,8 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
             gathered = self._gather(step)
         if step == 0:
             check_acts(gathered, str(self._job.parent))
-        self._rescued, self._pass = self._unsolved(gathered) if self._grpo.rescue else [], 0
         if self.accelerator.is_main_process:
             self._steps.keep(step, gathered, self._config.tasks_per_step)
-            if self._grpo.rescue:
-                self._steps.add(step, {"rescued": float(len(self._rescued))})
         rows = deal(
             gathered.kept,
             self.accelerator.process_index,
@@ -248,28 +237,6 @@ class _LoopTrainer(GRPOTrainer):  # type: ignore[misc]
         everywhere = self.accelerator.gather(self.accelerator.pad_across_processes(own, pad_index=math.nan))
         if self.accelerator.is_main_process:
             self._steps.add(step, gap(everywhere))
-
-    def _unsolved(self, gathered: Gathered) -> list[Tokens]:
-        """References of the tasks of this step that the agent never solved, in the order of the groups."""
-        names = dict.fromkeys(group[0].trajectory.task_id for group in gathered.played)
-        by_id = {task.task_id: task for task in self._job.tasks}
-        return self._references.of(hopeless([by_id[name] for name in names], self._records))
-
-    def _compute_loss(self, model: Any, inputs: Any) -> Any:
-        """TRL's loss plus the rescue term: a reference counts as much as one group of the step, times `grpo.rescue`."""
-        loss = super()._compute_loss(model, inputs)
-        world, passes = self.accelerator.num_processes, self.args.steps_per_generation
-        part, self._pass = self.accelerator.process_index * passes + self._pass, self._pass + 1
-        if rows := dealt(self._rescued, part, world * passes, self.processing_class.eos_token_id):
-            completion = rows.ids.shape[1] - rows.prompt
-            device = inputs["completion_ids"].device
-            logps, *_ = self._get_per_token_logps_and_entropies(
-                model, rows.ids.to(device), rows.mask.to(device), completion, compute_entropy=True
-            )
-            loss = loss + self._grpo.rescue * world / self._config.tasks_per_step * rows.loss(
-                logps.to(rows.generated.device)
-            )
-        return loss
 
     def _whole_model(self) -> AbstractContextManager[Any]:
         """Gather sharded parameters in every process while episodes are sampled."""

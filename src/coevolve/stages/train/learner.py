@@ -1,4 +1,4 @@
-"""The interface of learners: a learner is a function with the signature of ``Learner``. learners.py finds learners by name."""
+"""The interface of learners: a learner is a function with the signature of ``Learner``. learners.py lists learners by name."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -69,3 +69,11 @@ class Learner(Protocol):
     def __call__(self, settings: Settings, environment: Environment, job: Job, log: Log | None = None) -> None:
         """Run or resume ``job``; in the main process, ``log`` receives the metrics of each step."""
         ...
+
+
+def anchor(settings: Shared, job: Job) -> Path:
+    """The policy that GRPO's KL term and DPO's log-ratios pull the agent towards.
+
+    The literature calls it the reference policy. Here a reference is the solution of a task.
+    """
+    return job.base if settings.train.anchor == "base" else job.parent

@@ -23,8 +23,7 @@ from coevolve.rollout import Episode
 from coevolve.stages.train.checkpoints import Keeper, Steps, resumed
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.groups import Gathered, teaches
-from coevolve.stages.train.kl_anchor import anchor
-from coevolve.stages.train.learner import Job, Log, NothingToLearn, Shared
+from coevolve.stages.train.learner import Job, Log, NothingToLearn, Shared, anchor
 from coevolve.stages.train.lora import adapters
 from coevolve.stages.train.parallel_offline import Helper, Spread
 from coevolve.stages.train.pass_sharing import PassSharing

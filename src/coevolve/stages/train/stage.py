@@ -14,6 +14,7 @@ from coevolve.core.attempts import read_visits
 from coevolve.core.io import read_jsonl, read_jsonl_objects, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
+from coevolve.core.processes import available, prepare
 from coevolve.core.records import Pair
 from coevolve.core.scratch import claim, scratch
 from coevolve.core.stage_summary import timeouts, write_summary
@@ -21,8 +22,8 @@ from coevolve.core.trajectories import read_trajectories
 from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.schema import Params
-from coevolve.stages.train.learner import Job, Settings
-from coevolve.stages.train.learners import learner
+from coevolve.stages.train.learner import Job, Learner, Settings
+from coevolve.stages.train.learners import LEARNERS
 from coevolve.stages.train.train_summary import summary
 from coevolve.tracking.config import Tracking
 from coevolve.tracking.journal import start
@@ -63,7 +64,9 @@ def main(params: Params, t: int) -> int:
 
 
 def _learn(settings: Settings, environment: Environment, job: Job, tracking: Tracking, key: str) -> int:
-    learn = learner(settings.train.learner)
+    if available() > 1:
+        prepare("coevolve.stages.train.parallel_grpo")  # worker processes import it while this process does
+    learn: Learner = LEARNERS.find(settings.train.learner, "learn")
     tags = {"coevolve.fingerprint": key}
     run = start(tracking, run_key("train", job.iteration), tags) if launch.is_main() else None
     with run or nullcontext() as tracked:

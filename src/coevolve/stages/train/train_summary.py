@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from coevolve.core.stage_summary import TOKENS, StageSummary
 
-RESCUED = "references imitated"  # for tasks that were never solved
-
 # metrics of DPO at the last step: beta times the log-ratios to the anchor, of both sides and their difference
 PREFERENCE_PLOT = "preference at the last step"
 PREFERENCE = {
@@ -28,7 +26,6 @@ def summary(t: int, steps: Sequence[Mapping[str, float]], group_size: int) -> St
         "success at the first step": steps[0]["success"] if steps else None,
         "success at the last step": steps[-1]["success"] if steps else None,
     }
-    rescued = {RESCUED: int(sum(step["rescued"] for step in steps))} if any("rescued" in step for step in steps) else {}
     last = steps[-1] if steps else {}
     preferred = {title: last[name] for name, title in PREFERENCE.items() if name in last}
     plots = {PREFERENCE_PLOT: list(preferred)} if preferred else {}
@@ -37,7 +34,7 @@ def summary(t: int, steps: Sequence[Mapping[str, float]], group_size: int) -> St
     return StageSummary(
         "train",
         t,
-        {**costs, **success, "groups": groups, "groups without variance": wasted, **waste, **rescued, **preferred},
-        costs=[*costs, *rescued],
+        {**costs, **success, "groups": groups, "groups without variance": wasted, **waste, **preferred},
+        costs=list(costs),
         plots={"success while training": list(success), "groups of equal rewards": list(waste), **plots},
     )

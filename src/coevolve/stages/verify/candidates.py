@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -75,12 +75,9 @@ def by_name(files: Iterable[Path]) -> dict[str, list[Path]]:
 
 def tasks_of(source: Tasks, environment: str) -> list[Task]:
     """The tasks of ``environment`` in ``source``."""
-    return list(_each(source, environment))
-
-
-def _each(source: Tasks, environment: str) -> Iterator[Task]:
-    for entry in [source] if isinstance(source, str | Path) else source:
-        if isinstance(entry, Task):
-            yield entry
-        else:
-            yield from read_tasks(Path(entry), environment)
+    entries = [source] if isinstance(source, str | Path) else source
+    return [
+        task
+        for entry in entries
+        for task in ([entry] if isinstance(entry, Task) else read_tasks(Path(entry), environment))
+    ]

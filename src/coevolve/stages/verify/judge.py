@@ -3,45 +3,33 @@
 The reference of a synthesized task must pass from a fresh world, twice with the same result. These must fail: an agent that
 does nothing, a wrong variant of the reference, and the reference without any of its calls that change the state. The
 instruction must ask for every change. The task must not be a duplicate or near-duplicate, nor overlap a panel. No candidate
-can raise an error here or end the process.
+can raise an error here, and in workers no candidate can end the stage or hold it up.
 """
 
-import signal
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from coevolve.core.calls import writable
-from coevolve.core.deadline import TICK, Deadline
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.io import missing
-from coevolve.core.processes import WorkerDied
+from coevolve.core.processes import WorkerDied, WorkerLate
 from coevolve.core.records import Candidate, Gate, Verdict
 from coevolve.core.stage_summary import ACCEPTED, StageSummary
 from coevolve.core.task import Task
 from coevolve.core.workers import Engine, Workers
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment, blameless
-from coevolve.environments.mixture import parts
-from coevolve.environments.phrase_parser import spoken
 from coevolve.environments.registry import make
-from coevolve.stages.verify.gates import (
-    ENVIRONMENT_GATES,
-    GATES,
-    environment_gates,
-    library_gates,
-    read,
-    rewording_gates,
-)
+from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, library_gates, read
 from coevolve.stages.verify.library import Library, WorldChange, effect_of
 from coevolve.stages.verify.pass_counts import PassCount
 
-MAX_SECONDS = 20.0  # processor time for all gates of a candidate
-MAX_WAITING = 900.0  # running time: a guard against calls that never end and compute nothing
+SECONDS = (
+    600.0  # limit of a worker's call, with the start of its environment: a guard against a candidate that never ends
+)
 CHUNK = 16  # candidates per call of a worker
 TRIES = 2  # dead processes before a candidate is to blame: another process may have exhausted the memory
 
@@ -109,12 +97,12 @@ def _passed(gates: Sequence[Gate]) -> bool:
 def _by_environment(
     environment: str, world: Environment, lines: Sequence[str], engine: Engine | None, enabled: bool, words: str
 ) -> Iterator[Judgement]:
-    if engine is None or len(lines) <= CHUNK or not enabled:
+    if engine is None or not enabled:
         judge = Judge(environment, enabled, words, world)
         yield from (judge.judge(line) for line in lines)
         return
     chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
-    with Workers(engine, Judge, environment, True, words) as workers:
+    with Workers(engine, Judge, environment, True, words, seconds=SECONDS) as workers:
 
         def judged(chunk: Sequence[str]) -> list[Judgement]:
             try:
@@ -128,13 +116,17 @@ def _by_environment(
 
 
 def _one_by_one(workers: Workers, chunk: Sequence[str]) -> list[Judgement]:
-    """Judge the lines one after another, to find the candidate that kills the process."""
+    """Judge the lines one after another, to find the candidate that kills the process or never ends."""
     results: list[Judgement] = []
     deaths = 0
     for line in chunk:
         for left in reversed(range(TRIES)):
             try:
                 results.append(workers.call("judge", line))
+                break
+            except WorkerLate:
+                late = [Gate("readable", False, f"takes longer than {SECONDS:g} s")]
+                results.append(Judgement(Verdict(content_hash(line), None, False, late)))
                 break
             except WorkerDied as error:
                 if left:
@@ -161,11 +153,6 @@ class Judge:
         self._environment = world or make(environment)
         self._enabled = enabled
         self._words = words
-        if (
-            enabled and words != "none"
-        ):  # compile the language now: it takes seconds, which must not count against the first candidate
-            for part in parts(self._environment):
-                spoken("", part.environment)
 
     def judge_all(self, lines: Sequence[str]) -> list[Judgement]:
         return [self.judge(line) for line in lines]
@@ -176,32 +163,18 @@ class Judge:
         candidate: Candidate | None = None
         effect: WorldChange | None = None
         try:
-            with _limited(MAX_SECONDS):
-                candidate = read(self._name, line)
-                gates.append(Gate("readable", True))
-                world = self._environment.of(candidate.task)
-                _extend(gates, environment_gates(world, candidate, self._words) if self._enabled else _unasked())
-                if self._enabled and _passed(gates):
-                    effect = effect_of(world, candidate.task)
+            candidate = read(self._name, line)
+            gates.append(Gate("readable", True))
+            world = self._environment.of(candidate.task)
+            _extend(gates, environment_gates(world, candidate, self._words) if self._enabled else _unasked())
+            if self._enabled and _passed(gates):
+                effect = effect_of(world, candidate.task)
         except Exception as error:  # a candidate that breaks the environment is rejected
             gates.append(Gate(GATES[len(gates)], False, _reason(error)))
         if candidate is None:
             return Judgement(Verdict(content_hash(line), None, False, gates))
         verdict = Verdict(candidate.candidate_id, candidate.task.task_id, _passed(gates), gates)
         return Judgement(verdict, candidate.task, effect)
-
-
-def refused_words(environment: Environment, library: Library, task: Task, words: str) -> Gate | None:
-    """The first gate that refuses the new words of a verified ``task``. No gate has checked these words before."""
-    gates: list[Gate] = []
-    try:
-        effect = effect_of(environment.of(task), task)
-        _extend(gates, rewording_gates(environment, library, task, effect, words))
-    except Exception as error:
-        if blameless(error, environment.of(task), task):
-            raise
-        gates.append(Gate("words_match", False, _reason(error)))
-    return next((gate for gate in gates if gate.passed is False), None)
 
 
 def in_panel(environment: Environment, library: Library, task: Task) -> bool:
@@ -223,37 +196,6 @@ def _reason(error: Exception) -> str:
 
 def _unasked() -> Iterator[Gate]:
     return (Gate(name, None, "verify.enabled is false") for name in ENVIRONMENT_GATES)
-
-
-@contextmanager
-def _limited(seconds: float) -> Iterator[None]:
-    """Raise a CoevolveError in a block that computes for more than ``seconds`` or does not end.
-
-    There is no limit outside the main thread. Calls in other processes have their own limits.
-    """
-    deadline = Deadline(MAX_WAITING)
-
-    def computed(number: int, frame: object) -> None:
-        raise CoevolveError(f"took longer than {seconds:g} s of the processor")
-
-    def waited(number: int, frame: object) -> None:
-        if not deadline.tick():
-            deadline.restart()
-            raise CoevolveError(f"did not end within {MAX_WAITING:g} s")
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGPROF, computed), signal.signal(signal.SIGALRM, waited)
-    signal.setitimer(signal.ITIMER_PROF, seconds, seconds)  # again: an environment may swallow the first error
-    signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGPROF, before[0])
-        signal.signal(signal.SIGALRM, before[1])
 
 
 def read_lines(path: Path) -> list[str]:

@@ -12,7 +12,6 @@ from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.progress import bar
 from coevolve.core.records import Exploration, Generation
-from coevolve.core.seeding import derive_seed
 from coevolve.core.stage_summary import write_summary
 from coevolve.core.task import Task
 from coevolve.core.workers import Engine, engine
@@ -22,8 +21,7 @@ from coevolve.environments.fingerprint import fingerprint_of, open_environment
 from coevolve.environments.mixture import shares_of
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
-from coevolve.stages.generate.calibration import with_generator
-from coevolve.stages.generate.spec_outcomes import set_apart, settled
+from coevolve.stages.generate.spec_outcomes import settled, with_generator
 from coevolve.stages.schema import Params
 from coevolve.stages.verify.judge import accepted, read_lines, summary, verify
 from coevolve.stages.verify.library import Library
@@ -65,15 +63,12 @@ def main(params: Params, t: int) -> None:
     specs = read_jsonl(Paths.specs(t), Generation)
     generations = settled(specs, read_jsonl(Paths.explorations(t), Exploration), judged, counts)
     write_jsonl(Paths.generations(t + 1), [*read_jsonl(Paths.generations(t), Generation), *generations])
-    judged = set_apart(judged, specs)
     if config.select is not None:
         judged = select(judged, config.select, counts, shares_of(environment))
     write_jsonl(Paths.verified(t) / "verdicts.jsonl", (verdict for verdict, _ in judged))
     write_jsonl(Paths.verified(t) / "accepted.jsonl", accepted(judged))
     stage_summary = summary(t, [verdict for verdict, _ in judged], counts, meter)
-    write_summary(
-        with_generator(stage_summary, generations, params.generate, derive_seed(params.seed, "calibration", t))
-    )
+    write_summary(with_generator(stage_summary, generations, params.generate))
     kept = sum(verdict.accepted for verdict, _ in judged)
     print(f"{Paths.verified(t)}: {kept} of {len(lines)} candidates accepted{meter}")
 

@@ -116,7 +116,7 @@ def test_with_every_third_request_broken_nothing_is_lost_and_nothing_paid_twice(
     with proxy(explorer_server[0]) as sound:
         whole = explored(endpoint(sound.url, explorer_server[1], tmp_path / "whole.jsonl"), asked)
     with proxy(explorer_server[0], share=0.3, known=sound.replies) as broken:
-        careful = {"timeout": 20.0, "retries": 8, "budget_requests": 400}
+        careful = {"timeout": 5.0, "retries": 8, "budget_requests": 400}
         one = endpoint(broken.url, explorer_server[1], tmp_path / "log.jsonl", **careful)
         assert explored(one, asked) == whole
         assert all(broken.faults.values()), broken.faults

@@ -32,7 +32,7 @@ def past(count: int = 24) -> list[Generation]:
     for number in range(count):
         spec = Spec((TOOLS.goals[number], TOOLS.goals[number + 1]))
         one = Generation(
-            f"g{number}", 0, TASKS[number % 16].task_id, f"vary {spec}", str(spec), list(spec.goals), None, number % 6 == 5
+            f"g{number}", 0, TASKS[number % 16].task_id, f"vary {spec}", str(spec), list(spec.goals), None
         )  # fmt: skip
         made = number % 3 > 0
         outcome, task = (ACCEPTED, f"task {number}") if made else ("unrealized", None)
@@ -70,8 +70,8 @@ def whole(place: Path, first: Path) -> Generated:
     return made(place, first)
 
 
-def test_it_learns_from_what_was_accepted_and_is_no_control(whole: Generated, place: Path, first: Path) -> None:
-    able = {one.generation_id for one in past() if one.task_id and not one.control}
+def test_it_learns_from_accepted_generations(whole: Generated, place: Path, first: Path) -> None:
+    able = {one.generation_id for one in past() if one.task_id}
     assert set(whole.weights) == able and len(able) > 8
     assert [one["step"] for one in whole.figures] == list(range(OWN.steps)) and not whole.reason
     assert whole.learned and (whole.learned / "model.safetensors").exists()
@@ -79,11 +79,10 @@ def test_it_learns_from_what_was_accepted_and_is_no_control(whole: Generated, pl
 
 
 def test_it_varies_tasks_and_says_how_the_agent_did_at_them(whole: Generated) -> None:
-    ours = [one for one in whole.new if not one.control]
-    assert len(ours) == 24 and len(whole.new) == 24 + OWN.control
+    assert len(whole.new) == 24
     assert len({one.generation_id for one in whole.new}) == len(whole.new)
     for start in range(0, 24, OWN.variations):
-        some = ours[start : start + OWN.variations]
+        some = whole.new[start : start + OWN.variations]
         assert len({one.seed for one in some}) == len({one.prompt for one in some}) == 1
     tasks = {task.task_id: task for task in TASKS}
     visits = {one.task_id: one for one in ATTEMPTS}
@@ -95,25 +94,17 @@ def test_it_varies_tasks_and_says_how_the_agent_did_at_them(whole: Generated) ->
         assert one.iteration == 1 and (one.goals is None) == bool(one.outcome)
 
 
-def test_control_is_written_by_the_generator_of_before_any_training(
-    whole: Generated, tmp_path: Path, first: Path
-) -> None:
-    control = [one for one in whole.new if one.control]
-    other = made(tmp_path, first, OWN.model_copy(update={"learning_rate": 0.05}))
-    assert [one for one in other.new if one.control] == control and other.new != whole.new
-
-
-def test_frozen_and_at_first_it_learns_nothing_and_needs_no_control(tmp_path: Path, first: Path) -> None:
+def test_a_frozen_or_first_generator_learns_nothing(tmp_path: Path, first: Path) -> None:
     frozen = made(tmp_path, first, OWN.model_copy(update={"frozen": True}))
     assert frozen.learned is None and not frozen.weights and not frozen.reason and len(frozen.new) == 24
     new = made(tmp_path, first, t=0, generations=[])
-    assert new.learned is None and len(new.new) == 24 and not any(one.control for one in new.new)
+    assert new.learned is None and len(new.new) == 24
     assert not summary(0, new, "").notes
 
 
 def test_too_little_to_learn_from_is_said(tmp_path: Path, first: Path) -> None:
     few = made(tmp_path, first, generations=past(6))
-    assert few.learned is None and few.reason == "only 3 generations have a weight above 0; the generator needs 8"
+    assert few.learned is None and few.reason == "only 4 generations have a weight above 0; the generator needs 8"
     assert any(few.reason in note for note in summary(1, few, "").notes)
     none = made(tmp_path, first, OWN.model_copy(update={"band": 1e-6, "alpha": 0.33}))
     assert none.reason.startswith("only 0 generations")
@@ -131,11 +122,10 @@ def test_a_generator_whose_first_step_goes_too_far_stays_as_it_is(tmp_path: Path
 
 def test_figures_are_of_what_was_written(whole: Generated) -> None:
     figures = summary(1, whole, "").figures
-    ours = [one for one in whole.new if not one.control]
-    assert figures["generations"] == 32 and figures["specs that can be taken"] == sum(
-        one.goals is not None for one in ours
-    ) / len(ours)
-    goals = Counter(goal for one in ours for goal in one.goals or ())
+    assert figures["generations"] == 24 and figures["specs that can be taken"] == sum(
+        one.goals is not None for one in whole.new
+    ) / len(whole.new)
+    goals = Counter(goal for one in whole.new for goal in one.goals or ())
     shares = [count / goals.total() for count in goals.values()]
     assert figures["entropy of goals"] == pytest.approx(
         -sum(share * log(share) for share in shares) / log(len(TOOLS.goals))

@@ -63,7 +63,7 @@ def test_qwen3_learns_to_fail_closely_by_adapters_and_its_hard_negatives_are_lea
     played = [one.trajectory for one in rollout(ReferencePolicy(world, corruption=0.4), world, requests, LIMITS)]
     episodes = [replace(one, tokens=[1]) for one in played]
     facts = failures(world, tasks, references, episodes)
-    ranks = ranked(facts, "closeness")
+    ranks = ranked(facts)
 
     (tmp_path / "scratch").mkdir()
     plan = Rehearsal(0, 0, tasks, [], tmp_path / "scratch")

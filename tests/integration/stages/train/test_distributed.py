@@ -27,7 +27,7 @@ from coevolve.stages.pairs.make import make
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.train import grpo
 from coevolve.stages.train.checkpoints import COMPLETE
-from coevolve.stages.train.learners import learner
+from coevolve.stages.train.learners import LEARNERS
 from tests import ROOT
 from tests.unit.stages.train import small
 from tests.waiting import PATIENCE, free_port, until
@@ -108,7 +108,7 @@ def test_two_processes_train_as_one(whole: Path, tmp_path: Path) -> None:
 @pytest.mark.skipif(not DEEPSPEED, reason="needs DeepSpeed and g++")
 def test_adapters_under_zero_3_train_as_one_and_are_merged_into_a_whole_model(tmp_path: Path) -> None:
     changes = {"steps": 2, "lora": {"enabled": True, "targets": ["q_proj", "v_proj"]}}
-    own: dict[str, object] = {"learning_rate": 0.01, "rescue": 1.0}
+    own: dict[str, object] = {"learning_rate": 0.01}
     process = training(tmp_path / "sharded", launch={"processes": 2, "sharding": "zero3"}, train=changes, learner=own)
     grpo.learn(small.settings(small.changed(**changes), **own), small.WORLD, small.job(tmp_path / "alone"))
     code, err = finished(process)
@@ -167,36 +167,6 @@ def test_an_error_in_a_process_is_one_line_and_ends_all(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
-COMPILING = """
-import os, pathlib, sys
-(pathlib.Path(os.environ["TORCH_EXTENSIONS_DIR"]) / sys.argv[1] / "lock").exists() and sys.exit(3)
-"""
-HOLDING = """
-import pathlib, sys, threading
-here = pathlib.Path(sys.argv[1])
-(here / "begun").touch()
-while not (here / "end").exists():
-    threading.Event().wait(0.05)
-"""
-
-
-def test_the_lock_of_a_build_that_was_killed_is_taken_away_and_that_of_one_under_way_is_not(tmp_path: Path) -> None:
-    build = ROOT / "scratch/extensions" / f"test_{os.getpid()}"
-    build.mkdir(parents=True)
-    try:
-        (build / "lock").touch()
-        code, err = finished(launching({}, "-c", COMPILING, build.name))
-        assert code == 0, err[-3000:]
-        other = launching({}, "-c", HOLDING, str(tmp_path))
-        until((tmp_path / "begun").exists, "the other launch has not begun")
-        (build / "lock").touch()
-        assert finished(launching({}, "-c", COMPILING, build.name))[0] == 3, "it may be the other's"
-        (tmp_path / "end").touch()
-        assert finished(other)[0] == 0
-    finally:
-        shutil.rmtree(build)
-
-
 def left(folder: Path) -> list[str]:
     """Processes that still run with ``folder`` in their command."""
     return subprocess.run(["pgrep", "-f", str(folder)], capture_output=True, text=True).stdout.split()
@@ -218,7 +188,7 @@ def test_two_processes_learn_from_pairs_as_one(name: str, tmp_path: Path) -> Non
     one = replace(
         small.job(tmp_path / "one"), pairs=made.checked.pairs, rehearsals=made.rehearsals, references=made.references
     )
-    learner(name)(small.settings(small.changed(**changes)), small.WORLD, one)
+    LEARNERS.find(name, "learn")(small.settings(small.changed(**changes)), small.WORLD, one)
     code, err = finished(process)
     assert code == 0, err[-3000:]
     agree(tmp_path / "two", tmp_path / "one")

@@ -22,7 +22,7 @@ from coevolve.stages.train import dpo_trainer, sft_trainer, shared_prefix
 from coevolve.stages.train.batch import row as sampled
 from coevolve.stages.train.dpo import Dpo
 from coevolve.stages.train.learner import Job, Log
-from coevolve.stages.train.learners import learner
+from coevolve.stages.train.learners import LEARNERS
 from coevolve.stages.train.offline import Batch, scheduled, tokenized
 from coevolve.stages.train.reference_tokens import Example, Tokens, tokens
 from tests import ROOT
@@ -44,7 +44,7 @@ def offline(folder: Path, made: Made) -> Job:
 
 
 def run(name: str, folder: Path, made: Made, log: Log | None = None, **changes: object) -> None:
-    learner(name)(settings(changed(learner=name, **changes)), WORLD, offline(folder, made), log)
+    LEARNERS.find(name, "learn")(settings(changed(learner=name, **changes)), WORLD, offline(folder, made), log)
 
 
 def test_an_episode_is_the_tokens_that_were_sampled() -> None:

@@ -14,7 +14,7 @@ from coevolve.core.io import read_jsonl
 from coevolve.core.records import Pair
 from coevolve.core.trajectories import read_trajectories
 from coevolve.stages.train import shared_prefix
-from coevolve.stages.train.learners import learner
+from coevolve.stages.train.learners import LEARNERS
 from tests.unit.stages.train import small
 
 
@@ -30,7 +30,9 @@ def main() -> None:
         rehearsals, references = (read_trajectories(made / f"{name}.parquet") for name in ("rehearsals", "references"))
         pairs = read_jsonl(made / "pairs.jsonl", Pair)
         job = replace(job, pairs=pairs, rehearsals=rehearsals, references=references)
-    learner(config.learner)(small.settings(config, launch, **settings.get("learner", {})), small.WORLD, job)
+    LEARNERS.find(config.learner, "learn")(
+        small.settings(config, launch, **settings.get("learner", {})), small.WORLD, job
+    )
 
 
 if __name__ == "__main__":

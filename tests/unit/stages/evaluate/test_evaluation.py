@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.outcomes import interval, metrics, paired_interval, solved
+from coevolve.core.outcomes import metrics, paired_interval, solved
+from coevolve.core.statistics import bootstrap
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.mixture import Mixture
@@ -138,7 +139,7 @@ def test_an_environment_of_a_mixture_that_always_fails_is_an_error_too(tmp_path:
 
 def test_intervals_are_as_wide_as_theory_says() -> None:
     values = [1.0] * 128 + [0.0] * 128
-    low, high = interval(values, CONFIG.model_copy(update={"bootstrap": 4000}), 0)
+    low, high = bootstrap(values, CONFIG.model_copy(update={"bootstrap": 4000}), 0)
     assert high - low == pytest.approx(2 * 1.96 * np.sqrt(0.25 / 256), rel=0.1)
 
 
@@ -148,13 +149,13 @@ def test_pairing_takes_the_difficulty_out() -> None:
     gain, low, high = paired_interval(base, better, CONFIG, 0)
     assert gain == pytest.approx(0.075)
     assert 0 < low < gain < high
-    unpaired = [interval(list(scores.values()), CONFIG, 0) for scores in (base, better)]
+    unpaired = [bootstrap(list(scores.values()), CONFIG, 0) for scores in (base, better)]
     assert unpaired[0][1] > unpaired[1][0]
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=40))
 def test_an_interval_lies_within_the_values(values: list[bool]) -> None:
-    low, high = interval([float(value) for value in values], CONFIG, 1)
+    low, high = bootstrap([float(value) for value in values], CONFIG, 1)
     assert min(values) <= low <= high <= max(values)
 
 

@@ -205,6 +205,6 @@ def test_an_environment_that_constructs_its_tasks_is_asked_for_them() -> None:
 
     assert min(kinds([])[goal] for goal in quiz.goals) > CONFIG.explorations / 6, "by chance all kinds are"
     assert kinds([of_task(weak.task_id, [])]) == {"sum_8": CONFIG.explorations}, "around a weak task its own kind is"
-    spec = Generation("g", 0, weak.task_id, "", "", ["sum_2"], None, False)
+    spec = Generation("g", 0, weak.task_id, "", "", ["sum_2"], None)
     (found,) = explorer.explore(written(quiz, tasks, [spec], 0, 0))
     assert found.goals == ["sum_2"] and found.exploration_id == exploration_of(spec)

@@ -10,7 +10,7 @@ from tests.unit.stages.train.small import ACTING, PARAMS, WORLD, changed
 
 TASKS = WORLD.tasks("seed")[:16]
 TOOLS = tools(WORLD, learn(WORLD, TASKS))
-OWN = PARAMS.generate.model_copy(update={"model": "tiny", "steps": 4, "batch": 8, "save_steps": 2, "control": 8})
+OWN = PARAMS.generate.model_copy(update={"model": "tiny", "steps": 4, "batch": 8, "save_steps": 2})
 
 
 def shared(own: Generate = OWN) -> Shared:

@@ -17,7 +17,7 @@ OWN = load(ROOT / "params.yaml").generate
 def generation(name: str, successes: int, episodes: int = 8, iteration: int = 0, seed: str = "s") -> Generation:
     accepted = "accepted" if episodes else "unrealized"
     task = f"task {name}" if episodes else None
-    return Generation(name, iteration, seed, "", "", ["pay"], None, False, accepted, task, successes, episodes)
+    return Generation(name, iteration, seed, "", "", ["pay"], None, accepted, task, successes, episodes)
 
 
 def test_a_reward_and_a_weight_by_hand() -> None:

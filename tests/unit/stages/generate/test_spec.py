@@ -1,7 +1,6 @@
 """What is read of a generation, and what is not: hostile text never raises, and reaches nothing but ``json.loads``."""
 
 import json
-import random
 from unittest.mock import patch
 
 import pytest
@@ -15,14 +14,13 @@ from coevolve.stages.generate.spec import (
     OPEN,
     UNKNOWN,
     UNREADABLE,
-    WITHHELD,
     Spec,
     Tools,
     named,
     parse,
 )
 
-TOOLS = Tools(("pay", "lock", "archive", "move", "send"), ("find", "list"), frozenset({"lock", "list"}))
+TOOLS = Tools(("pay", "lock", "archive", "move", "send"), ("find", "list"))
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["pay", "find"]),
     lambda inner: (
@@ -52,8 +50,6 @@ json_values = st.recursive(
         ('<spec>{"goals": ["fly"], "ask": null}</spec>', UNKNOWN),
         ('<spec>{"goals": ["find"], "ask": null}</spec>', UNKNOWN),
         ('<spec>{"goals": ["pay"], "ask": "move"}</spec>', UNKNOWN),
-        ('<spec>{"goals": ["pay", "lock"], "ask": null}</spec>', WITHHELD),
-        ('<spec>{"goals": ["pay"], "ask": "list"}</spec>', WITHHELD),
         (f'<spec>{{"goals": ["pay"], "ask": null}}{" " * LONGEST}</spec>', UNREADABLE),
         (f"<spec>{'[' * 1900}</spec>", UNREADABLE),
     ],
@@ -86,38 +82,13 @@ def test_hostile_text_is_refused_in_a_word_and_never_run(text: str) -> None:
     with patch("builtins.eval", side_effect=AssertionError), patch("builtins.exec", side_effect=AssertionError):
         found = parse(text, TOOLS)
     if isinstance(found, Spec):
-        assert set(found.goals) <= set(TOOLS.goals) - TOOLS.withheld and len(found.goals) + bool(found.ask) > 0
-        assert found.ask in (None, "find") and len(found.goals) <= MOST
+        assert set(found.goals) <= set(TOOLS.goals) and len(found.goals) + bool(found.ask) > 0
+        assert found.ask in (None, *TOOLS.lookups) and len(found.goals) <= MOST
     else:
-        assert found in (UNREADABLE, UNKNOWN, WITHHELD)
+        assert found in (UNREADABLE, UNKNOWN)
 
 
 def test_the_spec_of_a_task_is_what_it_changes_or_else_what_it_looks_up() -> None:
     assert named(["find", "pay", "done", "move"], TOOLS) == Spec(("pay", "move"))
     assert named(["find", "done"], TOOLS) == Spec((), "find")
     assert named(["done"], TOOLS) is None
-
-
-def test_ten_thousand_spoilt_specs_never_raise() -> None:
-    rng = random.Random(0)
-    pieces = [
-        *'{}[]",:\\u0000<>/ ',
-        OPEN,
-        CLOSE,
-        "goals",
-        "ask",
-        "pay",
-        "null",
-        "1e999",
-        "\ud800",
-        "é",
-        "[" * 300,
-        "NaN",
-    ]
-    whole = str(Spec(("pay", "move"), "find"))
-    for _ in range(10_000):
-        text = list(whole)
-        for _ in range(rng.randint(1, 8)):
-            text[rng.randrange(len(text))] = rng.choice(pieces)
-        found = parse("".join(text), TOOLS)
-        assert isinstance(found, Spec) or found in (UNREADABLE, UNKNOWN, WITHHELD)

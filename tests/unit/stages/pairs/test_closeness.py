@@ -11,7 +11,7 @@ from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.pairs.closeness import RANKS, Failure, acts, closeness, distance, failures, ranked, reward
+from coevolve.stages.pairs.closeness import Failure, acts, closeness, distance, failures, ranked
 
 A, B, C = ToolCall("a", {"x": 1}), ToolCall("b", {"x": 1}), ToolCall("a", {"x": 2})
 WORLD = make("miniworld")
@@ -49,8 +49,6 @@ def test_closeness_by_hand() -> None:
     assert closeness(Failure(0.25, [A], [A, B], idle=False)) == 0.5 * 0.5 + 0.5 * 0.5
     assert closeness(Failure(0.9, [A, B], [A, B], idle=False)) == 1.0
     assert closeness(Failure(0.0, [], [], idle=False)) == 0.5
-    assert reward(Failure(0.245, [A, B], [A, B], idle=True)) == 0.49
-    assert reward(Failure(0.9, [A], [A, B], idle=False)) == 1.0
 
 
 def episode(task: Task, made: list[ToolCall]) -> Trajectory:
@@ -69,9 +67,9 @@ def test_doing_nothing_is_further_than_the_look_alike_which_the_reward_ranks_the
     nothing = replace(episode(task, [find, end]), trajectory_id="nothing")
     alike = replace(episode(task, [find, ToolCall("delete_mail", archive.arguments), end]), trajectory_id="alike")
     found = failures(WORLD, [task], {task.task_id: reference.trajectory}, [nothing, alike, reference.trajectory])
-    close, paid = (ranked(found, rank) for rank in RANKS)
+    close = ranked(found)
     assert close["nothing"] == 0.0 < close["alike"]
-    assert paid["nothing"] > paid["alike"] > 0.0
+    assert found["nothing"].score > found["alike"].score > 0.0
 
 
 def test_what_only_looks_or_ends_does_not_act() -> None:

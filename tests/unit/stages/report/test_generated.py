@@ -17,15 +17,12 @@ EASY, HALF = (Task.create("e", "s", [f"do {n} now"], {}, [[ToolCall("pay"), Tool
 TASKS = {task.task_id: task for task in (EASY, HALF)}
 
 
-def spec(number: int, *tools: str, outcome: str = "accepted", task: Task | None = None, solved: int = 0, control: bool = False,
-         t: int = 0) -> Generation:  # fmt: skip
+def spec(number: int, *tools: str, outcome: str = "accepted", task: Task | None = None, solved: int = 0, t: int = 0) -> Generation:  # fmt: skip
     """A generation whose task, if it has one, was solved in ``solved`` of 8 episodes."""
     read = list(tools) or None
     text = f"<spec>{number}</spec>"
-    episodes = 8 if task or control else 0
-    return Generation(
-        f"g{number}", t, "s", "p", text, read, None, control, outcome, task and task.task_id, solved, episodes
-    )
+    episodes = 8 if task else 0
+    return Generation(f"g{number}", t, "s", "p", text, read, None, outcome, task and task.task_id, solved, episodes)
 
 
 WRITTEN = [
@@ -33,16 +30,13 @@ WRITTEN = [
     spec(1, "pay", "lock", task=HALF, solved=4),
     spec(2, outcome="unreadable"),
     spec(3, "lock", outcome="gate: solvable"),
-    spec(4, "find", solved=8, control=True),
-    spec(5, "find", solved=8, control=True),
 ]
 
 
-def test_distances_are_of_each_generator_with_an_interval() -> None:
-    trained, untrained = distances(2, WRITTEN, 0.5)
-    assert trained["policy"] == untrained["policy"] == 2
+def test_distances_have_an_interval() -> None:
+    (trained,) = distances(2, WRITTEN, 0.5)
+    assert trained["policy"] == 2
     assert trained["success"] == pytest.approx((0.4 + 0.0) / 2)  # (8 + 1)/(8 + 2) and (4 + 1)/(8 + 2)
-    assert untrained["success"] == untrained["low"] == untrained["high"] == pytest.approx(0.4)
     assert trained["high"] - trained["success"] == pytest.approx(12.706 * 0.2, rel=1e-3)  # t of one degree of freedom
     assert distances(2, WRITTEN[:1], 0.5) == [], "one task has no interval"
 

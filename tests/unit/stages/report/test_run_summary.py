@@ -25,17 +25,17 @@ from coevolve.core.yaml_files import load_yaml, write_yaml
 from coevolve.lineage.comparison import Side, history
 from coevolve.stages.evaluate.evaluation import summary as evaluated
 from coevolve.stages.report.page.panels import draw
-from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.view import gather
 from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, table, totals
-from coevolve.stages.report.write import Weak, origins, weakest, write
+from coevolve.stages.report.write import Weak, origins, render, weakest, write
 from coevolve.stages.schema import Params
 from coevolve.stages.schema import load as load_params
 from coevolve.studies.arms import parameters
 from coevolve.studies.machines import Texts
 from coevolve.studies.study_results import Result, Study, report, result, rows
 from coevolve.studies.study_runs import RESULTS, from_files, head, kept
+from coevolve.tracking.champion import ChampionRule
 from tests import ROOT
 
 SUCCESSES = [60, 90, 92, 40]  # of 128 tasks, by policy
@@ -78,7 +78,9 @@ def run(params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 def summed(params: Params) -> Summary:
-    return summarize("0123", "miniworld", 0, params.iterations, params.report, params.evaluate)
+    report, evaluate = params.report, params.evaluate
+    rule = ChampionRule(report.panel, report.max_regressions, evaluate.bootstrap, evaluate.confidence, 0)
+    return summarize("0123", "miniworld", params.iterations, rule)
 
 
 def test_a_result_names_the_edits_that_were_not_committed(run: Path, params: Params) -> None:
@@ -99,12 +101,12 @@ def test_a_result_names_the_edits_that_were_not_committed(run: Path, params: Par
         return from_files(files, study, ("random", 0), "small-random-0", head())
 
     assert found({}).changes == arms["random"]
-    edits = {"train.steps": 40, "synthesize.errors": 0.5}
+    edits = {"train.steps": 40, "signals.window": 7}
     assert found(edits).changes == {**arms["random"], **edits}
     write_jsonl(Path(RESULTS), [found(edits)])
     assert not kept(Path(), study)[1], "the edits are still there"
     Path("params.yaml").write_text(write_yaml(committed))
-    assert kept(Path(), study) == ({}, ["random 0 ran with synthesize.errors 0.5, not 0.0"])
+    assert kept(Path(), study) == ({}, ["random 0 ran with signals.window 7, not 5"])
 
 
 def lines_of(text: str) -> list[list[str]]:

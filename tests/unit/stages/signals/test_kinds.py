@@ -15,6 +15,7 @@ from coevolve.core.yaml_files import read_yaml
 from coevolve.environments.registry import make
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.schema import load, parse
+from coevolve.stages.signals import config
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.kind import Firing, Kind
@@ -43,7 +44,8 @@ NEVER = Kind("never", "It has never solved this task.", "no episode of a task wa
 
 @pytest.fixture
 def another(monkeypatch: pytest.MonkeyPatch) -> Kind:
-    """Another kind, by its line in the table."""
+    """Another kind, by its line in the table and its name in the section."""
+    monkeypatch.setattr(config, "KINDS", (*config.KINDS, NEVER.name))
     monkeypatch.setitem(KINDS, NEVER.name, NEVER)
     return NEVER
 
@@ -67,6 +69,7 @@ def extracted(path: Path, kinds: list[str]) -> list[Signal]:
 
 
 def test_names_are_those_of_the_kinds_and_each_has_one_rule() -> None:
+    assert tuple(KINDS) == config.KINDS
     for name, kind in KINDS.items():
         assert name == kind.name
         assert (kind.of_task is None) != (kind.of_table is None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from coevolve.core.learnability import Record, recorded
 from coevolve.core.records import Attempt
 from coevolve.core.task import Provenance, Task
-from coevolve.stages.train.curriculum import CURRICULA, Step, hopeless, stream
+from coevolve.stages.train.curriculum import CURRICULA, Step, stream
 from tests.unit.stages.train.small import CONFIG
 
 
@@ -111,9 +111,3 @@ def test_a_task_that_failed_once_comes_no_sooner_than_others() -> None:
     records = {name: Record(4, 8) for name in NAMES[4:]} | {name: Record() for name in NAMES[:4]}
     first = Counter(names(Step.of(0, 0, number, 1), records, curriculum="learnable")[0] for number in range(460))
     assert 40 < sum(first[name] for name in NAMES[:4]) < 120  # a share of 4/23 is 80
-
-
-def test_what_was_never_solved_in_eight_episodes_is_hopeless() -> None:
-    tried = [Record(0, 8), Record(0, 4), Record(1, 16), Record(0, 12)]
-    records = dict(zip(NAMES, tried, strict=False))
-    assert hopeless(TASKS, records) == [TASKS[0], TASKS[3]], "what was never tried is not hopeless"

@@ -13,7 +13,7 @@ from coevolve.core.trajectories import read_trajectories
 from coevolve.stages.code.digest import digest
 from coevolve.stages.schema import Params, parse, plain, sections, value
 from coevolve.stages.train.learner import Settings
-from coevolve.stages.train.learners import LEARNERS, config_of, learner, names
+from coevolve.stages.train.learners import LEARNERS, config_of
 from coevolve.stages.train.train_summary import summary
 from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, job, outputs
 
@@ -67,9 +67,9 @@ def made(**values: Any) -> Params:
 
 
 def test_ours_are_listed_with_their_sections() -> None:
-    assert names() == list(LEARNERS) == ["grpo", "dpo", "sft"]
-    assert [config_of(name).by_pairs for name in names()] == [False, True, True]
-    assert set(names()) <= set(sections())
+    assert LEARNERS.names() == ["grpo", "dpo", "sft"]
+    assert [config_of(name).by_pairs for name in LEARNERS.names()] == [False, True, True]
+    assert set(LEARNERS.names()) <= set(sections())
 
 
 def test_a_learner_of_another_package_is_chosen_configured_and_run(install: Install, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_learner_of_another_package_is_chosen_configured_and_run(install: Inst
 
     logged: list[tuple[int, dict[str, float]]] = []
     settings, run = Settings(CONFIG, ACTING, PARAMS.launch, params.learner), job(tmp_path / "run")
-    learner(params.train.learner)(settings, WORLD, run, lambda *step: logged.append(step))
+    LEARNERS.find(params.train.learner, "learn")(settings, WORLD, run, lambda *step: logged.append(step))
     assert outputs(run.policy) == outputs(run.parent)
     assert read_trajectories(run.trajectories) == []
     ((_, row),) = read_jsonl_objects(run.metrics)
@@ -119,29 +119,29 @@ def test_a_mistake_in_its_section_is_one_line(install: Install, values: dict[str
             "theirs",
             "learner mine: theirs has no class that inherits LearnerConfig",
         ),
-        (MODULE.replace("def learn", "def teach"), "theirs", "learner mine: theirs has no function learn"),
+        (MODULE.replace("def learn", "def teach"), "theirs", "learner mine: theirs has no learn"),
     ],
 )
 def test_a_module_that_is_no_learner_is_one_line(install: Install, module: str, place: str, said: str) -> None:
     install(module, place)
     with pytest.raises(CoevolveError) as caught:
-        learner(made(train={"learner": "mine"}).train.learner)
+        LEARNERS.find(made(train={"learner": "mine"}).train.learner, "learn")
     assert str(caught.value).removeprefix("params.yaml: ").startswith(said) and "\n" not in str(caught.value)
 
 
 def test_an_unknown_learner_lists_the_known() -> None:
     with pytest.raises(CoevolveError, match="learner 'mine' is unknown; expected one of: grpo, dpo, sft"):
-        learner("mine")
+        LEARNERS.find("mine", "learn")
 
 
 def test_its_code_and_what_it_imports_of_ours_decide_whether_training_is_run_again(install: Install) -> None:
     install()
-    found = {name: digest("train", made(train={"learner": name}))["code"] for name in names()}
+    found = {name: digest("train", made(train={"learner": name}))["code"] for name in LEARNERS.names()}
     pairs = digest("pairs", made(train={"learner": "mine"}))
     assert "theirs.py" not in pairs["code"] and pairs["params"]["by_pairs"] is True, "pairs depend on that alone"
     assert {"theirs.py", "coevolve/stages/train/reference_tokens.py"} <= set(found["mine"])
     assert not set(found["mine"]) & {"coevolve/stages/train/grpo.py", "coevolve/stages/train/dpo_trainer.py"}
-    assert not any("theirs.py" in found[name] for name in LEARNERS)
+    assert not any("theirs.py" in found[name] for name in LEARNERS.built_in)
     install(MODULE.replace("copytree", "move"))
     assert digest("train", made(train={"learner": "mine"}))["code"]["theirs.py"] != found["mine"]["theirs.py"]
 

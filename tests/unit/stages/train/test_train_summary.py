@@ -1,6 +1,6 @@
 """What a training says of itself: what every learner says, and what only some do."""
 
-from coevolve.stages.train.train_summary import PREFERENCE, PREFERENCE_PLOT, RESCUED, summary
+from coevolve.stages.train.train_summary import PREFERENCE, PREFERENCE_PLOT, summary
 
 STEP = {"groups": 5.0, "groups_without_variance": 2.0, "tokens": 30.0, "success": 0.25}
 
@@ -9,7 +9,7 @@ def test_costs_add_up_and_a_learner_says_nothing_of_others() -> None:
     found = summary(1, [STEP, {**STEP, "success": 0.5}], 8)
     assert found.figures["training episodes"] == 80 and found.figures["share of groups that teach nothing"] == 0.4
     assert (found.figures["success at the first step"], found.figures["success at the last step"]) == (0.25, 0.5)
-    assert not {RESCUED, *PREFERENCE.values()} & set(found.figures)
+    assert not set(PREFERENCE.values()) & set(found.figures)
 
 
 def test_preference_is_that_of_the_last_step() -> None:
@@ -17,8 +17,3 @@ def test_preference_is_that_of_the_last_step() -> None:
     found = summary(0, [{**STEP, **dict.fromkeys(told, 0.0)}, {**STEP, **told}], 8)
     assert {name: found.figures[title] for name, title in PREFERENCE.items()} == told
     assert found.plots[PREFERENCE_PLOT] == list(PREFERENCE.values())
-
-
-def test_references_that_were_imitated_are_a_cost_that_is_told() -> None:
-    found = summary(0, [{**STEP, "rescued": 3.0}, {**STEP, "rescued": 0.0}], 8)
-    assert found.figures[RESCUED] == 3 and RESCUED in found.costs

@@ -1,7 +1,6 @@
-"""No line of a candidates file ends `coevolve verify`: each gets a verdict, and what is written can be read by anybody."""
+"""Every line of a candidates file gets a verdict, and any JSON reader can read the written files."""
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coevolve.core.io import read_jsonl, read_tasks
+from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.records import Verdict
 from coevolve.core.task import Task, ToolCall, task_id_of
 from coevolve.environments.registry import make
-from coevolve.stages.verify.judge import read_lines, verify
+from coevolve.stages.verify.judge import accepted, read_lines, verify
 from coevolve.stages.verify.library import Library
 
 PANEL = {"test": make("miniworld").tasks("test")[:5]}
@@ -34,7 +33,7 @@ JSON = st.recursive(
 
 
 def with_id(value: dict[str, Any]) -> dict[str, Any]:
-    """A task whose id is the hash of its content, so that it is not refused for that, where it can have one."""
+    """A task whose id is the hash of its content, if it can have one."""
     try:
         calls = [[ToolCall(one["name"], one["arguments"]) for one in turn] for turn in value["reference"]]
         return {**value, "task_id": task_id_of(value["environment"], value["world"], value["turns"], calls)}
@@ -63,7 +62,7 @@ LINES = st.one_of(
 
 
 def strict(path: Path) -> list[Any]:
-    """The values of a file that any JSON reader takes: UTF-8, no NaN, no half of a surrogate pair."""
+    """The values of a file that any JSON reader accepts: UTF-8, no NaN, no lone surrogates."""
 
     def refused(name: str) -> None:
         raise AssertionError(f"{path} holds {name}")
@@ -73,33 +72,24 @@ def strict(path: Path) -> list[Any]:
     return values
 
 
-def judged(lines: list[bytes], run: Callable[[list[str], Path], None]) -> list[Verdict]:
-    """The verdicts that the command writes on a file of ``lines``."""
+def judged(lines: list[bytes], enabled: bool = True) -> list[Verdict]:
+    """The verdicts on a file of ``lines``, as they are written."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "candidates.jsonl").write_bytes(b"\n".join(lines))
-        arguments = ["--candidates", str(folder / "candidates.jsonl"), "--out", str(folder / "out")]
-        run(["--environment", "miniworld", *arguments], folder)
-        strict(folder / "out/verdicts.jsonl")
-        strict(folder / "out/accepted.jsonl")
-        read_tasks(folder / "out/accepted.jsonl", "miniworld")
-        return read_jsonl(folder / "out/verdicts.jsonl", Verdict)
+        found = verify("miniworld", read_lines(folder / "candidates.jsonl"), Library([], PANEL, 0.9), enabled=enabled)
+        write_jsonl(folder / "verdicts.jsonl", (verdict for verdict, _ in found))
+        write_jsonl(folder / "accepted.jsonl", accepted(found))
+        strict(folder / "verdicts.jsonl")
+        strict(folder / "accepted.jsonl")
+        read_tasks(folder / "accepted.jsonl", "miniworld")
+        return read_jsonl(folder / "verdicts.jsonl", Verdict)
 
 
-def command(arguments: list[str], folder: Path) -> None:
-    import argparse
-
-    from coevolve.commands.verify import configure, run
-
-    parser = argparse.ArgumentParser()
-    configure(parser)
-    assert run(parser.parse_args(arguments)) == 0
-
-
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(LINES, max_size=6))
 def test_every_line_has_a_verdict(lines: list[bytes]) -> None:
-    found = judged([json.dumps(GOOD).encode(), *lines], command)
+    found = judged([json.dumps(GOOD).encode(), *lines])
     assert len(found) == sum(bool(part.strip()) for line in lines for part in line.split(b"\n")) + 1
     assert found[0].accepted
     for one in found:
@@ -122,17 +112,8 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("reason", UNREADABLE)
-def test_an_unreadable_line_says_why(reason: str) -> None:
-    (found,) = judged([UNREADABLE[reason]], command)
-    assert not found.accepted
-    assert found.gates[0].name == "readable" and reason.split()[-1] in found.gates[0].reason
-
-
-def test_the_ablation_of_verification_takes_no_such_line_either() -> None:
-    with TemporaryDirectory() as name:
-        path = Path(name) / "candidates.jsonl"
-        path.write_bytes(b"\n".join(UNREADABLE.values()))
-        found = verify("miniworld", read_lines(path), Library([], PANEL, 0.9), enabled=False)
-    assert len(found) == len(UNREADABLE)
-    assert not any(verdict.accepted for verdict, _ in found)
+@pytest.mark.parametrize("enabled", [True, False])
+def test_an_unreadable_line_says_why(enabled: bool) -> None:
+    for reason, found in zip(UNREADABLE, judged(list(UNREADABLE.values()), enabled), strict=True):
+        assert not found.accepted
+        assert found.gates[0].name == "readable" and reason.split()[-1] in found.gates[0].reason

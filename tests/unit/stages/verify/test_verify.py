@@ -1,10 +1,6 @@
-"""Every gate, by a candidate that fails it and it alone; and candidates that nobody should have written."""
+"""Every gate with a candidate that fails only this gate, and candidates that no gate can judge."""
 
 import json
-import os
-import signal
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
@@ -13,16 +9,13 @@ import pytest
 
 from coevolve.core.hashing import content_hash
 from coevolve.core.records import Candidate, Verdict
-from coevolve.core.task import Observation, Task, ToolCall
+from coevolve.core.task import Task, ToolCall
 from coevolve.core.workers import Local
 from coevolve.endpoint.spending import Meter
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.stages.verify.gates import GATES
-from coevolve.stages.verify.judge import Judge, Judgement, summary, unchecked, verify
+from coevolve.stages.verify.judge import Judge, summary, unchecked, verify
 from coevolve.stages.verify.library import Library
-from tests.waiting import PATIENCE
 
 WORLD = make("miniworld")
 PANELS = {name: WORLD.tasks(name) for name in WORLD.panels}
@@ -155,21 +148,11 @@ def _changed(**changes: Any) -> str:
 
 GARBAGE = [
     "",
-    "{",
-    "[]",
-    "null",
-    '"x"',
-    "\ud800".encode("utf-8", "replace").decode(),
-    "[" * 100_000,
     '{"task": 3, "candidate_id": "x", "asks": []}',
     json.dumps({"candidate_id": "x" * 10_000_000}),
     _changed(environment="bfcl"),
-    _changed(turns=[]),
     _changed(turns=[" "]),
-    _changed(schema_version=99),
-    _changed(reference=[[{"name": "pay", "arguments": {"amount": "9" * 1000}}] * 100]),
     line(candidate("x", [ADD] * 65, [[0, 0]])),
-    line(candidate("x", [ToolCall("add_event", {"title": "x" * 900_000, "day": "monday"}), DONE], [[0, 0]])),
     line(candidate("x", [ToolCall("find_mail", {"subject": {"$ne": None}}), DONE], [[0, 0]])),
     line(candidate("x", [ToolCall("__class__", {"a": float("nan")}), DONE], [[0, 9], [5, 5]])),
     line(replace(GOOD, task=replace(GOOD.task, world={"seed": "x"}))),
@@ -183,61 +166,6 @@ def test_garbage_is_rejected_and_never_raises(bad: int) -> None:
     assert failed(found)[0][1]
 
 
-def test_order_is_kept_and_processes_agree_with_one() -> None:
-    many = [
-        line(
-            candidate(
-                f"plan event number {n} for monday please",
-                [ToolCall("add_event", {"title": f"event number {n}", "day": "monday"}), DONE],
-                [[0, 0]],
-                n,
-            )
-        )
-        for n in range(12)
-    ]
-    mixed = [*many[:6], *GARBAGE[:5], *many[6:]]
-    one = verify("miniworld", mixed, Library([], PANELS, 0.95))
-    two = verify("miniworld", mixed, Library([], PANELS, 0.95), engine=Local(2))
-    assert one == two
-    assert [found.accepted for found, _ in one] == [True] * 6 + [False] * 5 + [True] * 6
-
-
-STALLS = [3.0]  # seconds for which the machine is busy with something else
-
-
-def compute(seconds: float) -> None:
-    start = time.thread_time()
-    while time.thread_time() < start + seconds:
-        pass
-
-
-@pytest.mark.parametrize(
-    ("wait", "waiting", "reason"),
-    [
-        (lambda: compute(PATIENCE), PATIENCE, "took longer than 2 s of the processor"),
-        (lambda: threading.Event().wait(), 0.5, "did not end within 0.5 s"),
-        (lambda: time.sleep(STALLS.pop() if STALLS else 0.0), PATIENCE, ""),
-    ],
-    ids=["computes", "waits", "stalls"],
-)
-def test_a_reference_that_never_ends_is_rejected_and_one_that_stalls_is_not(
-    monkeypatch: pytest.MonkeyPatch, wait: Callable[[], object], waiting: float, reason: str
-) -> None:
-    class Slow(MiniworldSession):
-        def step(self, call: ToolCall) -> Observation:
-            wait()
-            return super().step(call)
-
-    class Around(Miniworld):
-        def open(self) -> MiniworldSession:
-            return Slow()
-
-    monkeypatch.setattr("coevolve.stages.verify.judge.MAX_SECONDS", 2.0)
-    monkeypatch.setattr("coevolve.stages.verify.judge.MAX_WAITING", waiting)
-    verdict = Judge("miniworld", world=Around()).judge(line(GOOD)).verdict
-    assert [text for _, text in failed(verdict)] == ([reason] if reason else [])
-
-
 def test_the_ablation_of_verification_asks_the_environment_nothing() -> None:
     broken = candidate("do what nobody can", [ToolCall("no_such_tool")], [[0, 0]])
     lines = [line(GOOD), line(broken), "not JSON", line(GOOD)]
@@ -246,20 +174,3 @@ def test_the_ablation_of_verification_asks_the_environment_nothing() -> None:
     assert [one.accepted for one in verdict(lines)] == [True, False, False, False]
     asked = {gate.name: gate.passed for gate in found[0].gates}
     assert asked["readable"] is True and asked["reference_passes"] is None and asked["duplicate"] is True
-
-
-def test_a_candidate_that_ends_the_process_is_rejected_and_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coevolve.stages.verify.judge.Judge", Fragile)
-    lines = [line(candidate(f"plan event {n} for monday please", [ADD, DONE], [[0, 0]], n)) for n in range(18)]
-    found = [one for one, _ in verify("miniworld", lines, Library([], {}, 0.99), engine=Local(2), words="none")]
-    assert [row for row, one in enumerate(found) if ("readable", "kills the process") in failed(one)] == [11]
-    assert all(one.accepted for row, one in enumerate(found) if row != 11), [failed(one) for one in found]
-
-
-class Fragile(Judge):
-    """Its process ends at one of the candidates."""
-
-    def judge(self, line: str) -> Judgement:
-        if "plan event 11 " in line:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().judge(line)

@@ -16,7 +16,6 @@ from coevolve.stages.generate.rewards import distance
 from coevolve.stages.generate.spec import exploration_of
 from coevolve.stages.generate.spec_outcomes import ACCEPTED
 
-TRAINED, UNTRAINED = "this iteration's generator", "untrained generator"
 EXAMPLES = 3  # example specs per iteration
 TOOLS = 24  # most tools to list
 
@@ -62,30 +61,25 @@ def _tokens(t: int, last: int) -> dict[str, list[int]]:
 
 
 def distances(t: int, generations: Sequence[Generation], alpha: float) -> list[Row]:
-    """|p - α| of each generator's tasks of iteration ``t``: the mean and its interval, for at least two tasks."""
-    rows = []
-    for name, control in ((TRAINED, False), (UNTRAINED, True)):
-        played = [spec for spec in generations if spec.control == control and spec.episodes]
-        if len(played) > 1:
-            gap = estimate([distance(spec, alpha) for spec in played])
-            low, high = gap.mean - gap.half, gap.mean + gap.half
-            rows.append({"policy": t, "generator": name, "success": gap.mean, "low": low, "high": high})
-    return rows
+    """|p - α| of the tasks of iteration ``t``: the mean and its interval, for at least two tasks."""
+    played = [spec for spec in generations if spec.episodes]
+    if len(played) < 2:
+        return []
+    gap = estimate([distance(spec, alpha) for spec in played])
+    low, high = gap.mean - gap.half, gap.mean + gap.half
+    return [{"policy": t, "generator": "this iteration's generator", "success": gap.mean, "low": low, "high": high}]
 
 
 def outcomes(t: int, generations: Sequence[Generation]) -> list[Row]:
     """The numbers of specs of iteration ``t`` by outcome, accepted first."""
-    counts = Counter(spec.outcome for spec in generations if not spec.control)
+    counts = Counter(spec.outcome for spec in generations)
     names = sorted(counts, key=lambda name: (name != ACCEPTED, -counts[name], name))
     return [{"t": t, "outcome": name, "count": counts[name]} for name in names]
 
 
 def goals(generations: Mapping[int, Sequence[Generation]]) -> list[Row]:
     """The share of each iteration's specs that names a tool as a goal."""
-    named = {
-        t: [spec.goals for spec in batch if spec.goals is not None and not spec.control]
-        for t, batch in generations.items()
-    }
+    named = {t: [spec.goals for spec in batch if spec.goals is not None] for t, batch in generations.items()}
     counts = {t: Counter(goal for spec_goals in batch for goal in spec_goals) for t, batch in named.items()}
     total = sum(counts.values(), Counter[str]())
     return [
@@ -103,9 +97,7 @@ def lengths(
     ``tokens`` holds the agent's tokens in training, by task. The lengths show whether success grows only because tasks
     shrink.
     """
-    accepted = [
-        tasks[spec.task_id] for spec in generations if spec.task_id and spec.task_id in tasks and not spec.control
-    ]
+    accepted = [tasks[spec.task_id] for spec in generations if spec.task_id and spec.task_id in tasks]
     spent = [count for task in accepted for count in tokens.get(task.task_id, ())]
     measured = {
         "calls of the reference": [len(task.calls) for task in accepted],
@@ -123,14 +115,14 @@ def realized(generations: Sequence[Generation], attempts: Sequence[Attempt]) -> 
     both = Counter(
         (spec.successes / spec.episodes, visit.successes / visit.size)
         for spec in generations
-        if spec.task_id and spec.episodes and not spec.control and (visit := first.get(spec.task_id))
+        if spec.task_id and spec.episodes and (visit := first.get(spec.task_id))
     )
     return [{"probe": probe, "training": training, "tasks": count} for (probe, training), count in sorted(both.items())]
 
 
 def examples(t: int, generations: Sequence[Generation], tasks: Mapping[str, Task], alpha: float) -> list[Row]:
     """The specs of iteration ``t`` whose tasks lie closest to α."""
-    played = [spec for spec in generations if spec.task_id in tasks and spec.episodes and not spec.control]
+    played = [spec for spec in generations if spec.task_id in tasks and spec.episodes]
     played.sort(key=lambda spec: (distance(spec, alpha), spec.generation_id))
     return [
         {

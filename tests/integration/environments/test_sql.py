@@ -53,26 +53,18 @@ def test_the_same_seed_builds_the_same_database(domain: str) -> None:
     "sql",
     [
         "DELETE FROM customers",
-        "UPDATE customers SET name = 'x'",
-        "INSERT INTO customers VALUES (99, 'x', 'y', 'z')",
         "DROP TABLE customers",
-        "CREATE TABLE x (y)",
         "CREATE TEMP TABLE x AS SELECT 1",
         "ATTACH DATABASE '/tmp/x.db' AS x",
         "PRAGMA writable_schema = 1",
         "VACUUM INTO '/tmp/x.db'",
         "BEGIN",
-        "SELECT load_extension('x')",
-        "SELECT zeroblob(100000000)",
         "SELECT 1; SELECT 2",
-        "",
-        "not sql",
-        "SELECT * FROM customers, customers, customers, customers",
         "SELECT '\ud800'",
         "x" * 10_000,
     ],
 )
-def test_what_is_not_allowed_is_an_error_and_changes_nothing(sql: str) -> None:
+def test_a_forbidden_statement_changes_nothing(sql: str) -> None:
     session = started(READ)
     before = session.digest()
     error, content = query(session, sql)
@@ -93,48 +85,23 @@ def nested(pattern: str, inner: str, depth: int) -> str:
 
 
 GREEDY = [
-    NUMBERS.format("", "sum(x)"),
-    NUMBERS.format(" LIMIT 100000", f"sum(instr({LONG}, {HALF} || 'x'))"),
-    NUMBERS.format(" LIMIT 100000", f"sum(length(trim({LONG}, 'x' || {HALF})))"),
-    NUMBERS.format(" LIMIT 100000", "max(printf('%.*f', 99999999, x / 3.0))"),
-    NUMBERS.format(" LIMIT 1000", "x, hex(zeroblob(4000)), hex(zeroblob(4000)), hex(zeroblob(4000))"),
-    NUMBERS.format(" LIMIT 500", f"x, {', '.join(['hex(zeroblob(4000))'] * 90)}"),
-    NUMBERS.format(" LIMIT 100000", f"count(DISTINCT {LONG})"),
-    NUMBERS.format(" LIMIT 100000", f"group_concat({LONG})"),
-    NUMBERS.format(" LIMIT 100000", f"sum({LONG} LIKE '{'%0' * 90}b' || x)"),
-    NUMBERS.format(" LIMIT 100000", f"sum({LONG} GLOB '{'*0' * 90}b' || x)"),
-    NUMBERS.format(" LIMIT 100000", f"sum(length(replace({LONG}, {HALF} || 'x', '')))"),
-    NUMBERS.format(" LIMIT 100000", "sum(json_array_length(json_patch('{\"a\":1}', '{\"b\":2}')))"),
+    NUMBERS.format("", "sum(x)"),  # steps
+    NUMBERS.format(" LIMIT 100000", f"sum(instr({LONG}, {HALF} || 'x'))"),  # processor time
+    NUMBERS.format(" LIMIT 500", f"x, {', '.join(['hex(zeroblob(4000))'] * 90)}"),  # bytes of a result
+    NUMBERS.format(" LIMIT 100000", f"count(DISTINCT {LONG})"),  # memory
     nested(DOUBLED, "SELECT name AS x FROM customers", 12),  # 10**12 terms, if subqueries are flattened
-    "WITH a0 AS (SELECT 1), " + ", ".join(f"a{n + 1} AS (SELECT * FROM {', '.join([f'a{n}'] * 9)})" for n in range(9))
-    + " SELECT 1 FROM a9",
-    "SELECT " + ", ".join(["*"] * 1000) + " FROM orders, orders, orders",
-    "SELECT 1 FROM " + ", ".join(f"orders o{n}" for n in range(60)),
-    "SELECT 1 FROM " + ", ".join(f"orders o{n}" for n in range(60)) + " WHERE "
-    + " AND ".join(f"o{n}.id = o{n + 1}.customer_id" for n in range(59)),
-    "SELECT " + "(" * 2000 + "1" + ")" * 2000,
-    "SELECT " + "-" * 4900 + "1",
-    "SELECT " + "+".join(["1"] * 2000),
-    "SELECT json_extract('" + "[" * 4000 + "', '$')",
-    "VALUES " + ", ".join(["(1)"] * 900),
-    "SELECT zeroblob(2000000000)",
-    "SELECT randomblob(9), random()",
+    "SELECT 1 FROM " + ", ".join(f"orders o{n}" for n in range(60)),  # rows
+    "SELECT " + "(" * 2000 + "1" + ")" * 2000,  # depth
+    "SELECT zeroblob(2000000000)",  # bytes of a value
     "SELECT current_timestamp",
     "SELECT date('now'), datetime('2026-01-01', 'localtime')",
-    "SELECT date()",
-    "SELECT total_changes()",
     "SELECT * FROM pragma_database_list",
-    "SELECT * FROM sqlite_dbpage",
     "SELECT load_extension('x')",
-    "SELECT fts3_tokenizer('simple', x'00')",
-    "SELECT writefile('/tmp/x', 'x')",
-    "SELECT '\x00'",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("sql", GREEDY, ids=range(len(GREEDY)))
-def test_no_statement_takes_more_than_its_share(sql: str) -> None:
-    """Whatever it takes of time and memory, it takes in a process that the kernel limits; what comes back is small."""
+def test_a_greedy_statement_is_limited(sql: str) -> None:
     session = started(READ)
     before = session.digest()
     _, content = query(session, sql)
@@ -143,42 +110,29 @@ def test_no_statement_takes_more_than_its_share(sql: str) -> None:
     assert query(session, "SELECT 1") == (False, "1\n1")
 
 
-def test_steps_are_limited_before_time_is() -> None:
-    """The limit that is the same on every machine comes first wherever values are small."""
+def test_the_limit_of_steps_comes_before_that_of_time() -> None:
     error, content = query(started(READ), GREEDY[0])
     assert error
     assert content == "error: took more than 500000 steps"
 
 
-def test_a_statement_that_steps_do_not_bound_ends_with_its_process() -> None:
+def test_the_kernel_limits_a_statement_that_steps_do_not() -> None:
     error, content = query(started(READ), GREEDY[1])
     assert (error, content) == (True, "error: took longer than 2 s")
 
 
-def test_the_calendar_is_at_hand_and_the_clock_is_not() -> None:
+def test_date_functions_cannot_read_the_clock() -> None:
     session = started(READ)
     said = query(session, "SELECT date('2026-01-31', '+1 day'), strftime('%Y', '2026-05-05'), julianday('2026-01-01')")
     assert said[1].splitlines()[1] == "2026-02-01 | 2026 | 2461041.5"
     assert query(session, "SELECT date('n' || 'ow')")[0]
 
 
-POISON = [
-    "CAST(x'ff' AS TEXT)",
-    "CAST(x'00' AS TEXT)",
-    "x'ff00'",
-    "zeroblob(9000)",
-    "9e999",
-    "-9e999",
-    "9e999 - 9e999",
-    "9223372036854775807",
-    "char(55296, 1114111, 0)",
-    "''",
-    "hex(zeroblob(4900))",
-]
+POISON = ["CAST(x'ff' AS TEXT)", "x'ff00'", "9e999", "9e999 - 9e999", "char(55296, 1114111, 0)", "hex(zeroblob(4900))"]
 
 
 @pytest.mark.parametrize("value", POISON)
-def test_what_an_agent_writes_is_a_state_and_can_be_judged(value: str) -> None:
+def test_a_poisoned_database_can_be_judged(value: str) -> None:
     """A poisoned database is a wrong one: it has a digest, and scores nothing for its state."""
     table = WRITE.reference[0][-1].arguments["sql"].split()[1]
     column = COLUMN[table]
@@ -224,8 +178,7 @@ def test_writes_of_an_episode_are_counted() -> None:
     assert query(session, "SELECT 1")[0]
 
 
-def test_a_process_that_is_lost_takes_no_state_along() -> None:
-    """What the kernel ends, for whatever reason, is made again from the world and the statements that changed it."""
+def test_a_lost_process_loses_no_state() -> None:
     session = started(WRITE)
     query(session, WRITE.reference[0][-1].arguments["sql"])
     before = session.digest()
@@ -244,7 +197,7 @@ def lose_processes() -> None:
         idle.put(one)
 
 
-def test_long_results_are_cut_for_the_eye_only() -> None:
+def test_observations_cut_long_results() -> None:
     error, content = query(started(READ), "SELECT a.id FROM customers a, customers b")
     assert not error
     assert "rows in all" in content

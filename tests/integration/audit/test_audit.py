@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.audit.audit import audit
+from coevolve.audit.audit import audit, write
 from coevolve.audit.checks import CHECKS
-from coevolve.audit.files import page, write
 from coevolve.audit.finding import SHOWN, Audit
 from coevolve.core.errors import CoevolveError
 from coevolve.environments.environment import Environment
@@ -60,9 +59,6 @@ def test_a_sound_one_passes_all() -> None:
         (broken.Misleading, {"data.words"}),
         (broken.Printable, {"semantic.canary_floor", "semantic.no_solution_leakage", "data.coverage"}),
         (hostile.Numbered, {"contract.answers", "contract.digest"}),
-        (hostile.Lengthy, {"contract.answers"}),
-        (hostile.Endless, {"contract.answers"}),
-        (hostile.Blaring, {"contract.answers"}),
         (hostile.Brittle, {"contract.bad_arguments", "runtime.tool_declaration_accuracy"}),
         (hostile.Blind, {"contract.digest"}),
         (broken.Monotonous, {"data.variety", "semantic.canary_floor"}),
@@ -131,8 +127,8 @@ def test_the_files_hold_all_and_escape_it(tmp_path: Path) -> None:
     assert [one.name for one in written] == ["audit.json", "index.html"]
     read = json.loads(written[0].read_text())
     assert read["worst"] == "fail" and [one["check"] for one in read["findings"]] == QUICK
-    text = page(said)
-    assert text == written[1].read_text() and "<script>" not in text and "http" not in text
+    text = written[1].read_text()
+    assert "<script>" not in text and "http" not in text
     for name in QUICK:
         assert name in text
     assert "of the tasks are different" in text and "&lt;script&gt;" in text
@@ -141,34 +137,25 @@ def test_the_files_hold_all_and_escape_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        (hostile.Quits, "SystemExit: 3"),
         (hostile.Exits, r"the environment ended the process \(exit code 7\)"),
-        (hostile.Interrupts, "KeyboardInterrupt"),
         (hostile.Raises, "does not open: .*LookupError: no map"),
-        (hostile.Vanishes, r"the environment ended the process \(exit code 5\)"),
         (hostile.Taskless, "is not a Task"),
-        (hostile.Uncounted, "has more than 100,000 tasks"),
         (hostile.Unnumbered, "reward of nan"),
-        (hostile.Infinite, "reward of inf"),
-        (hostile.Wordy, "returns a reward of much"),
     ],
 )
-def test_whatever_an_environment_does_the_audit_is_written_and_says_it(
-    kind: type[Environment], reason: str, tmp_path: Path
-) -> None:
+def test_an_audit_of_a_broken_environment_is_written(kind: type[Environment], reason: str, tmp_path: Path) -> None:
     said = audited(kind, ["semantic.oracle_max", "data.quarantine"])
     oracle, quarantine = said.findings
     assert oracle.bad and re.search(reason, oracle.evidence[0]), oracle.evidence
     assert [file.name for file in write(said, tmp_path)] == ["audit.json", "index.html"]
     assert json.loads((tmp_path / "audit.json").read_text())["worst"] == "fail"
-    opens = kind not in (hostile.Raises, hostile.Vanishes, hostile.Taskless, hostile.Uncounted)
+    opens = kind not in (hostile.Raises, hostile.Taskless)
     assert quarantine.bad != opens, "a check that needs no episode goes on"
 
 
-@pytest.mark.parametrize("kind", [hostile.Stuck, hostile.Unending])
-def test_a_check_that_does_not_end_is_a_finding_and_so_are_those_that_are_not_run(kind: type[Environment]) -> None:
+def test_a_check_that_never_ends_is_a_finding() -> None:
     checks = ["semantic.oracle_max", "semantic.canary_floor", "runtime.reward_well_formed", "data.quarantine"]
-    said = audited(kind, checks, seconds=5.0)
+    said = audited(hostile.Stuck, checks, seconds=5.0)
     assert all(finding.status == "error" for finding in said.findings)
     assert [finding.evidence[0].partition(";")[0] for finding in said.findings] == [
         *["it did not end within 5 s"] * 2,

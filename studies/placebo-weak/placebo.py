@@ -2,6 +2,9 @@
 
 Guidance by signals does two things: it asks where the agent is weak, and it asks in a certain form, around a task and its tools
 with an attempt to look at. The placebo keeps the form and takes away what signals know.
+
+The arms `shuffled` of this study and of placebo-depleted name this file as `explore.guidance`. Up to commit 21b9c33 it was
+`coevolve/stages/explore/placebo.py`, and the value was `shuffled`.
 """
 
 from collections.abc import Collection, Sequence
@@ -10,6 +13,7 @@ from dataclasses import replace
 from coevolve.core.records import Signal
 from coevolve.core.seeding import rng_for
 from coevolve.core.trajectories import Trajectory
+from coevolve.stages.explore.guidance import Guidance, seldom
 
 
 def shuffled(
@@ -49,3 +53,6 @@ def _permutation(names: Collection[str], of: str, seed: int, iteration: int) -> 
     cycle = sorted(names)
     rng_for("placebo", of, seed, iteration).shuffle(cycle)
     return dict(zip(cycle, cycle[1:] + cycle[:1], strict=True))
+
+
+GUIDANCE = Guidance(seldom, signals=True, change=shuffled)
