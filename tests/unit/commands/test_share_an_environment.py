@@ -44,12 +44,6 @@ def test_exports_print_what_the_page_shows(folder: Path) -> None:
         assert (done.returncode, done.stdout) == (0, output), done.stderr[-2000:]
 
 
-def test_the_code_prints_what_the_page_shows() -> None:
-    [(code, output)] = re.findall(rf"```python\n(.*?)```{OUTPUT}", PAGE, re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
-    assert done.stdout == output, done.stderr[-2000:]
-
-
 @pytest.mark.skipif(not installed("openenv"), reason="run `coevolve env install openenv`")
 def test_the_server_prints_what_the_page_shows() -> None:
     [(command, output)] = SERVE.findall(PAGE)
