@@ -18,7 +18,6 @@ GROUPS = {
         "compare": "compare policies of this run, of DVC experiments or of the model registry",
         "lineage": "show where a task comes from, or which data made a policy",
         "ui": "open MLflow on the table of the project's runs",
-        "review": "read the tasks that the loop made, and accept, reject or reword each",
         "params": "print every parameter with its meaning, its value and its default",
         "study": "run each variant of an experiment over several seeds; an interrupted study resumes",
         "doctor": "check this machine against params.yaml, and print a fix for each problem",

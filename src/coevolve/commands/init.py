@@ -195,7 +195,7 @@ and trains on them.
 
 - `params.yaml` holds the parameters. A change reruns only the stages that read the changed key.
 - `dvc.yaml` holds the stages.
-- `reviews/` holds your decisions about tasks (`coevolve review`).
+- `reviews/` holds people's decisions about tasks; its README.md explains the format.
 - The run writes all other files, and DVC versions them.
 
 Success is the first metric in DVC's table, also in its extension for VS Code:

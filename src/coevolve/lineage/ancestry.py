@@ -10,7 +10,6 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import parse, read_json, read_jsonl, read_tasks
 from coevolve.core.paths import Paths
 from coevolve.core.records import Exploration, Generation, Pair, Signal, Verdict
-from coevolve.core.reviews import read_reviews
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
@@ -59,13 +58,8 @@ def of_task(task_id: str) -> Node:
         top.add(f"a seed task of split {task.split!r}, not a synthesized task")
         return top
     t = origin.iteration
-    was = _before_review(task, t)
-    reviews = [one for one in read_reviews() if one.task_id == was]
-    for one in reviews:
-        new = f" of task {was}, which a reviewer reworded" if was != task.task_id else ""
-        top.add(f"review by {one.reviewer}{new}: {one.decision}{f', {one.reason}' if one.reason else ''}")
     verdicts = read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict)
-    verdict = next((one for one in verdicts if one.task_id == was), None)
+    verdict = next((one for one in verdicts if one.task_id == task.task_id), None)
     if verdict:
         passed = sum(gate.passed is True for gate in verdict.gates)
         rate = "unknown" if verdict.pass_rate is None else f"{verdict.pass_rate:.2f}"
@@ -95,15 +89,6 @@ def of_task(task_id: str) -> Node:
     for signal in signals:
         _signal(place, signal, trajectories)
     return top
-
-
-def _before_review(task: Task, t: int) -> str:
-    """The id under which the environment verified ``task``. It differs if a reviewer reworded the task."""
-    accepted = read_tasks(Paths.verified(t) / "accepted.jsonl")
-    if any(one.task_id == task.task_id for one in accepted):
-        return task.task_id
-    same = (one.task_id for one in accepted if one.reference == task.reference and one.world == task.world)
-    return next(same, task.task_id)
 
 
 def _generations(t: int) -> list[Generation]:

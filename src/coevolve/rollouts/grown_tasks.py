@@ -256,10 +256,8 @@ class _Growth:
         if config.select is not None:
             judged = select(judged, config.select, counts, shares_of(self.world))
         rows = [asdict(task) for task in accepted(judged)]
-        validation = validate(
-            rows, self.world, self.panels, Validate(min_rows=1), config.near_duplicate, self.folder / "data_docs",
-            words=options.words,
-        )  # fmt: skip
+        docs = self.folder / "data_docs"
+        validation = validate(rows, self.world, self.panels, Validate(min_rows=1), config.near_duplicate, docs)
         write(self.folder / "validation", validation, f"{options.count} tasks of {self.name}")
         write_jsonl(self.folder / "verdicts.jsonl", (verdict for verdict, _ in judged))
         write_jsonl(file, validation.tasks)

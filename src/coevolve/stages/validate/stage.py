@@ -7,13 +7,12 @@ metrics.json, and Data Docs in data/next/data_docs. A critical failure stops the
 import shutil
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import read_jsonl, read_jsonl_values, read_tasks, write_jsonl
+from coevolve.core.io import read_jsonl_values, read_tasks, write_jsonl
 from coevolve.core.paths import Paths
-from coevolve.core.records import Verdict
-from coevolve.core.reviews import agreed, by_gate, decided, read_reviews
 from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.schema import Params
+from coevolve.stages.validate.reviews import rejected
 from coevolve.stages.validate.validation import validate, write
 
 
@@ -24,7 +23,6 @@ def main(params: Params, t: int) -> None:
     panels = {name: read_tasks(Paths.panel(name), params.environment) for name in environment.panels}
     folder, docs = Paths.validation(t + 1), Paths.data_docs(t + 1)
     shutil.rmtree(docs, ignore_errors=True)  # Data Docs would keep a page of every run
-    reviews = decided(read_reviews())
     validation = validate(
         rows,
         environment,
@@ -32,9 +30,8 @@ def main(params: Params, t: int) -> None:
         params.validate_,
         params.verify.near_duplicate,
         docs,
-        reviews,
+        rejected(),
         split=params.tasks.split,
-        words=params.verify.words,
     )
     write(folder, validation, f"Dataset {t + 1} of {params.environment}")
     if (failed := validation.critical) is not None:
@@ -49,8 +46,5 @@ def main(params: Params, t: int) -> None:
         "families": validation.metrics["families"],
         "rows in quarantine": len(validation.quarantine),
     }
-    same, total = agreed(by_gate(read_jsonl(Paths.verified(t) / "verdicts.jsonl", Verdict), reviews))
-    if total:
-        figures |= {"reviewed": total, "people agree with the gates": same / total}
     write_summary(StageSummary("validate", t + 1, figures, columns=[TASKS]))
     print(f"{Paths.tasks(t + 1)}: {len(validation.tasks)} tasks, {len(validation.quarantine)} rows in quarantine")

@@ -2,7 +2,7 @@
 
 Rows that break an expectation go to quarantine with its name. A failure of the whole file is critical and stops the
 pipeline. This module repeats the near-duplicate and panel checks of verification on purpose: it is the last check before
-training, for files of any origin. New words of a reviewer pass verification's gates here, because no gate has seen them.
+training, for files of any origin.
 """
 
 import json
@@ -11,20 +11,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.expectations import Expectation, ExpectationOutcome, Suites, among, between, hashed, quarantined
 from coevolve.core.io import flaw, parse, write_json, write_jsonl, write_text
-from coevolve.core.reviews import Review, in_their_words
 from coevolve.core.similarity import Index
 from coevolve.core.task import SCHEMA_VERSION, Task, task_id_of
 from coevolve.core.untrusted import markdown
 from coevolve.environments.environment import Environment
 from coevolve.environments.mixture import shares_of
 from coevolve.stages.validate.config import Validate
-from coevolve.stages.verify.judge import in_panel, refused_words
+from coevolve.stages.verify.judge import in_panel
 from coevolve.stages.verify.library import Library
 
 if TYPE_CHECKING:
@@ -41,7 +39,6 @@ COLUMNS = (
     "unknown_tools",
     "in_panel",
     "rejected",
-    "refused_words",
     "near_duplicate",
     "family",
 )
@@ -88,7 +85,6 @@ def expectations(
         Expectation("knows every tool", *among("unknown_tools", 0)),
         Expectation("is in no panel", *among("in_panel", False)),
         Expectation("nobody rejects it", *among("rejected", False)),
-        Expectation("new words pass the gates", *among("refused_words", "")),
     ]
     file = [
         Expectation(
@@ -120,29 +116,22 @@ def validate(
     config: Validate,
     near_duplicate: float,
     docs: Path | None = None,
-    reviews: Mapping[str, Review] = MappingProxyType({}),
+    rejected: Collection[str] = (),
     *,
     split: str = "seed",
-    words: str = "language",
 ) -> Validation:
     """Judge ``rows`` (JSON values) and write Data Docs to the folder ``docs``.
 
-    ``near_duplicate`` is the similarity from which two instructions count as near-duplicates. ``reviews`` are people's
-    decisions by task: rejected tasks go to quarantine, reworded tasks are judged in their new words, by the rules
-    ``words`` of `words_match`. Tasks of the training split ``split`` are the environment's own.
+    ``near_duplicate`` is the similarity from which two instructions count as near-duplicates. ``rejected`` holds the
+    ids of tasks that reviewers reject. Tasks of the training split ``split`` are the environment's own.
     """
-    before, rows = rows, in_their_words(rows, reviews)
-    reworded = {number for number, (row, new) in enumerate(zip(before, rows, strict=True)) if new is not row}
-    rejected = {name for name, review in reviews.items() if review.decision == "reject"}
     tasks_by_row = [_task(row, number) for number, row in enumerate(rows)]
-    known = [task for number, task in enumerate(tasks_by_row) if task is not None and number not in reworded]
-    library = Library(known, panels, near_duplicate)
+    library = Library([task for task in tasks_by_row if task is not None], panels, near_duplicate)
     own = {task.task_id: task for task in environment.tasks(split)}
     present = own.keys() & {_content(task) for task in tasks_by_row if task is not None}
     families = Counter(own[name].family for name in present)
     by_row, by_file = expectations(config, environment, max(families.values(), default=0) / max(families.total(), 1))
     frame = describe(rows, tasks_by_row, environment, library, own, near_duplicate, rejected)
-    frame["refused_words"] = _refused(tasks_by_row, reworded, environment, library, words)
     suites = Suites(docs)
     outcomes = suites.run("rows", frame, by_row)
     quarantine = quarantined(((outcome.expectation.name, _later_copies(outcome, frame)) for outcome in outcomes), rows)
@@ -204,7 +193,6 @@ def describe(
                 "unknown_tools": sum(call.name not in tool_names for call in calls),
                 "in_panel": known,
                 "rejected": isinstance(name, str) and name in rejected,
-                "refused_words": "",
                 "near_duplicate": float(bool(text) and index.nearest(text) is not None),
                 "family": task.family if task else "",
             }
@@ -230,23 +218,6 @@ def _task(row: Any, number: int) -> Task | None:
         return parse(Task, row, f"row {number}") if isinstance(row, dict) and not flaw(row) else None
     except CoevolveError:
         return None
-
-
-def _refused(
-    tasks: Sequence[Task | None], reworded: Collection[int], environment: Environment, library: Library, words: str
-) -> list[str]:
-    """For each row, the reason why a gate refuses its new words; empty if no gate does, or if the words are not new."""
-    reasons = [""] * len(tasks)
-    for number in sorted(reworded):
-        task = tasks[number]
-        if task is None:
-            continue
-        gate = refused_words(environment, library, task, words)
-        if gate is None:
-            library.add(task, "reworded")
-        else:
-            reasons[number] = escape(f"{gate.name}: {gate.reason}")
-    return reasons
 
 
 def _balance(frame: "pd.DataFrame") -> "pd.DataFrame":

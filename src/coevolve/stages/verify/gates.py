@@ -5,7 +5,6 @@ variants of them, and compare its words with its calls. The existing tasks decid
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -242,21 +241,6 @@ def _collateral(environment: Environment, session: Session, candidate: Candidate
             lacks = "but the instruction never mentions it" if position in asked else "but is not asked for"
             return Gate("collateral", False, f"call {row} ({call.name}) changes the state, {lacks}")
     return Gate("collateral", None if unproved else True, unproved)
-
-
-def rewording_gates(
-    environment: Environment, library: Library, task: Task, effect: WorldChange | None, words: str
-) -> Iterator[Gate]:
-    """Run the gates that new words of a verified task can fail. ``environment`` may be a mixture."""
-    complaint = unreadable(task.turns)
-    yield Gate("readable", not complaint, complaint)
-    if words != "none":
-        own = environment.of(task)
-        with closing(own.open()) as session:
-            yield words_match(
-                own, session, Candidate(task.task_id, task, []), Played(*replay(session, task)), words == "values"
-            )
-    yield from (gate for gate in library_gates(library, task, effect, environment) if gate.name != "duplicate")
 
 
 def library_gates(

@@ -29,14 +29,7 @@ from coevolve.environments.environment import Environment, blameless
 from coevolve.environments.mixture import parts
 from coevolve.environments.phrase_parser import spoken
 from coevolve.environments.registry import make
-from coevolve.stages.verify.gates import (
-    ENVIRONMENT_GATES,
-    GATES,
-    environment_gates,
-    library_gates,
-    read,
-    rewording_gates,
-)
+from coevolve.stages.verify.gates import ENVIRONMENT_GATES, GATES, environment_gates, library_gates, read
 from coevolve.stages.verify.library import Library, WorldChange, effect_of
 from coevolve.stages.verify.pass_counts import PassCount
 
@@ -189,19 +182,6 @@ class Judge:
             return Judgement(Verdict(content_hash(line), None, False, gates))
         verdict = Verdict(candidate.candidate_id, candidate.task.task_id, _passed(gates), gates)
         return Judgement(verdict, candidate.task, effect)
-
-
-def refused_words(environment: Environment, library: Library, task: Task, words: str) -> Gate | None:
-    """The first gate that refuses the new words of a verified ``task``. No gate has checked these words before."""
-    gates: list[Gate] = []
-    try:
-        effect = effect_of(environment.of(task), task)
-        _extend(gates, rewording_gates(environment, library, task, effect, words))
-    except Exception as error:
-        if blameless(error, environment.of(task), task):
-            raise
-        gates.append(Gate("words_match", False, _reason(error)))
-    return next((gate for gate in gates if gate.passed is False), None)
 
 
 def in_panel(environment: Environment, library: Library, task: Task) -> bool:

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from coevolve.core.reviews import read_reviews
-
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
@@ -89,34 +87,3 @@ def test_without_javascript_every_group_is_there(browser: Any, page: Path) -> No
     assert shown(tab) == ["g1", "g2", "g3"]
     assert not tab.is_visible("#picker")
     context.close()
-
-
-def test_decisions_are_saved_as_a_file_that_validate_reads(
-    browser: Any, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tab = browser.new_page(viewport={"width": 1200, "height": 800}, accept_downloads=True)
-    tab.goto(page.as_uri())
-    items = tab.locator(".review > li")
-    tab.locator("#asked > summary").click()
-    assert tab.locator("#download").is_disabled()
-    items.nth(0).get_by_label("accept").check()
-    items.nth(1).get_by_label("reject").check()
-    items.nth(2).get_by_label("reword").check()
-    tab.locator("#reviewer").fill("ada")
-    assert tab.locator("#decided").inner_text() == "1"  # no reason, and no new words yet
-    items.nth(1).get_by_label("why").fill("odd")
-    items.nth(2).get_by_label("new words").fill("lock what is mine")
-    assert tab.locator("#decided").inner_text() == "3"
-    (tmp_path / "reviews").mkdir()
-    with tab.expect_download() as download:
-        tab.locator("#download").click()
-    assert download.value.suggested_filename == "ada.jsonl"
-    download.value.save_as(tmp_path / "reviews" / "ada.jsonl")
-    tab.close()
-    monkeypatch.chdir(tmp_path)
-    found = [(one.task_id, one.decision, one.reviewer, one.reason, one.turns) for one in read_reviews()]
-    assert found == [
-        ("task0", "accept", "ada", "", []),
-        ("task1", "reject", "ada", "odd", []),
-        ("task2", "reword", "ada", "", ["lock what is mine"]),
-    ]

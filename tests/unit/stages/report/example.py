@@ -7,7 +7,6 @@ from coevolve.core.io import write_json
 from coevolve.core.outcomes import PanelMetrics
 from coevolve.core.paths import Paths
 from coevolve.core.records import Gate, Signal, Verdict
-from coevolve.core.reviews import DECISIONS
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
@@ -94,20 +93,6 @@ GENERATOR = {
     "realized": [{"probe": 0.5, "training": 0.75, "tasks": 3}],
     "examples": [{"t": 0, "spec": "<spec>{}</spec>", "instruction": "pay <b>", "task_id": "x", "solved": "4 of 8"}],
 }
-REVIEW = {
-    "tasks": [
-        {
-            "id": f"task{n}",
-            "rate": 0.5,
-            "turns": [{"words": f'lock "<b>{n}</b>" it\'s mine', "calls": ["lock(app='x')"]}],
-        }
-        for n in range(4)
-    ],
-    "rows": [{"gate": "needed", "accept": 1, "reword": 0, "reject": 2}],
-    "decisions": DECISIONS,
-    "same": 2,
-    "total": 3,
-}
 SUMMARY = Summary(
     run="abc",
     environment="e",
@@ -159,7 +144,6 @@ def values_of_the_page() -> dict[str, Any]:
         "unchecked": unchecked(0, VERDICTS),
         "selections": [selection(0, VERDICTS)],
         "generator": GENERATOR,
-        "review": REVIEW,
         "quarantine": [],
         "watch": measured(2),
         "stages": figures(SUMMARY),

@@ -13,11 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.io import parse
-from coevolve.core.reviews import Review
+from coevolve.core.paths import Paths
 from coevolve.core.task import Task, ToolCall, task_id_of
 from coevolve.environments.registry import make
 from coevolve.stages.validate.config import Validate
+from coevolve.stages.validate.reviews import rejected
 from coevolve.stages.validate.validation import Validation, report, validate, write
 
 WORLD = make("miniworld")
@@ -36,53 +38,50 @@ def row(task: Task) -> dict[str, Any]:
     return value
 
 
-def reworded(number: int, *turns: str) -> Review:
-    return Review(GOOD[number]["task_id"], "reword", "ada", turns=list(turns))
+def decide(name: str, *lines: dict[str, Any]) -> None:
+    Paths.reviews.mkdir(exist_ok=True)
+    (Paths.reviews / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def reviewed(*reviews: Review, words: str = "language") -> Validation:
-    by_task = {review.task_id: review for review in reviews}
-    return validate(GOOD, WORLD, PANELS, CONFIG, 0.9, reviews=by_task, words=words)
-
-
-def test_what_people_reject_is_quarantined_and_what_they_reword_is_in_their_words() -> None:
-    words = f"{GOOD[2]['turns'][0]}, thank you!"
-    found = reviewed(
-        Review(GOOD[1]["task_id"], "reject", "ada", "nobody says that"),
-        reworded(2, words),
-        Review(GOOD[3]["task_id"], "accept", "ada"),
-    )
+def test_a_rejected_task_is_quarantined() -> None:
+    found = validate(GOOD, WORLD, PANELS, CONFIG, 0.9, rejected={GOOD[1]["task_id"], "another"})
     assert [(bad["row"], bad["expectations"]) for bad in found.quarantine] == [(1, ["nobody rejects it"])]
-    assert len(found.tasks) == len(GOOD) - 1
-    assert found.tasks[1].turns == [words] and found.tasks[1].reference == WORLD.tasks("seed")[2].reference
-    assert found.critical is None
+    assert len(found.tasks) == len(GOOD) - 1 and found.critical is None
+
+
+def test_a_reviewers_latest_decision_wins_and_one_rejection_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert rejected() == set(), "without the folder nobody rejects a task"
+    decide(
+        "ada",
+        {"task_id": "a", "decision": "reject", "reason": "odd", "schema_version": 1},
+        {"task_id": "b", "decision": "reject"},
+        {"task_id": "a", "decision": "accept"},
+    )
+    decide("ben", {"task_id": "b", "decision": "accept", "reviewer": "ada"}, {"task_id": "c", "decision": "reject"})
+    assert rejected() == {"b", "c"}
 
 
 @pytest.mark.parametrize(
-    ("words", "gate"),
+    ("line", "message"),
     [
-        (PANELS["test"][0].turns[0], "words_match"),
-        ("banana violin umbrella zzz", "words_match"),
-        (f"do not {GOOD[2]['turns'][0]}", "words_match"),
-        (f"{GOOD[2]['turns'][0]}\x1b[2J", "readable"),
-        (GOOD[5]["turns"][0], "words_match"),
+        ("{", "expected a JSON object"),
+        ("7", "expected a JSON object"),
+        ('{"decision": "reject"}', "task_id: Field required"),
+        ('{"task_id": "a", "decision": "reword", "turns": ["b"]}', "decision: Input should be 'accept' or 'reject'"),
     ],
 )
-def test_new_words_pass_the_gates_again(words: str, gate: str, tmp_path: Path) -> None:
-    found = validate(GOOD, WORLD, PANELS, CONFIG, 0.9, tmp_path, {GOOD[2]["task_id"]: reworded(2, words)})
-    (bad,) = found.quarantine
-    assert bad["row"] == 2 and "new words pass the gates" in bad["expectations"]
-    pages = "".join(page.read_text(encoding="utf-8") for page in tmp_path.rglob("*.html"))
-    assert gate in pages and "\x1b" not in pages
-
-
-def test_new_words_repeat_neither_a_panel_nor_another_task() -> None:
-    """Where no rule reads the words, they are compared with other texts all the same."""
-    panel, known, twice = PANELS["test"][0].turns[0], GOOD[5]["turns"][0], "see to what I asked you for"
-    changes = (reworded(2, panel), reworded(3, known), reworded(6, twice), reworded(7, f"{twice}!"))
-    found = reviewed(*changes, words="none")
-    assert [bad["row"] for bad in found.quarantine] == [2, 3, 7]
-    assert all("new words pass the gates" in bad["expectations"] for bad in found.quarantine)
+def test_a_malformed_decision_names_its_file_and_line(
+    line: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    decide("ada", {"task_id": "a", "decision": "accept"})
+    with Path("reviews/ada.jsonl").open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(CoevolveError, match=f"^reviews/ada.jsonl:2: .*{message}"):
+        rejected()
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@
     if (next) { next.focus(); next.scrollIntoView({ block: "nearest", inline: "nearest" }); }
   };
 
-  const inReader = () => !/^(select|input|textarea)$/i.test(document.activeElement.tagName);
+  const inReader = () => !/^select$/i.test(document.activeElement.tagName);
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !inReader()) return;
     const keys = { j: () => move(1), k: () => move(-1) };
@@ -53,43 +53,6 @@
     tip.style.left = `${Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)}px`;
     tip.style.top = `${Math.min(event.clientY + 12, innerHeight - tip.offsetHeight - 8)}px`;
   });
-
-  // decisions on tasks: kept in the page until they are saved as a file for the folder reviews
-  const decisions = () => [...document.querySelectorAll(".review > li")].flatMap((item) => {
-    const decision = item.querySelector("input[type=radio]:checked")?.value;
-    const boxes = [...item.querySelectorAll(".rewording")];
-    const turns = boxes.map((one) => one.value.trim());
-    const reason = item.querySelector(".reason").value.trim();
-    const whole = { accept: true, reject: reason, reword: turns.every(Boolean) && boxes.some((one) => one.value.trim() !== one.defaultValue.trim()) };
-    if (!decision || !whole[decision]) return [];
-    const row = { task_id: item.dataset.task, decision, reviewer: field("reviewer").value, reason: decision === "reject" ? reason : "" };
-    return [{ ...row, turns: decision === "reword" ? turns : [], schema_version: 1 }];
-  });
-
-  const review = (event) => {
-    const item = event.target.closest("li");
-    const decision = item?.querySelector("input[type=radio]:checked")?.value;
-    if (item) {
-      item.querySelector(".reason").hidden = decision !== "reject";
-      item.querySelectorAll(".rewording").forEach((one) => { one.hidden = decision !== "reword"; });
-    }
-    const count = decisions().length;
-    field("decided").textContent = count;
-    field("download").disabled = !count || !field("reviewer").value || !field("reviewer").checkValidity();
-  };
-
-  if (field("save")) {
-    field("save").hidden = false;
-    document.querySelectorAll(".choice").forEach((one) => { one.hidden = false; });
-    field("review").addEventListener("input", review);
-    field("download").addEventListener("click", () => {
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([decisions().map((one) => `${JSON.stringify(one)}\n`).join("")], { type: "application/jsonl" }));
-      link.download = `${field("reviewer").value}.jsonl`;
-      link.click();
-      URL.revokeObjectURL(link.href);
-    });
-  }
 
   [iteration, kind].forEach((one) => one.addEventListener("change", filter));
   task.addEventListener("change", () => show(task.selectedIndex));

@@ -16,7 +16,6 @@ from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.pairs.closeness import parting
 from coevolve.stages.report.page.generated import explored, written
-from coevolve.stages.report.page.reviewed import asked
 from coevolve.stages.report.page.verification import measured, outcomes, quarantine, read_verdicts, selection, unchecked
 from coevolve.stages.report.run_summary import Summary
 
@@ -48,7 +47,6 @@ def gather(summary: Summary, alpha: float) -> dict[str, Any]:
         "unchecked": [row for t, batch in verdicts.items() for row in unchecked(t, batch)],
         "selections": [row for t, batch in verdicts.items() if (row := selection(t, batch))],
         "generator": written(summary.last, alpha),
-        "review": asked(summary.last),
         "quarantine": [row for t in ts for row in quarantine(t + 1)],
         "watch": measured(summary.last),
         "stages": figures(summary),
