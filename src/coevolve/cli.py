@@ -1,4 +1,7 @@
-"""The command ``coevolve``. Each subcommand is a module of ``coevolve.commands``, loaded when it is used."""
+"""The command ``coevolve``. Each subcommand is a module of ``coevolve.commands``, loaded when it is used.
+
+Such a module has ``configure``, which adds arguments, ``run``, which returns the exit code, and HELP, the text below the options.
+"""
 
 import argparse
 import sys
@@ -8,6 +11,7 @@ from keyword import iskeyword
 from types import ModuleType
 
 from coevolve import __version__
+from coevolve.commands.options import Help
 from coevolve.core.arithmetic import pin
 from coevolve.core.guard import guard
 
@@ -56,16 +60,16 @@ def parser(configured: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
         prog="coevolve",
         description="Train tool-using agents in a closed loop. In a project, `dvc repro` runs the loop.",
         epilog=f"{listed}\n\n`coevolve COMMAND --help` explains a command.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
     )
     made.add_argument("--version", action="version", version=f"coevolve {__version__}")
     subparsers = made.add_subparsers(dest="command", required=True, metavar="COMMAND", help="one of the commands below")
     for name, summary in COMMANDS.items():
-        subparser = subparsers.add_parser(
-            name, description=summary, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
+        subparser = subparsers.add_parser(name, description=summary, formatter_class=Help)
         if name in configured:
-            module(name).configure(subparser)
+            command = module(name)
+            subparser.epilog = getattr(command, "HELP", None)
+            command.configure(subparser)
     return made
 
 

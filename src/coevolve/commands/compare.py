@@ -3,7 +3,7 @@
 import argparse
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from coevolve.core.untrusted import one_line
 
 if TYPE_CHECKING:
     from dvc.api import DVCFileSystem
+    from rich.table import Table
 
     from coevolve.core.outcomes import Outcome
     from coevolve.lineage.comparison import Side
@@ -34,12 +35,12 @@ The command reads files from DVC's cache and checks nothing out.
   coevolve compare small large:2 --html report/compare.html
 """
 WORKSPACE = "workspace"
+LEGEND = "* the 95 % interval of the gain, paired by task, excludes zero; lost: the first policy solves the task, this one fails"
 SHOWN = 5  # lost tasks to name
 WORDS = 80  # characters of their instructions
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
     parser.add_argument("sides", nargs="*", metavar="SIDE", help="a policy (default: policies/0 and the last policy)")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write the tables as one self-contained page")
 
@@ -157,81 +158,65 @@ def _version(number: str) -> tuple[str, int, str]:
     return tags["coevolve.experiment"], int(tags["coevolve.iteration"]), tags["dvc.hash"]
 
 
-def _named(task_id: str, words: Mapping[str, str]) -> str:
-    """A task by its id and the first words of its instruction."""
-    from rich.markup import escape
-
-    return f"  {task_id}  {escape(one_line(words.get(task_id, ''), WORDS))}".rstrip()
-
-
 def tables(sides: Sequence["Side"]) -> list[Any]:
     """The printed tables and lines: how the policies were made, which tasks they solve, and which tasks they lost."""
-    from rich import box
-    from rich.table import Table
-
-    from coevolve.lineage.comparison import differences, gains, history, partly
-    from coevolve.stages.evaluate.config import Evaluate
+    from coevolve.core.text_table import text_table
+    from coevolve.lineage.comparison import differences, history
     from coevolve.stages.report.tables import number
 
-    parts: list[Any] = []
-
-    def table(title: str, first: str, columns: Sequence[str]) -> Table:
-        made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
-        made.add_column(first)
-        for column in columns:
-            made.add_column(column, justify="right")
-        parts.append(made)
-        return made
-
     names = [side.name for side in sides]
-    made = table("Settings and history", "", names)
-    for key, values in differences(sides).items():
-        made.add_row(key, *(str(value) for value in values))
-    made.add_section()
+    settings = [[key, *map(str, values)] for key, values in differences(sides).items()]
     histories = [history(side) for side in sides]
-    for key in dict.fromkeys(key for one in histories for key in one):
-        made.add_row(key, *(number(one.get(key)) for one in histories))
-
-    base, config = sides[0], Evaluate(panels=None, tasks=1, samples=1, temperature=0.0, bootstrap=2000, confidence=0.95)
-    lost = []
-    for side in sides[1:]:
-        shown = table(
-            f"{side.name} against {base.name}",
-            "panel",
-            [base.name, side.name, "gain", "95 %", "lost", "tasks"],
-        )
-        for one in gains(base, side, config):
-            shown.add_row(
-                one.panel,
-                f"{one.base:.3f}",
-                f"{one.challenger:.3f}",
-                f"{one.gain:+.3f}{'*' if one.sure else ' '}",
-                f"{one.low:+.3f} to {one.high:+.3f}",
-                str(len(one.regressions)),
-                str(one.tasks),
-            )
-            if one.regressions:
-                more = f", among them {SHOWN}" if len(one.regressions) > SHOWN else ""
-                count = f"{len(one.regressions)} task{'s' * (len(one.regressions) > 1)}"
-                lost.append(f"{side.name} lost {count} on {one.panel}{more}:")
-                lost += [_named(task, {**base.words, **side.words}) for task in one.regressions[:SHOWN]]
-        lost += partly(base, side)
-    shown = table("Tokens per success, including the tokens of failed episodes", "panel", names)
+    keys = dict.fromkeys(key for figures in histories for key in figures)
+    past = [[key, *(number(figures.get(key)) for figures in histories)] for key in keys]
+    panels = list(dict.fromkeys(outcome.panel for outcome in sides[0].outcomes))
+    costs = [[panel, *(_figure(side.tokens_per_success(panel), ",.0f") for side in sides)] for panel in panels]
     times = [side.seconds_per_success() for side in sides]
-    for panel in dict.fromkeys(one.panel for one in base.outcomes):
-        costs = [side.tokens_per_success(panel) for side in sides]
-        shown.add_row(panel, *("–" if cost is None else f"{cost:,.0f}" for cost in costs))
     if any(time is not None for time in times):
-        shown.add_row("seconds, all panels", *("–" if time is None else f"{time:.2f}" for time in times))
-    passes = {
-        panel: [side.several(panel) for side in sides] for panel in dict.fromkeys(one.panel for one in base.outcomes)
-    }
-    if any(one for found in passes.values() for one in found):
-        shown = table("Several episodes per task", "panel", names)
-        for panel, found in passes.items():
-            for key in dict.fromkeys(key for one in found for key in one):
-                shown.add_row(f"{panel} {key}", *(f"{one[key]:.3f}" if key in one else "–" for one in found))
-    parts.append(
-        "* the 95 % interval of the gain, paired by task, excludes zero; lost: the first policy solves the task, this one fails"
-    )
-    return [*parts, *lost]
+        costs.append(["seconds, all panels", *(_figure(time, ".2f") for time in times)])
+    parts: list[Any] = [text_table("Settings and history", ["", *names], settings, past)]
+    lost: list[str] = []
+    for side in sides[1:]:
+        parts.append(_gains(sides[0], side, lost))
+    parts.append(text_table("Tokens per success, including the tokens of failed episodes", ["panel", *names], costs))
+    if passes := [row for panel in panels for row in _passes(panel, sides)]:
+        parts.append(text_table("Several episodes per task", ["panel", *names], passes))
+    return [*parts, LEGEND, *lost]
+
+
+def _gains(base: "Side", side: "Side", lost: list[str]) -> "Table":
+    """The gain of ``side`` over ``base`` on each panel. Lines about the tasks that it lost are added to ``lost``."""
+    from rich.markup import escape
+
+    from coevolve.core.text_table import text_table
+    from coevolve.lineage.comparison import gains, partly
+    from coevolve.stages.evaluate.config import Evaluate
+
+    config = Evaluate(panels=None, tasks=1, samples=1, temperature=0.0, bootstrap=2000, confidence=0.95)
+    words = {**base.words, **side.words}
+    rows = []
+    for gain in gains(base, side, config):
+        difference = f"{gain.gain:+.3f}{'*' if gain.sure else ' '}"
+        interval = f"{gain.low:+.3f} to {gain.high:+.3f}"
+        count = len(gain.regressions)
+        success = [f"{gain.base:.3f}", f"{gain.challenger:.3f}"]
+        rows.append([gain.panel, *success, difference, interval, str(count), str(gain.tasks)])
+        if count:
+            more = f", among them {SHOWN}" if count > SHOWN else ""
+            lost.append(f"{side.name} lost {count} task{'s' * (count > 1)} on {gain.panel}{more}:")
+        for task in gain.regressions[:SHOWN]:
+            lost.append(f"  {task}  {escape(one_line(words.get(task, ''), WORDS))}".rstrip())
+    lost += partly(base, side)
+    columns = ["panel", base.name, side.name, "gain", "95 %", "lost", "tasks"]
+    return text_table(f"{side.name} against {base.name}", columns, rows)
+
+
+def _passes(panel: str, sides: Sequence["Side"]) -> list[list[str]]:
+    """pass@k and pass^k of each side on a panel."""
+    figures = [side.several(panel) for side in sides]
+    keys = dict.fromkeys(key for known in figures for key in known)
+    return [[f"{panel} {key}", *(_figure(known.get(key), ".3f") for known in figures)] for key in keys]
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)

@@ -2,13 +2,15 @@
 
 import argparse
 import shutil
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from coevolve.commands.options import ENVIRONMENT, FILE
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import count, not_negative, positive, whole
 from coevolve.core.terminal import plain
@@ -16,6 +18,7 @@ from coevolve.core.terminal import plain
 if TYPE_CHECKING:
     from coevolve.core.outcomes import Outcome
     from coevolve.core.task import Task
+    from coevolve.endpoint.client import Endpoint
     from coevolve.environments.environment import Environment
     from coevolve.policies.policy import Policy
     from coevolve.policies.replicas import Replicas
@@ -51,65 +54,33 @@ new FILE if the server now offers other weights under the same name.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
-    parser.add_argument("--environment", required=True, metavar="NAME", help="an environment of `coevolve env list`")
-    parser.add_argument("--policy", required=True, metavar="POLICY", help="a model directory, endpoint or reference")
-    parser.add_argument(
-        "--split",
-        action="append",
-        metavar="NAME",
-        help="a split that `coevolve env show` lists (default: all but seed)",
-    )
-    parser.add_argument(
-        "--tasks", type=count, default=10**9, metavar="N", help="first N tasks of each split (default: all)"
-    )
-    parser.add_argument(
-        "--samples", type=count, default=1, metavar="K", help="episodes per task, for pass@k and pass^k (default: 1)"
-    )
-    parser.add_argument("--temperature", type=not_negative, default=0.0, help="0 is greedy (default: 0)")
-    parser.add_argument("--seed", type=whole, default=0, help="seed of sampling and of intervals (default: 0)")
-    parser.add_argument("--max-turns", type=count, default=100, help="replies in an episode (default: 100)")
-    parser.add_argument("--episode-tokens", type=count, default=32768, help="tokens in an episode (default: 32768)")
-    parser.add_argument("--reply-tokens", type=count, default=1024, help="tokens in a reply (default: 1024)")
-    parser.add_argument(
-        "--max-seconds", type=positive, default=900.0, help="limit for a call that never ends (default: 900)"
-    )
-    parser.add_argument(
-        "--dtype", choices=("float32", "bfloat16"), default="float32", help="type of the weights (default: float32)"
-    )
-    served = parser.add_argument_group("a served model (--policy endpoint)")
-    served.add_argument(
-        "--url", default="http://127.0.0.1:8000/v1", help="address of the server (default: http://127.0.0.1:8000/v1)"
-    )
-    served.add_argument("--model", default="", help="the model's name on the server")
-    served.add_argument("--key", default="OPENAI_API_KEY", metavar="VARIABLE", help="environment variable with the key")
-    served.add_argument("--concurrency", type=count, default=16, help="requests at the same time (default: 16)")
-    served.add_argument("--timeout", type=positive, default=120.0, help="seconds that a reply may take (default: 120)")
-    served.add_argument(
-        "--budget-requests", type=whole, default=10**9, metavar="N", help="most requests (default: no limit)"
-    )
-    served.add_argument(
-        "--budget-tokens", type=whole, default=10**12, metavar="TOKENS", help="most tokens (default: no limit)"
-    )
-    served.add_argument(
-        "--input-price",
-        type=not_negative,
-        default=0.0,
-        metavar="USD",
-        help="price of a million prompt tokens (default: 0)",
-    )
-    served.add_argument(
-        "--output-price",
-        type=not_negative,
-        default=0.0,
-        metavar="USD",
-        help="price of a million tokens of replies (default: 0)",
-    )
-    served.add_argument(
-        "--log", type=Path, metavar="FILE", help="file of requests and replies; replies in it are used again"
-    )
-    parser.add_argument("--threads", type=count, default=1, help="torch threads (default: 1)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="also write the outcome of every task (JSONL)")
+    add = parser.add_argument
+    add("--environment", required=True, **ENVIRONMENT)
+    add("--policy", required=True, metavar="POLICY", help="a model directory, endpoint or reference")
+    split = "a split that `coevolve env show` lists (default: all but seed)"
+    add("--split", action="append", metavar="NAME", help=split)
+    add("--tasks", type=count, default=10**9, metavar="N", help="first N tasks of each split (default: all)")
+    add("--samples", type=count, default=1, metavar="K", help="episodes per task, for pass@k and pass^k")
+    add("--temperature", type=not_negative, default=0.0, help="0 is greedy")
+    add("--seed", type=whole, default=0, help="seed of sampling and of intervals")
+    add("--max-turns", type=count, default=100, help="replies in an episode")
+    add("--episode-tokens", type=count, default=32768, help="tokens in an episode")
+    add("--reply-tokens", type=count, default=1024, help="tokens in a reply")
+    add("--max-seconds", type=positive, default=900.0, help="limit for a call that never ends")
+    add("--dtype", choices=("float32", "bfloat16"), default="float32", help="type of the weights")
+    add("--threads", type=count, default=1, help="torch threads")
+    add("--out", **FILE, help="also write the outcome of every task (JSONL)")
+    add = parser.add_argument_group("a served model (--policy endpoint)").add_argument
+    add("--url", default="http://127.0.0.1:8000/v1", help="address of the server")
+    add("--model", default="", help="the model's name on the server")
+    add("--key", default="OPENAI_API_KEY", metavar="VARIABLE", help="environment variable with the key")
+    add("--concurrency", type=count, default=16, help="requests at the same time")
+    add("--timeout", type=positive, default=120.0, help="seconds that a reply may take")
+    add("--budget-requests", type=whole, default=10**9, metavar="N", help="most requests (default: no limit)")
+    add("--budget-tokens", type=whole, default=10**12, metavar="TOKENS", help="most tokens (default: no limit)")
+    add("--input-price", type=not_negative, default=0.0, metavar="USD", help="price of a million prompt tokens")
+    add("--output-price", type=not_negative, default=0.0, metavar="USD", help="price of a million tokens of replies")
+    add("--log", **FILE, help="file of requests and replies; replies in it are used again")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -127,23 +98,14 @@ def run(args: argparse.Namespace) -> int:
         )
     environment = make(args.environment)
     splits = {split: environment.tasks(split) for split in args.split or environment.panels}
-    config = Evaluate(
-        panels=None,
-        tasks=args.tasks,
-        samples=args.samples,
-        temperature=args.temperature,
-        bootstrap=2000,
-        confidence=0.95,
-    )
+    chosen = {name: getattr(args, name) for name in ("tasks", "samples", "temperature")}
+    config = Evaluate(panels=None, bootstrap=2000, confidence=0.95, **chosen)
     limits = Limits(args.max_turns, args.episode_tokens, args.reply_tokens, args.max_seconds)
     failed: Counter[str] = Counter()
     began = time.monotonic()
     with _kept(args, environment, splits) as kept:
-        policy, close = _policy(args, environment)
-        try:
+        with _opened(args, environment) as (policy, endpoint):
             outcomes = evaluate(policy, environment, splits, limits, config, args.seed, kept, failed)
-        finally:
-            dollars = close()
         if kept:
             shutil.rmtree(kept, ignore_errors=True)
     seconds = time.monotonic() - began
@@ -153,11 +115,11 @@ def run(args: argparse.Namespace) -> int:
     print(f"{args.environment} ({environment.fingerprint}), policy {args.policy}")
     for split, tasks in splits.items():
         ours = [one for one in outcomes if one.panel == split]
-        show(split, ours, quarantined(environment, tasks), config, args.seed, args.samples)
+        show(split, ours, quarantined(environment, tasks), config, args.seed)
         groups = {task.task_id: environment.scenario(task) for task in tasks}
         if len(set(groups.values())) < len(groups):
             print(f"share of scenarios in which every task succeeds: {_scenarios(ours, groups):.3f}")
-    print(costs(outcomes, seconds, dollars))
+    print(costs(outcomes, seconds, endpoint.spend.cost if endpoint else 0.0))
     if len(outcomes) < played:
         print(left_out(played - len(outcomes), played, failed))
     if late := sum(outcome.stop_reason == StopReason.TIMEOUT for outcome in outcomes):
@@ -195,109 +157,75 @@ def _kept(
         yield kept
 
 
-def _policy(args: argparse.Namespace, environment: "Environment") -> tuple["Policy | Replicas", Callable[[], float]]:
-    """The policy, and a function that closes it and returns its cost in USD."""
+@contextmanager
+def _opened(
+    args: argparse.Namespace, environment: "Environment"
+) -> Iterator[tuple["Policy | Replicas", "Endpoint | None"]]:
+    """The policy, and the server that it asks, if it asks one."""
     if args.policy == "reference":
         from coevolve.policies.scripted_policy import ReferencePolicy
 
-        return ReferencePolicy(environment, parallel=True), lambda: 0.0
-    if args.policy == "endpoint":
-        return _served(args)
-    if not Path(args.policy).is_dir():
+        yield ReferencePolicy(environment, parallel=True), None
+    elif args.policy == "endpoint":
+        from coevolve.core.yaml_files import validated
+        from coevolve.endpoint.client import open_endpoint
+        from coevolve.endpoint.config import EndpointSection
+        from coevolve.policies.endpoint_policy import EndpointPolicy
+
+        given = {name: value for name, value in vars(args).items() if name in EndpointSection.model_fields}
+        log = args.log or Path(tempfile.mkdtemp(prefix="coevolve-")) / "requests.jsonl"
+        endpoint = open_endpoint(validated(EndpointSection, given, "endpoint"), log)
+        try:
+            yield EndpointPolicy(endpoint, args.temperature), endpoint
+        finally:
+            endpoint.close()
+            print(f"{endpoint.spend}; requests and replies: {log}")
+    elif Path(args.policy).is_dir():
+        from coevolve.policies.loading import open_model
+        from coevolve.policies.replicas import Replicas
+
+        policy = open_model(Path(args.policy), args.threads, args.dtype, args.temperature, {})
+        with closing(policy) if isinstance(policy, Replicas) else nullcontext():
+            yield policy, None
+    else:
         raise CoevolveError(
             f"--policy {args.policy}: no such directory; expected a model directory, `endpoint`, or `reference`"
         )
-    from coevolve.policies.loading import open_model
-    from coevolve.policies.replicas import Replicas
-
-    policy = open_model(Path(args.policy), args.threads, args.dtype, args.temperature, {})
-
-    def close() -> float:
-        if isinstance(policy, Replicas):
-            policy.close()
-        return 0.0
-
-    return policy, close
 
 
-def _served(args: argparse.Namespace) -> tuple["Policy", Callable[[], float]]:
-    import tempfile
-
-    from coevolve.core.yaml_files import validated
-    from coevolve.endpoint.client import open_endpoint
-    from coevolve.endpoint.config import EndpointSection
-    from coevolve.policies.endpoint_policy import EndpointPolicy
-
-    config = validated(
-        EndpointSection,
-        {
-            "url": args.url,
-            "model": args.model,
-            "key": args.key,
-            "concurrency": args.concurrency,
-            "timeout": args.timeout,
-            "retries": 6,
-            "budget_requests": args.budget_requests,
-            "budget_tokens": args.budget_tokens,
-            "reply_tokens": args.reply_tokens,
-            "temperature": args.temperature,
-            "input_price": args.input_price,
-            "output_price": args.output_price,
-            "replay": None,
-        },
-        "endpoint",
-    )
-    log = args.log or Path(tempfile.mkdtemp(prefix="coevolve-")) / "requests.jsonl"
-    endpoint = open_endpoint(config, log)
-
-    def close() -> float:
-        endpoint.close()
-        print(f"{endpoint.spend}; requests and replies: {log}")
-        return endpoint.spend.cost
-
-    return EndpointPolicy(endpoint, args.temperature), close
-
-
-def show(split: str, outcomes: Sequence["Outcome"], bad: set[str], config: "Evaluate", seed: int, samples: int) -> None:
+def show(split: str, outcomes: Sequence["Outcome"], bad: set[str], config: "Evaluate", seed: int) -> None:
     """Print success by category; ``bad`` are tasks with a known mistake."""
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
     from coevolve.core.outcomes import by_task, passes
     from coevolve.core.pass_at_k import depths
     from coevolve.core.statistics import bootstrap
+    from coevolve.core.text_table import text_table
 
-    table = Table(title=split, box=box.SIMPLE_HEAD, title_justify="left")
-    strict = any("strict" in one.checks for one in outcomes)
-    several = [f"pass{sign}{k}" for sign in "@^" for k in depths(samples)]
-    more = [*several, *(["strict"] if strict else []), *(["ceiling"] if bad else [])]
-    for column in ("category", "tasks", "success", *more):
-        table.add_column(column, justify="left" if column == "category" else "right")
-    rows: list[list[float | None]] = []
-    for name in _names(outcomes):
-        ours = [one for one in outcomes if one.category == name]
+    strict = any("strict" in outcome.checks for outcome in outcomes)
+    several = [f"pass{sign}{k}" for sign in "@^" for k in depths(config.samples)]
+    rows, figures = [], []
+    for name in dict.fromkeys(outcome.category for outcome in outcomes):
+        ours = [outcome for outcome in outcomes if outcome.category == name]
         tasks = by_task(ours).values()
-        successes = [_share([one.success for one in many]) for many in tasks]
+        successes = [_share([outcome.success for outcome in episodes]) for episodes in tasks]
         low, high = bootstrap(successes, config, seed)
         known = passes(ours)
-        success = sum(successes) / len(successes)
-        figures: list[float | None] = [success, *(known.get(one) for one in several)]
-        figures += [_share([one.success and one.checks.get("strict", True) for one in ours])] if strict else []
-        figures += [_share([one.task_id not in bad for one in ours])] if bad else []
-        rows.append(figures)
-        first = f"{success:.3f} ±{(high - low) / 2:.3f}"
-        table.add_row(name, str(len(tasks)), first, *map(_figure, figures[1:]))
+        row = [sum(successes) / len(successes), *(known.get(column) for column in several)]
+        if strict:
+            row.append(_share([outcome.success and outcome.checks.get("strict", True) for outcome in ours]))
+        if bad:
+            row.append(_share([outcome.task_id not in bad for outcome in ours]))
+        figures.append(row)
+        shown = [_figure(value) for value in row]
+        rows.append([name, str(len(tasks)), f"{shown[0]} ±{(high - low) / 2:.3f}", *shown[1:]])
+    total = []
     if len(rows) > 1:
-        columns = ([one for one in column if one is not None] for column in zip(*rows, strict=True))
-        means = [sum(column) / len(column) if column else None for column in columns]
-        table.add_section()
-        table.add_row(
-            "all",
-            str(len(by_task(outcomes))),
-            *(f"{_figure(one)}{'       ' if not n else ''}" for n, one in enumerate(means)),
-        )
-    Console().print(table)
+        columns = ([value for value in column if value is not None] for column in zip(*figures, strict=True))
+        means = [_figure(sum(column) / len(column) if column else None) for column in columns]
+        total.append(["all", str(len(by_task(outcomes))), f"{means[0]}       ", *means[1:]])
+    names = ["category", "tasks", "success", *several, *["strict"] * strict, *["ceiling"] * bool(bad)]
+    Console().print(text_table(split, names, rows, total))
 
 
 def _figure(value: float | None) -> str:
@@ -307,25 +235,22 @@ def _figure(value: float | None) -> str:
 
 def costs(outcomes: Sequence["Outcome"], seconds: float, dollars: float) -> str:
     """The cost of each success, failures included: tokens of the agent, wall time, and USD if prices are known."""
-    solved = sum(one.success for one in outcomes)
+    solved = sum(outcome.success for outcome in outcomes)
+    tokens = sum(outcome.tokens for outcome in outcomes)
     if not solved:
-        return f"no success in {sum(one.tokens for one in outcomes):,} tokens and {seconds:,.0f} s"
+        return f"no success in {tokens:,} tokens and {seconds:,.0f} s"
     money = f", ${dollars / solved:.4f}" if dollars else ""
-    return f"each success took {sum(one.tokens for one in outcomes) / solved:,.0f} tokens, {seconds / solved:,.2f} s{money}"
-
-
-def _names(outcomes: Sequence["Outcome"]) -> list[str]:
-    return list(dict.fromkeys(one.category for one in outcomes))
+    return f"each success took {tokens / solved:,.0f} tokens, {seconds / solved:,.2f} s{money}"
 
 
 def _scenarios(outcomes: Sequence["Outcome"], groups: Mapping[str, str]) -> float:
     """The share of scenarios in which every task succeeds: AppWorld's SGC."""
     least: dict[str, bool] = {}
-    for one in outcomes:
-        name = groups[one.task_id]
-        least[name] = least.get(name, True) and one.success
+    for outcome in outcomes:
+        name = groups[outcome.task_id]
+        least[name] = least.get(name, True) and outcome.success
     return _share(list(least.values()))
 
 
-def _share(values: Sequence[Any]) -> float:
-    return sum(map(bool, values)) / max(len(values), 1)
+def _share(values: Sequence[bool]) -> float:
+    return sum(values) / max(len(values), 1)

@@ -17,7 +17,7 @@ def test_pass_at_k_of_tasks_that_lack_episodes_is_not_zero(capsys: pytest.Captur
         for name, count in episodes.items()
         for _ in range(count)
     ]
-    show("test", outcomes, set(), CONFIG, 0, 4)
+    show("test", outcomes, set(), CONFIG, 0)
     rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line.strip()}
     place = rows["category"].index("pass@4") - len(rows["category"])
     assert [rows[name][place] for name in ("broken", "whole", "all")] == ["–", "1.000", "1.000"]

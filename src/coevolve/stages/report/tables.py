@@ -6,26 +6,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from coevolve.core.stage_summary import ACCEPTED, TASKS, TOKENS
+from coevolve.core.text_table import text_table
 from coevolve.stages.report.run_summary import Number, Summary
 
 
 def table(summary: Summary) -> str:
     """The final table of a run. Row t shows dataset t and the success of policy t."""
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table
 
-    shown = Table(box=SIMPLE_HEAD, title=f"coevolve on {summary.environment}", title_justify="left")
-    for name in ("t", *summary.columns, *summary.panels):
-        shown.add_column(name, justify="right", no_wrap=True)
+    rows = []
     for t, panels in enumerate(summary.policies):
         loop = [number(summary.figure(name, t)) for name in summary.columns]
         success = [f"{metrics.success:.2f} ±{(metrics.high - metrics.low) / 2:.2f}" for metrics in panels.values()]
-        shown.add_row(str(t), *loop, *success)
+        rows.append([str(t), *loop, *success])
+    columns = ["t", *summary.columns, *summary.panels]
     text = io.StringIO()
-    Console(
-        file=text, width=sum(len(name) + 12 for name in (*summary.columns, *summary.panels)), color_system=None
-    ).print(shown)
+    console = Console(file=text, width=sum(len(name) + 12 for name in columns), color_system=None)
+    console.print(text_table(f"coevolve on {summary.environment}", columns, rows))
     holder = summary.champion
     lines = [line.rstrip() for line in text.getvalue().splitlines() if line.strip()]
     lines.append("")

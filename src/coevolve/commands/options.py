@@ -1,0 +1,35 @@
+"""Parts of options that several commands share, and the form of their help."""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
+DIR: dict[str, Any] = {"type": Path, "metavar": "DIR"}
+SWITCH: dict[str, Any] = {"action": "store_true"}
+ENVIRONMENT: dict[str, Any] = {"metavar": "NAME", "help": "an environment of `coevolve env list`"}
+WORDS: dict[str, Any] = {"choices": ("none", "language", "values"), "default": "language"}
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Keeps the lines of a text, and adds an option's default to its help, unless the help itself names a default."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        text, default = action.help or "", action.default
+        if not isinstance(default, str | int | float) or default == "" or action.nargs == 0 or "(default" in text:
+            return text
+        return f"{text} (default: {default:g})" if isinstance(default, float) else f"{text} (default: {default})"
+
+
+def actions(
+    parser: argparse.ArgumentParser, summaries: Mapping[str, str], texts: Mapping[str, str] | None = None
+) -> dict[str, argparse.ArgumentParser]:
+    """A parser for each action of a command. ``texts`` stand below the options of some actions."""
+    group = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    return {
+        name: group.add_parser(
+            name, help=summary, description=summary, epilog=(texts or {}).get(name), formatter_class=Help
+        )
+        for name, summary in summaries.items()
+    }
