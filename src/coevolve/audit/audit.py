@@ -4,6 +4,8 @@ import json
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import coevolve
@@ -12,9 +14,12 @@ from coevolve.audit.checks import Check
 from coevolve.audit.finding import Audit, Finding
 from coevolve.audit.skill import Skill
 from coevolve.core.errors import CoevolveError
+from coevolve.core.io import write_json, write_text
 from coevolve.core.processes import Worker, WorkerDied, WorkerLate, prepare
 from coevolve.core.untrusted import one_line
+from coevolve.stages.report.page.html_page import html_page
 
+JSON, PAGE = "audit.json", "index.html"
 COUNT = 25  # tasks to check in each split
 SECONDS = 600.0  # time limit of each check
 OPENING = 60.0  # fewest seconds for an environment to open, because it may import much
@@ -57,6 +62,20 @@ def audit(
             progress(found)
     policy = skill.folder if skill else None
     return Audit(name, fingerprint, coevolve.__version__, tasks, looked_at, policy, findings)
+
+
+def write(audit: Audit, folder: Path) -> list[Path]:
+    """Write audit.json, and a page for people, to ``folder``. Returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / JSON, {**asdict(audit), "worst": audit.worst(), "counts": audit.counts()})
+    write_text(folder / PAGE, html_page("coevolve.audit", "audit.html.j2", audit=audit, figure=_figure))
+    return [folder / JSON, folder / PAGE]
+
+
+def _figure(value: int | float | str | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 class _Unanswered(Exception):

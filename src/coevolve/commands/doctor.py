@@ -31,17 +31,14 @@ mask cover the agent's words, and how many tokens do the tools take?
 
 The command installs and downloads nothing, and costs nothing: it asks an endpoint only for its list of models.
 """
+PARAMS = Path("params.yaml")
 ROOM = 10  # GB that a run and its cache need at least
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="file to check (default: params.yaml)")
-    parser.add_argument(
-        "--template",
-        metavar="MODEL",
-        help="check only the chat template of this model, for training: a directory, or a name in the local cache",
-    )
+    parser.add_argument("--params", type=Path, default=PARAMS, help="file to check (default: params.yaml)")
+    model = "check only the chat template of this model, for training: a directory, or a name in the local cache"
+    parser.add_argument("--template", metavar="MODEL", help=model)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,17 +6,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from coevolve.commands.options import DIR, FILE, actions
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import count, port
 from coevolve.core.terminal import plain
-
-if TYPE_CHECKING:
-    from coevolve.audit.finding import Audit
-    from coevolve.audit.skill import Skill
 
 # These environments use packages that `pip` installs beside ours, without dependencies: those would downgrade ours, and the
 # part that we use needs none. The value is the file in `requirements` that pins the package.
@@ -63,58 +60,30 @@ ACTIONS = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    raw = argparse.RawDescriptionHelpFormatter
-    actions = {
-        name: commands.add_parser(name, help=text, description=text, formatter_class=raw)
-        for name, text in ACTIONS.items()
-    }
+    parsers = actions(parser, ACTIONS, {"audit": AUDIT, "serve": SERVE})
     known = "an environment; `coevolve env list` prints the names"
     for action in ("install", "show", "audit", "serve"):
-        actions[action].add_argument("name", help=known)
-    new, doctor, audit, serve = (actions[action] for action in ("new", "doctor", "audit", "serve"))
-    new.add_argument("name", help="name of the new environment")
-    new.add_argument("--out", type=Path, metavar="FOLDER", help="a new or empty folder (default: NAME)")
-    doctor.add_argument("name", nargs="?", help=f"{known} (default: all installed)")
-    doctor.add_argument("--tasks", type=count, default=5, metavar="N", help="tasks to try in each split (default: 5)")
-    audit.epilog = AUDIT
-    audit.add_argument(
-        "--tasks", type=count, default=25, metavar="N", help="tasks to check in each split (default: 25)"
-    )
-    audit.add_argument("--only", nargs="+", default=[], metavar="CHECK", help="run only these checks")
-    audit.add_argument(
-        "--policy", metavar="FOLDER", help="a model directory: also measure how often this policy succeeds"
-    )
-    audit.add_argument(
-        "--samples", type=count, default=4, metavar="K", help="episodes of the policy per task (default: 4)"
-    )
-    audit.add_argument(
-        "--seconds", type=count, default=600, metavar="S", help="time limit of each check (default: 600)"
-    )
-    audit.add_argument(
-        "--fail-on",
-        choices=("fail", "warn", "advisory"),
-        default="fail",
-        help="exit with 1 if a finding has this severity or a higher one (default: fail)",
-    )
-    audit.add_argument(
-        "--out",
-        type=Path,
-        metavar="FOLDER",
-        help="folder for audit.json and index.html (default: scratch/audits/NAME)",
-    )
-    serve.epilog = SERVE
-    serve.add_argument(
-        "--tasks",
-        type=Path,
-        metavar="FILE",
-        help="serve the tasks of this file, such as accepted.jsonl, as the split `tasks`",
-    )
-    serve.add_argument("--host", default="127.0.0.1", help="the interface to listen on (default: 127.0.0.1)")
-    serve.add_argument("--port", type=port, default=8000, help="the port to listen on (default: 8000)")
-    serve.add_argument(
-        "--sessions", type=count, default=64, metavar="N", help="sessions at the same time (default: 64)"
-    )
+        parsers[action].add_argument("name", help=known)
+    add = parsers["new"].add_argument
+    add("name", help="name of the new environment")
+    add("--out", **DIR, help="a new or empty folder (default: NAME)")
+    add = parsers["doctor"].add_argument
+    add("name", nargs="?", help=f"{known} (default: all installed)")
+    add("--tasks", type=count, default=5, metavar="N", help="tasks to try in each split")
+    add = parsers["audit"].add_argument
+    add("--tasks", type=count, default=25, metavar="N", help="tasks to check in each split")
+    add("--only", nargs="+", default=[], metavar="CHECK", help="run only these checks")
+    add("--policy", metavar="FOLDER", help="a model directory: also measure how often this policy succeeds")
+    add("--samples", type=count, default=4, metavar="K", help="episodes of the policy per task")
+    add("--seconds", type=count, default=600, metavar="S", help="time limit of each check")
+    least = "exit with 1 if a finding has this severity or a higher one"
+    add("--fail-on", choices=("fail", "warn", "advisory"), default="fail", help=least)
+    add("--out", **DIR, help="folder for audit.json and index.html (default: scratch/audits/NAME)")
+    add = parsers["serve"].add_argument
+    add("--tasks", **FILE, help="serve the tasks of this file, such as accepted.jsonl, as the split `tasks`")
+    add("--host", default="127.0.0.1", help="the interface to listen on")
+    add("--port", type=port, default=8000, help="the port to listen on")
+    add("--sessions", type=count, default=64, metavar="N", help="sessions at the same time")
 
 
 def _line(text: object) -> str:
@@ -123,16 +92,16 @@ def _line(text: object) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    actions = {
-        "new": _new,
+    run_action = {
         "list": _list,
         "install": _install,
+        "new": _new,
         "show": _show,
         "doctor": _doctor,
         "audit": _audit,
         "serve": _serve,
-    }
-    return actions[args.action](args)
+    }[args.action]
+    return run_action(args)
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -244,58 +213,31 @@ def _doctor(args: argparse.Namespace) -> int:
 
 
 def _audit(args: argparse.Namespace) -> int:
-    from coevolve.audit.audit import audit
-    from coevolve.audit.files import write
+    from coevolve.audit.audit import audit, write
     from coevolve.audit.finding import Finding
+    from coevolve.audit.skill import Skill
     from coevolve.core.scratch import scratch
 
     def begin(name: str, fingerprint: str) -> None:
         print(_line(f"{name}, {fingerprint}"), flush=True)
 
     def say(one: Finding) -> None:
-        outcome = "ok" if one.status == "pass" else one.status if one.status == "skip" else f"{one.severity.upper()}"
+        outcome = {"pass": "ok", "skip": "skip"}.get(one.status, one.severity.upper())
         print(f"  {one.check:34s} {one.seconds:6.1f} s  {outcome}", flush=True)
         if one.bad:
-            lines = [_line(line) for line in one.evidence[:3]]
             more = [f"… {one.number - 3} more"] if one.number > 3 else []
-            print(
-                "".join(f"      {line}\n" for line in [*lines, *more, one.remedy, one.command] if line),
-                end="",
-                flush=True,
-            )
-
-    found = audit(args.name, args.tasks, args.only, say, begin, _skill(args), args.seconds)
-    folder = args.out or scratch() / "audits" / args.name
-    for file in _logged(found, write(found, folder)):
-        print(file)
-    print(", ".join(f"{count} {name}" for name, count in found.counts().items() if count))
-    return 1 if found.past(args.fail_on) else 0
-
-
-def _skill(args: argparse.Namespace) -> "Skill | None":
-    from coevolve.audit.skill import Skill
+            for line in [*map(_line, one.evidence[:3]), *more, one.remedy, one.command]:
+                print(f"      {line}", flush=True)
 
     if args.policy is not None and not Path(args.policy).is_dir():
         raise CoevolveError(f"--policy {args.policy}: no such directory; expected a model directory")
-    return None if args.policy is None else Skill(args.policy, args.samples)
-
-
-def _logged(found: "Audit", files: Sequence[Path]) -> Sequence[Path]:
-    """Log the audit and its ``files`` to MLflow if this folder is a project, and return ``files``."""
-    from coevolve.core import dvc
-    from coevolve.stages.schema import load
-    from coevolve.tracking.journal import start
-    from coevolve.tracking.run_names import run_key
-
-    if (params := dvc.root() / "params.yaml").exists():
-        tags = {"coevolve.environment": found.fingerprint}
-        with start(load(params).tracking, run_key("audit", found.environment), tags) as run:
-            measured = {f"{one.check}/{key}": value for one in found.findings for key, value in one.measured.items()}
-            run.metrics({key: value for key, value in measured.items() if isinstance(value, int | float)})
-            run.metrics({name: float(count) for name, count in found.counts().items()})
-            for file in files:
-                run.artifact(file)
-    return files
+    skill = Skill(args.policy, args.samples) if args.policy else None
+    found = audit(args.name, args.tasks, args.only, say, begin, skill, args.seconds)
+    folder = args.out or scratch() / "audits" / args.name
+    for file in write(found, folder):
+        print(file)
+    print(", ".join(f"{count} {name}" for name, count in found.counts().items() if count))
+    return 1 if found.past(args.fail_on) else 0
 
 
 def _serve(args: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coevolve.commands.options import DIR, FILE, SWITCH
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import whole
 
@@ -43,28 +44,14 @@ ORIGINS = {  # whether of the agent's successes → where episodes come from
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
-    parser.add_argument(
-        "kind",
-        choices=("sft", "pairs", "tasks", "environment", "policy", "schemas"),
-        help="the data to write: see below",
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
-    parser.add_argument(
-        "--iteration", type=whole, metavar="T", help="number of the dataset or policy (default: the last)"
-    )
-    parser.add_argument(
-        "--successes", action="store_true", help="with sft: write the agent's successful episodes, not the references"
-    )
-    parser.add_argument(
-        "--tasks",
-        type=Path,
-        metavar="FILE",
-        help="with sft or environment: the tasks to write, such as accepted.jsonl",
-    )
-    parser.add_argument(
-        "--environment", metavar="NAME", help="with --tasks: their environment (default: that of params.yaml)"
-    )
+    add = parser.add_argument
+    kinds = ("sft", "pairs", "tasks", "environment", "policy", "schemas")
+    add("kind", choices=kinds, help="the data to write: see below")
+    add("--out", required=True, **DIR, help="a new folder")
+    add("--iteration", type=whole, metavar="T", help="number of the dataset or policy (default: the last)")
+    add("--successes", **SWITCH, help="with sft: write the agent's successful episodes, not the references")
+    add("--tasks", **FILE, help="with sft or environment: the tasks to write, such as accepted.jsonl")
+    add("--environment", metavar="NAME", help="with --tasks: their environment (default: that of params.yaml)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -239,8 +226,7 @@ def _environment(args: argparse.Namespace, name: str, policy: "PolicySection") -
 
 def _audit_beside(folder: Path, environment: "Environment", name: str) -> Path:
     """audit.json in ``folder``: the audit of this environment that is there already, or a new one."""
-    from coevolve.audit.audit import audit
-    from coevolve.audit.files import JSON, write
+    from coevolve.audit.audit import JSON, audit, write
     from coevolve.core.io import read_json
 
     found = _audit(environment)

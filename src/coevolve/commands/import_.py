@@ -3,11 +3,12 @@
 import argparse
 from pathlib import Path
 
+from coevolve.commands.options import FILE
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import share
 from coevolve.rollouts.rollout_formats import FORMATS, listed
 
-HELP = """
+HELP = f"""
   coevolve import tasks DIR --out tasks.jsonl                      # a folder that `coevolve export tasks` wrote
   coevolve import messages chats.jsonl --out trajectories.parquet  # episodes as chat messages
   coevolve import trl completions/ --out trajectories.parquet      # rollouts of TRL; also verl, verifiers (and prime-rl)
@@ -25,7 +26,7 @@ task. A call counts as accepted if its answer does not begin with "error". Then 
 Rollouts of trainers keep the task id of their file. Without one, rollouts that begin alike are attempts at the same task.
 The formats do not record everything:
 
-{formats}
+{listed()}
 
 `coevolve grow` reads the same files and makes new tasks.
 """
@@ -33,14 +34,13 @@ TRAINERS = tuple(name for name in FORMATS if name != "coevolve")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP.replace("{formats}", listed())
-    parser.add_argument("kind", choices=("tasks", "messages", *TRAINERS), help="the data to read: see below")
-    parser.add_argument("source", type=Path, metavar="SOURCE", help="a folder or a file")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
-    parser.add_argument("--score", type=share, metavar="S", help="with messages: score of episodes that have none")
-    parser.add_argument(
-        "--reward", metavar="NAME", help="with rollouts: the reward to take as the score, if there are several"
-    )
+    add = parser.add_argument
+    add("kind", choices=("tasks", "messages", *TRAINERS), help="the data to read: see below")
+    add("source", type=Path, metavar="SOURCE", help="a folder or a file")
+    add("--out", required=True, **FILE, help="the file to write")
+    add("--score", type=share, metavar="S", help="with messages: score of episodes that have none")
+    reward = "with rollouts: the reward to take as the score, if there are several"
+    add("--reward", metavar="NAME", help=reward)
 
 
 def run(args: argparse.Namespace) -> int:

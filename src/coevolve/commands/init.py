@@ -12,6 +12,7 @@ from contextlib import chdir
 from importlib.util import find_spec
 from pathlib import Path
 
+from coevolve.commands.options import DIR
 from coevolve.core.errors import CoevolveError, install
 
 HELP = """
@@ -32,20 +33,14 @@ FILES = ("reviews/README.md", ".gitignore", ".dvcignore")  # a project and the r
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
-    parser.add_argument("folder", type=Path, metavar="DIR", help="a new or empty folder")
-    parser.add_argument(
-        "--environment",
-        metavar="NAME",
-        help="a name from `coevolve env list`, or FILE.py:CLASS, a file to copy into DIR (default: miniworld)",
-    )
-    parser.add_argument("--model", help="the agent to start from: a model directory, or a name on the Hugging Face hub")
-    parser.add_argument(
-        "--method", help="what failures become: coevolve, genenv or coevolving_agents (default: coevolve)"
-    )
-    parser.add_argument(
-        "--profile", metavar="NAME", help="values for a machine and a model; `coevolve profile list` prints the names"
-    )
+    add = parser.add_argument
+    add("folder", **DIR, help="a new or empty folder")
+    environment = "a name from `coevolve env list`, or FILE.py:CLASS, a file to copy into DIR (default: miniworld)"
+    add("--environment", metavar="NAME", help=environment)
+    add("--model", help="the agent to start from: a model directory, or a name on the Hugging Face hub")
+    add("--method", help="what failures become: coevolve, genenv or coevolving_agents (default: coevolve)")
+    profile = "values for a machine and a model; `coevolve profile list` prints the names"
+    add("--profile", metavar="NAME", help=profile)
 
 
 def run(args: argparse.Namespace) -> int:

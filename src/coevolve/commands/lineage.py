@@ -17,7 +17,6 @@ revision.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
     parser.add_argument("name", nargs="?", metavar="TASK_ID|policies/T|pairs/PAIR_ID", help="(default: list tasks)")
 
 

@@ -12,7 +12,6 @@ The values are those of params.yaml in this folder. The last line says how to ch
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
     parser.add_argument("prefix", nargs="?", default="", metavar="KEY", help="a section or a key (default: all)")
     parser.add_argument("--markdown", action="store_true", help="print the page docs/parameters.md instead")
 

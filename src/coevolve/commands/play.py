@@ -34,16 +34,11 @@ UNMISTAKABLE = 8  # characters of an id that name one task, even if all are digi
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
-    parser.add_argument("name", metavar="NAME", help="an environment; `coevolve env list` prints the names")
-    parser.add_argument(
-        "task",
-        nargs="?",
-        default="0",
-        metavar="TASK",
-        help="number of a task in the split, or the beginning of its id; 8 characters if all are digits (default: 0)",
-    )
-    parser.add_argument("--split", default="seed", help="a split that `coevolve env show` lists (default: seed)")
+    add = parser.add_argument
+    add("name", metavar="NAME", help="an environment; `coevolve env list` prints the names")
+    task = "number of a task in the split, or the beginning of its id; 8 characters if all are digits"
+    add("task", nargs="?", default="0", metavar="TASK", help=task)
+    add("--split", default="seed", help="a split that `coevolve env show` lists")
 
 
 def run(args: argparse.Namespace) -> int:

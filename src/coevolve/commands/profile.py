@@ -8,6 +8,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from coevolve.commands.options import actions
 from coevolve.core.errors import CoevolveError
 
 PARAMS = Path("params.yaml")
@@ -27,13 +28,14 @@ the memory that they need, and the commands for one GPU, for eight, and for two 
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
-    commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    text = "list the profiles, each with its first line"
-    commands.add_parser("list", help=text, description=text)
-    for action, text in (("show", "print a profile with its comments"), ("apply", "write a profile into params.yaml")):
-        command = commands.add_parser(action, help=text, description=text)
-        command.add_argument("name", metavar="NAME", help="a profile; `coevolve profile list` prints the names")
+    texts = {
+        "list": "list the profiles, each with its first line",
+        "show": "print a profile with its comments",
+        "apply": "write a profile into params.yaml",
+    }
+    parsers = actions(parser, texts)
+    for action in ("show", "apply"):
+        parsers[action].add_argument("name", metavar="NAME", help="a profile; `coevolve profile list` prints the names")
 
 
 def run(args: argparse.Namespace) -> int:

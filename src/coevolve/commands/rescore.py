@@ -1,8 +1,8 @@
 """``coevolve rescore``: score stored trajectories again with the installed environment."""
 
 import argparse
-from pathlib import Path
 
+from coevolve.commands.options import ENVIRONMENT, FILE, SWITCH
 from coevolve.core.errors import CoevolveError
 from coevolve.core.terminal import plain
 
@@ -23,21 +23,13 @@ SHOWN = 5  # examples to show of each kind
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
-    parser.add_argument(
-        "trajectories", type=Path, metavar="FILE", help="a Parquet file such as data/0/trajectories.parquet"
-    )
-    parser.add_argument("--environment", required=True, metavar="NAME", help="an environment of `coevolve env list`")
-    parser.add_argument(
-        "--tasks",
-        type=Path,
-        action="append",
-        metavar="FILE",
-        help="a file of tasks (default: tasks.jsonl beside the trajectories)",
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the trajectories with the new scores")
-    parser.add_argument("--changes", type=Path, metavar="FILE", help="write the result of each trajectory (JSONL)")
-    parser.add_argument("--fail", action="store_true", help="exit with 1 unless every stored score is confirmed")
+    add = parser.add_argument
+    add("trajectories", **FILE, help="a Parquet file such as data/0/trajectories.parquet")
+    add("--environment", required=True, **ENVIRONMENT)
+    add("--tasks", action="append", **FILE, help="a file of tasks (default: tasks.jsonl beside the trajectories)")
+    add("--out", **FILE, help="write the trajectories with the new scores")
+    add("--changes", **FILE, help="write the result of each trajectory (JSONL)")
+    add("--fail", **SWITCH, help="exit with 1 unless every stored score is confirmed")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,26 +4,28 @@ import argparse
 import json
 from collections import Counter
 from dataclasses import asdict
-from pathlib import Path
 
+from coevolve.commands.options import FILE, SWITCH
 from coevolve.core.io import parse, read_jsonl_values, write_jsonl
 from coevolve.core.numeric_options import count, not_negative
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.kinds import KINDS
 
-HELP = """
+WIDTH = max(map(len, KINDS)) + 2
+KIND_LINES = "\n".join(f"{kind.name:{WIDTH}}{kind.condition}" for kind in KINDS.values())
+HELP = f"""
   coevolve signals trajectories.parquet --out signals.jsonl
 
 TRAJECTORIES is a JSONL or Parquet file with a row per episode. The command reads several files as one table. Name them one
 by one, by a quoted glob ('runs/**/*.parquet'), or by addresses of an object store (s3://bucket/runs/*.parquet; install s3fs).
 
   required columns   task_id text, step integer, score number (success is score >= 0.5)
-  optional columns   iteration integer, trajectory_id text, calls list of {name, ok}, stop_reason text
+  optional columns   iteration integer, trajectory_id text, calls list of {{name, ok}}, stop_reason text
 
 Each line of FILE is a signal: its kind, its evidence, and the trajectories that show it. A visit is all episodes of a task in
 a training step. The kinds are:
 
-{kinds}
+{KIND_LINES}
 
 The terminal shows the ten strongest signals, with the words of their tasks if TRAJECTORIES is Parquet with messages, or if
 --known names the tasks.
@@ -32,36 +34,17 @@ The terminal shows the ten strongest signals, with the words of their tasks if T
 
 def configure(parser: argparse.ArgumentParser) -> None:
     defaults = Signals()
-    width = max(map(len, KINDS)) + 2
-    parser.epilog = HELP.replace(
-        "{kinds}", "\n".join(f"{kind.name:{width}}{kind.condition}" for kind in KINDS.values())
-    )
-    parser.add_argument("trajectories", nargs="+", metavar="TRAJECTORIES", help="a JSONL or Parquet file")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file of signals to write (JSONL)")
-    parser.add_argument(
-        "--window",
-        type=count,
-        default=defaults.window,
-        metavar="W",
-        help="visits that forgetting compares (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--rare-threshold",
-        type=not_negative,
-        default=defaults.rare_threshold,
-        metavar="THETA",
-        help="limit of rare, in percent (default: %(default)s)",
-    )
-    parser.add_argument("--history", type=Path, metavar="ATTEMPTS", help="JSONL file of earlier attempts at the tasks")
-    parser.add_argument(
-        "--kinds",
-        nargs="+",
-        choices=list(KINDS),
-        default=defaults.kinds,
-        help=f"kinds to look for (default: {' '.join(defaults.kinds)})",
-    )
-    parser.add_argument("--known", type=Path, metavar="FILE", help="tasks, to print the words of those that are weak")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add = parser.add_argument
+    add("trajectories", nargs="+", metavar="TRAJECTORIES", help="a JSONL or Parquet file")
+    add("--out", required=True, **FILE, help="the file of signals to write (JSONL)")
+    add("--window", type=count, default=defaults.window, metavar="W", help="visits that forgetting compares")
+    limit = "limit of rare, in percent"
+    add("--rare-threshold", type=not_negative, default=defaults.rare_threshold, metavar="THETA", help=limit)
+    add("--history", **FILE, help="earlier attempts at the tasks (JSONL)")
+    kinds = f"kinds to look for (default: {' '.join(defaults.kinds)})"
+    add("--kinds", nargs="+", choices=list(KINDS), default=defaults.kinds, help=kinds)
+    add("--known", **FILE, help="tasks, to print the words of those that are weak")
+    add("--json", **SWITCH, help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,11 +15,9 @@ files must exist.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
     parser.add_argument("name", metavar="NAME", help="a stage, as in dvc.yaml")
-    parser.add_argument(
-        "t", nargs="?", type=whole, metavar="T", help="the iteration, if the stage runs once per iteration"
-    )
+    once = "the iteration, if the stage runs once per iteration"
+    parser.add_argument("t", nargs="?", type=whole, metavar="T", help=once)
 
 
 def run(args: argparse.Namespace) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coevolve.commands.options import SWITCH
 from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import count, whole
 
@@ -42,21 +43,14 @@ send back their results.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of study.yaml")
-    parser.add_argument(
-        "--jobs",
-        type=count,
-        default=2,
-        metavar="N",
-        help="experiments at the same time on this machine; use 1 on one GPU (default: 2)",
-    )
-    parser.add_argument("--arms", nargs="+", metavar="ARM", help="run only these arms now")
-    parser.add_argument("--seeds", nargs="+", type=whole, metavar="SEED", help="run only these seeds now")
-    parser.add_argument("--report", action="store_true", help="write the results so far; run nothing")
-    parser.add_argument(
-        "--plan", action="store_true", help="print the number of runs, their time and their precision; run nothing"
-    )
+    add = parser.add_argument
+    add("folder", type=Path, metavar="FOLDER", help="the folder of study.yaml")
+    jobs = "experiments at the same time on this machine; use 1 on one GPU"
+    add("--jobs", type=count, default=2, metavar="N", help=jobs)
+    add("--arms", nargs="+", metavar="ARM", help="run only these arms now")
+    add("--seeds", nargs="+", type=whole, metavar="SEED", help="run only these seeds now")
+    add("--report", **SWITCH, help="write the results so far; run nothing")
+    add("--plan", **SWITCH, help="print the number of runs, their time and their precision; run nothing")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,13 +8,8 @@ from coevolve.core.paths import Paths
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file",
-        nargs="?",
-        type=Path,
-        default=Paths.report / "summary.json",
-        help="the file to print (default: report/summary.json)",
-    )
+    file = Paths.report / "summary.json"
+    parser.add_argument("file", nargs="?", type=Path, default=file, help=f"the file to print (default: {file})")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,11 +14,9 @@ experiment. MLflow reads the store that runs log to: MLFLOW_TRACKING_URI, or the
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
-    parser.add_argument("--port", type=port, default=5000, help="port of MLflow (default: 5000)")
-    parser.add_argument(
-        "--experiment", default="coevolve", help="the value of tracking.experiment in params.yaml (default: coevolve)"
-    )
+    parser.add_argument("--port", type=port, default=5000, help="port of MLflow")
+    experiment = "the value of tracking.experiment in params.yaml"
+    parser.add_argument("--experiment", default="coevolve", help=experiment)
 
 
 def run(args: argparse.Namespace) -> int:

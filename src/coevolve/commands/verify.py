@@ -3,8 +3,8 @@
 import argparse
 import json
 from collections import Counter
-from pathlib import Path
 
+from coevolve.commands.options import DIR, ENVIRONMENT, FILE, SWITCH, WORDS
 from coevolve.core.numeric_options import share
 from coevolve.core.untrusted import one_line
 
@@ -25,28 +25,21 @@ does not refuse it: the last lines of the output count such tasks.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = HELP
-    parser.add_argument("--environment", required=True, metavar="NAME", help="an environment of `coevolve env list`")
-    parser.add_argument("--candidates", type=Path, required=True, metavar="FILE", help="the tasks to check")
-    parser.add_argument(
-        "--known", type=Path, action="append", default=[], metavar="FILE", help="existing tasks, to refuse duplicates"
+    add = parser.add_argument
+    add("--environment", required=True, **ENVIRONMENT)
+    add("--candidates", required=True, **FILE, help="the tasks to check")
+    add("--known", action="append", default=[], **FILE, help="existing tasks, to refuse duplicates")
+    add("--panel", action="append", default=[], **FILE, help="evaluation tasks, to refuse overlaps")
+    add("--out", required=True, **DIR, help="the folder to write")
+    add("--fail", **SWITCH, help="exit with 1 if a candidate is rejected")
+    add("--json", **SWITCH, help="print JSON, with all rejected candidates")
+    near = "similarity from which a task is a duplicate"
+    add("--near-duplicate", type=share, default=0.9, help=near)
+    words = (
+        "check that an instruction matches its reference: language, by the environment's phrases; values, by the values "
+        "that the reference uses too; none, not at all"
     )
-    parser.add_argument(
-        "--panel", type=Path, action="append", default=[], metavar="FILE", help="evaluation tasks, to refuse overlaps"
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write")
-    parser.add_argument("--fail", action="store_true", help="exit with 1 if a candidate is rejected")
-    parser.add_argument("--json", action="store_true", help="print JSON, with all rejected candidates")
-    parser.add_argument(
-        "--near-duplicate", type=share, default=0.9, help="similarity from which a task is a duplicate (default: 0.9)"
-    )
-    parser.add_argument(
-        "--words",
-        choices=("none", "language", "values"),
-        default="language",
-        help="check that an instruction matches its reference: language, by the environment's phrases; values, by the "
-        "values that the reference uses too; none, not at all (default: language)",
-    )
+    add("--words", **WORDS, help=words)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects, read_tas
 from coevolve.core.records import Exploration, Signal, Verdict
 from coevolve.core.task import Task
 from coevolve.core.untrusted import one_line
+from coevolve.stages.report.page.html_page import html_page
 from coevolve.stages.signals.strongest import strongest, subject
 from coevolve.stages.verify.judge import unchecked
 
@@ -52,8 +52,6 @@ def lineage(
 
 def page(folder: Path, environment: str, known: Sequence[Task], facts: Mapping[str, Any], policy: str | None) -> None:
     """Write index.html from the files in ``folder``."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     tasks = read_tasks(folder / "tasks.jsonl")
     verdicts = read_jsonl(folder / "verdicts.jsonl", Verdict)
     signals = read_jsonl(folder / "signals.jsonl", Signal)
@@ -92,9 +90,4 @@ def page(folder: Path, environment: str, known: Sequence[Task], facts: Mapping[s
         "policy": policy,
         "shown": SHOWN,
     }
-    pages = Environment(
-        loader=PackageLoader("coevolve.rollouts", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    style = (files("coevolve.stages.report.page") / "page.css").read_text(encoding="utf-8")
-    write_text(folder / "index.html", pages.get_template("grown.html.j2").render(**view, style=style))
+    write_text(folder / "index.html", html_page("coevolve.rollouts", "grown.html.j2", **view))

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.audit.audit import audit
-from coevolve.audit.files import write
+from coevolve.audit.audit import audit, write
 from coevolve.cli import parser
 from coevolve.commands import export
 from coevolve.core.errors import CoevolveError

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.audit.audit import audit
+from coevolve.audit.audit import audit, write
 from coevolve.audit.checks import CHECKS
-from coevolve.audit.files import page, write
 from coevolve.audit.finding import SHOWN, Audit
 from coevolve.core.errors import CoevolveError
 from coevolve.environments.environment import Environment
@@ -131,8 +130,8 @@ def test_the_files_hold_all_and_escape_it(tmp_path: Path) -> None:
     assert [one.name for one in written] == ["audit.json", "index.html"]
     read = json.loads(written[0].read_text())
     assert read["worst"] == "fail" and [one["check"] for one in read["findings"]] == QUICK
-    text = page(said)
-    assert text == written[1].read_text() and "<script>" not in text and "http" not in text
+    text = written[1].read_text()
+    assert "<script>" not in text and "http" not in text
     for name in QUICK:
         assert name in text
     assert "of the tasks are different" in text and "&lt;script&gt;" in text

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.audit.audit import audit
-from coevolve.audit.files import write
+from coevolve.audit.audit import audit, write
 from coevolve.environments.hosted import cache, installed
 from tests import ROOT
 from tests.integration.environments.test_served_tasks import GROWN

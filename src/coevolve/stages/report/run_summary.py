@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash, file_hash, policy_hash
 from coevolve.core.io import parse, read_json
 from coevolve.core.outcomes import PanelMetrics
 from coevolve.core.paths import Paths
-from coevolve.core.pipeline import Iteration
+from coevolve.core.pipeline import Iteration, steps
 from coevolve.core.stage_summary import TASKS, StageSummary
 from coevolve.core.task import SCHEMA_VERSION
-from coevolve.stages.report.graph import summaries
 from coevolve.tracking.champion import Champion, ChampionRule, champion
 
 ALMOST_NOTHING = 0.05  # success below which a note says that the policy solves almost nothing
@@ -92,7 +93,7 @@ def summarize(run: str, environment: str, iterations: Sequence[Iteration], rule:
         {name: parse(PanelMetrics, values, f"{path}: {name}") for name, values in read_json(path).items()}
         for path in files
     ]
-    stages = summaries(iterations)
+    stages = _summaries(iterations)
     return Summary(
         run=run,
         environment=environment,
@@ -108,6 +109,22 @@ def summarize(run: str, environment: str, iterations: Sequence[Iteration], rule:
         policies=policies,
         stages=stages,
     )
+
+
+def _summaries(iterations: Sequence[Iteration]) -> list[StageSummary]:
+    """The existing summaries of the current graph, stage by stage, each by iteration. Other files come from earlier graphs."""
+    outs = (Path(out) for step in steps(iterations) for out in step.outs)
+    files = [path for path in outs if path.parent.name == "summary"]
+    order = {path.stem: number for number, path in enumerate(files)}  # position of a stage's last step in the graph
+    stages = []
+    for path in files:
+        if path.exists():
+            stages.append(parse(StageSummary, read_json(path), str(path)))
+            if stages[-1].stage != path.stem:
+                raise CoevolveError(
+                    f"{path}: stage is {stages[-1].stage!r}, expected {path.stem!r}; run the stage again"
+                )
+    return sorted(stages, key=lambda summary: (order[summary.stage], summary.iteration))
 
 
 def _budget(stages: Sequence[StageSummary]) -> dict[str, Number]:

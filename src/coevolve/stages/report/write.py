@@ -3,20 +3,24 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from coevolve.core.charts import COLORS
 from coevolve.core.io import read_jsonl, read_tasks, write_json, write_text
 from coevolve.core.paths import Paths
 from coevolve.core.records import Signal
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
-from coevolve.stages.report.page.panels import draw
-from coevolve.stages.report.page.render import render
+from coevolve.stages.report.page.html_page import PAGE, html_page
+from coevolve.stages.report.page.panels import LEFT, chart_name, draw
+from coevolve.stages.report.page.verification import by_indicator
 from coevolve.stages.report.page.view import compared, gather, groups, strength
 from coevolve.stages.report.run_summary import METRICS, SUMMARY, Summary
-from coevolve.stages.report.tables import curves, headline, table
+from coevolve.stages.report.tables import curves, headline, number, table
+from coevolve.stages.watch.watchdogs import LOW_IS_BAD, MEANING
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +55,32 @@ def write(summary: Summary, count: int, alpha: float) -> tuple[list[Path], list[
     write_json(METRICS, headline(summary))
     for panel, text in curves(summary).items():
         write_text(Paths.report / "curves" / f"{panel}.csv", text)
-    files = {
+    texts = {
         "table.txt": table(summary) + "\n",
         "index.html": render(view, charts),
         **{f"{name}.svg": chart for name, chart in charts.items()},
     }
-    for name, text in files.items():
+    for name, text in texts.items():
         write_text(Paths.report / name, text)
-    return [SUMMARY, *(Paths.report / name for name in files)], weak
+    return [SUMMARY, *(Paths.report / name for name in texts)], weak
+
+
+def render(view: Mapping[str, Any], charts: Mapping[str, str]) -> str:
+    """The page for the values of ``gather`` and the charts of ``draw``. It is readable without JavaScript."""
+    return html_page(
+        PAGE,
+        "page.html.j2",
+        **view,
+        charts=charts,
+        chart_name=chart_name,
+        faults=[row for row in view["outcomes"] if row["gate"] not in LEFT],
+        indicators=by_indicator(view["watch"]),
+        number=number,
+        colors=COLORS,
+        meaning=MEANING,
+        low_is_bad=LOW_IS_BAD,
+        script=(files(PAGE) / "page.js").read_text(encoding="utf-8"),
+    )
 
 
 def _grown(tasks: Iterable[Task], signals: Iterable[Signal]) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coevolve.stages.report.page.panels import draw
-from coevolve.stages.report.page.render import render
+from coevolve.stages.report.write import render
 from tests.unit.stages.report.example import values_of_the_page
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from coevolve.core.stage_summary import StageSummary
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.stages.report.page.panels import draw
-from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.verification import by_indicator
 from coevolve.stages.report.page.view import figures, groups, origins, tools
+from coevolve.stages.report.write import render
 from tests.unit.stages.report.example import (
     ADDED,
     ATTEMPTS,

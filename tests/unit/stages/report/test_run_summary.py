@@ -25,11 +25,10 @@ from coevolve.core.yaml_files import load_yaml, write_yaml
 from coevolve.lineage.comparison import Side, history
 from coevolve.stages.evaluate.evaluation import summary as evaluated
 from coevolve.stages.report.page.panels import draw
-from coevolve.stages.report.page.render import render
 from coevolve.stages.report.page.view import gather
 from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, table, totals
-from coevolve.stages.report.write import Weak, origins, weakest, write
+from coevolve.stages.report.write import Weak, origins, render, weakest, write
 from coevolve.stages.schema import Params
 from coevolve.stages.schema import load as load_params
 from coevolve.studies.arms import parameters
