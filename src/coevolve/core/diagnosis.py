@@ -13,3 +13,8 @@ class Diagnosis:
     state: str
     text: str
     remedy: str = ""
+
+
+def judged(name: str, works: object, text: str, remedy: str, wanted: object = True) -> Diagnosis:
+    """The line of something that works or does not. If it does not, it is BROKEN where ``wanted``, and ABSENT elsewhere."""
+    return Diagnosis(name, WORKS, text) if works else Diagnosis(name, BROKEN if wanted else ABSENT, text, remedy)
