@@ -11,8 +11,6 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import whole
 
 if TYPE_CHECKING:
-    from coevolve.core.task import Task
-    from coevolve.core.trajectories import Trajectory
     from coevolve.environments.environment import Environment
     from coevolve.policies.config import PolicySection
     from coevolve.stages.schema import Params
@@ -36,11 +34,6 @@ the name of DIR. The environment replays each reference first. Without --tasks, 
 Messages have OpenAI's format, with calls as objects in `tool_calls`. A line has `messages` and `tools`, or for a pair
 `prompt`, `chosen`, `rejected` and `tools`. `coevolve import` reads tasks and messages back.
 """
-
-ORIGINS = {  # whether of the agent's successes → where episodes come from
-    False: "An episode replays the reference of a task of dataset {t}.",
-    True: "An episode is a success of the agent itself, in training of iteration {t}.",
-}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -69,24 +62,21 @@ def run(args: argparse.Namespace) -> int:
     if args.environment and not args.tasks:
         raise CoevolveError("--environment: works only with --tasks")
     if args.kind == "schemas":
-        print(f"{args.out}: {_schemas(args.out)}")
-        return 0
-    if args.tasks and args.environment:
-        write = _environment if args.kind == "environment" else _references
-        print(f"{args.out}: {write(args, args.environment, PolicySection())}")
-        return 0
-    params = load(Path("params.yaml"))
-    if args.kind == "environment":
-        said = _environment(args, params.environment, params.policy)
-    elif args.tasks:
-        said = _references(args, params.environment, params.policy)
+        written = _schemas(args.out)
     elif args.kind == "policy":
-        said = _policy(args.out, args.iteration, params)
-    elif args.kind == "tasks":
-        said = _tasks(args.out, args.iteration, params)
+        written = _policy(args.out, args.iteration, load(Path("params.yaml")))
     else:
-        said = _messages(args, params)
-    print(f"{args.out}: {said}")
+        name, policy = args.environment, PolicySection()
+        if not name:
+            params = load(Path("params.yaml"))
+            name, policy = params.environment, params.policy
+        if args.kind == "environment":
+            written = _environment(args, name)
+        elif args.kind == "sft":
+            written = _episodes(args, name, policy)
+        else:
+            written = (_pairs if args.kind == "pairs" else _tasks)(args, name)
+    print(f"{args.out}: {written}")
     return 0
 
 
@@ -105,56 +95,62 @@ def _last() -> int:
     return iterations()[-1]
 
 
-def _dataset(t: int, params: "Params") -> "list[Task]":
+def _run() -> str:
+    from coevolve.stages.report.run_summary import run_hash
+
+    return run_hash(_last())
+
+
+def _iteration(args: argparse.Namespace, back: int = 0) -> int:
+    """--iteration, or the last one with data, less ``back``."""
+    iteration: int = _last() - back if args.iteration is None else args.iteration
+    return iteration
+
+
+def _episodes(args: argparse.Namespace, name: str, policy: "PolicySection") -> str:
+    """Chat messages of references, played in the environment ``name``, or of the agent's successes in training."""
     from coevolve.core.io import read_tasks
     from coevolve.core.paths import Paths
-
-    return read_tasks(Paths.tasks(t), params.environment, least=1)
-
-
-def _messages(args: argparse.Namespace, params: "Params") -> str:
-    from coevolve.environments.registry import make
-    from coevolve.lineage.run_export import preferences, supervised
-    from coevolve.stages.report.run_summary import run_hash
-    from coevolve.stages.train.reference_tokens import offered
-
-    environment = make(params.environment)
-    # no iteration has trained on the last dataset, so the newest episodes and pairs are those of the iteration before
-    t = _last() - (args.kind == "pairs" or args.successes) if args.iteration is None else args.iteration
-    tasks = _dataset(t, params)
-    tools = offered(environment, tasks)
-    rows: list[Mapping[str, Any]]
-    if args.kind == "pairs":
-        unit, origin = "pairs", f"Training of iteration {t} prefers `chosen` to `rejected`."
-        rows = list(preferences(t, tools))
-    else:
-        unit, origin = "episodes", ORIGINS[args.successes].format(t=t)
-        rows = list(supervised(_episodes(t, args.successes, environment, tasks, params), tools))
-        if not rows:
-            raise CoevolveError(
-                f"iteration {t}: no episode succeeds, so sft has nothing to write; name another --iteration"
-            )
-    _write(args.out, unit, origin, rows, environment, run_hash(_last()))
-    return f"train.jsonl, {len(rows)} {unit} of iteration {t}, and README.md"
-
-
-def _references(args: argparse.Namespace, name: str, policy: "PolicySection") -> str:
-    """Play the references of the tasks in a file in the environment ``name``. No run is needed."""
-    from coevolve.core.io import read_tasks
+    from coevolve.core.success import is_success
+    from coevolve.core.trajectories import read_trajectories
     from coevolve.core.untrusted import markdown
     from coevolve.environments.registry import make
     from coevolve.lineage.run_export import supervised
     from coevolve.rollout import Limits
     from coevolve.stages.train.reference_tokens import offered, replayed
 
-    environment, tasks = make(name), read_tasks(args.tasks, name, least=1)
-    episodes = replayed(environment, tasks, Limits.of(policy)).values()
+    environment = make(name)
+    t = 0 if args.tasks else _iteration(args, back=args.successes)  # no iteration has trained on the last dataset
+    file = args.tasks or Paths.tasks(t)
+    tasks = read_tasks(file, name, least=1)
+    if args.successes:
+        origin = f"An episode is a success of the agent itself, in training of iteration {t}."
+        played = read_trajectories(Paths.trajectories(t))
+        episodes = [episode for episode in played if episode.counts and is_success(episode.score)]
+    else:
+        origin = (
+            f"An episode replays the reference of a task of {markdown(file.name) if args.tasks else f'dataset {t}'}."
+        )
+        episodes = list(replayed(environment, tasks, Limits.of(policy)).values())
     rows = list(supervised(episodes, offered(environment, tasks)))
     if not rows:
-        raise CoevolveError(f"{args.tasks}: no reference succeeds in {name}, so sft has nothing to write")
-    origin = f"An episode replays the reference of a task of {markdown(args.tasks.name)}."
-    _write(args.out, "episodes", origin, rows, environment, "none")
+        raise CoevolveError(f"{file}: no episode succeeds in {name}, so sft has nothing to write")
+    _write(args.out, "episodes", origin, rows, environment, "none" if args.tasks else _run())
     return f"train.jsonl, {len(rows)} episodes of {len(tasks)} tasks, and README.md"
+
+
+def _pairs(args: argparse.Namespace, name: str) -> str:
+    from coevolve.core.io import read_tasks
+    from coevolve.core.paths import Paths
+    from coevolve.environments.registry import make
+    from coevolve.lineage.run_export import preferences
+    from coevolve.stages.train.reference_tokens import offered
+
+    environment, t = make(name), _iteration(args, back=1)
+    rows = list(preferences(t, offered(environment, read_tasks(Paths.tasks(t), name, least=1))))
+    origin = f"Training of iteration {t} prefers `chosen` to `rejected`."
+    _write(args.out, "pairs", origin, rows, environment, _run())
+    return f"train.jsonl, {len(rows)} pairs of iteration {t}, and README.md"
 
 
 def _write(
@@ -172,71 +168,48 @@ def _audit(environment: "Environment") -> Path:
     return Path("scratch/audits") / environment.name / "audit.json"
 
 
-def _episodes(
-    t: int, successes: bool, environment: "Environment", tasks: "list[Task]", params: "Params"
-) -> "list[Trajectory]":
+def _tasks(args: argparse.Namespace, name: str) -> str:
+    from coevolve.core.io import read_tasks, write_jsonl, write_text
     from coevolve.core.paths import Paths
-    from coevolve.core.success import is_success
-    from coevolve.core.trajectories import read_trajectories
-    from coevolve.rollout import Limits
-    from coevolve.stages.train.reference_tokens import replayed
-
-    if not successes:
-        return list(replayed(environment, tasks, Limits.of(params.policy)).values())
-    return [one for one in read_trajectories(Paths.trajectories(t)) if one.counts and is_success(one.score)]
-
-
-def _tasks(out: Path, wanted: int | None, params: "Params") -> str:
-    from coevolve.core.io import write_jsonl, write_text
     from coevolve.environments.registry import make
     from coevolve.lineage.cards import task_card
-    from coevolve.stages.report.run_summary import run_hash
 
-    t = _last() if wanted is None else wanted
-    rows, environment = _dataset(t, params), make(params.environment)
-    card = task_card(rows, environment, run_hash(_last()), _audit(environment))
-    write_jsonl(out / "tasks.jsonl", rows)
-    write_text(out / "README.md", card)
+    t, environment = _iteration(args), make(name)
+    rows = read_tasks(Paths.tasks(t), name, least=1)
+    card = task_card(rows, environment, _run(), _audit(environment))
+    write_jsonl(args.out / "tasks.jsonl", rows)
+    write_text(args.out / "README.md", card)
     return f"tasks.jsonl, {len(rows)} tasks of dataset {t}, and README.md"
 
 
-def _environment(args: argparse.Namespace, name: str, policy: "PolicySection") -> str:
-    """Write a package of tasks that the environment ``name`` accepts."""
+def _environment(args: argparse.Namespace, name: str) -> str:
+    """Write a package of tasks that the environment ``name`` accepts, with an audit of the environment."""
+    from coevolve.audit.audit import JSON, audit, write
+    from coevolve.core.io import read_json
     from coevolve.core.paths import Paths
     from coevolve.core.scratch import once
     from coevolve.environments.environment_package import package_name, write_package
     from coevolve.environments.registry import make
     from coevolve.environments.replay import checked_tasks
     from coevolve.lineage.cards import task_card
-    from coevolve.stages.report.run_summary import run_hash
 
     module, environment = package_name(args.out), make(name)
-    t = None if args.tasks else _last() if args.iteration is None else args.iteration
-    tasks = checked_tasks(environment, name, args.tasks if t is None else Paths.tasks(t))
+    tasks = checked_tasks(environment, name, args.tasks or Paths.tasks(_iteration(args)))
+    known = _audit(environment)
 
     def fill(folder: Path) -> None:
-        audit = _audit_beside(folder, environment, name)
-        run = "none" if t is None else run_hash(_last())
-        card = task_card(tasks, environment, run, audit, f"{module}/tasks.jsonl")
+        folder.mkdir(parents=True)
+        if known.exists() and read_json(known).get("fingerprint") == environment.fingerprint:
+            shutil.copy(known, folder / JSON)
+        else:
+            print(f"auditing {name}; `coevolve env audit {name}` does so once for all exports", flush=True)
+            write(audit(name), folder)
+        run = "none" if args.tasks else _run()
+        card = task_card(tasks, environment, run, folder / JSON, f"{module}/tasks.jsonl")
         write_package(folder, args.out.name, name, tasks, card)
 
     once(args.out, fill)
     return f"{len(tasks)} tasks of {name} as the package {args.out.name}, audit.json and README.md"
-
-
-def _audit_beside(folder: Path, environment: "Environment", name: str) -> Path:
-    """audit.json in ``folder``: the audit of this environment that is there already, or a new one."""
-    from coevolve.audit.audit import JSON, audit, write
-    from coevolve.core.io import read_json
-
-    found = _audit(environment)
-    folder.mkdir(parents=True)
-    if found.exists() and read_json(found).get("fingerprint") == environment.fingerprint:
-        shutil.copy(found, folder / JSON)
-    else:
-        print(f"auditing {name}; `coevolve env audit {name}` does so once for all exports", flush=True)
-        write(audit(name), folder)
-    return folder / JSON
 
 
 def _edited(params: "Params") -> str | None:
