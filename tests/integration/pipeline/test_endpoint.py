@@ -21,8 +21,6 @@ def asked(tmp_path_factory: pytest.TempPathFactory, explorer_server: tuple[str, 
     project.set(
         explore__explorer="endpoint",
         explore__explorations=6,
-        train__steps=1,
-        evaluate__tasks=2,
         synthesize__synthesizer="endpoint",
         endpoint__url=explorer_server[0],
         endpoint__model=explorer_server[1],
