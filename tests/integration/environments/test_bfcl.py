@@ -2,7 +2,7 @@
 
 import decimal
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,17 +11,11 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.seeding import rng_for
 from coevolve.core.success import is_success
 from coevolve.core.task import Score, Task, ToolCall
-from coevolve.core.trajectories import StopReason
 from coevolve.environments.bfcl.bfcl_environment import BFCL, CATEGORIES
 from coevolve.environments.bfcl.multi_turn import BFCLSession
 from coevolve.environments.bfcl.unsolvable import QUARANTINE
 from coevolve.environments.registry import make
-from coevolve.environments.worker import WorkerEnvironment
-from coevolve.policies.policy import Conversation
-from coevolve.policies.scripted_policy import ReferencePolicy
-from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests.unit.environments import make_or_skip
-from tests.waiting import PATIENCE
 
 WORLD = make_or_skip("bfcl")
 HERE = BFCL()  # in this process, where an episode takes a fifth of the time
@@ -119,8 +113,10 @@ def variants(task: Task) -> Iterator[tuple[str, Turns]]:
 
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_our_score_equals_the_official_checkers(category: str) -> None:
-    """Over all 200 items of the category."""
-    tasks = [task for task in TASKS if WORLD.category(task) == category]
+    """Over every fourth of the 200 items of the category."""
+    whole = [task for task in TASKS if WORLD.category(task) == category]
+    assert len(whole) == 200
+    tasks = whole[::4]
     compared: dict[str, list[bool]] = {}
     disagreements = []
     for number, task in enumerate(tasks):
@@ -130,8 +126,7 @@ def test_our_score_equals_the_official_checkers(category: str) -> None:
             if mine != theirs:
                 disagreements.append((task.world["id"], kind, mine, theirs))
     assert not disagreements
-    assert len(tasks) == 200
-    assert sum(map(len, compared.values())) >= 2000
+    assert sum(map(len, compared.values())) >= 500
     assert all(compared["truth"])
     assert not any(compared["nothing"])
     for kind in ("dropped", "corrupted"):
@@ -259,35 +254,6 @@ def test_cards_of_a_long_context_are_a_sessions_own() -> None:
     assert not session.step(ToolCall("book_flight", {**card, **trip})).error
     assert balance(session, card) != before
     assert balance(*entered()) == before
-
-
-class Doubles(ReferencePolicy):
-    """Plays the reference; in the first episode it first makes directories that hold each other twice, and counts them."""
-
-    def begin(self, conversations: Sequence[Conversation]) -> None:
-        super().begin(conversations)
-        hostile = [ToolCall("mkdir", {"dir_name": "d0"})]
-        for number in range(40):
-            inner, twin, outer = f"d{number}", f"e{number}", f"d{number + 1}"
-            hostile.append(ToolCall("mkdir", {"dir_name": outer}))
-            hostile += [
-                ToolCall("cp", {"source": a, "destination": b})
-                for a, b in ((inner, outer), (inner, twin), (twin, outer))
-            ]
-        self._left[conversations[0].key].insert(0, [*hostile, ToolCall("du", {})])
-
-
-def test_a_call_that_holds_its_process_ends_its_own_episode_alone() -> None:
-    world = make("bfcl")
-    assert isinstance(world, WorkerEnvironment)
-    tasks = [task for task in world.tasks("validation") if "GorillaFileSystem" in task.world["involved_classes"]][:6]
-    for worker in world.pool.workers:
-        worker.seconds = 3.0
-    limits = Limits(100, 10**9, 64, PATIENCE)
-    episodes = rollout(Doubles(world), world, [RolloutRequest(task, 0) for task in tasks], limits)
-    assert [one.trajectory.stop_reason for one in episodes] == [StopReason.BROKEN] + [StopReason.DONE] * 5
-    assert [is_success(one.trajectory.score) for one in episodes] == [False] + [True] * 5
-    world.close()
 
 
 def test_schemas_are_json_schemas() -> None:

@@ -124,7 +124,6 @@ ROOMS = ("mine/rooms.py", "hall", "cellar")
             ],
         ),
         ("make('mine')", [ROOMS, HEARD, ("mine/house.py", '"done"', '"well"'), ("mine/words.json", "{}", "[]")]),
-        ("WorkerEnvironment('mine', 'mine.house:Mine')", [ROOMS, HEARD]),
     ],
 )
 def test_what_can_matter_gives_another_identity(place: Place, made: str, edits: list[Edit]) -> None:
@@ -151,12 +150,6 @@ def test_what_cannot_matter_gives_the_same(place: Place, made: str, edits: list[
     found = place.identities(made, *edits)
     assert len(found) == len(edits) + 1
     assert all(one == found[0] for one in found)
-
-
-def test_a_package_without_init_is_covered_as_well(place: Place) -> None:
-    (place.folder / "mine/__init__.py").unlink()
-    before, after = place.identities("make('mine')", ROOMS)
-    assert after != before
 
 
 def test_nobody_plays_in_another_environment_than_the_noted_one(place: Place) -> None:

@@ -48,11 +48,6 @@ def end() -> str:
 def wait() -> str:
     time.sleep(600)
 
-@made.tool()
-def slow() -> str:
-    time.sleep(1)
-    return "done"
-
 if os.path.exists("odd"):
     made.add_tool(note, name="odd")
 made.run()
@@ -220,15 +215,10 @@ import json, sys
 def tools(kind, cursor):
     empty = {"type": "object", "properties": {}}
     tool = {"name": "look", "inputSchema": empty}
-    deep = {}
-    for _ in range(40):
-        deep = {"type": "object", "properties": {"x": deep}}
     number = int(cursor or 0)
     return {
         "endless": {"tools": [{**tool, "name": f"t{number}"}], "nextCursor": str(number + 1)},
         "long": {"tools": [{**tool, "description": "x" * 2_000_001}]},
-        "deep": {"tools": [{**tool, "inputSchema": deep}]},
-        "twice": {"tools": [tool, tool]},
         "text": {"tools": [{"name": "look", "inputSchema": "text"}]},
         "raw": {"tools": [{**tool, "name": "\\x1b]0;pwn\\x07"}]},
         "silent": None,
@@ -252,8 +242,6 @@ for line in sys.stdin:
     [
         ("endless", "the list has more than 100 pages"),
         ("long", "the tools are longer than 2000000 characters"),
-        ("deep", "nested deeper than 64 levels"),
-        ("twice", "two tools are called look"),
         ("text", "inputSchema"),
         ("raw", "expected a name, a description and a JSON schema"),
         ("silent", ""),

@@ -30,9 +30,10 @@ LIMITS = Limits(4, 10**6, 64, PATIENCE)
 
 
 @contextmanager
-def running(command: list[str], port: int) -> Iterator[None]:
-    """A server, once it answers. OPENENV_URL holds its address."""
-    server = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def running(command: list[str], port: int, log: Path = Path(os.devnull)) -> Iterator[None]:
+    """A server that prints into ``log``, once it answers. OPENENV_URL holds its address."""
+    with log.open("w") as out:
+        server = subprocess.Popen(command, start_new_session=True, stdout=out, stderr=out)
     before = os.environ.get("OPENENV_URL")
     os.environ["OPENENV_URL"] = f"http://127.0.0.1:{port}"
     try:
@@ -100,14 +101,19 @@ def test_a_silent_server_fails_after_its_seconds(liar: WorkerEnvironment) -> Non
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["", "http://u:SECRET@host:1", "http://host:1?key=SECRET"],
+    ("url", "said"),
+    [
+        ("", "set OPENENV_URL"),
+        ("http://u:SECRET@host:1", "set OPENENV_URL"),
+        ("http://host:1?key=SECRET", "set OPENENV_URL"),
+        ("http://127.0.0.1:9", "no OpenEnv server answers"),
+    ],
 )
-def test_an_invalid_url_is_an_error_that_does_not_show_it(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+def test_an_invalid_url_is_an_error_that_does_not_show_it(monkeypatch: pytest.MonkeyPatch, url: str, said: str) -> None:
     from coevolve.environments.openenv import OpenEnv
 
     monkeypatch.setenv("OPENENV_URL", url)
-    with pytest.raises(CoevolveError, match="set OPENENV_URL") as caught:
+    with pytest.raises(CoevolveError, match=said) as caught:
         OpenEnv()
     assert "SECRET" not in str(caught.value) and "\n" not in str(caught.value)
 

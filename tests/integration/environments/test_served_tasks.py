@@ -15,6 +15,7 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_tasks, write_jsonl
 from coevolve.core.task import Task, ToolCall
+from coevolve.environments.contract import CHECKS
 from coevolve.environments.hosted import installed, python
 from coevolve.environments.openenv import SAY
 from coevolve.environments.registry import make
@@ -62,6 +63,14 @@ def test_the_server_says_what_the_split_is(server: str, tasks: list[Task]) -> No
     assert {"tasks", "seed", "test"} <= {split["name"] for split in ask(f"{place}/splits")}
     specs = ask(f"{place}/tasks", {"split": "tasks"})["tasks"]
     assert [spec["id"] for spec in specs] == [task.task_id for task in tasks]
+
+
+@needs
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_served_environment_keeps_the_contract(server: str, check: str) -> None:
+    served = make("openenv")
+    CHECKS[check](served, 3)
+    served.close()  # type: ignore[attr-defined]
 
 
 @needs

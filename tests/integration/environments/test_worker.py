@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.core.calls import CHARACTERS
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
@@ -30,9 +29,6 @@ from tests.waiting import PATIENCE, alive, until
 
 LIMITS = Limits(16, 10**6, 64, PATIENCE)
 NAUGHTY = "tests.integration.environments.naughty:Naughty"
-
-
-HANGING = {"hang", "hang_holding_the_lock"}
 
 
 def hosted(place: str = NAUGHTY, size: int = 1, each: int = 4) -> WorkerEnvironment:
@@ -69,7 +65,6 @@ def test_in_a_worker_it_keeps_the_contract(plain: WorkerEnvironment, check: str)
     ("tool", "reason"),
     [
         ("crash", r"ended in step \(exit code 3\): last words"),
-        ("hang", "step took longer than 1 s"),
         ("hang_holding_the_lock", "step took longer than 1 s"),
         ("garble", "the answer to step is not JSON"),
         ("raise", "KeyError: 'a bug of the environment'"),
@@ -81,7 +76,7 @@ def test_a_broken_session_names_its_reason_and_a_new_one_works(
     task = world.tasks("seed")[0]
     session = world.open()
     session.reset(task)
-    if tool in HANGING:
+    if tool == "hang_holding_the_lock":
         hurry(world)
     with pytest.raises(CallBroke, match=reason):
         session.step(ToolCall(tool))
@@ -106,14 +101,6 @@ def test_a_refusal_and_noise_break_nothing(world: WorkerEnvironment) -> None:
     for call in task.reference[0]:
         session.step(call)
     assert is_success(session.score().reward)
-
-
-def test_a_message_larger_than_a_pipe_passes(plain: WorkerEnvironment) -> None:
-    session = plain.open()
-    session.reset(plain.tasks("seed")[0])
-    assert session.step(ToolCall("find_contact", {"name": "x" * (CHARACTERS - 100)})).error
-    assert session.say("x" * 10**7).done
-    session.close()
 
 
 @pytest.mark.parametrize("value", [nested(100_000), "x" * 10**7, {1}], ids=["deep", "long", "set"])
@@ -173,13 +160,12 @@ def lose(world: WorkerEnvironment) -> None:
     until(lambda: not alive(worker.pid) and len(list(tasks.glob("*"))) <= 1, "the worker's threads do not end")
 
 
-@pytest.mark.parametrize("after", [0, 1, 2])
-def test_a_session_outlives_its_worker(world: WorkerEnvironment, after: int) -> None:
+def test_a_session_outlives_its_worker(world: WorkerEnvironment) -> None:
     task = next(task for task in world.tasks("seed") if len(task.reference[0]) > 2)
     session = world.open()
     session.reset(task)
     for number, call in enumerate(task.reference[0]):
-        if number == after:
+        if number == 1:
             with pytest.raises(CoevolveError, match="the environment says no"):
                 session.step(ToolCall("refuse"))
             lose(world)
@@ -198,19 +184,6 @@ def test_a_session_that_cannot_be_made_again_is_the_environments_failure(world: 
     lose(world)
     with pytest.raises(EnvironmentFailed, match="step was not answered as it had been"):
         session.score()
-
-
-def test_a_session_starts_anew_after_a_call_that_ended_it(world: WorkerEnvironment) -> None:
-    task = world.tasks("seed")[0]
-    session = world.open()
-    for _ in range(2):
-        session.reset(task)
-        with pytest.raises(CallBroke):
-            session.step(ToolCall("crash"))
-    session.reset(task)
-    for call in task.reference[0]:
-        session.step(call)
-    assert is_success(session.score().reward)
 
 
 def test_a_worker_gets_no_secret(world: WorkerEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,23 +1,34 @@
-"""`dvc repro` with a preference learner: stage `pairs` runs before training, all later stages are unchanged."""
+"""`dvc repro` by both other methods at once: pairs come before training, and a task generator writes the specs of new tasks."""
 
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects
-from coevolve.core.records import Pair
+from coevolve.core.io import read_json, read_jsonl, read_jsonl_objects, read_tasks
+from coevolve.core.records import Generation, Pair
 from coevolve.core.trajectories import read_trajectories
+from coevolve.stages.generate.spec_outcomes import ACCEPTED
+from tests.generator import hardly_trained
 from tests.project import Project, clone
+from tests.unit.stages.generate.small import TOOLS
 
 
 @pytest.fixture(scope="module")
 def preferring(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Project:
-    """A clone in which `dvc repro` has run once with DPO, and a failure agent."""
+    """A clone in which `dvc repro` has run once with DPO, a failure agent and a small task generator."""
     project = clone(tmp_path_factory.mktemp("preferring"), cache)
+    first = hardly_trained(TOOLS, tmp_path_factory.mktemp("generator"), 200)
     small = {"episodes": 24, "hard_episodes": 24, "closeness": 0.2, "steps": 2, "batch": 4}
-    changes = {f"pairs__failure_agent__{key}": value for key, value in small.items()}
-    project.set(train__learner="dpo", **changes)
+    project.set(
+        train__learner="dpo",
+        explore__guidance="generator",
+        explore__explorations=48,
+        synthesize__count=80,
+        verify__pass_rate_samples=2,
+        generate__model=str(first),
+        **{f"pairs__failure_agent__{key}": value for key, value in small.items()},
+    )
     project.dvc("repro")
     return project
 
@@ -79,3 +90,20 @@ def test_pairs_are_exported_as_messages(preferring: Project, tmp_path: Path) -> 
         assert row["chosen"] != row["rejected"] and row["tools"]
         for side in (row["chosen"], row["rejected"]):
             assert side[0]["role"] == side[-1]["role"] == "assistant"
+
+
+def test_the_outcome_of_each_spec_is_settled_and_a_task_is_traced_to_its_spec(preferring: Project) -> None:
+    data = preferring.folder / "data"
+    specs = read_jsonl(data / "0/specs.jsonl", Generation)
+    settled = read_jsonl(data / "1/generations.jsonl", Generation)
+    assert len(specs) == 48 and [one.generation_id for one in settled] == [one.generation_id for one in specs]
+    assert all(one.outcome for one in settled)
+    made = [one for one in settled if one.outcome == ACCEPTED]
+    assert made and {one.task_id for one in made} <= {task.task_id for task in read_tasks(data / "1/tasks.jsonl")}
+    figures = read_json(data / "0/summary/verify.json")["figures"]
+    assert figures["distance to alpha"] is not None
+    assert sum(count or 0 for name, count in figures.items() if name.startswith("specs: ")) == 48
+    assert not (preferring.folder / "generators/1/model/model.safetensors").exists(), "a pointer"
+    said = preferring.run("coevolve", "lineage", made[0].task_id or "").stdout
+    for part in (made[0].generation_id, made[0].prompt, made[0].text, "generators/1", made[0].seed):
+        assert part in said

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,7 @@ PLAYING = {
 GRPO = "src/coevolve/stages/train/grpo_trainer.py"
 DPO = "src/coevolve/stages/train/dpo_trainer.py"
 SIGNALS = "src/coevolve/stages/signals/config.py"
+TRAIN = "src/coevolve/stages/train/config.py"
 
 
 @contextmanager
@@ -70,56 +71,52 @@ def test_a_comment_reruns_stage_code_alone(project: Project) -> None:
         assert status(project) == set()
 
 
+UNIMPORTANT = [
+    ("src/coevolve/stages/explore/endpoint_explorer.py", "\n\n", "\nX = 1\n\n"),  # not the explorer of params.yaml
+    ("src/coevolve/core/progress.py", "import sys\n", "import sys\n\nX = 1\n"),
+    (SIGNALS, "= 5", "= 6"),  # a default that params.yaml overrides
+    (TRAIN, '"""Steps between', '"""The steps between'),
+    ("params.yaml", "wandb: disabled", "wandb: offline"),
+    ("params.yaml", "seed: 0", "seed:     0"),
+]
+
+
+def test_changes_that_shape_no_file_make_nothing_stale(project: Project) -> None:
+    with ExitStack() as stack:
+        for change in UNIMPORTANT:
+            stack.enter_context(changed(project, *change))
+        assert stale(project) == set()
+
+
 @pytest.mark.parametrize(
-    ("file", "old", "new", "found"),
+    ("changes", "found"),
     [
-        pytest.param(GRPO, "loss = super()", "loss = 2 * super()", {"train"}, id="the loss of the learner"),
+        pytest.param([(GRPO, "loss = super()", "loss = 2 * super()")], {"train"}, id="the loss of the learner"),
         pytest.param(
-            DPO, "1.0, config.sft_weight", "2.0, config.sft_weight", {"pairs"}, id="the loss of another learner"
+            [(DPO, "1.0, config.sft_weight", "2.0, config.sft_weight")], {"pairs"}, id="the loss of another learner"
         ),
         pytest.param(
-            "src/coevolve/stages/explore/endpoint_explorer.py", "\n\n", "\nX = 1\n\n", set(), id="another explorer"
+            [
+                ("src/coevolve/stages/explore/scripted_explorer.py", "\n\n", "\nX = 1\n\n"),
+                ("src/coevolve/stages/report/page/page.html.j2", "Read trajectories", "Read episodes"),
+                ("params.yaml", "window: 5", "window: 3"),
+            ],
+            {"explore", "report", "signals"},
+            id="the explorer, a word on the page and a parameter of signals",
         ),
         pytest.param(
-            "src/coevolve/stages/explore/scripted_explorer.py", "\n\n", "\nX = 1\n\n", {"explore"}, id="the explorer"
-        ),
-        pytest.param(
-            "src/coevolve/stages/report/page/page.html.j2",
-            "Read trajectories",
-            "Read episodes",
-            {"report"},
-            id="a word on the page",
-        ),
-        pytest.param(
-            "src/coevolve/core/progress.py", "import sys\n", "import sys\n\nX = 1\n", set(), id="a progress bar"
-        ),
-        pytest.param(SIGNALS, "= 5", "= 6", set(), id="a default that params.yaml overrides"),
-        pytest.param(
-            "src/coevolve/stages/train/config.py",
-            "micro_batch: Whole = 0",
-            "micro_batch: Whole = 2",
+            [(TRAIN, "micro_batch: Whole = 0", "micro_batch: Whole = 2")],
             {"train", "pairs", "generate"},
             id="a default",
         ),
-        pytest.param(
-            "src/coevolve/stages/train/config.py",
-            '"""Steps between',
-            '"""The steps between',
-            set(),
-            id="the sentence of a key",
-        ),
-        pytest.param(
-            "src/coevolve/stages/train/config.py", "\n\n", "\n# a comment\n\n", set(), id="a comment of a section"
-        ),
-        pytest.param("params.yaml", "window: 5", "window: 3", {"signals"}, id="a parameter of signals"),
-        pytest.param("params.yaml", "wandb: disabled", "wandb: offline", set(), id="a parameter that shapes no file"),
-        pytest.param("params.yaml", "seed: 0", "seed:     0", set(), id="a space in params.yaml"),
     ],
 )
 def test_a_change_makes_stale_the_stages_that_it_concerns(
-    project: Project, file: str, old: str, new: str, found: set[str]
+    project: Project, changes: list[tuple[str, str, str]], found: set[str]
 ) -> None:
-    with changed(project, file, old, new):
+    with ExitStack() as stack:
+        for change in changes:
+            stack.enter_context(changed(project, *change))
         assert stale(project) == found
 
 

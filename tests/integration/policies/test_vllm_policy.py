@@ -63,15 +63,12 @@ def test_without_vllm_there_is_one_clear_line() -> None:
         open_policy(ROOT / "policies/base", section, 0.0)
 
 
-@pytest.mark.parametrize(("installed", "said"), [("0.32.0", "another version of vLLM"), ("0.31.0", None)])
-def test_a_version_that_trl_does_not_support_is_refused_before_anything_loads(
-    tmp_path: Path, installed: str, said: str | None
-) -> None:
+def test_a_version_that_trl_does_not_support_is_refused_before_anything_loads(tmp_path: Path) -> None:
     (tmp_path / "vllm").mkdir()
     (tmp_path / "vllm/__init__.py").write_text("raise RuntimeError('loaded')")
-    metadata = tmp_path / f"vllm-{installed}.dist-info"
+    metadata = tmp_path / "vllm-0.32.0.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {installed}\n")
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0\n")
     (metadata / "top_level.txt").write_text("vllm\n")
     check = "from coevolve.policies.vllm_engine import require_vllm; require_vllm('policy.backend: vllm')"
     paths = os.pathsep.join([str(tmp_path), str(ROOT / "src")])
@@ -82,12 +79,9 @@ def test_a_version_that_trl_does_not_support_is_refused_before_anything_loads(
         text=True,
         check=False,
     )
-    if said is None:
-        assert ran.returncode == 0, ran.stderr
-        return
     last = ran.stderr.strip().splitlines()[-1]
-    assert f"policy.backend: vllm needs {said} (TRL currently supports vLLM versions from " in last
-    assert f"You have version {installed}); run `pip install 'coevolve[" in last
+    assert "policy.backend: vllm needs another version of vLLM (TRL currently supports vLLM versions from " in last
+    assert "You have version 0.32.0); run `pip install 'coevolve[" in last
 
 
 def test_canary_trl_has_the_vllm_parts_that_are_used() -> None:

@@ -1,4 +1,4 @@
-"""A project that is sent to another machine: as committed, and what failed there is told. Whole runs: tests/integration/pipeline/test_study.py."""
+"""A project that is sent to another machine: as committed, and what failed there is told."""
 
 import subprocess
 import sys

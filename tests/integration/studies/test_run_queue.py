@@ -75,22 +75,10 @@ ODD_KEYS = st.text(min_size=1, max_size=6) | st.sampled_from(
 def test_hydra_reads_the_very_value_or_the_value_is_refused(value: Any) -> None:
     try:
         text = override(value)
-    except CoevolveError:
-        assert not all(map(settable, keys(value)))
+    except CoevolveError as error:
+        assert not all(map(settable, keys(value))) and "is not a key that" in str(error)
         return
     assert OverridesParser.create().parse_override(f"key={text}").value() == value
-
-
-@pytest.mark.parametrize("key", ["a: 1, b", "a: b", "true", "NULL", "5", "inf", "nan", "a}", "a,b", "a b", "é", ""])
-def test_a_key_that_hydra_reads_as_another_is_refused(key: str) -> None:
-    with pytest.raises(CoevolveError, match="is not a key that"):
-        override([{"x": {key: 1}}])
-
-
-@pytest.mark.parametrize("text", ["5", "null", "true", "x,y", "a=b", "[1]", "\\", 'a\\"', "\\\\", "#", "é", "~"])
-def test_a_text_stays_a_text(tmp_path: Path, text: str) -> None:
-    assert received(tmp_path, text) == text
-    assert received(tmp_path, [text]) == [text]
 
 
 PIPELINE = """\

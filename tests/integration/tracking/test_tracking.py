@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from coevolve.tracking.champion import ChampionGate, ChampionRule
 from coevolve.tracking.config import Tracking
 from coevolve.tracking.journal import FAILURE, POLICY, start
 from coevolve.tracking.mlflow_sink import CHAMPION, view
-from tests.servers import serve, stop, store
+from tests.servers import serve, stop
 from tests.waiting import free_port
 
 CONFIG = Tracking(experiment="test", wandb="disabled")
@@ -29,13 +29,6 @@ def client(uri: str) -> Any:
 
     mlflow.set_tracking_uri(uri)
     return MlflowClient(uri)
-
-
-@pytest.mark.parametrize("again", [False, True])
-def test_a_test_leaves_no_tracker_to_the_next(again: bool, tmp_path: Path) -> None:
-    assert "MLFLOW_TRACKING_URI" not in os.environ
-    client(f"sqlite:///{tmp_path}/mlflow.db")
-    assert "MLFLOW_TRACKING_URI" in os.environ, "MLflow leaves it alone: the fixture `own_tracker` can go"
 
 
 def runs(uri: str, key: str) -> list[Any]:
@@ -175,17 +168,6 @@ def test_a_policy_that_is_evaluated_again_keeps_its_version(root: Path) -> None:
     assert challenge(root, 1, 30).tags["coevolve.promotion"] == "the first"
 
 
-def test_of_versions_with_the_same_hash_in_an_older_store_the_latest_counts(root: Path) -> None:
-    challenge(root, 1, 50)
-    uri, now = f"sqlite:///{root}/mlruns/mlflow.db", version(root, 1)
-    copy = client(uri).create_model_version(POLICY, now.source, now.run_id, tags=dict(now.tags))
-    assert copy.version == 2
-    evaluated(root, 1, 40)
-    assert version(root, 1).tags["coevolve.validation"] == "0.7812"
-    assert version(root, 2).tags["coevolve.validation"] == "0.625"
-    assert challenge(root, 3, 20).tags["coevolve.promotion"].startswith("version 1 stays, as version 3")
-
-
 def gate(policy: Path, solved: int) -> dict[str, Any]:
     scores = {f"{n:016x}": float(n < solved) for n in range(64)}
     rule = ChampionRule("validation", 0.25, bootstrap=200, confidence=0.95, seed=0)
@@ -317,20 +299,12 @@ def test_a_killed_run_is_ended_by_the_next_of_its_key(root: Path) -> None:
     assert journals(root) == []
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def backend(request: pytest.FixtureRequest, root: Path) -> Iterator[str]:
-    with store(request.param, root) as uri:
-        yield uri
-
-
-def test_a_server_that_goes_away_and_comes_back_misses_nothing(
-    root: Path, backend: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_goes_away_and_comes_back_misses_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port()
     uri = f"http://127.0.0.1:{port}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     write_jsonl(root / "panel.jsonl", [TASK])
-    server = serve(root, port, backend)
+    server = serve(root, port)
     try:
         with start(CONFIG, "train/0") as run:
             run.metrics({"success": 0.0}, 0)
@@ -340,7 +314,7 @@ def test_a_server_that_goes_away_and_comes_back_misses_nothing(
             for step in range(1, 4):
                 run.metrics({"success": float(step)}, step)
         assert journals(root)
-        server = serve(root, port, backend)
+        server = serve(root, port)
         with start(CONFIG, "evaluate/1"):
             pass
         (train,) = runs(uri, "train/0")

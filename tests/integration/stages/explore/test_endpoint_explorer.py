@@ -130,27 +130,6 @@ def test_with_every_third_request_broken_nothing_is_lost_and_nothing_paid_twice(
         assert len(broken.bodies) == sent
 
 
-def test_interrupted_and_started_again_it_pays_for_the_rest_alone(
-    weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
-) -> None:
-    asked = wanted(weak, 5)
-    with proxy(explorer_server[0]) as counting:
-        one = endpoint(counting.url, explorer_server[1], tmp_path / "log.jsonl")
-        explorer = EndpointExplorer(WORLD, one, learn(WORLD, TASKS), PARAMS.explore, PATIENCE, Counter())
-
-        def interrupt(count: int) -> None:
-            raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            explore(explorer, asked, interrupt)
-        one.close()  # as the stage does
-        again = endpoint(counting.url, explorer_server[1], tmp_path / "log.jsonl")
-        found = explored(again, asked)
-        assert counting.delivered == len(again.used())
-        assert again.spend.remembered > 0
-    assert found == explored(endpoint(*explorer_server, tmp_path / "other.jsonl"), asked)
-
-
 def test_a_budget_that_ends_keeps_what_was_found_and_can_be_replayed(
     weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from coevolve.stages.generate.config import Generate
 from coevolve.stages.generate.learn import Lesson, WeightedSFT, drawn, learn, row
 from coevolve.stages.generate.spec import Spec
 from tests.unit.stages.generate.small import OWN, TOOLS, job, shared
-from tests.unit.stages.train.small import ACTING, outputs
+from tests.unit.stages.train.small import outputs
 
 LESSONS = [
     Lesson([{"role": "user", "content": f"vary {Spec((one,))}"}], str(Spec((other,))), 0.1 + number % 5)
@@ -146,12 +146,3 @@ def test_what_weighs_more_becomes_likelier(first: Path, tmp_path: Path) -> None:
 
     gained = [chance(after, one) - chance(before, one) for one in (better, worse)]
     assert gained[0] > 1.0 and gained[0] > gained[1]
-
-
-def test_adapters_are_learned_on_what_was_there(first: Path, tmp_path: Path) -> None:
-    settings = shared()
-    lora = settings.train.lora.model_copy(update={"enabled": True})
-    adapted = type(settings)(settings.train.model_copy(update={"lora": lora}), ACTING, settings.launch)
-    figures = learn(LESSONS, LESSONS, OWN, adapted, job(tmp_path, first))
-    assert len(figures) == 4 and figures[-1]["spec_kl"] > 0.0
-    assert set(outputs(tmp_path / "learned")) == {"adapter_config.json", "adapter_model.safetensors"}

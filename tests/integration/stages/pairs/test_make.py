@@ -133,13 +133,11 @@ def test_what_it_has_learned_is_where_it_goes_on(evolved: Made, place: Path) -> 
     assert adapted.opened(place / "first", place / "merged", "float32") == ROOT / "policies/base"
 
 
-@pytest.mark.parametrize("phase", ["pairs", "failures", "agent", "hard"])
+@pytest.mark.parametrize("phase", ["agent", "hard"])
 def test_a_killed_failure_agent_ends_with_the_same_bytes(
     phase: str, evolved: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = {
-        "pairs": "coevolve.stages.pairs.make.evolve",
-        "failures": "coevolve.stages.pairs.failure_agent.contrast",
         "agent": "coevolve.stages.train.dpo_trainer.save_learned",
         "hard": "coevolve.stages.pairs.make.choose",
     }

@@ -1,10 +1,7 @@
 """GRPO on the committed tiny policy: what TRL is given, what it leaves, and a run that was killed."""
 
 import itertools
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects
 from coevolve.core.records import Attempt
 from coevolve.core.success import is_success
-from coevolve.core.task import Observation, Task
 from coevolve.core.trajectories import StopReason, read_trajectories
-from coevolve.environments.environment import EnvironmentFailed
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.transformers_policy import load
@@ -28,9 +22,7 @@ from coevolve.stages.train.batch import row as row_of
 from coevolve.stages.train.checkpoints import COMPLETE
 from coevolve.stages.train.learner import Log
 from tests import ROOT
-from tests.unit.policies.qwen import make_qwen3
 from tests.unit.stages.train.small import ACTING, CONFIG, WORLD, changed, job, outputs, settings
-from tests.waiting import stall
 
 LIMITS = Limits.of(ACTING)
 
@@ -111,45 +103,6 @@ def test_interrupted_and_started_again_it_ends_in_the_same_bytes(whole: Path, tm
     assert outputs(tmp_path) == outputs(whole)
 
 
-STALLED = """
-import os, sys, time
-from pathlib import Path
-from coevolve.core.arithmetic import pin
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.stages.train import grpo
-from tests.unit.stages.train import small
-
-class Slow(MiniworldSession):
-    calls = 0
-    def step(self, call):
-        Slow.calls += 1
-        if Slow.calls == 20:
-            print(os.getpid(), flush=True)
-            time.sleep(0.5)
-        return super().step(call)
-
-class Around(Miniworld):
-    def open(self):
-        return Slow()
-
-pin()
-small.ACTING = small.ACTING.model_copy(update={"max_seconds": 5.0})
-grpo.learn(small.settings(), Around(), small.job(Path(sys.argv[1])))
-"""
-
-
-def test_a_machine_that_stalls_in_a_call_changes_no_byte(whole: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    command = [sys.executable, "-c", STALLED, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout
-        stall([int(process.stdout.readline())], 6.0)
-        process.stdout.read()
-    assert process.returncode == 0
-    assert outputs(tmp_path) == outputs(whole)
-
-
 def test_a_resumed_run_draws_by_what_was_attempted_before_the_kill(tmp_path: Path) -> None:
     def learn(folder: Path, log: Log | None = None, attempts: Sequence[Attempt] = ()) -> dict[str, bytes]:
         few = replace(job(folder), tasks=WORLD.tasks("seed")[:6], attempts=attempts)  # all are seen by the second step
@@ -166,94 +119,6 @@ def test_a_resumed_run_draws_by_what_was_attempted_before_the_kill(tmp_path: Pat
     assert learn(tmp_path / "again") == whole
     mastered = [Attempt(task.task_id, 0, 0, 1.0, 64, 64) for task in WORLD.tasks("seed")[:3]]
     assert learn(tmp_path / "known", attempts=mastered) != whole, "earlier iterations count as well"
-
-
-class Down(Miniworld):
-    """Fails at most of its tasks."""
-
-    def open(self) -> MiniworldSession:
-        class Session(MiniworldSession):
-            def reset(self, task: Task) -> Observation:
-                if task in WORLD.tasks("seed")[:10]:
-                    raise EnvironmentFailed("out of order")
-                return super().reset(task)
-
-        return Session()
-
-
-def test_failed_visits_are_known_after_a_kill_and_to_every_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def learn(folder: Path, log: Log | None = None) -> list[str]:
-        grpo.learn(settings(changed(curriculum="learnable")), Down(), job(folder), log)
-        played = read_trajectories(folder / "trajectories.parquet")
-        return [one.task_id for one in played if one.sample == 0]
-
-    def interrupt(step: int, figures: dict[str, float]) -> None:
-        if step == 1:
-            raise KeyboardInterrupt
-
-    whole = learn(tmp_path / "whole")
-    assert len(set(whole[:16])) == 16, "every task is visited before any is visited again"
-    with pytest.raises(KeyboardInterrupt):
-        learn(tmp_path / "again", interrupt)
-    assert learn(tmp_path / "again") == whole
-    monkeypatch.setenv("COEVOLVE_PROCESSES", "2")
-    assert learn(tmp_path / "two") == whole
-    assert outputs(tmp_path / "whole") == outputs(tmp_path / "again") == outputs(tmp_path / "two")
-
-
-def test_a_share_of_the_base_is_kept_in_the_weights(whole: Path, tmp_path: Path) -> None:
-    grpo.learn(settings(changed(keep_base=0.25)), WORLD, job(tmp_path))
-    base, trained, kept = (
-        dict(load(place)[0].named_parameters())
-        for place in (ROOT / "policies/base", whole / "policy", tmp_path / "policy")
-    )
-    for name, one in kept.items():
-        torch.testing.assert_close(one, 0.75 * trained[name] + 0.25 * base[name])
-    assert {name: one for name, one in outputs(tmp_path).items() if "safetensors" not in name} == {
-        name: one for name, one in outputs(whole).items() if "safetensors" not in name
-    }
-
-
-def test_an_average_keeps_small_steps_also_of_an_agent_that_acts_in_bfloat16(tmp_path: Path) -> None:
-    def learn(folder: Path, share: float) -> dict[str, torch.Tensor]:
-        made = settings(changed(keep_base=share, steps=1))
-        acting = made.policy.model_copy(update={"dtype": "bfloat16"})
-        grpo.learn(replace(made, policy=acting), WORLD, job(folder))
-        return dict(load(folder / "policy")[0].named_parameters())
-
-    base = dict(load(ROOT / "policies/base")[0].named_parameters())
-    trained, kept = learn(tmp_path / "whole", 0.0), learn(tmp_path / "kept", 0.5)
-    for name, one in kept.items():
-        torch.testing.assert_close(one, 0.5 * trained[name] + 0.5 * base[name], rtol=1e-6, atol=1e-8)
-
-
-def test_the_base_of_another_architecture_is_refused(tmp_path: Path) -> None:
-    make_qwen3(tmp_path / "other")
-    with pytest.raises(CoevolveError, match=r"train\.keep_base: .*other has other weights"):
-        grpo.learn(settings(changed(keep_base=0.5, steps=1)), WORLD, replace(job(tmp_path), base=tmp_path / "other"))
-    assert not (tmp_path / "policy").exists()
-
-
-@pytest.mark.parametrize("processes", ["1", "2"])
-def test_the_policy_is_pulled_to_its_parent_or_to_the_base(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: str
-) -> None:
-    monkeypatch.setenv("COEVOLVE_PROCESSES", processes)
-    model, tokenizer = load(ROOT / "policies/base")
-    with torch.no_grad():
-        for one in model.parameters():
-            one.mul_(1.01)
-    for part in (model, tokenizer):
-        part.save_pretrained(tmp_path / "parent")
-    kl = {}
-    for anchor in ("parent", "base"):
-        folder = tmp_path / anchor
-        grpo.learn(settings(changed(anchor=anchor, steps=1)), WORLD, replace(job(folder), parent=tmp_path / "parent"))
-        ((_, row),) = read_jsonl_objects(folder / "metrics.jsonl")
-        kl[anchor] = row["kl"]
-    assert kl["parent"] == pytest.approx(0.0, abs=1e-9) and kl["base"] > 1e-6
 
 
 def test_lora_is_a_switch_and_is_merged(tmp_path: Path) -> None:

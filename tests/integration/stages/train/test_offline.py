@@ -172,8 +172,7 @@ def test_a_killed_run_ends_with_the_same_bytes(name: str, made: Made, tmp_path: 
         assert rows[0]["margin"] == 0.0 < rows[-1]["margin"] and rows[-1]["accuracy"] > 0.5
 
 
-@pytest.mark.parametrize("name", WAYS)
-@pytest.mark.parametrize("lora", [False, True])
+@pytest.mark.parametrize(("name", "lora"), [("dpo", False), ("sft", True)])
 def test_however_many_processes_work_out_a_step_the_bytes_are_the_same(
     name: str, lora: bool, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

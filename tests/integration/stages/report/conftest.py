@@ -1,0 +1,5 @@
+"""The example page, as for the unit tests."""
+
+from tests.unit.stages.report.conftest import page, view
+
+__all__ = ["page", "view"]
