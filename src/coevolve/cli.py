@@ -32,7 +32,6 @@ GROUPS = {
         "verify": "check candidate tasks in an environment, and keep the sound ones",
         "import": "read exported tasks, or episodes that another tool recorded",
         "export": "write a run's episodes, preference pairs, tasks or policy for other tools",
-        "rescore": "score stored trajectories again with the installed environment",
     },
     "environments": {
         "env": "list, install, check, audit and serve environments",

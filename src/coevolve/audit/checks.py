@@ -18,9 +18,9 @@ from coevolve.audit.finding import Found, Measured, Severity
 from coevolve.audit.leaks import leaks
 from coevolve.audit.overlaps import known_by_heart, near, same, templates
 from coevolve.audit.players import PLAYERS, nothing
-from coevolve.audit.rescoring import SAME, Rescored, counted, rescore
 from coevolve.audit.subject import MOST_CALLS, Subject, name
 from coevolve.audit.transcript import elsewhere, transcript
+from coevolve.core.calls import writable
 from coevolve.core.records import Candidate
 from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
@@ -165,15 +165,17 @@ def portable(subject: Subject) -> Found:
 
 
 def replayable(subject: Subject) -> Found:
-    """A stored episode gets the same score again."""
-    tasks = list(subject.tasks)
-    policy = ReferencePolicy(subject.environment)
-    found: list[Rescored] = []
-    for task in tasks:  # one at a time, because an episode keeps all its answers
+    """A stored episode gets the same answers and the same score again."""
+    policy, bad = ReferencePolicy(subject.environment), []
+    for task in subject.tasks:  # one at a time, because an episode keeps all its answers
         (episode,) = rollout(policy, subject.environment, [RolloutRequest(task, 0)], LIMITS)
-        found += rescore(subject.environment, {task.task_id: task}, [episode.trajectory])
-    bad = [f"{name(task)}: {one.kind}, {one.why}" for task, one in zip(tasks, found, strict=True) if one.kind != SAME]
-    return Found(not bad, dict(counted(found)), bad)
+        stored, again = episode.trajectory, subject.reference(task)
+        answers = [writable(heard.content) for heard in again.heard[1:] if heard.role == "tool"]
+        if [call.observation for call in stored.calls] != answers[: len(stored.calls)]:
+            bad.append(f"{name(task)}: the world answers differently")
+        elif stored.score != again.reward:
+            bad.append(f"{name(task)}: the score was {stored.score:g} and is {again.reward:g} now")
+    return Found(not bad, {"tasks": sum(map(len, subject.some.values()))}, bad)
 
 
 def isolated(subject: Subject) -> Found:
@@ -325,7 +327,7 @@ CHECKS: dict[str, Check] = {
         "fail",
         "Does a stored episode get the same score again?",
         replayable,
-        "let all answers depend only on the calls; `coevolve rescore` shows the differences",
+        "let all answers depend only on the calls",
     ),
     "runtime.episode_isolation": Check(
         "fail", "Are sessions independent of each other?", isolated, "keep no state in the class or the module"
