@@ -23,7 +23,7 @@ the commands to type next.
   coevolve init DIR                                      # the example: miniworld and the embedded tiny policy
   coevolve init DIR --profile smoke                      # the same example, cut down to three minutes
   coevolve init DIR --environment my_env.py:MyEnvironment    # the tiny policy first learns your tools from your references
-  coevolve init DIR --environment my_env.py:MyEnvironment --model HuggingFaceTB/SmolLM2-135M-Instruct
+  coevolve init DIR --environment my_env.py:MyEnvironment --model Qwen/Qwen2.5-0.5B-Instruct
   coevolve init DIR --environment sql --method genenv
 """
 WARM_STEPS = 100  # steps in which the tiny policy learns a user's own tools from references
