@@ -11,7 +11,6 @@ from typing import Any
 import coevolve
 from coevolve.audit.checks import CHECKS, Check
 from coevolve.audit.finding import SHOWN, Audit, Finding, Found, Measured, Status
-from coevolve.audit.skill import CHECK, Skill
 from coevolve.audit.subject import Subject
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_json, write_text
@@ -34,7 +33,6 @@ def audit(
     only: Collection[str] = (),
     progress: Callable[[Finding], object] = lambda finding: None,
     begin: Callable[[str, str], object] = lambda name, fingerprint: None,
-    skill: Skill | None = None,
     seconds: float = SECONDS,
 ) -> Audit:
     """Run all checks, or those that ``only`` names, on the environment at ``place``: its name, or MODULE:CLASS.
@@ -42,17 +40,16 @@ def audit(
     They run in another process, which has ``seconds`` for each check. If the environment raises an error, ends the process or
     never answers, this is a finding. ``begin`` gets its name and fingerprint, ``progress`` each finding.
     """
-    checks = _table(skill)
-    if unknown := sorted(set(only) - set(checks)):
-        raise CoevolveError(f"--only: no check {', '.join(unknown)}; expected some of: {', '.join(checks)}")
+    if unknown := sorted(set(only) - set(CHECKS)):
+        raise CoevolveError(f"--only: no check {', '.join(unknown)}; expected some of: {', '.join(CHECKS)}")
     name, fingerprint, findings = place, "unknown", []
     tasks: dict[str, int] = {}
     looked_at: dict[str, int] = {}
-    with _Process(seconds, place, count, skill) as process:
+    with _Process(seconds, place, count) as process:
         with suppress(_Unanswered):  # the checks will report it
             name, fingerprint = process.ask("about")
         begin(name, fingerprint)
-        for key in [key for key in checks if not only or key in only]:
+        for key in [key for key in CHECKS if not only or key in only]:
             began = time.perf_counter()
             try:
                 answer, *sizes = process.ask("check", key)
@@ -60,11 +57,10 @@ def audit(
                 tasks, looked_at = sizes if all(sizes) else (tasks, looked_at)
             except (_Unanswered, CoevolveError) as error:
                 failed = Found(False, {}, [str(error)])
-                found = _finding(key, checks[key], failed, "error", _command(place, count, key), began)
+                found = _finding(key, CHECKS[key], failed, "error", _command(place, count, key), began)
             findings.append(found)
             progress(found)
-    policy = skill.folder if skill else None
-    return Audit(name, fingerprint, coevolve.__version__, tasks, looked_at, policy, findings)
+    return Audit(name, fingerprint, coevolve.__version__, tasks, looked_at, findings)
 
 
 def write(audit: Audit, folder: Path) -> list[Path]:
@@ -123,21 +119,15 @@ class _Process:
         raise _Unanswered(reason)
 
 
-def _table(skill: Skill | None) -> dict[str, Check]:
-    """All checks by name."""
-    return {**CHECKS, CHECK: skill.check()} if skill else CHECKS
-
-
 class Auditor:
     """Answers requests with JSON, so that no object of the environment leaves the process."""
 
-    def __init__(self, place: str, count: int, skill: Skill | None) -> None:
+    def __init__(self, place: str, count: int) -> None:
         try:
             environment = opened(place)
         except MakerFailed as error:  # a finding of the audit, unlike a name that does not exist
             raise RuntimeError(str(error)) from None
         self._subject = Subject(environment, count, place)
-        self._checks = _table(skill)
 
     def about(self) -> str:
         """The environment's name and fingerprint as JSON."""
@@ -146,7 +136,7 @@ class Auditor:
 
     def check(self, name: str) -> str:
         """The finding of a check, with the numbers of all tasks and of checked tasks, if they are known."""
-        found = _judged(self._subject, name, self._checks[name])
+        found = _judged(self._subject, name, CHECKS[name])
         known = vars(self._subject)  # cached properties that are already computed
         tasks = {one_line(split): len(tasks) for split, tasks in known.get("splits", {}).items()}
         looked_at = {one_line(split): len(tasks) for split, tasks in known.get("some", {}).items()}

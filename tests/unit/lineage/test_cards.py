@@ -51,13 +51,6 @@ def card_of_episodes(text: str, folder: Path) -> str:
     return episode_card("episodes", "They are the agent's.", [row], named(text), "run", folder / "no.json")
 
 
-@pytest.mark.parametrize(("count", "size"), [(1, "n<1K"), (1000, "1K<n<10K"), (100_000, "100K<n<1M")])
-def test_the_size_is_named_as_on_the_hub(tmp_path: Path, count: int, size: str) -> None:
-    task = Task.create("quiz", "seed", ["q"], {}, [[ToolCall("answer")]], ["kind"])
-    head = task_card([task] * count, Quiz(), "run", tmp_path / "no.json").split("---")[1]
-    assert yaml.safe_load(head)["size_categories"] == [size]
-
-
 @pytest.mark.parametrize("card", [card, card_of_episodes])
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_a_card_shows_text_and_reads_no_mark_in_it(
@@ -92,7 +85,7 @@ def test_no_mark_stays_without_a_backslash(text: str) -> None:
 @pytest.mark.parametrize("damage", [{}, {"findings": 5}, {"findings": [{"check": 1}]}])
 def test_a_damaged_audit_is_one_line(tmp_path: Path, damage: dict[str, Any]) -> None:
     finding = Finding("a|b", "warn", "fail", "<b>?", {}, [], 3, "", "", 0.1)
-    audit = asdict(Audit("quiz", "quiz-1", "1", {}, {}, None, [finding]))
+    audit = asdict(Audit("quiz", "quiz-1", "1", {}, {}, [finding]))
     file = tmp_path / "audit.json"
     file.write_text(json.dumps(audit))
     assert "- a\\|b (warn): \\<b\\>? 3 violations" in task_card([], Quiz(), "run", file)
