@@ -29,7 +29,6 @@ from coevolve.stages.schema import load
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.train.groups import attempts
-from coevolve.stages.verify.pass_counts import rates
 from coevolve.stages.verify.pass_rates import pass_counts
 from coevolve.stages.watch.watchdogs import indicators, unfinished
 from tests import ROOT
@@ -165,7 +164,9 @@ def test_it_is_in_no_evaluation_and_no_pass_rate() -> None:
     (note,) = summary(0, metrics(found, config, 0), len(several), failures=failures).notes
     assert f"{lost} of {len(several)} " in note and f"({FailureReason.MACHINE}: {lost})" in note
     counts = pass_counts(policy, Breaking(), several, LIMITS, 2, 0, lambda done: None)
-    assert rates(counts) == dict.fromkeys([task.task_id for task in fine], 1.0)
+    assert {task: count.rate for task, count in counts.items() if count.episodes} == {
+        task.task_id: 1.0 for task in fine
+    }
 
 
 def test_the_share_that_failed_is_watched(broken: list[Trajectory]) -> None:

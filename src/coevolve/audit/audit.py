@@ -9,19 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import coevolve
-from coevolve.audit.auditor import Auditor, command
 from coevolve.audit.checks import CHECKS, Check
-from coevolve.audit.finding import Audit, Finding
+from coevolve.audit.finding import SHOWN, Audit, Finding, Found, Measured, Status
+from coevolve.audit.subject import Subject
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_json, write_text
 from coevolve.core.processes import Worker, WorkerDied, WorkerLate, prepare
 from coevolve.core.untrusted import one_line
+from coevolve.environments.registry import MakerFailed, opened
 from coevolve.stages.report.page.html_page import html_page
 
 JSON, PAGE = "audit.json", "index.html"
 COUNT = 25  # tasks to check in each split
 SECONDS = 600.0  # time limit of each check
 OPENING = 60.0  # fewest seconds for an environment to open, because it may import much
+EVIDENCE = 300  # most characters of a piece of evidence
 GIVE_UP = 2  # checks that did not end before the audit skips all others
 
 
@@ -54,7 +56,8 @@ def audit(
                 found = Finding(**answer)
                 tasks, looked_at = sizes if all(sizes) else (tasks, looked_at)
             except (_Unanswered, CoevolveError) as error:
-                found = _unanswered(key, CHECKS[key], command(place, count, key), error, time.perf_counter() - began)
+                failed = Found(False, {}, [str(error)])
+                found = _finding(key, CHECKS[key], failed, "error", _command(place, count, key), began)
             findings.append(found)
             progress(found)
     return Audit(name, fingerprint, coevolve.__version__, tasks, looked_at, findings)
@@ -116,16 +119,67 @@ class _Process:
         raise _Unanswered(reason)
 
 
-def _unanswered(key: str, check: Check, repeat: str, error: Exception, seconds: float) -> Finding:
+class Auditor:
+    """Answers requests with JSON, so that no object of the environment leaves the process."""
+
+    def __init__(self, place: str, count: int) -> None:
+        try:
+            environment = opened(place)
+        except MakerFailed as error:  # a finding of the audit, unlike a name that does not exist
+            raise RuntimeError(str(error)) from None
+        self._subject = Subject(environment, count, place)
+
+    def about(self) -> str:
+        """The environment's name and fingerprint as JSON."""
+        environment = self._subject.environment
+        return json.dumps([one_line(str(text), EVIDENCE) for text in (environment.name, environment.fingerprint)])
+
+    def check(self, name: str) -> str:
+        """The finding of a check, with the numbers of all tasks and of checked tasks, if they are known."""
+        found = _judged(self._subject, name, CHECKS[name])
+        known = vars(self._subject)  # cached properties that are already computed
+        tasks = {one_line(split): len(tasks) for split, tasks in known.get("splits", {}).items()}
+        looked_at = {one_line(split): len(tasks) for split, tasks in known.get("some", {}).items()}
+        return json.dumps([asdict(found), tasks, looked_at])
+
+
+def _judged(subject: Subject, name: str, check: Check) -> Finding:
+    """Run ``check``. Every exception of the environment is a finding, even one that would end a process."""
+    began = time.perf_counter()
+    status: Status
+    try:
+        found = check.run(subject)
+        status = "skip" if found.passed is None else "pass" if found.passed else "fail"
+    except BaseException as error:
+        found, status = Found(False, {}, [f"{type(error).__name__}: {error}"]), "error"
+    return _finding(name, check, found, status, _command(subject.place, subject.count, name), began)
+
+
+def _finding(name: str, check: Check, found: Found, status: Status, repeat: str, began: float) -> Finding:
     return Finding(
-        check=key,
+        check=name,
         severity=check.severity,
-        status="error",
+        status=status,
         question=check.question,
-        measured={},
-        evidence=[one_line(str(error))],
-        number=1,
+        measured=_measured(found.measured),
+        evidence=[one_line(line, EVIDENCE) for line in found.evidence[:SHOWN]],
+        number=len(found.evidence),
         remedy=check.remedy,
         command=repeat,
-        seconds=round(seconds, 2),
+        seconds=round(time.perf_counter() - began, 2),
     )
+
+
+def _command(place: str, count: int, name: str) -> str:
+    """The command that repeats a check."""
+    return f"coevolve env audit {place} --tasks {count} --only {name}"
+
+
+def _measured(values: Measured) -> Measured:
+    """``values`` in a form that JSON can hold."""
+
+    def held(value: Any) -> int | float | str | None:
+        number = isinstance(value, int | float) and abs(value) < 1e15
+        return value if value is None or number else one_line(str(value))
+
+    return {one_line(key): held(value) for key, value in values.items()}

@@ -40,15 +40,63 @@ VARIED = 0.5  # least share of different tasks in a split
 MARGIN = 0.5  # least distance between the reward of doing nothing and the maximum
 
 
+Run = Callable[[Subject], Found]
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     severity: Severity
     question: str
-    run: Callable[[Subject], Found]
+    run: Run
     remedy: str
 
 
+CHECKS: dict[str, Check] = {}
+
+
+def check(key: str, severity: Severity, remedy: str = "") -> Callable[[Run], Run]:
+    """Adds a function to CHECKS. Its docstring begins with the question that people read."""
+
+    def add(run: Run) -> Run:
+        CHECKS[key] = Check(severity, (run.__doc__ or "").splitlines()[0], run, remedy)
+        return run
+
+    return add
+
+
+@check("runtime.task_declaration_accuracy", "fail", "give each task its own id: a hash of its content")
+def tasks_are_declared(subject: Subject) -> Found:
+    """Does every split have tasks, each only once?"""
+    ids = Counter(task.task_id for tasks in subject.splits.values() for task in tasks)
+    bad = [f"{split} has no tasks" for split, tasks in subject.splits.items() if not tasks]
+    bad += [f"task {one} occurs {many} times" for one, many in ids.items() if many > 1]
+    return Found(not bad, {split: len(tasks) for split, tasks in subject.splits.items()}, bad)
+
+
+@check("runtime.tool_declaration_accuracy", "fail", "declare the tool, or refuse it")
+def tools_are_declared(subject: Subject) -> Found:
+    """Are all tools of references declared, and undeclared tools refused?"""
+    declared = {tool["function"]["name"] for tool in subject.tools}
+    bad = [
+        f"{name(task)}: its reference calls {call.name}, which is not declared"
+        for tasks in subject.splits.values()
+        for task in tasks
+        for call in task.calls
+        if call.name not in declared
+    ]
+    task = subject.some["seed"][0]
+    for strange in STRANGE_NAMES:
+        heard = subject.play(task, [[ToolCall(strange)]]).heard
+        if len(heard) < 2 or not heard[1].error:
+            bad.append(f"a call of {strange!r} is not refused")
+    return Found(not bad, {"tools": len(declared)}, bad)
+
+
+@check(
+    "semantic.oracle_max", "fail", "fix the reference or the checker, or name the item in `quarantine` with the reason"
+)
 def oracle_max(subject: Subject) -> Found:
+    """Does every reference get the maximum reward?"""
     rewards = {name(task): subject.reference(task) for task in subject.tasks}
     bad = [
         f"{who}: {one.reward:g}, fails {', '.join(key for key, passed in one.checks.items() if not passed) or one.broken}"
@@ -58,16 +106,21 @@ def oracle_max(subject: Subject) -> Found:
     return Found(not bad, {"tasks": len(rewards), "lowest reward": min(one.reward for one in rewards.values())}, bad)
 
 
+@check("semantic.floor_gap", "fail", "look for conditions that are true from the start")
 def floor_gap(subject: Subject) -> Found:
-    """Doing nothing fails, with a reward well below the maximum."""
+    """Is the reward of doing nothing well below the maximum?"""
     rewards = {name(task): subject.play(task, nothing(subject, task).calls).reward for task in subject.tasks}
     bad = [f"{who}: doing nothing gets {reward:g}" for who, reward in rewards.items() if reward > 1.0 - MARGIN]
     measured: Measured = {"mean of doing nothing": fmean(rewards.values()), "highest": max(rewards.values())}
     return Found(not bad, measured, bad)
 
 
+@check("semantic.canary_floor", "fail", "let the checker test everything that the task asks for")
 def canary_floor(subject: Subject) -> Found:
-    """Players without skill solve nothing. ``LUCK`` allows a share to players whose calls or answers may be right by chance."""
+    """Do players without skill solve nothing?
+
+    ``LUCK`` allows a share to players whose calls or answers may be right by chance.
+    """
     measured: Measured = {}
     bad = []
     for who in CANARIES:
@@ -83,8 +136,12 @@ def canary_floor(subject: Subject) -> Found:
     return Found(not bad, measured, bad)
 
 
+@check("runtime.reward_well_formed", "fail", "scale the reward")
 def well_formed(subject: Subject) -> Found:
-    """Rewards are finite and in [0, 1]. Measures how finely they grade."""
+    """Are rewards finite and between 0 and 1?
+
+    Also measures how finely they grade.
+    """
     seen: Counter[float] = Counter()
     bad = []
     for task in subject.tasks:
@@ -100,8 +157,9 @@ def well_formed(subject: Subject) -> Found:
     return Found(not bad, measured, bad)
 
 
+@check("contract.answers", "fail", "see `Session` in environments/environment.py for what each method returns")
 def answers_fit(subject: Subject) -> Found:
-    """Observations, digests and the ends of episodes are of the right type and size."""
+    """Are observations, digests and the ends of episodes of the right type and size?"""
     bad = []
     for task in subject.tasks:
         plays = subject.reference(task), subject.play(task, nothing(subject, task).calls)
@@ -109,22 +167,12 @@ def answers_fit(subject: Subject) -> Found:
     return Found(not bad, {}, bad)
 
 
-def digests_differ(subject: Subject) -> Found:
-    """The digest shows the changes of references: verification uses it to see what a call changed."""
-    changed = []
-    with closing(subject.environment.open()) as session:
-        for task in subject.tasks:
-            changed.append(any(replay(session, task, subject.environment.reference(task))[1]))
-    bad = [] if any(changed) or not changed else ["digest() is the same before and after every reference"]
-    return Found(
-        not bad,
-        {"references": len(changed), "share that changes nothing": changed.count(False) / max(len(changed), 1)},
-        bad,
-    )
-
-
+@check("contract.bad_arguments", "warn", "return an error turn: an exception ends the agent's episode with score 0")
 def bad_arguments_are_refused(subject: Subject) -> Found:
-    """Calls with unknown, missing and empty arguments do not break a session."""
+    """Are bad arguments refused without breaking the session?
+
+    Calls have unknown, missing and empty arguments.
+    """
     calls = [call for tool in subject.tools for call in _misused(tool["function"])]
     bad = []
     for task, start in zip(cycle(subject.tasks), range(0, len(calls), MOST_CALLS), strict=False):
@@ -147,8 +195,27 @@ def _misused(function: Mapping[str, Any]) -> list[ToolCall]:
     return [ToolCall(function["name"], one) for one in arguments]
 
 
+@check("contract.digest", "warn", "hash the whole state that calls can change")
+def digests_differ(subject: Subject) -> Found:
+    """Does the digest show the changes of references?
+
+    Verification uses the digest to see what a call changed.
+    """
+    changed = []
+    with closing(subject.environment.open()) as session:
+        for task in subject.tasks:
+            changed.append(any(replay(session, task, subject.environment.reference(task))[1]))
+    bad = [] if any(changed) or not changed else ["digest() is the same before and after every reference"]
+    return Found(
+        not bad,
+        {"references": len(changed), "share that changes nothing": changed.count(False) / max(len(changed), 1)},
+        bad,
+    )
+
+
+@check("runtime.episode_determinism", "fail", "derive all randomness from the task")
 def deterministic(subject: Subject) -> Found:
-    """The same calls get the same answers and score twice in this process."""
+    """Do the same calls get the same answers and score?"""
     bad = []
     for task in subject.tasks:
         one, other = subject.reference(task), subject.reference(task)
@@ -157,15 +224,28 @@ def deterministic(subject: Subject) -> Found:
     return Found(not bad, {"tasks": sum(map(len, subject.some.values()))}, bad)
 
 
+@check(
+    "semantic.verifier_portability",
+    "fail",
+    "look for loops over sets, for hash() and clocks, and for caches that differ",
+)
 def portable(subject: Subject) -> Found:
-    """A process with another hash seed has the same tasks, with the same answers and scores."""
+    """Does another process have the same tasks, answers and scores?
+
+    The other process has another hash seed.
+    """
     here, there = transcript(subject), elsewhere(subject.place, subject.count)
     bad = [f"{who} differs in another process" for who in here if here[who] != there.get(who)]
     return Found(not bad, {"tasks": len(here)}, bad)
 
 
+@check(
+    "semantic.replayability",
+    "fail",
+    "let all answers depend only on the calls",
+)
 def replayable(subject: Subject) -> Found:
-    """A stored episode gets the same answers and the same score again."""
+    """Does a stored episode get the same answers and the same score again?"""
     policy, bad = ReferencePolicy(subject.environment), []
     for task in subject.tasks:  # one at a time, because an episode keeps all its answers
         (episode,) = rollout(policy, subject.environment, [RolloutRequest(task, 0)], LIMITS)
@@ -178,7 +258,9 @@ def replayable(subject: Subject) -> Found:
     return Found(not bad, {"tasks": sum(map(len, subject.some.values()))}, bad)
 
 
+@check("runtime.episode_isolation", "fail", "keep no state in the class or the module")
 def isolated(subject: Subject) -> Found:
+    """Are sessions independent of each other?"""
     bad = []
     for task in subject.tasks:
         with subject.idle(task) as idle:
@@ -189,60 +271,32 @@ def isolated(subject: Subject) -> Found:
     return Found(not bad, {}, bad)
 
 
-def tools_are_declared(subject: Subject) -> Found:
-    """References use only declared tools, and other tools are refused."""
-    declared = {tool["function"]["name"] for tool in subject.tools}
-    bad = [
-        f"{name(task)}: its reference calls {call.name}, which is not declared"
-        for tasks in subject.splits.values()
-        for task in tasks
-        for call in task.calls
-        if call.name not in declared
-    ]
-    task = subject.some["seed"][0]
-    for strange in STRANGE_NAMES:
-        heard = subject.play(task, [[ToolCall(strange)]]).heard
-        if len(heard) < 2 or not heard[1].error:
-            bad.append(f"a call of {strange!r} is not refused")
-    return Found(not bad, {"tools": len(declared)}, bad)
+check(
+    "semantic.no_solution_leakage",
+    "warn",
+    "remove the value from the text, or let the reference look it up; describe an error, not the right value",
+)(leaks)
 
 
-def tasks_are_declared(subject: Subject) -> Found:
-    """Ids are unique, and every split has tasks."""
-    ids = Counter(task.task_id for tasks in subject.splits.values() for task in tasks)
-    bad = [f"{split} has no tasks" for split, tasks in subject.splits.items() if not tasks]
-    bad += [f"task {one} occurs {many} times" for one, many in ids.items() if many > 1]
-    return Found(not bad, {split: len(tasks) for split, tasks in subject.splits.items()}, bad)
+check("data.same", "fail", "separate the splits by world or by goal")(same)
 
 
-def quarantined_is_known(subject: Subject) -> Found:
-    """Measures the tasks that no agent can solve, because readers must know a ceiling below 1."""
-    total = sum(map(len, subject.splits.values()))
-    bad = subject.bad()
-    return Found(True, {"tasks in quarantine": len(bad), "ceiling": 1.0 - len(bad) / max(total, 1)})
+check("data.near", "warn", "separate the splits by world or by goal, or use other words")(near)
 
 
-def coverage(subject: Subject) -> Found:
-    """Some reference of the training split uses each declared tool."""
-    used = {call.name for task in subject.splits["seed"] for call in task.calls}
-    declared = [tool["function"]["name"] for tool in subject.tools]
-    unused = sorted(set(declared) - used)
-    bad = [f"no reference of the training split calls {one}" for one in unused]
-    return Found(not bad, {"tools": len(declared), "share used": 1.0 - len(unused) / max(len(declared), 1)}, bad)
+check(
+    "data.template",
+    "warn",
+    "hold out families or chains of tools for a panel; until then success shows skill at known kinds only",
+)(templates)
 
 
-def variety(subject: Subject) -> Found:
-    """Tasks of a split differ in words or solution, and not only in their worlds."""
-    shares = {}
-    for split, tasks in subject.splits.items():
-        kinds = {known_by_heart(task) for task in tasks}
-        shares[split] = len(kinds) / max(len(tasks), 1)
-    bad = [f"{split}: {share:.0%} of the tasks are different" for split, share in shares.items() if share < VARIED]
-    return Found(not bad, dict(shares), bad)
-
-
+@check("data.words", "fail", "fix the words or the reference: the reward punishes an agent that understands the task")
 def words(subject: Subject) -> Found:
-    """Instructions match their references, as far as the environment's language can decide: see the gate `words_match`."""
+    """Do instructions match their references, as far as the environment's language can decide?
+
+    See the gate `words_match`.
+    """
     bad, checked = [], 0
     with closing(subject.environment.open()) as session:
         for task in subject.tasks:
@@ -253,7 +307,44 @@ def words(subject: Subject) -> Found:
     return Found(not bad, {"tasks": sum(map(len, subject.some.values())), "checked": checked}, bad)
 
 
+@check("data.variety", "warn", "add more kinds of tasks: an agent can memorize tasks that differ only in their world")
+def variety(subject: Subject) -> Found:
+    """Do the tasks of a split differ?
+
+    Tasks that differ only in their worlds count as the same.
+    """
+    shares = {}
+    for split, tasks in subject.splits.items():
+        kinds = {known_by_heart(task) for task in tasks}
+        shares[split] = len(kinds) / max(len(tasks), 1)
+    bad = [f"{split}: {share:.0%} of the tasks are different" for split, share in shares.items() if share < VARIED]
+    return Found(not bad, dict(shares), bad)
+
+
+@check("data.coverage", "advisory", "add tasks, or let the loop explore (`explore.guidance: coverage`)")
+def coverage(subject: Subject) -> Found:
+    """Does the training split use every tool?"""
+    used = {call.name for task in subject.splits["seed"] for call in task.calls}
+    declared = [tool["function"]["name"] for tool in subject.tools]
+    unused = sorted(set(declared) - used)
+    bad = [f"no reference of the training split calls {one}" for one in unused]
+    return Found(not bad, {"tools": len(declared), "share used": 1.0 - len(unused) / max(len(declared), 1)}, bad)
+
+
+@check("data.quarantine", "advisory")
+def quarantined_is_known(subject: Subject) -> Found:
+    """How many tasks are unsolvable?
+
+    Readers must know a ceiling below 1.
+    """
+    total = sum(map(len, subject.splits.values()))
+    bad = subject.bad()
+    return Found(True, {"tasks in quarantine": len(bad), "ceiling": 1.0 - len(bad) / max(total, 1)})
+
+
+@check("cost.requests", "advisory")
 def costs(subject: Subject) -> Found:
+    """How long do a reset, a step and a score take?"""
     for task in subject.tasks if not subject.seconds else ():
         subject.reference(task)
     return Found(True, {f"{kind}, milliseconds": round(cost, 3) for kind, cost in sorted(subject.costs().items())})

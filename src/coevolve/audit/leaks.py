@@ -19,7 +19,9 @@ OPENS = re.compile("file|path|read|document")  # a tool that shows a file, by it
 
 
 def leaks(subject: Subject) -> Found:
-    """Look for the values of each reference in texts from which the reference does not take them.
+    """Do first messages, tool lists, files and refusals hide the right values?
+
+    Looks for the values of each reference in texts from which the reference does not take them.
 
     - The first message and the tools that a task offers must not contain them.
     - Files and other texts that tools show must not contain them, unless an earlier answer to the reference does. Records and

@@ -20,7 +20,10 @@ def known_by_heart(task: Task) -> str:
 
 
 def same(subject: Subject) -> Found:
-    """Check for tasks with the same instruction and reference, or with the same world and reference."""
+    """Are all tasks of different splits different?
+
+    The same are tasks with equal references and equal instructions, or equal references and equal worlds.
+    """
 
     return _between(
         subject, lambda one, other: _shared(one, other, lambda task: [solution_of(task), known_by_heart(task)])
@@ -28,7 +31,10 @@ def same(subject: Subject) -> Found:
 
 
 def near(subject: Subject) -> Found:
-    """Check for instructions with a similarity of at least THRESHOLD, also in different worlds with the same reference."""
+    """Do instructions of different splits differ clearly?
+
+    They do below a similarity of THRESHOLD, also in different worlds with the same reference.
+    """
 
     def close(one: Sequence[Task], other: Sequence[Task]) -> list[tuple[Task, Task]]:
         index = Index(THRESHOLD)
@@ -49,7 +55,9 @@ def template(task: Task) -> str:
 
 
 def templates(subject: Subject) -> Found:
-    """Measure for each panel the share of tasks whose template the training split has. Some panel must have new templates.
+    """Does some panel ask for kinds of tasks that training lacks?
+
+    Measures for each panel the share of tasks whose template the training split has. Some panel must have new templates.
 
     A panel of known templates asks for new values in them, which is a fair question. But if no panel asks another question, an
     agent that has memorized the templates looks like an agent that has learned the tools. Two panels may share templates,

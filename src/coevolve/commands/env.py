@@ -222,7 +222,7 @@ def _audit(args: argparse.Namespace) -> int:
         print(f"  {one.check:34s} {one.seconds:6.1f} s  {outcome}", flush=True)
         if one.bad:
             more = [f"… {one.number - 3} more"] if one.number > 3 else []
-            for line in [*map(_line, one.evidence[:3]), *more, one.remedy, one.command]:
+            for line in filter(None, [*map(_line, one.evidence[:3]), *more, one.remedy, one.command]):
                 print(f"      {line}", flush=True)
 
     found = audit(args.name, args.tasks, args.only, say, begin, args.seconds)

@@ -51,13 +51,6 @@ def card_of_episodes(text: str, folder: Path) -> str:
     return episode_card("episodes", "They are the agent's.", [row], named(text), "run", folder / "no.json")
 
 
-@pytest.mark.parametrize(("count", "size"), [(1, "n<1K"), (1000, "1K<n<10K"), (100_000, "100K<n<1M")])
-def test_the_size_is_named_as_on_the_hub(tmp_path: Path, count: int, size: str) -> None:
-    task = Task.create("quiz", "seed", ["q"], {}, [[ToolCall("answer")]], ["kind"])
-    head = task_card([task] * count, Quiz(), "run", tmp_path / "no.json").split("---")[1]
-    assert yaml.safe_load(head)["size_categories"] == [size]
-
-
 @pytest.mark.parametrize("card", [card, card_of_episodes])
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_a_card_shows_text_and_reads_no_mark_in_it(

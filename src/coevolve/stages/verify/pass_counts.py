@@ -1,6 +1,5 @@
 """The episodes behind a pass rate. Apart from pass_rates.py, so that readers of the counts do not depend on rollouts."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -19,8 +18,3 @@ class PassCount:
     def rate(self) -> float | None:
         """The share of successes; None if no episode counts."""
         return self.successes / self.episodes if self.episodes else None
-
-
-def rates(counts: Mapping[str, PassCount]) -> dict[str, float]:
-    """The pass rate of each task with an episode that counts."""
-    return {task_id: count.rate for task_id, count in counts.items() if count.rate is not None}

@@ -16,7 +16,7 @@ from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.verify.config import Select
 from coevolve.stages.verify.judge import Judged, summary
-from coevolve.stages.verify.pass_counts import PassCount, rates
+from coevolve.stages.verify.pass_counts import PassCount
 from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rate
 from coevolve.stages.verify.select import select
 from tests.waiting import PATIENCE
@@ -76,7 +76,9 @@ def test_an_episode_in_which_the_environment_failed_is_played_but_does_not_count
 def test_the_pass_rate_is_the_share_of_the_episodes_that_count(measured: list[Judged]) -> None:
     assert [verdict.pass_rate for verdict, _ in measured] == [1.0, 1.0, None]
     found = pass_counts(ReferencePolicy(WORLD), FailingWorld(), TASKS, LIMITS, SAMPLES, 0, lambda count: None)
-    assert rates(found) == {SOUND.task_id: 1.0, FRAGILE.task_id: 1.0}
+    assert {name: count.rate for name, count in found.items()} == {
+        SOUND.task_id: 1.0, FRAGILE.task_id: 1.0, LOST.task_id: None,
+    }  # fmt: skip
 
 
 def test_selection_trusts_one_episode_less_than_four(measured: list[Judged], counts: dict[str, PassCount]) -> None:
