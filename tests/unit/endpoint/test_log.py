@@ -26,7 +26,7 @@ FOREIGN = (
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(FOREIGN, max_size=4), st.lists(FOREIGN, max_size=4))
 def test_foreign_lines_stop_nothing_and_a_replay_in_one_line(before: list[bytes], after: list[bytes]) -> None:
     with tempfile.TemporaryDirectory() as name:

@@ -105,27 +105,3 @@ def test_calls_of_one_id_get_one_answer_each() -> None:
     ]
     found = episode({"messages": messages, "score": 1}, "here", 0, None)
     assert [outcome.observation for outcome in found.calls] == ["first", "second", "third", ""]
-
-
-class Counted(list[Any]):
-    """Messages that count how often one of them is looked at."""
-
-    looks = 0
-
-    def __getitem__(self, place: Any) -> Any:
-        Counted.looks += 1
-        return super().__getitem__(place)
-
-
-@pytest.mark.parametrize("tools", [0, 3])
-def test_an_episode_is_read_in_one_pass(tools: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many messages and calls it has: 100,000 replies would else take minutes."""
-    from coevolve.rollouts import chats
-
-    real = chats._messages
-    monkeypatch.setattr(chats, "_messages", lambda value, where: Counted(real(value, where)))
-    reply = {"role": "assistant", "content": "x", "tool_calls": [call({})] * tools}
-    messages = [reply, *[{"role": "tool", "content": "ok"}] * tools] * 500
-    Counted.looks = 0
-    assert len(episode({"messages": messages, "score": 1}, "here", 0, None).calls) == 500 * tools
-    assert Counted.looks <= 2 * len(messages)

@@ -78,8 +78,3 @@ def test_names_of_verifiers_are_no_ids_so_the_text_may_decide(tmp_path: Path) ->
     (tmp_path / "traces.jsonl").write_text(json.dumps(row))
     _, [found], account, _ = played(tmp_path)
     assert found.task_id in {known.task_id for known in KNOWN} and not account.skipped
-
-
-def test_a_whole_number_as_task_id_is_no_reward_of_trl(tmp_path: Path) -> None:
-    found, _ = read(trl(tmp_path, task_id=[1, 2], reward=[0.0, 1.0]), "trl")
-    assert [trajectory.score for trajectory in found] == [0.0, 1.0]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_ind
 
 from coevolve.studies.effects import ArmRun, crossed, effects
-from coevolve.studies.study_results import Study, load, report
+from coevolve.studies.study_results import load, report
 from tests.unit.studies.test_study_results import run
 
 GRID = {
@@ -92,14 +92,6 @@ def test_arms_are_read_together_whose_changes_others_have_too() -> None:
     assert crossed({"signals": {}, **alone, "random": {"explore.guidance": "random"}}) == ["signals"]
     common = {arm: {"tasks.split": "broad", **changes} for arm, changes in GRID.items()}
     assert crossed(common) == list(GRID), "what all have is no difference"
-
-
-def test_a_study_whose_arms_are_crossed_says_what_each_change_adds() -> None:
-    study = Study(question="Why?", seeds=[0, 1], panel="test", against=[], arms=GRID)
-    results = [run(arm, seed, 0.6 + 0.1 * ("0.2" in arm) + 0.01 * seed) for arm in GRID for seed in (0, 1)]
-    text = report(study, results)
-    assert "over 12 runs of arms that combine them" in text and "| train.keep_base: 0.2 | 6 | +10.0 ± 0.0* |" in text
-    assert "combine" not in report(study, results[:2])
 
 
 def test_an_arm_that_overrides_what_is_common_has_one_change(tmp_path: Path) -> None:

@@ -97,10 +97,6 @@ def test_a_figure_without_a_value_is_not_shown() -> None:
     assert figures(replace(SUMMARY, stages=[StageSummary("pairs", 0, {"idle": None})])) == []
 
 
-def test_the_same_files_give_the_same_page(view: dict[str, Any], page: Path) -> None:
-    assert render(view, draw(view)) == page.read_text(encoding="utf-8")
-
-
 def test_datasets_by_origin_and_tool() -> None:
     kinds = {"boundary0": "boundary"}
     found = origins([SEEDS, [*SEEDS, *ADDED]], kinds, KINDS)

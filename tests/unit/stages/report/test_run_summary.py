@@ -244,14 +244,6 @@ def test_a_stage_that_the_report_has_never_heard_of_is_shown_everywhere(params: 
     assert history(Side("a", 2, {}, made, []))["pairs"] == 22
 
 
-def test_a_stage_that_had_nothing_to_do_is_not_on_the_page(params: Params, run: Path) -> None:
-    for t in range(3):
-        write_summary(StageSummary("pairs", t, {}))
-    view = {**gather(summed(params), params.generate.alpha), "groups": []}
-    assert "pairs" not in [stage["stage"] for stage in view["stages"]]
-    assert "<h3>pairs</h3>" not in render(view, draw(view))
-
-
 def test_what_the_graph_does_not_write_any_more_is_not_shown(params: Params, run: Path) -> None:
     before = summed(params)
     write_summary(StageSummary("partners", 0, {"partners": 1}, columns=["partners"]))  # of no stage

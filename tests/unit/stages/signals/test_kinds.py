@@ -98,16 +98,6 @@ def test_a_kind_in_the_table_is_a_parameter(another: Kind) -> None:
     )
 
 
-def test_without_its_line_it_is_no_parameter() -> None:
-    raw = read_yaml((ROOT / "params.yaml").read_text())
-    raw["signals"]["kinds"] = ["never"]
-    with pytest.raises(
-        CoevolveError, match=r"signals\.kinds\.0: expected one of: forgetting, boundary, rare, unsolved, found"
-    ):
-        parse(raw, "params.yaml")
-    assert load(ROOT / "params.yaml").signals.kinds == ["forgetting", "boundary", "rare"], "the paper's"
-
-
 def test_a_kind_in_the_table_is_known_to_the_command(
     another: Kind, trajectories: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import settings as searched
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, MistralConfig, Qwen3Config
 
@@ -116,7 +115,6 @@ def test_attempts_compute_their_own_tokens_alone() -> None:
     st.integers(0, 150),
     st.integers(0, 5),
 )
-@searched(max_examples=60, deadline=None)
 def test_segments_make_up_each_row(groups: list[list[int]], tools: int, seed: int) -> None:
     rows = rows_of(groups, tools, seed)
     levels = levels_of(rows)

@@ -66,12 +66,10 @@ def made(request: pytest.FixtureRequest) -> Iterator[list[Candidate]]:
 
 
 def test_nothing_speaks_against_what_the_synthesizer_says(made: list[Candidate]) -> None:
+    """Also if the candidate does not say what it asks."""
     assert len(made) > 40
-    assert [reason(one) for one in made if reason(one)] == []
-
-
-def test_nor_if_the_candidate_does_not_say_what_it_asks(made: list[Candidate]) -> None:
-    assert [found for one in made if (found := reason(Candidate("x", one.task, [])))] == []
+    asking_nothing = [Candidate("x", one.task, []) for one in made]
+    assert [found for one in [*made, *asking_nothing] if (found := reason(one))] == []
 
 
 @pytest.mark.parametrize("environment", ["miniworld", "sql", "bfcl"])
@@ -133,34 +131,18 @@ def test_of_anybodys_words_nothing_is_known_but_by_values() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "passed"),
     [
-        "Please plan a party for Monday.",
-        "add the party on monday",
+        ("Please plan a party for Monday.", True),
+        ("I'd love to host a party this monday, note that somewhere.", None),
+        ("pay attention to the party", None),
+        ("Please plan a party for Tuesday.", False),
+        ("cancel the party!", False),
     ],
 )
-def test_a_model_may_write_the_phrases_in_its_own_spelling(text: str) -> None:
-    assert outcome(party(text)).passed is True
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I'd love to host a party this monday, note that somewhere.",
-        "put a party on monday into my calendar",
-        "pay attention to the party",
-    ],
-)
-def test_a_model_may_write_words_that_nobody_can_check(text: str) -> None:
+def test_phrases_in_a_models_own_spelling_are_checked_and_other_words_are_not(text: str, passed: bool | None) -> None:
     gate = outcome(party(text))
-    assert gate.passed is None and gate.reason
-
-
-@pytest.mark.parametrize(
-    "text", ["Please plan a party for Tuesday.", "Plan the workshop for monday", "cancel the party!"]
-)
-def test_but_what_it_gets_wrong_in_these_phrases_is_not(text: str) -> None:
-    assert reason(party(text))
+    assert gate.passed is passed and bool(gate.reason) == (passed is not True)
 
 
 def sql(text: str, statement: str, tool: str = "submit", writable: bool = False) -> Candidate:
