@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,18 +26,6 @@ TASKS = list(make("miniworld").tasks("seed")[:3])
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def test_the_import_is_cheap_and_every_name_is_there() -> None:
-    heavy = "('torch', 'pydantic', 'duckdb', 'numpy')"
-    code = f"import sys, coevolve\nprint([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-    assert all(getattr(coevolve, name).__doc__ for name in coevolve.__all__) and set(coevolve.__all__) <= {
-        *dir(coevolve)
-    }
-    with pytest.raises(AttributeError, match="'coevolve' has no attribute 'signal'"):
-        coevolve.signal  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_signals_are_the_same_from_files_and_from_records(outside: Path) -> None:

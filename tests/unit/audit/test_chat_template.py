@@ -1,6 +1,5 @@
 """The doctor says which chat templates training would get wrong."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from coevolve.policies.agent_prompt import Renderer, render_call
 from coevolve.rollout import Limits
 from coevolve.stages.base.tokenizer import TEMPLATE, build
 from tests import ROOT
+from tests.cli import coevolve
 
 TOOLS = "{% for tool in tools or [] %}{{ tool | tojson }}{% endfor %}"
 TURN = "<|{{ message['role'] }}|>{{ message['content'] }}"
@@ -95,7 +95,7 @@ def test_a_template_marked_for_other_trainers_has_no_note() -> None:
 
 @needs_smollm2
 def test_smollm2_is_sound() -> None:
-    done = doctor("models/smollm2")
+    done = coevolve("doctor", "--template", "models/smollm2", cwd=ROOT)
     assert done.returncode == 0 and done.stdout.count(" ok ") == 5, done.stdout + done.stderr
     assert "<|im_end|> ends each of the" in done.stdout
 
@@ -123,11 +123,6 @@ def test_smollm2_shows_tools_as_signatures_and_renders_later_turns() -> None:
     assert text.endswith("<|im_start|>assistant\n" + render_call(ToolCall("stop", {"at": ["né"]})) + "<|im_end|>\n")
 
 
-def doctor(model: str) -> "subprocess.CompletedProcess[str]":
-    command = ["coevolve", "doctor", "--template", model]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-
-
 def test_a_model_that_is_not_there_or_has_no_template_is_one_line(tmp_path: Path) -> None:
     tokenizer = build([], [])
     tokenizer.chat_template = None
@@ -138,6 +133,6 @@ def test_a_model_that_is_not_there_or_has_no_template_is_one_line(tmp_path: Path
         "empty": "no tokenizer in",
         "plain": "the tokenizer needs a chat template and an end token",
     }.items():
-        done = doctor(str(tmp_path / name))
+        done = coevolve("doctor", "--template", str(tmp_path / name), cwd=ROOT)
         assert done.returncode == 1 and done.stdout == "" and len(done.stderr.splitlines()) == 1
         assert done.stderr.startswith("error: --template") and text in done.stderr

@@ -68,11 +68,6 @@ def test_what_is_constructed_wrongly_is_found(broken: dict[str, Any], said: str)
             CHECKS[check](quiz, 2)
 
 
-def test_one_that_constructs_nothing_says_so() -> None:
-    with pytest.raises(CoevolveError, match="miniworld constructs no tasks"):
-        Miniworld().construct("pay", 0)
-
-
 class Generous(MiniworldSession):
     def score(self) -> Score:
         return Score(1.0)

@@ -57,15 +57,6 @@ def test_every_signal_keeps_its_form_and_is_about_another_task_and_other_tools()
     assert len(set(tasks)) == len(tasks), "a permutation: no two signals meet at one task"
 
 
-def test_the_permutation_depends_on_seed_and_iteration_alone() -> None:
-    signals = [of_task(task) for task in ATTEMPTED]
-    found = [
-        tuple(signal.task_id for signal in SHUFFLED(signals, ATTEMPTS, TOOLS, iteration, seed))
-        for iteration, seed in ((0, 0), (1, 0), (0, 1), (0, 0))
-    ]
-    assert len(set(found)) == 3 and found[0] == found[3]
-
-
 def test_requests_have_the_form_of_signals_and_show_a_random_attempt_at_another_task() -> None:
     weak = ATTEMPTED[:3]
     signals = [of_task(task, strength) for task, strength in zip(weak, (1.0, 0.5, 0.25), strict=True)]

@@ -136,15 +136,6 @@ def test_a_request_says_what_was_asked_tried_and_left_out(environment: Environme
         assert set(request.weakness) == (left_out or set(request.focus))
 
 
-def test_knowledge_is_learnt_from_references() -> None:
-    known = learn(make("miniworld"), make("miniworld").tasks("seed")[:64])
-    assert (known.terminal, known.answer) == ("complete_task", "answer")
-    assert known.source("archive_mail", "mail_id").most_common(1)[0][0] == "find_mail"
-    assert known.source("report_mail", "mail_id").most_common(1)[0][0] == "find_mail"
-    assert "find_mail" in known.reading
-    assert "archive_mail" in known.changing
-
-
 def test_the_policy_itself_explores_the_worlds_of_weak_tasks(environment: Environment) -> None:
     tasks = environment.tasks("seed")[:32]
     signals = [of_task(task.task_id, []) for task in tasks[:8]]

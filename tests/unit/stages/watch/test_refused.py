@@ -99,18 +99,6 @@ def test_few_episodes_and_episodes_that_the_environment_failed_say_nothing() -> 
     assert refused([ended] * FEW, tasks, kinds, []) == {"sums": 1.0}
 
 
-def test_a_refused_call_that_a_later_call_makes_good_is_read() -> None:
-    class Second(Deaf):
-        class Play(QuizSession):
-            refusals = 0
-
-            def step(self, call: ToolCall) -> Observation:
-                self.refusals += 1
-                return super().step(call) if self.refusals > 1 else Observation("tool", "try again", error=True)
-
-    assert share(kinds(Speaker(WRONG), Second())) == 0.0
-
-
 def test_tasks_without_calls_are_not_judged() -> None:
     def idle(task: Task) -> Task:
         return replace(task, reference=[[]])

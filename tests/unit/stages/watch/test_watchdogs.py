@@ -173,15 +173,6 @@ def test_groups_hold_only_attempts_that_count() -> None:
     assert found["environment_failed"] == pytest.approx(5 / 8)
 
 
-def test_an_agent_of_few_tools_may_use_one_alone() -> None:
-    groups = [[[call("a")]] * 4]
-    found = {
-        tools: measure(groups, [StopReason.DONE] * 4, tools, [], [], 0, [], [], [], {})["action_entropy"]
-        for tools in (1, 2, 3, 4)
-    }
-    assert found == {1: None, 2: None, 3: None, 4: 0.0}
-
-
 def test_limits_say_and_critical_ones_stop() -> None:
     values = {name: 0.5 for name, _ in CONFIG} | {"action_entropy": 0.3, "drift": 0.61, "regressions": None}
     states = {one.name: one.state for one in indicators(values, CONFIG)}
