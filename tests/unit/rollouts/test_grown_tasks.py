@@ -2,20 +2,17 @@
 
 import json
 import shutil
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import read_jsonl_objects, read_tasks, write_jsonl
-from coevolve.core.records import Verdict
+from coevolve.core.io import read_jsonl_objects, read_tasks
 from coevolve.core.scratch import alone
 from coevolve.core.task import Task
 from coevolve.environments.registry import make
-from coevolve.rollouts.grow_options import GrowOptions
-from coevolve.rollouts.grown_tasks import Grown, _Growth, grow
+from coevolve.rollouts.grown_tasks import Grown, grow
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
 from tests import ROOT
@@ -136,18 +133,6 @@ def test_a_policy_chooses_the_tasks_that_teach_most(tmp_path: Path) -> None:
     rates = {task.provenance.pass_rate for task in grown.tasks if task.provenance}
     assert rates <= {0.0, 0.5, 1.0} and len(grown.tasks) == 2
     assert any("others are worth more" in gate.reason for verdict in grown.verdicts for gate in verdict.gates)
-
-
-def test_every_environment_of_a_mixture_keeps_tasks(tmp_path: Path) -> None:
-    """The first environment alone has enough tasks, but it must not take every place."""
-    world = make("miniworld+sql")
-    tasks = sorted(world.tasks("seed")[:20], key=lambda task: task.environment)
-    growth = _Growth(world.name, world, [], {}, GrowOptions(count=8), tmp_path)
-    write_jsonl(growth.work / "accepted.jsonl", tasks)
-    write_jsonl(growth.work / "verdicts.jsonl", [Verdict(task.task_id, task.task_id, True, []) for task in tasks])
-    growth.select()
-    numbers = Counter(task.environment for task in read_tasks(tmp_path / "tasks.jsonl"))
-    assert numbers == {"miniworld": 4, "sql": 4}
 
 
 @pytest.mark.parametrize(

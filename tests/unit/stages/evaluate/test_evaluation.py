@@ -10,7 +10,6 @@ from coevolve.core.outcomes import metrics, paired_interval, solved
 from coevolve.core.statistics import bootstrap
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.environments.mixture import Mixture
 from coevolve.environments.registry import make
 from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy
@@ -120,19 +119,6 @@ def test_a_panel_in_which_the_environment_always_fails_is_an_error_and_played_ag
     assert [file.name for file in tmp_path.iterdir()] == ["test-hard-0.jsonl"]
     broken = False
     assert len(evaluate(ReferencePolicy(world), world, panels, limits, CONFIG, 0, tmp_path)) == 4
-
-
-def test_an_environment_of_a_mixture_that_always_fails_is_an_error_too(tmp_path: Path) -> None:
-    class Absent(Miniworld):
-        def open(self) -> MiniworldSession:
-            raise OSError("no session")
-
-    shares = {"miniworld": 0.5, "sql": 0.5}
-    whole = Mixture({"miniworld": Absent(), "sql": make("sql")}, shares)
-    panels = {"test": whole.tasks("test")[:8]}
-    with pytest.raises(CoevolveError, match=r"miniworld failed in all 4 episodes of test \(.*no session.*: 4\)"):
-        evaluate(ReferencePolicy(whole), whole, panels, Limits(16, 512, 64, 30.0), CONFIG, 0, tmp_path)
-    assert not list(tmp_path.iterdir())
 
 
 def test_intervals_are_as_wide_as_theory_says() -> None:

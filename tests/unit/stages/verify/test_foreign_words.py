@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -29,8 +30,7 @@ from tests import ROOT
 
 Corruption = Callable[[str, random.Random], str]
 RANDOM = ("zzz", "banana", "qwvx", "violin", "umbrella")
-ENVIRONMENTS = ("miniworld", "sql")
-JUDGES = {name: Judge(name) for name in ENVIRONMENTS}
+judge = cache(Judge)
 HIDDEN = {
     "miniworld": ToolCall("add_contact", {"name": "Zoe", "city": "Oslo"}),
     "shop": ToolCall("query", {"sql": "UPDATE products SET stock = stock + 7 WHERE name = 'rake'"}),
@@ -66,25 +66,29 @@ def everything(candidate: Candidate) -> Candidate:
 
 
 def verdict(candidate: Candidate) -> Verdict:
-    return JUDGES[candidate.task.environment].judge(json.dumps(asdict(candidate))).verdict
+    return judge(candidate.task.environment).judge(json.dumps(asdict(candidate))).verdict
 
 
-@pytest.fixture(scope="module", params=ENVIRONMENTS)
-def sound(request: pytest.FixtureRequest) -> list[Candidate]:
+def sound_in(name: str) -> list[Candidate]:
     """Own tasks, and in miniworld what the scripted explorer and synthesizer make, as far as every gate accepts it."""
-    world = make(request.param)
-    tasks = world.tasks("seed")[:40]
+    world = make(name)
+    tasks = world.tasks("seed")[:24]
     own = [Candidate(task.task_id, task, []) for task in tasks]
-    config = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 40})
-    wanted = requests(world, tasks, [], [], config, 0, 0) if request.param == "miniworld" else []
+    config = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 20})
+    wanted = requests(world, tasks, [], [], config, 0, 0) if name == "miniworld" else []
     found = explore(ScriptedExplorer(world, learn(world, tasks, []), config), wanted, lambda count: None)
     made = synthesize(ScriptedSynthesizer(world, tasks, 0), found, 40, lambda count: None)
     return [candidate for candidate in [*own, *made] if verdict(candidate).accepted]
 
 
+@pytest.fixture(scope="module")
+def sound() -> list[Candidate]:
+    return sound_in("miniworld")
+
+
 @pytest.mark.parametrize("kind", SAID)
 def test_corrupted_words_are_refused_and_sound_ones_are_not(sound: list[Candidate], kind: str) -> None:
-    assert len(sound) >= 40
+    assert len(sound) >= 24
     accepted = []
     for candidate in sound:
         words = SAID[kind](candidate.task.turns[0], rng_for("corrupt", kind, candidate.task.task_id))

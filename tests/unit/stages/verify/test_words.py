@@ -55,14 +55,18 @@ def party(text: str) -> Candidate:
     return spoken(text, [ToolCall("add_event", {"title": "party", "day": "monday"}), DONE], [[0, 0]])
 
 
-@pytest.fixture(scope="module", params=["miniworld", "bfcl"])
-def made(request: pytest.FixtureRequest) -> Iterator[list[Candidate]]:
+def made_in(name: str) -> list[Candidate]:
     """What the scripted explorer and synthesizer make."""
-    world = make(request.param)
+    world = make(name)
     tasks, config = world.tasks("seed")[:32], load(ROOT / "params.yaml").explore
     wanted = requests(world, tasks, [], [], config.model_copy(update={"explorations": 60}), 0, 0)
     found = explore(ScriptedExplorer(world, learn(world, tasks, []), config), wanted, lambda count: None)
-    yield synthesize(ScriptedSynthesizer(world, tasks, 0), found, 60, lambda count: None)
+    return synthesize(ScriptedSynthesizer(world, tasks, 0), found, 60, lambda count: None)
+
+
+@pytest.fixture(scope="module")
+def made() -> list[Candidate]:
+    return made_in("miniworld")
 
 
 def test_nothing_speaks_against_what_the_synthesizer_says(made: list[Candidate]) -> None:
@@ -70,13 +74,6 @@ def test_nothing_speaks_against_what_the_synthesizer_says(made: list[Candidate])
     assert len(made) > 40
     asking_nothing = [Candidate("x", one.task, []) for one in made]
     assert [found for one in [*made, *asking_nothing] if (found := reason(one))] == []
-
-
-@pytest.mark.parametrize("environment", ["miniworld", "sql", "bfcl"])
-def test_the_own_tasks_of_an_environment_pass(environment: str) -> None:
-    world = make(environment)
-    tasks = [task for split in ("seed", *world.panels) for task in world.tasks(split)[:25]]
-    assert [found for task in tasks if (found := reason(Candidate("x", task, [])))] == []
 
 
 def test_the_words_of_another_chain_are_rejected(made: list[Candidate]) -> None:
@@ -145,28 +142,6 @@ def test_phrases_in_a_models_own_spelling_are_checked_and_other_words_are_not(te
     assert gate.passed is passed and bool(gate.reason) == (passed is not True)
 
 
-def sql(text: str, statement: str, tool: str = "submit", writable: bool = False) -> Candidate:
-    world = {"seed": 780288240, "domain": "shop", **({"writable": True} if writable else {})}
-    return Candidate("x", Task.create("sql", "x", [text], world, [[ToolCall(tool, {"sql": statement})]]), [])
-
-
-KIEL = "SELECT name FROM customers WHERE city = 'Kiel'"
-
-
-def test_an_environment_that_reads_its_words_decides_by_what_they_do() -> None:
-    assert not reason(sql("Which customers live in Kiel? Give their names.", KIEL))
-    other = "SELECT c.name AS who FROM customers c WHERE c.city IN ('Kiel')"
-    assert not reason(sql("Which customers live in Kiel? Give their names.", other))  # however it is spelled
-    assert "Graz" in reason(sql("Which customers live in Graz? Give their names.", KIEL))
-    assert reason(sql("How many orders are pending?", KIEL))
-    assert reason(sql("Which customers live in Kiel? Give their names. How many orders are pending?", KIEL))
-    assert not reason(sql("I need the names of our customers in Kiel.", KIEL))
-    raised = "UPDATE products SET price = price + 5 WHERE category = 'light'"
-    words = "Raise the price of every product of the category light by {}."
-    assert not reason(sql(words.format(5), raised, "query", writable=True))
-    assert reason(sql(words.format(2), raised, "query", writable=True))
-
-
 class Lamp:
     def __init__(self, lit: bool) -> None:
         self.lit = lit
@@ -206,12 +181,6 @@ def test_values_check_nothing_where_neither_words_nor_calls_have_any() -> None:
     assert unchecked([verdict]) == {"words_match": 1}
 
 
-def test_values_are_looked_for_inside_statements() -> None:
-    assert not reason(sql("who is from Kiel?", KIEL), values=True)
-    assert "'Graz'" in reason(sql("who is from Graz?", KIEL), values=True)
-    assert "which its words do not say" in reason(sql("whoever hails from there", KIEL), values=True)
-
-
 @pytest.mark.parametrize("text", ["add party on monday", "add party on monday and cancel the yoga"])
 @pytest.mark.parametrize("asks", [[], [[0, 0]], [[0, 0], [0, 1]]])
 def test_an_answer_that_no_lookup_found_is_not_asked_for(text: str, asks: list[list[int]]) -> None:
@@ -249,19 +218,3 @@ def test_the_gate_can_be_left_out() -> None:
         gates[words] = next(gate for gate in verdict.gates if gate.name == "words_match")
         assert verdict.accepted is (words == "none")
     assert gates["none"].passed is None and gates["language"].passed is False
-
-
-def test_two_questions_are_more_than_one_even_if_the_second_changes_nothing() -> None:
-    world = make("sql")
-    task = next(one for one in world.tasks("seed") if one.family == "return_book")
-    other = task.turns[0].replace(task.turns[0].split()[0], "Zoe")  # no member of that name
-    both = Task.create("sql", "seed", [f"{task.turns[0]} {other}"], task.world, task.reference)
-    assert not reason(Candidate("x", task, []))
-    assert "fewer" in reason(Candidate("x", both, []))
-
-
-def test_sentences_that_are_nobodys_are_read_by_the_lexicon() -> None:
-    world = make("sql")
-    task = next(one for one in world.tasks("seed") if one.family == "dearest_products")
-    words = task.turns[0].replace("dearest", "cheapest")
-    assert "'cheapest'" in reason(Candidate("x", Task.create("sql", "seed", [words], task.world, task.reference), []))
