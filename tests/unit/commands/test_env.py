@@ -47,7 +47,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["list"],
         ["show", "rude"],
         ["doctor", "rude", "--tasks", "1"],
     ],
@@ -63,7 +62,6 @@ def test_no_text_of_an_environment_drives_the_terminal(site: None, arguments: li
     ("arguments", "reason"),
     [
         (["audit", "miniworld", "--tasks", "-5"], "--tasks: '-5' is not a whole number of at least 1"),
-        (["audit", "nowhere"], "environment 'nowhere' is unknown"),
         (["audit", "miniworld", "--only", "data.varied"], "--only: no check data.varied"),
     ],
 )

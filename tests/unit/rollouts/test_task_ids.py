@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from coevolve.core.trajectories import write_trajectories
 from coevolve.rollouts.match_tasks import UNLISTED
 from tests.unit.rollouts.test_chats import CHAT
 from tests.unit.rollouts.test_real_files import KNOWN, played
@@ -62,13 +61,6 @@ def test_a_rollout_with_an_unknown_id_is_left_out_though_its_text_is_known(
     _, found, account, _ = played(next(tmp_path.iterdir()), name)
     assert [trajectory.task_id for trajectory in found] == [KNOWN[0].task_id]
     assert [skipped["reason"] for skipped in account.skipped] == [UNLISTED]
-
-
-def test_an_unknown_id_in_our_own_trajectories_is_left_out(tmp_path: Path) -> None:
-    found, _ = read(write_chats(tmp_path, ["mine"]), "coevolve")
-    write_trajectories(tmp_path / "trajectories.parquet", found)
-    _, kept, account, _ = played(tmp_path / "trajectories.parquet")
-    assert not kept and [skipped["reason"] for skipped in account.skipped] == [UNLISTED]
 
 
 def test_names_of_verifiers_are_no_ids_so_the_text_may_decide(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.stages.method import METHODS
 from coevolve.stages.schema import Params, load, parse, plain, value
 from tests.unit.stages.test_schema import edited
 
@@ -29,11 +28,6 @@ def test_a_method_sets_its_defaults_and_nothing_else(tmp_path: Path, method: str
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {key.partition(".")[0] for key in own} | ({"method"} if own else set())
     assert after == plain(parse(after, "here")), "written out in full, it is the same"
-
-
-def test_every_method_is_tested_above() -> None:
-    assert set(METHODS) == {"coevolve", "genenv", "coevolving_agents"}
-    assert made().method == "coevolve"
 
 
 @pytest.mark.parametrize(

@@ -133,15 +133,6 @@ def test_rows_without_a_common_prefix_are_one_plain_pass() -> None:
     assert len(sizes) == 1
 
 
-def test_a_body_returns_the_last_columns_that_are_asked_for() -> None:
-    ids, mask = batch(rows_of([[5, 9]], tools=130, seed=4), prompt=150)
-    model = tiny()
-    share_prefixes(model)
-    whole = model.base_model(input_ids=ids, attention_mask=mask).last_hidden_state
-    kept = model.base_model(input_ids=ids, attention_mask=mask, keep=7).last_hidden_state
-    assert torch.equal(kept, whole[:, -7:])
-
-
 def test_on_request_only_passes_share_that_say_what_to_keep() -> None:
     """A trainer that finds its prompts short takes plain passes, also where attempts go on alike for long."""
     ids, mask = batch(rows_of([[5, 9]], tools=130, seed=4), prompt=150)

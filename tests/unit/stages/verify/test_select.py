@@ -105,12 +105,6 @@ def test_as_many_as_are_wanted_and_with_variety_every_family_that_has_room(
         assert {task.family for verdict, task in selected if verdict.accepted and task} == set(families)
 
 
-@pytest.mark.parametrize("keep", [1, 2, 5])
-def test_the_order_of_what_is_kept_stays(keep: int) -> None:
-    found = kept(select(judged([0.5, 0.0, 0.25, 0.75, 0.5]), config(keep)))
-    assert found == sorted(found)
-
-
 varieties = st.sampled_from([0.0, 0.25, 0.3, 0.5, 1.0])
 
 
