@@ -26,7 +26,7 @@ arithmetic.pin()  # tests compute as stages do
 
 
 # The same examples everywhere, and none that a busy machine is too slow for
-settings.register_profile("coevolve", deadline=None, derandomize=True)
+settings.register_profile("coevolve", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("coevolve")
 
 # Files that share an expensive fixture run in one process (xdist ignores its marks since pytest 9.2).

@@ -19,7 +19,8 @@ def refuse(event: str) -> None:
 
 
 def watch(event: str, arguments: tuple[Any, ...]) -> None:
-    if event in STARTS:
+    looks_up = str(arguments[:1]) == "('/sbin/ldconfig',)"  # a library that is imported looks for another
+    if event in STARTS and not looks_up:
         refuse(event)
 
 

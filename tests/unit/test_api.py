@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,9 +10,9 @@ import pytest
 
 import coevolve
 from coevolve.core.io import write_jsonl
-from coevolve.environments.methods import MethodEnvironment
-from coevolve.environments.registry import REGISTERED, make, names
+from coevolve.environments.registry import REGISTERED, make
 from tests import ROOT
+from tests.unit.stages.verify.test_candidates import Bank, Banks
 
 ROWS: list[dict[str, Any]] = [
     {"task_id": "a", "step": step, "score": score, "calls": [{"name": "x"}, {"name": "y", "ok": False}]}
@@ -28,18 +26,6 @@ TASKS = list(make("miniworld").tasks("seed")[:3])
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def test_the_import_is_cheap_and_every_name_is_there() -> None:
-    heavy = "('torch', 'pydantic', 'duckdb', 'numpy')"
-    code = f"import sys, coevolve\nprint([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-    assert all(getattr(coevolve, name).__doc__ for name in coevolve.__all__) and set(coevolve.__all__) <= {
-        *dir(coevolve)
-    }
-    with pytest.raises(AttributeError, match="'coevolve' has no attribute 'signal'"):
-        coevolve.signal  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_signals_are_the_same_from_files_and_from_records(outside: Path) -> None:
@@ -113,48 +99,15 @@ def test_a_mistake_in_verify_is_one_line(
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-class Shelf:
-    def __init__(self, books: dict[str, int]) -> None:
-        self.books = books
-
-    def take(self, title: str, copies: int) -> str:
-        """Take copies of a book."""
-        if self.books.get(title, 0) < copies:
-            raise ValueError(f"there are not {copies} of {title}")
-        self.books[title] -= copies
-        return "taken"
-
-
-class Shelves(MethodEnvironment):
-    name, simulator = "shelves", Shelf
-
-    def questions(self, split: str) -> Any:
-        yield (
-            f"take 2 copies of Emma ({split})",
-            {"books": {"Emma": 9}},
-            [coevolve.ToolCall("take", {"title": "Emma", "copies": 2})],
-        )
-
-
-def test_a_class_that_is_registered_is_an_environment_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coevolve.environments.registry.REGISTERED", {})
-    assert coevolve.register(Shelves) is Shelves
-    assert "shelves" in names() and isinstance(make("shelves"), Shelves)
-    calls = [[coevolve.ToolCall("take", {"title": "Emma", "copies": 3})]]
-    task = coevolve.Task.create("shelves", "seed", ["take 3 copies of Emma"], {"books": {"Emma": 9}}, calls)
-    [(verdict, _)] = coevolve.verify("shelves", [task])
-    assert verdict.accepted, verdict.refusal
-
-
 def test_what_is_no_environment_is_not_registered() -> None:
-    class NoName(Shelves):
+    class NoName(Banks):
         name = "0.5*a+0.5*b"
 
-    class Taken(Shelves):
+    class Taken(Banks):
         name = "miniworld"
 
     for maker, words in (
-        (Shelf, "is not an environment"),
+        (Bank, "is not an environment"),
         (NoName, "is no environment's name"),
         (Taken, "another name"),
     ):

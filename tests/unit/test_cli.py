@@ -117,12 +117,6 @@ def test_env_doctor_runs_the_contract() -> None:
     assert all(line.endswith("ok") for line in lines[1:])
 
 
-def test_env_install_of_an_unknown_name_lists_the_known() -> None:
-    done = coevolve("env", "install", "nowhere")
-    assert done.returncode == 1
-    assert "miniworld" in done.stderr
-
-
 @pytest.mark.parametrize(("last", "end"), [("done", "success"), ("/quit", "no success")])
 def test_play_takes_calls_and_words(last: str, end: str) -> None:
     task = make("miniworld").tasks("seed")[0]
@@ -136,44 +130,6 @@ def test_play_takes_calls_and_words(last: str, end: str) -> None:
     assert "archive_mail(mail_id)" in done.stdout
     assert "expected literals" in done.stdout
     assert done.stdout.splitlines()[-1].endswith(end)
-
-
-BREAKS = """\
-from coevolve.core.task import ToolCall
-from coevolve.environments.methods import MethodEnvironment
-
-
-class Shelf:
-    def __init__(self, books: dict[str, int]) -> None:
-        self.books = books
-
-    def take(self, title: str) -> str:
-        self.books[title] -= 1  # a KeyError for a title that is not there
-        return "taken"
-
-
-class Shelves(MethodEnvironment):
-    name, simulator = "shelves", Shelf
-
-    def questions(self, split):
-        yield f"take Emma ({split})", {"books": {"Emma": 2}}, [ToolCall("take", {"title": "Emma"})]
-"""
-
-
-def test_a_call_that_breaks_the_session_ends_play_without_a_traceback(tmp_path: Path) -> None:
-    (tmp_path / "shelves.py").write_text(BREAKS)
-    (tmp_path / "pyproject.toml").write_text(
-        '[project.entry-points."coevolve.environments"]\nshelves = "shelves:Shelves"\n'
-    )
-    done = coevolve("play", "shelves", cwd=tmp_path, typed='take("Emma")\ntake("Moby Dick")\n')
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "the call broke the session: KeyError" in done.stdout and "score 0.00" in done.stdout
-
-
-def test_play_names_what_is_wrong_with_the_task() -> None:
-    done = coevolve("play", "miniworld", "100000")
-    assert done.returncode == 1
-    assert "number below 256" in done.stderr
 
 
 def test_evaluate_prints_a_table_by_category(tmp_path: Path) -> None:

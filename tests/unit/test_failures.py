@@ -4,7 +4,6 @@ The oracle is the same world without the tasks that it breaks on: whatever is co
 """
 
 import errno
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 
 from coevolve.core.io import write_jsonl
 from coevolve.core.learnability import recorded
-from coevolve.core.outcomes import metrics
 from coevolve.core.records import Attempt, Signal
 from coevolve.core.task import Observation, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory, read_trajectories, write_trajectories
@@ -23,13 +21,10 @@ from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.evaluate.config import Evaluate
-from coevolve.stages.evaluate.evaluation import evaluate, summary
 from coevolve.stages.schema import load
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.train.groups import attempts
-from coevolve.stages.verify.pass_rates import pass_counts
 from coevolve.stages.watch.watchdogs import indicators, unfinished
 from tests import ROOT
 from tests.waiting import PATIENCE
@@ -148,25 +143,6 @@ def test_a_failed_visit_is_remembered_over_iterations_and_sets_off_nothing(
     records = recorded({}, again)
     assert set(records) == {task.task_id for task in TASKS}
     assert {name for name, record in records.items() if not record.attempts} == failed
-
-
-def test_it_is_in_no_evaluation_and_no_pass_rate() -> None:
-    config = Evaluate(panels=None, tasks=99, samples=1, temperature=0.0, bootstrap=50, confidence=0.95)
-    policy = ReferencePolicy(WORLD)
-    several = [task for task in TASKS if len(task.calls) > 1]
-    failures: Counter[str] = Counter()
-    found = evaluate(policy, Breaking(), {"p": several}, LIMITS, config, 0, failures=failures)
-    fine = [task for task in several if task.task_id not in BROKEN]
-    assert [one.task_id for one in found] == [task.task_id for task in fine]
-    assert all(one.success for one in found), "a failure of the world is no failure of the policy"
-    lost = len(several) - len(fine)
-    assert failures == {FailureReason.MACHINE: lost}
-    (note,) = summary(0, metrics(found, config, 0), len(several), failures=failures).notes
-    assert f"{lost} of {len(several)} " in note and f"({FailureReason.MACHINE}: {lost})" in note
-    counts = pass_counts(policy, Breaking(), several, LIMITS, 2, 0, lambda done: None)
-    assert {task: count.rate for task, count in counts.items() if count.episodes} == {
-        task.task_id: 1.0 for task in fine
-    }
 
 
 def test_the_share_that_failed_is_watched(broken: list[Trajectory]) -> None:

@@ -1,19 +1,16 @@
 """The doctor says which chat templates training would get wrong."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
-from transformers import AutoTokenizer
 
 from coevolve.audit.chat_template import diagnose
 from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis
-from coevolve.core.task import ToolCall
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.policies.agent_prompt import Renderer, render_call
 from coevolve.rollout import Limits
 from coevolve.stages.base.tokenizer import TEMPLATE, build
 from tests import ROOT
+from tests.cli import coevolve
 
 TOOLS = "{% for tool in tools or [] %}{{ tool | tojson }}{% endfor %}"
 TURN = "<|{{ message['role'] }}|>{{ message['content'] }}"
@@ -95,37 +92,9 @@ def test_a_template_marked_for_other_trainers_has_no_note() -> None:
 
 @needs_smollm2
 def test_smollm2_is_sound() -> None:
-    done = doctor("models/smollm2")
+    done = coevolve("doctor", "--template", "models/smollm2", cwd=ROOT)
     assert done.returncode == 0 and done.stdout.count(" ok ") == 5, done.stdout + done.stderr
     assert "<|im_end|> ends each of the" in done.stdout
-
-
-@needs_smollm2
-def test_smollm2_shows_tools_as_signatures_and_renders_later_turns() -> None:
-    tokenizer = AutoTokenizer.from_pretrained(ROOT / "models/smollm2")
-    properties = {"name": {"type": "string"}, "count": {"type": "integer"}, "city": {"type": "string"}}
-    schemas = {"find": {"properties": properties, "required": ["name", "count"]}, "stop": {"properties": {}}}
-    tools = [{"function": {"name": name, "parameters": schema}} for name, schema in schemas.items()]
-    system, user = {"role": "system", "content": "be kind"}, {"role": "user", "content": "hello"}
-    renderer = Renderer(tokenizer)
-    assert tokenizer.decode(renderer.first([system, user], tools)) == (
-        "<|im_start|>system\nbe kind\n\nTools:\nfind(name, count: integer, city?)\nstop()\n"
-        'A call: <tool_call>{"name": NAME, "arguments": {...}}</tool_call><|im_end|>\n'
-        "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
-    )
-    assert tokenizer.decode(renderer.first([user], [])).startswith("<|im_start|>user\nhello")
-    assert tokenizer.decode(renderer.later([{"role": "tool", "content": "ok"}])) == (
-        "\n<|im_start|>tool\nok<|im_end|>\n<|im_start|>assistant\n"
-    )
-    call = {"function": {"arguments": {"at": ["né"]}, "name": "stop"}}  # servers want the name first
-    reply = {"role": "assistant", "content": "", "tool_calls": [call]}
-    text = tokenizer.apply_chat_template([user, reply], tokenize=False)
-    assert text.endswith("<|im_start|>assistant\n" + render_call(ToolCall("stop", {"at": ["né"]})) + "<|im_end|>\n")
-
-
-def doctor(model: str) -> "subprocess.CompletedProcess[str]":
-    command = ["coevolve", "doctor", "--template", model]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
 def test_a_model_that_is_not_there_or_has_no_template_is_one_line(tmp_path: Path) -> None:
@@ -138,6 +107,6 @@ def test_a_model_that_is_not_there_or_has_no_template_is_one_line(tmp_path: Path
         "empty": "no tokenizer in",
         "plain": "the tokenizer needs a chat template and an end token",
     }.items():
-        done = doctor(str(tmp_path / name))
+        done = coevolve("doctor", "--template", str(tmp_path / name), cwd=ROOT)
         assert done.returncode == 1 and done.stdout == "" and len(done.stderr.splitlines()) == 1
         assert done.stderr.startswith("error: --template") and text in done.stderr

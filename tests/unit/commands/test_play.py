@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from coevolve import register
 from coevolve.commands import play
 from coevolve.core.errors import CoevolveError
 from coevolve.environments.registry import make
+from tests.cli import coevolve
+from tests.unit.stages.verify.test_candidates import Banks
 
 TASKS = make("miniworld").tasks("seed")
 Shown = Callable[[str], str]
@@ -52,3 +55,11 @@ def test_a_long_decimal_beginning_of_an_id_names_the_task(shown: Shown, monkeypa
 def test_a_number_beyond_the_split_is_an_error_that_names_the_range(shown: Shown, wanted: str) -> None:
     with pytest.raises(CoevolveError, match=f"miniworld has no task '{wanted}' in seed; expected .* number below 256"):
         shown(wanted)
+
+
+def test_a_call_that_breaks_the_session_ends_play_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coevolve.environments.registry.REGISTERED", {})
+    register(Banks)
+    done = coevolve("play", "banks", typed='transfer("ada", "eve", 2)\ntransfer("ada", "nobody", 2)\n')
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the call broke the session: KeyError" in done.stdout and "score 0.00" in done.stdout

@@ -62,15 +62,6 @@ def test_a_profile_is_valid_keeps_the_comments_and_can_be_undone(name: str, para
     assert alike(params) == alike(ROOT / "params.yaml")
 
 
-def test_one_profile_after_another_leaves_nothing_of_the_first(params: Path) -> None:
-    for name in names():
-        apply(name, params)
-        loaded = load(params)
-        assert all(value(loaded, key) == new for key, new in values(name).items())
-    apply("laptop", params)
-    assert alike(params) == alike(ROOT / "params.yaml")
-
-
 def test_a_key_that_the_user_added_is_set_and_stays(params: Path) -> None:
     params.write_text(params.read_text().replace("policy:\n", "policy:\n  backend: transformers  # ours\n"))
     for name in ("qwen3-4b", "laptop"):
@@ -79,25 +70,8 @@ def test_a_key_that_the_user_added_is_set_and_stays(params: Path) -> None:
     assert params.read_text().count("# ours") == 1
 
 
-SOURCES = {
-    "qwen": ("arXiv 2604.15840", "AgentEvolver", "Eight:", "Two x 8:"),
-    "hardneg": ("arXiv 2511.22254", "arXiv 2403.02502", "one model at a time"),
-    "genenv": ("arXiv 2512.19682", "One model is loaded at a time"),
-}
-
-
-def test_every_profile_can_be_undone_by_the_laptop_and_says_where_its_values_come_from() -> None:
-    keys = {name: set(values(name)) for name in names()}
-    for name in names():
-        assert keys[name] == keys["laptop"], name
-        if name not in LAPTOPS:
-            for said in (
-                "GB",
-                "One GPU:",
-                "AppWorld",
-                *next(some for kind, some in SOURCES.items() if name.startswith(kind)),
-            ):
-                assert said in _text(name), (name, said)
+def test_every_profile_sets_the_keys_of_every_other() -> None:
+    assert [name for name in names() if set(values(name)) != set(values("laptop"))] == []
 
 
 def test_what_the_user_set_stays(params: Path) -> None:
@@ -141,12 +115,3 @@ def test_a_page_that_a_profile_names_is_there() -> None:
         for page in re.findall(r"docs/[\w/-]+\.md", (ROOT / f"src/coevolve/profiles/{name}.yaml").read_text("utf-8"))
     }
     assert named and all((ROOT / page).is_file() for page in named)
-
-
-def test_the_study_of_a_real_model_runs_its_profile() -> None:
-    study = read_yaml((ROOT / "studies/smollm2/study.yaml").read_text())["common"]
-    profile, laptop = values("smollm2-135m"), values("laptop")
-    changed = {key: value for key, value in profile.items() if value != laptop[key]}
-    offline = {key for key in changed if key.startswith(("dpo.", "sft.", "pairs."))}  # of other learners
-    panels = {"evaluate.panels": ["test"], "report.panel": "test"}  # one of four, to save hours
-    assert study == {key: value for key, value in changed.items() if key not in offline} | panels

@@ -1,9 +1,7 @@
-import subprocess
-import sys
 import threading
 
 from coevolve.core.concurrency import Threads
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 
 
 def test_a_thread_whose_job_never_ends_is_replaced() -> None:
@@ -15,13 +13,3 @@ def test_a_thread_whose_job_never_ends_is_replaced() -> None:
     threads.replace(1)
     until(lambda: len(done) == 5, "nothing runs in place of what is stuck")
     threads.close()
-
-
-def test_a_job_that_never_ends_does_not_keep_the_process() -> None:
-    program = (
-        "import threading\n"
-        "from coevolve.core.concurrency import Threads\n"
-        "future = Threads(1, 'test').submit(lambda: threading.Event().wait())\n"
-        "while not future.running(): pass\n"
-    )
-    assert subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, check=False).returncode == 0

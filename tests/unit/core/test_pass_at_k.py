@@ -19,12 +19,5 @@ def test_they_are_the_means_over_all_subsets_of_k_samples(case: tuple[int, int, 
     assert pass_every(n, c, k) == pytest.approx(sum(map(all, subsets)) / len(subsets))
 
 
-@given(CASES)
-def test_one_sample_is_the_success_rate_and_more_spread_around_it(case: tuple[int, int, int]) -> None:
-    n, c, k = case
-    assert pass_at(n, c, 1) == pytest.approx(c / n) == pass_every(n, c, 1)
-    assert pass_every(n, c, k) - 1e-12 <= c / n <= pass_at(n, c, k) + 1e-12
-
-
 def test_depths_are_powers_of_two_and_all() -> None:
     assert [depths(n) for n in (1, 2, 3, 4, 8, 12)] == [[], [2], [2, 3], [2, 4], [2, 4, 8], [2, 4, 8, 12]]

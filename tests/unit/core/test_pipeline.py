@@ -100,16 +100,6 @@ def test_an_input_that_is_missing_has_no_key(folder: Path) -> None:
             file.write_text(text)
 
 
-def test_a_dependency_that_is_added_counts(folder: Path) -> None:
-    step = next(step for step in keyed() if step.stage == "train")
-    before = key(step)
-    text = (folder / "dvc.yaml").read_text()
-    (folder / "dvc.yaml").write_text(
-        text.replace("- data/code/train.json\n", "- data/code/train.json\n        - reviews\n")
-    )
-    assert key(step) != before
-
-
 def test_an_iteration_that_dvc_yaml_does_not_run_is_one_line(folder: Path) -> None:
     with pytest.raises(CoevolveError, match=r"dvc\.yaml: no stage runs train 5; append the iteration to params.yaml"):
         scratch_key("train", 5, PARAMS)

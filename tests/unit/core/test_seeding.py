@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 from coevolve.core.seeding import derive_seed, rng_for
 
 
@@ -8,9 +5,7 @@ def test_a_seed_depends_on_every_part_and_not_on_the_process() -> None:
     seeds = {derive_seed(0, "train", 0, 1), derive_seed(0, "train", 1, 0), derive_seed(1, "train", 0, 1)}
     assert len(seeds) == 3
     assert derive_seed("1") != derive_seed(1)
-    code = "from coevolve.core.seeding import derive_seed; print(derive_seed(0, 'train', 0, 1))"
-    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(other.stdout) == derive_seed(0, "train", 0, 1)
+    assert derive_seed(0, "train", 0, 1) == 8562035858589965541
     assert all(0 <= derive_seed(i) < 2**63 for i in range(100))
 
 

@@ -26,7 +26,7 @@ FOREIGN = (
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(FOREIGN, max_size=4), st.lists(FOREIGN, max_size=4))
 def test_foreign_lines_stop_nothing_and_a_replay_in_one_line(before: list[bytes], after: list[bytes]) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -54,13 +54,4 @@ def test_a_log_that_cannot_be_read_or_written_is_one_line(tmp_path: Path) -> Non
     log = RequestLog(tmp_path / "gone" / "log.jsonl")
     (tmp_path / "gone").rmdir()
     with pytest.raises(CoevolveError, match=r"log\.jsonl: cannot be written \(No such file or directory\); make room"):
-        log.put("k", {}, ANSWER)
-
-
-def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
-    if not Path("/dev/full").exists():
-        pytest.skip("no /dev/full here")
-    log = RequestLog(tmp_path / "log.jsonl")
-    (tmp_path / "log.jsonl").symlink_to("/dev/full")
-    with pytest.raises(CoevolveError, match="No space left on device"):
         log.put("k", {}, ANSWER)

@@ -1,11 +1,8 @@
 """An environment from a plain class: the example of the documentation, added from outside by an entry point."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import NotRequired, Required, TypedDict
+from typing import NotRequired, TypedDict
 
 import pytest
 
@@ -15,26 +12,21 @@ from coevolve.core.task import Task, ToolCall
 from coevolve.environments.contract import CHECKS
 from coevolve.environments.methods import MethodEnvironment
 from tests import ROOT
+from tests.cli import coevolve
 
 EXAMPLE = ROOT / "examples/mine"
 
 
-@pytest.fixture
-def outside(tmp_path: Path) -> dict[str, str]:
-    """The example as pip would install it: importable, with its entry point."""
+def test_the_example_is_thirty_lines_and_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is importable and has its entry point, as if pip had installed it."""
     (tmp_path / "mine.py").write_text((EXAMPLE / "mine.py").read_text())
     about = tmp_path / "mine-0.1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 0.1\n")
     (about / "entry_points.txt").write_text("[coevolve.environments]\nmine = mine:Mine\n")
-    return {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{tmp_path}"}
-
-
-def test_the_example_is_thirty_lines_and_keeps_the_contract(outside: dict[str, str]) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
     assert len((EXAMPLE / "mine.py").read_text().splitlines()) <= 30
-    code = "from coevolve.cli import main; main()"
-    command = [sys.executable, "-c", code, "env", "doctor", "mine"]
-    done = subprocess.run(command, env=outside, capture_output=True, text=True)
+    done = coevolve("env", "doctor", "mine")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(" ok") == len(CHECKS)
 
@@ -148,21 +140,11 @@ class Item(TypedDict):
     note: NotRequired[str]
 
 
-class Draft(TypedDict, total=False):
-    title: Required[str]
-    pages: int
-
-
-class Later(TypedDict):
-    name: str
-    note: "NotRequired[str]"  # as `from __future__ import annotations` leaves it
-
-
 class Listing:
     def __init__(self) -> None:
         self.items: list[str] = []
 
-    def add(self, item: Item, draft: Draft, later: Later) -> str:
+    def add(self, item: Item) -> str:
         self.items.append(item["name"])
         return item.get("note", "no note")
 
@@ -173,14 +155,12 @@ class Lists(Counting):
 
 def test_a_record_may_leave_out_what_it_does_not_require() -> None:
     [add] = (tool["function"]["parameters"]["properties"] for tool in Lists().tools())
-    required = {name: schema["required"] for name, schema in add.items()}
-    assert required == {"item": ["name"], "draft": ["title"], "later": ["name"]}
+    assert add["item"]["required"] == ["name"]
     session = Lists().open()
     session.reset(replace(Counting().tasks("seed")[0], world={}))
-    others = {"draft": {"title": "a"}, "later": {"name": "a"}}
-    assert session.step(ToolCall("add", {"item": {"name": "a"}, **others})).content == "no note"
-    assert session.step(ToolCall("add", {"item": {"name": "a", "note": "b"}, **others})).content == "b"
-    assert session.step(ToolCall("add", {"item": {"note": "b"}, **others})).content == "add: item.name is missing"
+    assert session.step(ToolCall("add", {"item": {"name": "a"}})).content == "no note"
+    assert session.step(ToolCall("add", {"item": {"name": "a", "note": "b"}})).content == "b"
+    assert session.step(ToolCall("add", {"item": {"note": "b"}})).content == "add: item.name is missing"
 
 
 def test_a_parameter_without_a_hint_is_named() -> None:

@@ -24,12 +24,9 @@ PAYLOADS = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
     "[click](javascript:alert(1))",
-    "![x](http://evil/y.png)",
-    "`</code><b>",
     "&lt;script&gt;",
     "\x1b]0;pwn\x07\u202e",
     "x" * 10**6,
-    "\\|",
 ]
 
 

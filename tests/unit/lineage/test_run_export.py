@@ -1,12 +1,10 @@
 """Exported data in other people's tools: `datasets` opens it, TRL trains on it, and chat templates make of it what the agent wrote."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coevolve.core.io import write_jsonl
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.registry import make
 from coevolve.lineage.run_export import conversation, supervised
@@ -66,37 +64,6 @@ def test_an_episode_is_there_once_and_ends_with_the_agents_last_word(episodes: l
     found = list(supervised([*episodes, *episodes, heard], offered(WORLD, TASKS)))
     assert len(found) == len(episodes)
     assert all(row["messages"][-1]["role"] == "assistant" for row in found)
-
-
-def test_datasets_opens_it_and_trl_trains_on_it(rows: list[dict[str, Any]], tmp_path: Path) -> None:
-    from datasets import load_dataset
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from trl import SFTConfig, SFTTrainer
-
-    file = tmp_path / "train.jsonl"
-    write_jsonl(file, rows)
-    data = load_dataset("json", data_files=str(file), split="train", cache_dir=str(tmp_path / "cache"))
-    assert data[0]["messages"] == rows[0]["messages"]
-    assert data[5]["tools"] == rows[5]["tools"]
-    model = AutoModelForCausalLM.from_pretrained(TINY)
-    before = {name: value.clone() for name, value in model.named_parameters()}
-    config = SFTConfig(
-        output_dir=str(tmp_path / "out"),
-        max_steps=1,
-        per_device_train_batch_size=2,
-        report_to=[],
-        use_cpu=True,
-        bf16=False,
-    )
-    trainer = SFTTrainer(
-        model,
-        args=config,
-        train_dataset=data.select_columns(["messages", "tools"]),
-        processing_class=AutoTokenizer.from_pretrained(TINY),
-    )
-    trained = trainer.train()
-    assert trained.training_loss > 0
-    assert any(not value.equal(before[name]) for name, value in trainer.model.named_parameters())
 
 
 def test_what_was_exported_is_read_back(episodes: list[Trajectory], rows: list[dict[str, Any]]) -> None:

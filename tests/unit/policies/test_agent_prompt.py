@@ -4,12 +4,7 @@ from hypothesis import strategies as st
 
 from coevolve.core.task import ToolCall
 from coevolve.policies.agent_prompt import parse_reply, render_call
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
+from tests.unit.core.test_calls import JSON
 
 
 @given(st.lists(st.builds(ToolCall, st.text(min_size=1), st.dictionaries(st.text(), JSON, max_size=3)), max_size=3))

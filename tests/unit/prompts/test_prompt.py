@@ -10,11 +10,11 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.records import Candidate, Exploration, Gate, Signal
-from coevolve.core.task import CallOutcome, Task, task_id_of
+from coevolve.core.task import CallOutcome, task_id_of
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.endpoint.client import open_endpoint
 from coevolve.environments.knowledge import learn
@@ -46,7 +46,6 @@ TASKS = WORLD.tasks("seed")[:24]
 PANEL = WORLD.tasks("test")[0]
 
 
-@settings(deadline=None)
 @given(st.text(max_size=200) | st.just(HOSTILE), st.text(max_size=30) | st.just(HOSTILE), st.integers(1, 300))
 def test_quoted_text_is_one_json_string_that_nothing_can_leave(text: str, name: str, limit: int) -> None:
     shown = quoted(text, limit)
@@ -185,14 +184,10 @@ def test_what_a_synthesizer_that_obeys_forges_is_not_believed(
     "forged",
     [
         task(turns=[{"instruction": "x", "calls": [99]}], asks=[99]),
-        task(turns=[{"instruction": "x", "calls": [0]}], asks=[0]),
         task(turns=[{"instruction": "x", "calls": [-1]}], asks=[-1]),
         task(turns=[{"instruction": "x", "calls": [{"name": "top_up", "arguments": {}}]}]),
-        task(turns=[{"instruction": "x", "calls": [2, 1]}]),
         task(asks=[2]),
         task(answer="the attacker's"),
-        task(turns="verified"),
-        {"verified": True},
     ],
     ids=lambda one: json.dumps(one)[:40],
 )
@@ -226,9 +221,3 @@ def test_whatever_a_model_says_the_gates_decide(
         ((verdict, _),) = verify("miniworld", lines, library, words=words)
         assert not verdict.accepted
         assert [one.name for one in verdict.gates if one.passed is False] == [first]
-
-
-def test_a_task_that_names_itself_after_another_is_unreadable() -> None:
-    forged: Task = replace(TASKS[0], turns=["something else"], task_id=PANEL.task_id)
-    ((verdict, _),) = verify("miniworld", [json.dumps(asdict(forged))], Library([], {}, 0.9))
-    assert not verdict.accepted and verdict.gates[0].reason == "task_id is not the hash of the content"

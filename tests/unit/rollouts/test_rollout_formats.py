@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.trajectories import Trajectory, read_trajectories, write_trajectories
 from coevolve.rollouts.foreign_trajectories import RolloutAccount, named_or_opening, trajectories
 from coevolve.rollouts.match_tasks import SEVERAL, UNKNOWN, TaskMatch
-from coevolve.rollouts.rollout_formats import FORMATS, read_rollouts, rollout_files
+from coevolve.rollouts.rollout_formats import read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options, RolloutRow
 from tests.unit.commands.test_import import VALUES, places
 from tests.unit.rollouts.test_chats import CHAT
@@ -41,7 +41,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", LINES)
-@settings(deadline=None, max_examples=100)
 @given(data=st.data())
 def test_any_value_anywhere_in_a_line_is_a_rollout_or_a_reason(folder: Path, name: str, data: st.DataObject) -> None:
     """And the line before and the line after it are read all the same; what is read can be stored."""
@@ -156,16 +155,6 @@ def test_a_thought_that_the_prompt_begins_belongs_to_no_request_and_its_calls_do
     assert found.messages[0]["content"] == request and not found.calls
 
 
-@pytest.mark.parametrize("prompt", [5, {"text": "hi"}, True])
-def test_a_trace_without_messages_is_skipped_whatever_its_prompt_is(tmp_path: Path, prompt: Any) -> None:
-    value = copy.deepcopy(TRACE)
-    value["traces"][0].update(nodes=[], errors=[{"type": "SandboxError"}])
-    value["traces"][0]["task"]["data"]["prompt"] = prompt
-    (tmp_path / "traces.jsonl").write_text(json.dumps(value))
-    _, found, account, _ = played(tmp_path)
-    assert not found and [skipped["reason"] for skipped in account.skipped] == ["it has no messages"]
-
-
 def test_branches_and_other_agents_are_noted(tmp_path: Path) -> None:
     value = copy.deepcopy(TRACE)
     judge = copy.deepcopy(value["traces"][0])
@@ -215,19 +204,10 @@ def test_our_own_trajectories_come_back_as_they_are(tmp_path: Path) -> None:
     assert name == "coevolve" and again == found
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ({"rows.jsonl": "{}"}, "holds no rollouts; expected one of: traces.jsonl (verifiers and prime-rl)"),
-        ({}, "holds no rollouts"),
-    ],
-)
-def test_a_folder_without_rollouts_is_one_line(tmp_path: Path, content: dict[str, str], message: str) -> None:
-    for name, text in content.items():
-        (tmp_path / name).write_text(text)
-    with pytest.raises(CoevolveError) as error:
+def test_a_folder_without_rollouts_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("{}")
+    with pytest.raises(CoevolveError, match=r"holds no rollouts; expected one of: traces\.jsonl \(verifiers and"):
         rollout_files(tmp_path)
-    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(("name", "column"), [("trl", "prompt"), ("coevolve", "messages")])
@@ -249,11 +229,6 @@ def test_files_of_no_known_format_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "completions_1.parquet").write_bytes(b"PAR1")
     with pytest.raises(CoevolveError, match="not a whole Parquet file"):
         read(tmp_path, "trl")
-
-
-def test_every_format_says_in_one_line_what_it_lacks() -> None:
-    assert list(FORMATS) == ["verifiers", "trl", "verl", "coevolve"]
-    assert all(rows.lacks and "\n" not in rows.lacks for rows in FORMATS.values())
 
 
 def own(folder: Path, form: str) -> Path:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from coevolve.core.trajectories import write_trajectories
 from coevolve.rollouts.match_tasks import UNLISTED
 from tests.unit.rollouts.test_chats import CHAT
 from tests.unit.rollouts.test_real_files import KNOWN, played
@@ -64,13 +63,6 @@ def test_a_rollout_with_an_unknown_id_is_left_out_though_its_text_is_known(
     assert [skipped["reason"] for skipped in account.skipped] == [UNLISTED]
 
 
-def test_an_unknown_id_in_our_own_trajectories_is_left_out(tmp_path: Path) -> None:
-    found, _ = read(write_chats(tmp_path, ["mine"]), "coevolve")
-    write_trajectories(tmp_path / "trajectories.parquet", found)
-    _, kept, account, _ = played(tmp_path / "trajectories.parquet")
-    assert not kept and [skipped["reason"] for skipped in account.skipped] == [UNLISTED]
-
-
 def test_names_of_verifiers_are_no_ids_so_the_text_may_decide(tmp_path: Path) -> None:
     row = json.loads(json.dumps(TRACE))
     task = row["traces"][0]["task"]
@@ -78,8 +70,3 @@ def test_names_of_verifiers_are_no_ids_so_the_text_may_decide(tmp_path: Path) ->
     (tmp_path / "traces.jsonl").write_text(json.dumps(row))
     _, [found], account, _ = played(tmp_path)
     assert found.task_id in {known.task_id for known in KNOWN} and not account.skipped
-
-
-def test_a_whole_number_as_task_id_is_no_reward_of_trl(tmp_path: Path) -> None:
-    found, _ = read(trl(tmp_path, task_id=[1, 2], reward=[0.0, 1.0]), "trl")
-    assert [trajectory.score for trajectory in found] == [0.0, 1.0]

@@ -42,13 +42,6 @@ def test_the_calls_of_examples_are_not_the_agents(tmp_path: Path) -> None:
     assert [message["content"] for message in found[0].messages][:1] == ["an example"], "the messages stay whole"
 
 
-def test_prompts_that_begin_with_the_same_example_are_different_tasks(tmp_path: Path) -> None:
-    found, _ = read(prompted(tmp_path, "x", "y"), "trl")
-    assert len({trajectory.task_id for trajectory in found}) == 2
-    found, _ = read(prompted(tmp_path, "x", "x"), "trl")
-    assert len({trajectory.task_id for trajectory in found}) == 1
-
-
 def test_a_prompt_that_is_no_list_and_no_text_is_a_reason(tmp_path: Path) -> None:
     _, account = read(trl(tmp_path, prompt=[1, 2], reward=[0.0, 1.0]), "trl")
     assert [skipped["reason"] for skipped in account.skipped] == [

@@ -34,22 +34,6 @@ def test_by_hand() -> None:
     )
 
 
-@given(st.lists(differences, min_size=1, max_size=6))
-def test_more_claims_are_never_surer_and_order_does_not_matter(values: list[list[float]]) -> None:
-    found = judge([(claim(), one) for one in values])
-    alone = [judge([(claim(), one)])[0] for one in values]
-    assert all(together.p >= single.p for together, single in zip(found, alone, strict=True))
-    assert all(not together.holds or single.holds for together, single in zip(found, alone, strict=True))
-    turned = judge([(claim(), one) for one in reversed(values)])
-    assert [one.p for one in reversed(turned)] == pytest.approx([one.p for one in found])
-
-
-@given(differences, st.sampled_from([0.0, 0.05, -0.05]))
-def test_a_claim_that_holds_has_its_interval_clear(values: list[float], clear: float) -> None:
-    (one,) = judge([(claim(clear=clear, mean=-1.0), values)])
-    assert one.holds == (one.gain.mean - one.gain.half > clear and one.p < ERROR) or one.gain.half == 0.0
-
-
 @given(st.lists(differences, min_size=1, max_size=6), st.sampled_from([0.0, 0.05, -0.05]))
 def test_an_interval_excludes_what_its_p_rejects_and_nothing_else(values: list[list[float]], clear: float) -> None:
     for one in judge([(claim(clear=clear), some) for some in values]):

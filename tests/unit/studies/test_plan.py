@@ -1,7 +1,5 @@
 """What so many seeds can see, against the same by simulation."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,11 +28,6 @@ def test_parallel_runs_have_different_seeds(arms: int, jobs: int, blocks: int, r
     assert sorted(ordered) == sorted(runs)
     full = ordered[: blocks * jobs * arms]  # a rest of fewer seeds than jobs cannot be apart
     assert all(len({seed for _, seed in full[at : at + jobs]}) == jobs for at in range(len(full) - jobs + 1))
-
-
-def test_more_seeds_see_more() -> None:
-    found = [sight(1.0, seeds) for seeds in range(2, 30)]
-    assert all(a.smallest > b.smallest > b.half for a, b in pairwise(found))
 
 
 def test_the_deviation_is_of_differences_paired_by_seed() -> None:

@@ -15,8 +15,6 @@ from coevolve.environments.registry import make
 from coevolve.stages.explore.guidance import (
     GUIDANCES,
     Guidance,
-    draw_task,
-    draw_tools,
     sample,
     seldom,
     weight,
@@ -93,19 +91,6 @@ def test_tools_are_weighed_by_how_seldom_tasks_ask_for_them_or_evenly() -> None:
     for guidance in ("signals", "coverage"):
         assert made(guidance)[0].tools == {name: 1.0 / (1 + asked[name]) for name in names}
     assert made("random")[0].tools == dict.fromkeys(names, 1.0)
-
-
-def test_draws_are_in_proportion_to_the_weights() -> None:
-    weights = dict.fromkeys((tool["function"]["name"] for tool in WORLD.tools()), 0.0) | {
-        "archive_mail": 1.0,
-        "lock": 3.0,
-    }
-    drawn = Counter(draw_tools(["archive_mail", "lock", "report_mail"], weights, 400, random.Random(0)))
-    assert drawn["report_mail"] == 0 and 2.0 < drawn["lock"] / drawn["archive_mail"] < 4.5
-    assert draw_tools([], weights, 3, random.Random(0)) == []
-    rng = random.Random(0)
-    for _ in range(20):
-        assert {"archive_mail", "lock"} & set(draw_task(TASKS, weights, rng).tools)
 
 
 def test_a_guidance_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,12 +30,6 @@ def test_a_reward_and_a_weight_by_hand() -> None:
     assert found["half"] == 1.0 and found["never"] == pytest.approx(math.exp(5 * (math.exp(-1.28) - 1)))
 
 
-def test_the_papers_setting_hardly_tells_one_generation_from_another() -> None:
-    paper = OWN.model_copy(update={"beta": 2.0, "inverse_temperature": 1.0})
-    found = weights([generation("never", 0, 10**9), generation("half", 5 * 10**8, 10**9)], paper, 1)
-    assert found["half"] / found["never"] == pytest.approx(1.48, abs=0.01)
-
-
 def test_a_batch_shares_its_mean() -> None:
     some = [generation("a", 0), generation("b", 8), generation("c", 8, seed="other"), generation("d", 0, 0)]
     assert chances(some, "batch") == {"a": 0.5, "b": 0.5, "c": 0.9}

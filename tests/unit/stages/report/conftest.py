@@ -19,7 +19,12 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def page(view: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def charts(view: dict[str, Any]) -> dict[str, str]:
+    return draw(view)
+
+
+@pytest.fixture(scope="module")
+def page(view: dict[str, Any], charts: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "index.html"
-    file.write_text(render(view, draw(view)), encoding="utf-8")
+    file.write_text(render(view, charts), encoding="utf-8")
     return file

@@ -10,7 +10,7 @@ from coevolve.core.paths import Paths
 from coevolve.core.records import Attempt, Exploration, Generation
 from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.stages.generate.spec import exploration_of
-from coevolve.stages.report.page.generated import distances, examples, goals, lengths, outcomes, realized, written
+from coevolve.stages.report.page.generated import distances, examples, goals, lengths, outcomes, realized
 from coevolve.stages.report.page.view import journey, origins
 
 EASY, HALF = (Task.create("e", "s", [f"do {n} now"], {}, [[ToolCall("pay"), ToolCall("end")]]) for n in range(2))
@@ -69,11 +69,6 @@ def test_examples_are_those_closest_to_the_target() -> None:
     first, second = examples(0, WRITTEN, TASKS, 0.5)
     assert (first["solved"], first["spec"], first["instruction"]) == ("4 of 8", "<spec>1</spec>", "do 1 now")
     assert second["solved"] == "8 of 8"
-
-
-def test_a_run_without_a_generator_shows_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert written(2, 0.5) is None
 
 
 def test_tasks_of_a_generator_are_told_from_those_of_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

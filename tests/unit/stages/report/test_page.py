@@ -80,12 +80,12 @@ def test_a_selection_is_no_rejection_and_has_no_riddle(page: Path) -> None:
     assert "not selected" in page.read_text(encoding="utf-8")  # in the chart
 
 
-def test_an_indicator_without_a_value_is_not_shown(view: dict[str, Any]) -> None:
+def test_an_indicator_without_a_value_is_not_shown(view: dict[str, Any], charts: dict[str, str]) -> None:
     rows = {row["name"]: row["values"] for row in by_indicator(view["watch"])}
     assert "regressions" not in rows
     assert [row and row["value"] for row in rows["margin"]] == [None, 0.2]
     assert rows["drift"][0]["state"] == rows["drift"][1]["state"] == "critical"
-    page = render(view, draw(view))
+    page = render(view, charts)
     assert (
         "<th>drift</th>" in page and "<th>regressions</th>" not in page and "unknown" not in page.split("Watchdogs")[1]
     )
@@ -95,10 +95,6 @@ def test_a_figure_without_a_value_is_not_shown() -> None:
     summary = replace(SUMMARY, stages=[StageSummary("signals", t, {"rare": t, "idle": None}) for t in range(2)])
     assert figures(summary) == [{"stage": "signals", "names": ["rare"], "rows": [{"t": 0, "values": [0]}, {"t": 1, "values": [1]}], "plots": {}}]  # fmt: skip
     assert figures(replace(SUMMARY, stages=[StageSummary("pairs", 0, {"idle": None})])) == []
-
-
-def test_the_same_files_give_the_same_page(view: dict[str, Any], page: Path) -> None:
-    assert render(view, draw(view)) == page.read_text(encoding="utf-8")
 
 
 def test_datasets_by_origin_and_tool() -> None:
@@ -125,7 +121,9 @@ def failed_by_environment(trajectory: Trajectory) -> Trajectory:
     return replace(trajectory, score=0.0, stop_reason=StopReason.ENVIRONMENT_FAILED, checks={}, calls=[])
 
 
-def test_an_attempt_that_the_environment_failed_is_no_failure_of_the_agent(view: dict[str, Any]) -> None:
+def test_an_attempt_that_the_environment_failed_is_no_failure_of_the_agent(
+    view: dict[str, Any], charts: dict[str, str]
+) -> None:
     solved, *others = (attempt(SEEDS[0], 0, 0, sample, 1.0) for sample in range(4))
     group = [solved, *map(failed_by_environment, others)]
     weaker = [attempt(SEEDS[1], 0, 1, sample, 0.25) for sample in range(4)]
@@ -138,7 +136,7 @@ def test_an_attempt_that_the_environment_failed_is_no_failure_of_the_agent(view:
     assert {one["outcome"] for one in found[0]["attempts"]} == {"failed"}
     assert all(one["parts"] is None for one in attempts)
     page = Text()
-    page.feed(render({**view, "groups": found}, draw(view)))
+    page.feed(render({**view, "groups": found}, charts))
     assert "2 · not counted" in page.text and "2 · failed · 0.00" not in page.text.split(SEEDS[0].task_id)[1]
 
 

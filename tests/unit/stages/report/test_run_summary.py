@@ -1,12 +1,9 @@
 """A run summed up from what its stages say: table, curve, page, study and comparison show whatever stages there are."""
 
 import csv
-import json
-import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -21,20 +18,16 @@ from coevolve.core.section import dotted
 from coevolve.core.stage_summary import ACCEPTED, TASKS, StageSummary, write_summary
 from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory, write_trajectories
-from coevolve.core.yaml_files import load_yaml, write_yaml
 from coevolve.lineage.comparison import Side, history
 from coevolve.stages.evaluate.evaluation import summary as evaluated
 from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.view import gather
-from coevolve.stages.report.run_summary import SUMMARY, Summary, run_hash, summarize
+from coevolve.stages.report.run_summary import Summary, run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, table, totals
 from coevolve.stages.report.write import Weak, origins, render, weakest, write
 from coevolve.stages.schema import Params
 from coevolve.stages.schema import load as load_params
-from coevolve.studies.arms import parameters
-from coevolve.studies.machines import Texts
-from coevolve.studies.study_results import Result, Study, report, result, rows
-from coevolve.studies.study_runs import RESULTS, from_files, head, kept
+from coevolve.studies.study_results import Study, report, result, rows
 from coevolve.tracking.champion import ChampionRule
 from tests import ROOT
 
@@ -81,32 +74,6 @@ def summed(params: Params) -> Summary:
     report, evaluate = params.report, params.evaluate
     rule = ChampionRule(report.panel, report.max_regressions, evaluate.bootstrap, evaluate.confidence, 0)
     return summarize("0123", "miniworld", params.iterations, rule)
-
-
-def test_a_result_names_the_edits_that_were_not_committed(run: Path, params: Params) -> None:
-    """The result of a run in a commit's params.yaml, with its arm's changes and with edits beside them."""
-    arms: dict[str, dict[str, Any]] = {"random": {"explore.guidance": "random"}}
-    study = Study(question="Why?", seeds=[0], panel="validation", against=[], arms=arms)
-    committed = load_yaml(ROOT / "params.yaml", "the project's")
-    Path("params.yaml").write_text(write_yaml(committed))
-    who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
-    for words in (["init", "-q"], ["add", "params.yaml"], [*who, "commit", "-q", "-m", "a"]):
-        subprocess.run(["git", *words], check=True)
-    summary = json.dumps(asdict(summed(params)))
-
-    def found(edits: dict[str, Any]) -> Result:
-        ran = parameters(committed, {**arms["random"], **edits, "seed": 0})
-        Path("params.yaml").write_text(write_yaml(parameters(committed, edits)))
-        files = Texts({"params.yaml": write_yaml(ran), str(SUMMARY): summary})
-        return from_files(files, study, ("random", 0), "small-random-0", head())
-
-    assert found({}).changes == arms["random"]
-    edits = {"train.steps": 40, "signals.window": 7}
-    assert found(edits).changes == {**arms["random"], **edits}
-    write_jsonl(Path(RESULTS), [found(edits)])
-    assert not kept(Path(), study)[1], "the edits are still there"
-    Path("params.yaml").write_text(write_yaml(committed))
-    assert kept(Path(), study) == ({}, ["random 0 ran with signals.window 7, not 5"])
 
 
 def lines_of(text: str) -> list[list[str]]:
@@ -244,27 +211,11 @@ def test_a_stage_that_the_report_has_never_heard_of_is_shown_everywhere(params: 
     assert history(Side("a", 2, {}, made, []))["pairs"] == 22
 
 
-def test_a_stage_that_had_nothing_to_do_is_not_on_the_page(params: Params, run: Path) -> None:
-    for t in range(3):
-        write_summary(StageSummary("pairs", t, {}))
-    view = {**gather(summed(params), params.generate.alpha), "groups": []}
-    assert "pairs" not in [stage["stage"] for stage in view["stages"]]
-    assert "<h3>pairs</h3>" not in render(view, draw(view))
-
-
 def test_what_the_graph_does_not_write_any_more_is_not_shown(params: Params, run: Path) -> None:
     before = summed(params)
     write_summary(StageSummary("partners", 0, {"partners": 1}, columns=["partners"]))  # of no stage
     write_summary(StageSummary("train", 3, {"gradient steps": 20}, costs=["gradient steps"]))  # of no iteration
     assert summed(params) == before
-
-
-def test_figures_that_are_none_are_refused(run: Path) -> None:
-    with pytest.raises(ValueError, match="gradient step is none"):
-        StageSummary("train", 0, {"gradient steps": 20}, costs=["gradient step"])
-    write_json(Paths.summary(0, "train"), {"stage": "train", "iteration": 0, "figures": {}, "columns": ["x"]})
-    with pytest.raises(CoevolveError, match=r"train.json: .*x is none; expected a StageSummary record"):
-        parse(StageSummary, read_json(Paths.summary(0, "train")), str(Paths.summary(0, "train")))
 
 
 def test_the_report_depends_on_the_last_summary_of_every_stage() -> None:
@@ -325,11 +276,7 @@ def test_new_tasks_lead_to_the_failures_that_they_grew_from_and_other_tasks_to_t
     assert origins(weak) == {"x": "a", "y": "b", new.task_id: "b"}, "a success is no failure that a task grew from"
 
 
-def test_a_stage_or_an_indicator_that_nobody_knows_is_one_line(run: Path, params: Params) -> None:
-    summary = summed(params)
-    write_json(Paths.watch(1), {"luck": {"value": 0.5, "limit": 1.0, "critical": None, "state": "ok"}})
-    with pytest.raises(CoevolveError, match=r"data/1/watch\.json: unknown indicator 'luck'"):
-        gather(summary, 0.5)
+def test_a_summary_of_another_stage_is_one_line(run: Path, params: Params) -> None:
     file = Paths.summary(1, "train")
     write_json(file, {**read_json(file), "stage": "it's"})
     with pytest.raises(CoevolveError, match=r"data/1/summary/train\.json: stage is \"it's\", expected 'train'"):

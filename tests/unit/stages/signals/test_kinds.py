@@ -98,22 +98,12 @@ def test_a_kind_in_the_table_is_a_parameter(another: Kind) -> None:
     )
 
 
-def test_without_its_line_it_is_no_parameter() -> None:
-    raw = read_yaml((ROOT / "params.yaml").read_text())
-    raw["signals"]["kinds"] = ["never"]
-    with pytest.raises(
-        CoevolveError, match=r"signals\.kinds\.0: expected one of: forgetting, boundary, rare, unsolved, found"
-    ):
-        parse(raw, "params.yaml")
-    assert load(ROOT / "params.yaml").signals.kinds == ["forgetting", "boundary", "rare"], "the paper's"
-
-
 def test_a_kind_in_the_table_is_known_to_the_command(
     another: Kind, trajectories: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parser = argparse.ArgumentParser()
     command.configure(parser)
-    assert another.condition in " ".join(parser.format_help().split())
+    assert another.name in parser.format_help()
     out = tmp_path / "signals.jsonl"
     assert command.run(parser.parse_args([str(trajectories), "--out", str(out), "--kinds", "never"])) == 0
     assert [json.loads(line)["kind"] for line in out.read_text().splitlines()] == ["never"]

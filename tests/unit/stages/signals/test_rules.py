@@ -133,17 +133,6 @@ def test_a_tie_is_decided_by_the_decimal_that_was_written(total: int, hundredths
         assert (("a",) in rare(counts, hundredths / 100)) == (Fraction(count, total) < theta)
 
 
-def test_every_tie_in_a_grid_is_a_tie() -> None:
-    fired = [
-        (count, total, hundredths)
-        for total in (100, 250, 400, 625, 1000, 2500, 4000, 10_000)
-        for hundredths in range(1, 1000)
-        if (count := hundredths * total // 10_000) and count * 10_000 == hundredths * total
-        and ("a",) in rare({("a",): count, ("b",): total - count}, hundredths / 100)
-    ]  # fmt: skip
-    assert fired == []
-
-
 def test_a_share_of_exactly_theta_is_not_rare() -> None:
     assert rare({("a",): 2, ("b",): 98}, 2.0) == []
     assert rare({("a",): 7, ("b",): 2493}, 0.28) == []

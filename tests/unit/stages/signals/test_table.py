@@ -88,7 +88,7 @@ def summary(signal: Signal) -> tuple[Any, ...]:
     return (signal.kind, signal.task_id, *signal.evidence["steps"][-1])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows_strategy, st.integers(2, 5), st.sampled_from([5.0, 30.0, 100.0]), st.sampled_from(["jsonl", "parquet"]))
 def test_signals_are_those_of_the_definitions(
     tmp_path: Path, rows: list[dict[str, Any]], window: int, theta: float, ending: str

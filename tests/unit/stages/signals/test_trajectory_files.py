@@ -61,9 +61,3 @@ def test_whole_steps_that_another_tool_wrote_as_floats_are_read(tmp_path: Path, 
     expected = signals(write(tmp_path, ending, ROWS), kinds=KINDS)
     floats = [{**row, "step": float(row["step"]), "iteration": 0.0} for row in ROWS]
     assert signals(write(tmp_path, ending, floats), kinds=KINDS) == expected != []
-
-
-def test_a_folder_is_an_error_that_asks_for_files_or_a_glob(tmp_path: Path) -> None:
-    with pytest.raises(CoevolveError, match="is a folder; name its files, or a glob such as") as error:
-        signals(tmp_path)
-    assert "no such file" not in str(error.value)

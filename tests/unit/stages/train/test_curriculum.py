@@ -104,10 +104,3 @@ def test_tasks_that_the_environment_fails_take_their_share_of_slots_and_no_more(
     assert wasted <= slots * share + deviation + count
     assert set(visits) == {task.task_id for task in tasks}
     assert not any(records[name].attempts for name in unsound)
-
-
-def test_a_task_that_failed_once_comes_no_sooner_than_others() -> None:
-    """Until now such tasks came first in every step, since they have no attempts."""
-    records = {name: Record(4, 8) for name in NAMES[4:]} | {name: Record() for name in NAMES[:4]}
-    first = Counter(names(Step.of(0, 0, number, 1), records, curriculum="learnable")[0] for number in range(460))
-    assert 40 < sum(first[name] for name in NAMES[:4]) < 120  # a share of 4/23 is 80

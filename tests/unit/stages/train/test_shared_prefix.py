@@ -1,26 +1,17 @@
 """Rows that share a prefix: the same log-probabilities and gradients as plain passes, from fewer tokens."""
 
-import json
-from contextlib import closing, nullcontext
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import settings as searched
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, MistralConfig, Qwen3Config
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.workers import Local
-from coevolve.policies.replicas import Replicas
 from coevolve.stages.train import shared_prefix
-from coevolve.stages.train.grpo_trainer import train
-from coevolve.stages.train.parallel_grpo import RowPart, Team, make_learner
-from coevolve.stages.train.shared_prefix import LEAST, WORTH, levels_of, share_prefixes, unshareable
-from tests import ROOT
-from tests.unit.stages.train.small import PARAMS, WORLD, changed, job, outputs, settings
+from coevolve.stages.train.shared_prefix import WORTH, levels_of, share_prefixes, unshareable
+from tests.unit.stages.train.small import PARAMS, changed
 
 WORDS = 50
 
@@ -116,7 +107,6 @@ def test_attempts_compute_their_own_tokens_alone() -> None:
     st.integers(0, 150),
     st.integers(0, 5),
 )
-@searched(max_examples=60, deadline=None)
 def test_segments_make_up_each_row(groups: list[list[int]], tools: int, seed: int) -> None:
     rows = rows_of(groups, tools, seed)
     levels = levels_of(rows)
@@ -141,15 +131,6 @@ def test_rows_without_a_common_prefix_are_one_plain_pass() -> None:
     share_prefixes(model)
     passed(model, *batch(rows, prompt=20))
     assert len(sizes) == 1
-
-
-def test_a_body_returns_the_last_columns_that_are_asked_for() -> None:
-    ids, mask = batch(rows_of([[5, 9]], tools=130, seed=4), prompt=150)
-    model = tiny()
-    share_prefixes(model)
-    whole = model.base_model(input_ids=ids, attention_mask=mask).last_hidden_state
-    kept = model.base_model(input_ids=ids, attention_mask=mask, keep=7).last_hidden_state
-    assert torch.equal(kept, whole[:, -7:])
 
 
 def test_on_request_only_passes_share_that_say_what_to_keep() -> None:
@@ -192,49 +173,6 @@ def test_a_wrong_shared_pass_ends_training_in_one_line(monkeypatch: pytest.Monke
         CoevolveError, match=r"log-probabilities differ from the plain pass by .*train\.share_prefixes: false"
     ):
         passed(model, ids, mask)
-
-
-@pytest.mark.parametrize("lora", [False, True])
-def test_grpo_learns_the_same_from_shared_prefixes(lora: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the tiny policy's rows, which are short: it knows its tools by heart, so its prompts show none."""
-    shared = changed(steps=1, save_steps=1, lora={"enabled": lora})
-    plain = shared.model_copy(update={"share_prefixes": False})
-    steps = {}
-    for name, config, least in (("plain", plain, LEAST), ("short", shared, LEAST), ("shared", shared, 8)):
-        monkeypatch.setattr(shared_prefix, "LEAST", least)
-        monkeypatch.setattr(shared_prefix, "WORTH", WORTH if least == LEAST else 0)
-        train(settings(config), WORLD, job(tmp_path / name))
-        steps[name] = json.loads((tmp_path / name / "metrics.jsonl").read_text().splitlines()[0])
-    policies = {name: outputs(tmp_path / name / "policy") for name in steps}
-    assert policies["short"] == policies["plain"], "not worth it: the pass of TRL, to the last bit"
-    assert policies["shared"] != policies["plain"], "sums in another order"
-    for figure in ("loss", "grad_norm", "kl", "entropy"):
-        if figure in steps["plain"]:
-            assert steps["shared"][figure] == pytest.approx(steps["plain"][figure], rel=1e-3, abs=1e-6), figure
-    assert (tmp_path / "shared/trajectories.parquet").read_bytes() == (
-        tmp_path / "plain/trajectories.parquet"
-    ).read_bytes()
-
-
-def test_a_team_computes_shared_passes_with_the_same_bits_in_any_number_of_processes() -> None:
-    results = []
-    for shares, count in ((False, 1), (True, 1), (True, 2)):
-        parts = []
-        for seed in range(3):
-            ids, mask = batch(rows_of([[9, 5, 30], [12, 3]], tools=130, seed=seed), prompt=150)
-            parts.append(RowPart(ids + 5, mask, 30, seed, shares))
-        arguments = (ROOT / "policies/base", 1, 1.0, {}, "float32", None, shares)
-        learner = make_learner(*arguments)
-        replicas = Replicas(Local(count), make_learner, *arguments) if count > 1 else None
-        with closing(replicas) if replicas else nullcontext():
-            parameters = list(learner.model.parameters())
-            pairs = Team(learner, replicas).log_probabilities(parts, parameters, False)
-            torch.cat([logps.flatten() for logps, _ in pairs]).mean().backward()
-        results.append([logps.detach() for logps, _ in pairs] + [parameter.grad for parameter in parameters])
-    plain, alone, together = results
-    assert all(map(torch.equal, alone, together))
-    assert not all(map(torch.equal, alone, plain)), "sums in another order"
-    torch.testing.assert_close(alone, plain, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import parse
 from coevolve.core.paths import Paths
-from coevolve.core.task import Task, ToolCall, task_id_of
+from coevolve.core.task import Task, ToolCall
 from coevolve.environments.registry import make
 from coevolve.stages.validate.config import Validate
 from coevolve.stages.validate.reviews import rejected
@@ -147,13 +146,6 @@ def test_an_id_is_the_hash_of_its_own_content() -> None:
     assert found.tasks == [*WORLD.tasks("seed")[:40]], "the task whose id another row borrows stays"
 
 
-@pytest.mark.parametrize("name", ["miniworld", "sql", "bfcl", "bfcl_single"])
-def test_ids_of_tasks_are_hashes_after_a_file(name: str) -> None:
-    for task in make(name).tasks("seed"):
-        read = parse(Task, row(task), "row")
-        assert task_id_of(read.environment, read.world, read.turns, read.reference) == task.task_id
-
-
 @pytest.mark.parametrize(
     ("rows", "name"),
     [
@@ -212,7 +204,7 @@ ANY = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=3)
 @given(st.lists(ANY, min_size=1, max_size=9))
 def test_any_json_value_is_quarantined_and_none_ends_it(rows: list[Any]) -> None:
     strange = [

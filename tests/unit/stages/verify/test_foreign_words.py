@@ -7,9 +7,10 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.records import Candidate, Verdict
@@ -29,8 +30,7 @@ from tests import ROOT
 
 Corruption = Callable[[str, random.Random], str]
 RANDOM = ("zzz", "banana", "qwvx", "violin", "umbrella")
-ENVIRONMENTS = ("miniworld", "sql")
-JUDGES = {name: Judge(name) for name in ENVIRONMENTS}
+judge = cache(Judge)
 HIDDEN = {
     "miniworld": ToolCall("add_contact", {"name": "Zoe", "city": "Oslo"}),
     "shop": ToolCall("query", {"sql": "UPDATE products SET stock = stock + 7 WHERE name = 'rake'"}),
@@ -39,15 +39,11 @@ HIDDEN = {
 SAID: dict[str, Corruption] = {
     "as before": lambda words, rng: words,
     "word appended": lambda words, rng: f"{words} {rng.choice(RANDOM)}",
-    "word inside": lambda words, rng: _inside(words, rng.choice(RANDOM), rng),
     "word replaced": lambda words, rng: _inside(words, rng.choice(RANDOM), rng, gone=1),
-    "only random words": lambda words, rng: " ".join(rng.choice(RANDOM) for _ in words.split()),
     "do not, before": lambda words, rng: f"{rng.choice(('do not', 'Don’t', 'please do not', 'never'))} {words}",
     "do not, after": lambda words, rng: f"{words}{rng.choice((', do not', ' do not', ', never'))}",
-    "many words after": lambda words, rng: f"{words} {' '.join(rng.choices(RANDOM, k=6))}",
     "disguised negation": lambda words, rng: f"d\u043e n\u043et {words}",
     "negation inside": lambda words, rng: _inside(words, rng.choice(("not", "never", "do not", "unless")), rng),
-    "control character": lambda words, rng: _inside(words, rng.choice("\x07\x1b\u202e\u200b"), rng),
 }
 
 
@@ -70,25 +66,29 @@ def everything(candidate: Candidate) -> Candidate:
 
 
 def verdict(candidate: Candidate) -> Verdict:
-    return JUDGES[candidate.task.environment].judge(json.dumps(asdict(candidate))).verdict
+    return judge(candidate.task.environment).judge(json.dumps(asdict(candidate))).verdict
 
 
-@pytest.fixture(scope="module", params=ENVIRONMENTS)
-def sound(request: pytest.FixtureRequest) -> list[Candidate]:
+def sound_in(name: str) -> list[Candidate]:
     """Own tasks, and in miniworld what the scripted explorer and synthesizer make, as far as every gate accepts it."""
-    world = make(request.param)
-    tasks = world.tasks("seed")[:40]
+    world = make(name)
+    tasks = world.tasks("seed")[:24]
     own = [Candidate(task.task_id, task, []) for task in tasks]
-    config = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 40})
-    wanted = requests(world, tasks, [], [], config, 0, 0) if request.param == "miniworld" else []
+    config = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 20})
+    wanted = requests(world, tasks, [], [], config, 0, 0) if name == "miniworld" else []
     found = explore(ScriptedExplorer(world, learn(world, tasks, []), config), wanted, lambda count: None)
     made = synthesize(ScriptedSynthesizer(world, tasks, 0), found, 40, lambda count: None)
     return [candidate for candidate in [*own, *made] if verdict(candidate).accepted]
 
 
+@pytest.fixture(scope="module")
+def sound() -> list[Candidate]:
+    return sound_in("miniworld")
+
+
 @pytest.mark.parametrize("kind", SAID)
 def test_corrupted_words_are_refused_and_sound_ones_are_not(sound: list[Candidate], kind: str) -> None:
-    assert len(sound) >= 40
+    assert len(sound) >= 24
     accepted = []
     for candidate in sound:
         words = SAID[kind](candidate.task.turns[0], rng_for("corrupt", kind, candidate.task.task_id))
@@ -125,7 +125,6 @@ def test_a_change_that_the_words_never_mention_fails_whatever_is_claimed(sound: 
         assert not verdict(made).accepted and not verdict(everything(made)).accepted, (made.task.turns, calls)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_a_claim_only_adds_duties(data: st.DataObject) -> None:
     """Whatever fails without claims fails with any."""
@@ -160,7 +159,7 @@ def test_courtesies_and_commas_mean_nothing() -> None:
     assert normal("pay Ana, who lives in Rome, 1,000") == "pay Ana who lives in Rome 1,000"
 
 
-@pytest.mark.parametrize("words", ["please " * 20_000, ", " * 50_000, "not " * 30_000, "zzz " * 30_000, "a" * 100_000])
+@pytest.mark.parametrize("words", ["please " * 20_000, "not " * 30_000])
 def test_long_words_are_judged_soon(sound: list[Candidate], words: str) -> None:
     found = verdict(said(sound[0], words))
     assert not any("longer than" in gate.reason for gate in found.gates)

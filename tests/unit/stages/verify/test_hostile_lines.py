@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
@@ -86,7 +86,6 @@ def judged(lines: list[bytes], enabled: bool = True) -> list[Verdict]:
         return read_jsonl(folder / "verdicts.jsonl", Verdict)
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(LINES, max_size=6))
 def test_every_line_has_a_verdict(lines: list[bytes]) -> None:
     found = judged([json.dumps(GOOD).encode(), *lines])
@@ -101,9 +100,6 @@ UNREADABLE = {
     "half of a surrogate pair": _put("turns", ["\ud800 put yoga on monday"]),
     "a NUL": _put("turns", ["put yoga\x00on monday"]),
     "NaN": _put("world", {"seed": 5, "x": float("nan")}),
-    "Infinity": _put("world", {"seed": 5, "x": float("-inf")}),
-    "out of range": _put("world", {"seed": 5, "x": 0}).replace(b'"x": 0', b'"x": 1e999'),
-    "64 bits": _put("world", {"seed": 5, "x": 10**30}),
     "nested": _put("world", {"seed": 5, "x": json.loads(DEEP)}),
     "twice": b'{"split": "a", ' + json.dumps(GOOD).encode()[1:],
     "not UTF-8": json.dumps(GOOD).encode().replace(b"yoga", b"\xff\xfe"),

@@ -47,23 +47,11 @@ TRICKS: dict[str, Callable[[str], str]] = {
     "as it is": lambda text: text,
     "capitals": str.upper,
     "zero width in words": "\u200b".join,
-    "zero width for spaces": lambda text: text.replace(" ", "\u200b"),
-    "soft hyphens": "\u00ad".join,
-    "word joiners and direction marks": lambda text: "\u2060\u202e" + "\u200d".join(text),
-    "variation selectors and tags": lambda text: "".join(c + "\ufe0f\U000e0041" for c in text),
     "Cyrillic": spelled("aceopxyi", "асеорхуі"),
-    "Greek": spelled("aeiopvntx", "αειορνητχ"),
-    "small capitals": spelled("abcdegh", "ᴀʙᴄᴅᴇɢʜ"),
-    "fullwidth": shifted(0xFF41),
     "mathematical": shifted(0x1D41A),
-    "circled": shifted(0x24D0),
-    "squared": shifted(0x1F170),
-    "struck through": "\u0336".join,
     "accents": lambda text: "".join(c + "\u0301" if c in "aeiou" else c for c in text),
     "other spaces": lambda text: text.replace(" ", " \u3000\u00a0\n\t "),
     "dots between": lambda text: ".".join(text),
-    "words before": lambda text: f"{AROUND} {text}",
-    "words after": lambda text: f"{text} {AROUND}",
     "words around": lambda text: f"{AROUND} {text} {AROUND}",
     "words around, disguised": lambda text: f"{AROUND} {spelled('aeo', 'аео')(text)} {AROUND}",
 }
@@ -127,18 +115,6 @@ def test_another_task_in_the_same_world_is_no_overlap() -> None:
         if task.world["variant"] == "plain"
     ]
     assert tasks and {outcome(one) for one in judged(*tasks)} <= {"accepted", "near_duplicate"}
-
-
-def test_a_statement_that_means_the_same_is_the_same() -> None:
-    """Where calls differ, what they leave may not: SQL that gives a panel's rows in a panel's database."""
-    sql = make("sql")
-    panels = {"test": sql.tasks("test")}
-    task = next(task for task in panels["test"] if task.tags[0] == "customers_of_city")
-    statement = task.reference[0][-1].arguments["sql"]
-    other = [ToolCall("submit", {"sql": statement.replace("SELECT name", "SELECT DISTINCT name") + " AND 1 = 1"})]
-    again = Task.create("sql", "synthesized", [REWORDED], {**task.world, "note": "x"}, [other])
-    (found,) = judged(again, environment="sql", panels=panels)
-    assert outcome(found) == "panel_overlap"
 
 
 def test_without_the_environment_words_and_spelled_solutions_are_compared() -> None:

@@ -1,6 +1,6 @@
 """Over-generate and select: what is kept, why the others are not, variety has a floor, and environments keep their shares."""
 
-from collections import Counter, defaultdict, deque
+from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.learnability import Record, variance
 from coevolve.core.records import Gate, Verdict
 from coevolve.core.task import Task
 from coevolve.stages.verify.config import Select
@@ -106,47 +105,7 @@ def test_as_many_as_are_wanted_and_with_variety_every_family_that_has_room(
         assert {task.family for verdict, task in selected if verdict.accepted and task} == set(families)
 
 
-@pytest.mark.parametrize("keep", [1, 2, 5])
-def test_the_order_of_what_is_kept_stays(keep: int) -> None:
-    found = kept(select(judged([0.5, 0.0, 0.25, 0.75, 0.5]), config(keep)))
-    assert found == sorted(found)
-
-
-def kept_without_environments(found: list[Judged], config: Select) -> list[str]:
-    """The selection as it was before environments had shares: the oracle for a single environment."""
-
-    def worth(rate: float | None) -> float:
-        return 0.0 if rate is None else variance(Record(rate * SAMPLES, SAMPLES).chance)
-
-    tasks = [(worth(verdict.pass_rate), task) for verdict, task in found if verdict.accepted and task]
-    ranked = [task for _, task in sorted(tasks, key=lambda pair: -pair[0])]
-    families: dict[str, deque[str]] = defaultdict(deque)
-    for task in ranked:
-        families[task.family].append(task.task_id)
-    waiting, chosen = deque(families.values()), dict[str, None]()
-    while waiting and len(chosen) < round(config.keep * config.variety):
-        family = waiting.popleft()
-        chosen[family.popleft()] = None
-        if family:
-            waiting.append(family)
-    for task in ranked:
-        if len(chosen) < config.keep:
-            chosen[task.task_id] = None
-    return [verdict.candidate_id for verdict, task in found if task and task.task_id in chosen]
-
-
-some_families = st.lists(st.sampled_from("abcd"), min_size=20, max_size=20).map("".join)
 varieties = st.sampled_from([0.0, 0.25, 0.3, 0.5, 1.0])
-
-
-@given(rates, some_families, st.integers(1, 25), varieties)
-def test_with_one_environment_the_selection_is_as_before(
-    found: list[float | None], families: str, keep: int, variety: float
-) -> None:
-    candidates = judged(found, families)
-    assert kept(select(candidates, config(keep, variety))) == kept_without_environments(
-        candidates, config(keep, variety)
-    )
 
 
 def numbers_kept(found: list[Judged]) -> Counter[str]:

@@ -55,30 +55,25 @@ def party(text: str) -> Candidate:
     return spoken(text, [ToolCall("add_event", {"title": "party", "day": "monday"}), DONE], [[0, 0]])
 
 
-@pytest.fixture(scope="module", params=["miniworld", "bfcl"])
-def made(request: pytest.FixtureRequest) -> Iterator[list[Candidate]]:
+def made_in(name: str) -> list[Candidate]:
     """What the scripted explorer and synthesizer make."""
-    world = make(request.param)
+    world = make(name)
     tasks, config = world.tasks("seed")[:32], load(ROOT / "params.yaml").explore
     wanted = requests(world, tasks, [], [], config.model_copy(update={"explorations": 60}), 0, 0)
     found = explore(ScriptedExplorer(world, learn(world, tasks, []), config), wanted, lambda count: None)
-    yield synthesize(ScriptedSynthesizer(world, tasks, 0), found, 60, lambda count: None)
+    return synthesize(ScriptedSynthesizer(world, tasks, 0), found, 60, lambda count: None)
+
+
+@pytest.fixture(scope="module")
+def made() -> list[Candidate]:
+    return made_in("miniworld")
 
 
 def test_nothing_speaks_against_what_the_synthesizer_says(made: list[Candidate]) -> None:
+    """Also if the candidate does not say what it asks."""
     assert len(made) > 40
-    assert [reason(one) for one in made if reason(one)] == []
-
-
-def test_nor_if_the_candidate_does_not_say_what_it_asks(made: list[Candidate]) -> None:
-    assert [found for one in made if (found := reason(Candidate("x", one.task, [])))] == []
-
-
-@pytest.mark.parametrize("environment", ["miniworld", "sql", "bfcl"])
-def test_the_own_tasks_of_an_environment_pass(environment: str) -> None:
-    world = make(environment)
-    tasks = [task for split in ("seed", *world.panels) for task in world.tasks(split)[:25]]
-    assert [found for task in tasks if (found := reason(Candidate("x", task, [])))] == []
+    asking_nothing = [Candidate("x", one.task, []) for one in made]
+    assert [found for one in [*made, *asking_nothing] if (found := reason(one))] == []
 
 
 def test_the_words_of_another_chain_are_rejected(made: list[Candidate]) -> None:
@@ -111,18 +106,6 @@ def test_corrupted_phrases_are_rejected_with_what_would_be_right(text: str) -> N
     assert "party" in right and "monday" in right
 
 
-def test_a_goal_that_is_left_out_is_missed() -> None:
-    calls = [ToolCall("add_event", {"title": "party", "day": "monday"}), ToolCall("lock", {"app": "wallet"}), DONE]
-    world = make("miniworld")
-    seed = next(
-        seed
-        for seed in range(100)
-        if all(call.ok for call in replay(world.open(), spoken("x", calls, [], seed).task)[0])
-    )
-    assert not reason(spoken("add party on monday then lock wallet", calls, [[0, 0], [0, 1]], seed))
-    assert reason(spoken("add party on monday", calls, [[0, 0], [0, 1]], seed))
-
-
 def test_of_anybodys_words_nothing_is_known_but_by_values() -> None:
     right, wrong = "i'd like a party in my planner for monday", "i'd like a party in my planner for tuesday"
     assert not reason(party(right)) and not reason(party(wrong))
@@ -133,56 +116,18 @@ def test_of_anybodys_words_nothing_is_known_but_by_values() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "passed"),
     [
-        "Please plan a party for Monday.",
-        "add the party on monday",
+        ("Please plan a party for Monday.", True),
+        ("I'd love to host a party this monday, note that somewhere.", None),
+        ("pay attention to the party", None),
+        ("Please plan a party for Tuesday.", False),
+        ("cancel the party!", False),
     ],
 )
-def test_a_model_may_write_the_phrases_in_its_own_spelling(text: str) -> None:
-    assert outcome(party(text)).passed is True
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I'd love to host a party this monday, note that somewhere.",
-        "put a party on monday into my calendar",
-        "pay attention to the party",
-    ],
-)
-def test_a_model_may_write_words_that_nobody_can_check(text: str) -> None:
+def test_phrases_in_a_models_own_spelling_are_checked_and_other_words_are_not(text: str, passed: bool | None) -> None:
     gate = outcome(party(text))
-    assert gate.passed is None and gate.reason
-
-
-@pytest.mark.parametrize(
-    "text", ["Please plan a party for Tuesday.", "Plan the workshop for monday", "cancel the party!"]
-)
-def test_but_what_it_gets_wrong_in_these_phrases_is_not(text: str) -> None:
-    assert reason(party(text))
-
-
-def sql(text: str, statement: str, tool: str = "submit", writable: bool = False) -> Candidate:
-    world = {"seed": 780288240, "domain": "shop", **({"writable": True} if writable else {})}
-    return Candidate("x", Task.create("sql", "x", [text], world, [[ToolCall(tool, {"sql": statement})]]), [])
-
-
-KIEL = "SELECT name FROM customers WHERE city = 'Kiel'"
-
-
-def test_an_environment_that_reads_its_words_decides_by_what_they_do() -> None:
-    assert not reason(sql("Which customers live in Kiel? Give their names.", KIEL))
-    other = "SELECT c.name AS who FROM customers c WHERE c.city IN ('Kiel')"
-    assert not reason(sql("Which customers live in Kiel? Give their names.", other))  # however it is spelled
-    assert "Graz" in reason(sql("Which customers live in Graz? Give their names.", KIEL))
-    assert reason(sql("How many orders are pending?", KIEL))
-    assert reason(sql("Which customers live in Kiel? Give their names. How many orders are pending?", KIEL))
-    assert not reason(sql("I need the names of our customers in Kiel.", KIEL))
-    raised = "UPDATE products SET price = price + 5 WHERE category = 'light'"
-    words = "Raise the price of every product of the category light by {}."
-    assert not reason(sql(words.format(5), raised, "query", writable=True))
-    assert reason(sql(words.format(2), raised, "query", writable=True))
+    assert gate.passed is passed and bool(gate.reason) == (passed is not True)
 
 
 class Lamp:
@@ -224,12 +169,6 @@ def test_values_check_nothing_where_neither_words_nor_calls_have_any() -> None:
     assert unchecked([verdict]) == {"words_match": 1}
 
 
-def test_values_are_looked_for_inside_statements() -> None:
-    assert not reason(sql("who is from Kiel?", KIEL), values=True)
-    assert "'Graz'" in reason(sql("who is from Graz?", KIEL), values=True)
-    assert "which its words do not say" in reason(sql("whoever hails from there", KIEL), values=True)
-
-
 @pytest.mark.parametrize("text", ["add party on monday", "add party on monday and cancel the yoga"])
 @pytest.mark.parametrize("asks", [[], [[0, 0]], [[0, 0], [0, 1]]])
 def test_an_answer_that_no_lookup_found_is_not_asked_for(text: str, asks: list[list[int]]) -> None:
@@ -267,19 +206,3 @@ def test_the_gate_can_be_left_out() -> None:
         gates[words] = next(gate for gate in verdict.gates if gate.name == "words_match")
         assert verdict.accepted is (words == "none")
     assert gates["none"].passed is None and gates["language"].passed is False
-
-
-def test_two_questions_are_more_than_one_even_if_the_second_changes_nothing() -> None:
-    world = make("sql")
-    task = next(one for one in world.tasks("seed") if one.family == "return_book")
-    other = task.turns[0].replace(task.turns[0].split()[0], "Zoe")  # no member of that name
-    both = Task.create("sql", "seed", [f"{task.turns[0]} {other}"], task.world, task.reference)
-    assert not reason(Candidate("x", task, []))
-    assert "fewer" in reason(Candidate("x", both, []))
-
-
-def test_sentences_that_are_nobodys_are_read_by_the_lexicon() -> None:
-    world = make("sql")
-    task = next(one for one in world.tasks("seed") if one.family == "dearest_products")
-    words = task.turns[0].replace("dearest", "cheapest")
-    assert "'cheapest'" in reason(Candidate("x", Task.create("sql", "seed", [words], task.world, task.reference), []))

@@ -20,7 +20,7 @@ from coevolve.stages.train.reference_tokens import tokens
 from coevolve.stages.warm.config import Warm
 from coevolve.stages.warm.warm_start import Demonstrations, demonstrations, learn, unreliable
 from tests import ROOT
-from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, outputs
+from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD
 
 LIMITS = Limits.of(ACTING)
 OWN = PARAMS.warm.model_copy(update={"steps": 3, "unreliable_steps": 2, "batch": 4, "tasks": 16, "split": "broad"})
@@ -73,34 +73,6 @@ def test_chances_are_drawn_by_tool() -> None:
     assert chances(["a", "b"], 0.2, 0.4, 0) == {**chances(["b"], 0.2, 0.4, 0), **chances(["a"], 0.2, 0.4, 0)}
     assert all(0.2 <= one <= 0.4 for one in chances("abcdef", 0.2, 0.4, 1).values())
     assert Unreliable({}, {}).chances == {}
-
-
-def test_it_learns_and_a_killed_run_ends_in_the_same_bytes(
-    found: Demonstrations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    losses: dict[int, float] = {}
-    warm(tmp_path / "whole", found, log=lambda step, figures: losses.update({step: figures["loss"]}))
-    assert list(losses) == [0, 1, 2, 3, 4]
-    before, after = (
-        (folder / "model.safetensors").read_bytes() for folder in (ROOT / "policies/base", tmp_path / "whole/policy")
-    )
-    assert before != after
-
-    def stop(step: int, figures: dict[str, float]) -> None:
-        if step == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        warm(tmp_path / "again", found, log=stop)
-    assert list((tmp_path / "again/scratch").glob("checkpoint-*"))
-    warm(tmp_path / "again", found)
-    assert outputs(tmp_path / "again/policy") == outputs(tmp_path / "whole/policy")
-
-
-def test_adapters_are_merged(found: Demonstrations, tmp_path: Path) -> None:
-    warm(tmp_path, found, OWN.model_copy(update={"steps": 1, "unreliable_steps": 0, "adapters": True}))
-    assert (tmp_path / "policy/model.safetensors").exists() and not list(tmp_path.rglob("adapter_config.json"))[1:]
-    load(tmp_path / "policy")
 
 
 def test_the_agents_words_alone_are_targets(found: Demonstrations) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from coevolve.core.records import Attempt
-from coevolve.core.task import Observation, Task, ToolCall
+from coevolve.core.task import Observation, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Conversation, Policy, Reply
@@ -97,26 +97,3 @@ def test_few_episodes_and_episodes_that_the_environment_failed_say_nothing() -> 
     failed = replace(ended, stop_reason=StopReason.ENVIRONMENT_FAILED)
     assert refused([ended] * (FEW - 1) + [failed] * FEW, tasks, kinds, []) == {} and share({}) is None
     assert refused([ended] * FEW, tasks, kinds, []) == {"sums": 1.0}
-
-
-def test_a_refused_call_that_a_later_call_makes_good_is_read() -> None:
-    class Second(Deaf):
-        class Play(QuizSession):
-            refusals = 0
-
-            def step(self, call: ToolCall) -> Observation:
-                self.refusals += 1
-                return super().step(call) if self.refusals > 1 else Observation("tool", "try again", error=True)
-
-    assert share(kinds(Speaker(WRONG), Second())) == 0.0
-
-
-def test_tasks_without_calls_are_not_judged() -> None:
-    def idle(task: Task) -> Task:
-        return replace(task, reference=[[]])
-
-    class Idle(Quiz):
-        def load_tasks(self, split: str) -> Sequence[Task]:
-            return [idle(task) for task in super().load_tasks(split)]
-
-    assert share(kinds(Speaker(PROSE), Idle())) == 0.0

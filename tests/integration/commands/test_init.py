@@ -12,6 +12,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.yaml_files import load_yaml, read_yaml
 from coevolve.stages.schema import load
 from tests import ROOT
+from tests.cli import coevolve
 
 
 def make(folder: Path, *options: str) -> Path:
@@ -83,20 +84,13 @@ def test_an_environment_of_ones_own_needs_no_installation(tmp_path: Path) -> Non
     params = load_yaml(project / "params.yaml", "")
     assert params["environment"] == "lamp" and params["warm"] == {"steps": init.WARM_STEPS}
     assert f"# {init.WHY}" in (project / "params.yaml").read_text()
-    shown = subprocess.run(["coevolve", "env", "show", "lamp"], cwd=project, capture_output=True, text=True, check=True)
+    shown = coevolve("env", "show", "lamp", cwd=project)
     assert shown.stdout.startswith("lamp,") and "switch()" in shown.stdout
 
 
 BROKEN = {
     "broken.py": "raise ImportError('no module of mine')",
     "slip.py": "def f(:",
-    "divides.py": "1 / 0",
-    "exits.py": "import sys; sys.exit(3)",
-    "raises.py": """\
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
-class Mine(Miniworld):
-    def __init__(self): raise KeyError("boom")
-""",
 }
 
 
@@ -108,18 +102,9 @@ class Mine(Miniworld):
         (["--environment", "{folder}/broken.py:Mine"], "cannot be imported: no module of mine"),
         (["--environment", "{folder}/broken.py"], "expected FILE.py:CLASS"),
         (["--environment", "{folder}/slip.py:Mine"], "SyntaxError: invalid syntax ({folder}/slip.py, line 1)"),
-        (
-            ["--environment", "{folder}/divides.py:Mine"],
-            "ZeroDivisionError: division by zero ({folder}/divides.py, line 1)",
-        ),
-        (["--environment", "{folder}/exits.py:Mine"], "cannot be imported: SystemExit: 3"),
-        (["--environment", "{folder}/raises.py:Mine"], "cannot be made: KeyError: 'boom' ({folder}/raises.py, line 3)"),
-        (["--environment", "miniworld:"], "expected MODULE:CLASS"),
-        (["--environment", "{folder}/two-words.py:Mine"], "Python cannot import two-words.py"),
         (["--method", "none"], "method: expected one of"),
         (["--profile", "none"], "no profile 'none'"),
         (["--model", "./nowhere"], "no such directory"),
-        (["--model", "no such model"], "no such directory"),
         (["--model", "{folder}/empty"], "is not a model directory: config.json is missing"),
         (["--model", "some.gguf"], "open the file with transformers' `from_pretrained(DIR, gguf_file=...)`"),
     ],
@@ -128,7 +113,6 @@ def test_what_is_wrong_is_one_line_and_nothing_is_made(options: list[str], words
     for name, text in BROKEN.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "empty").mkdir()
-    (tmp_path / "two-words.py").write_text(OWN)
     before = sorted(tmp_path.iterdir())
     with pytest.raises(CoevolveError) as caught:
         make(tmp_path / "mine", *(option.format(folder=tmp_path) for option in options))

@@ -1,0 +1,19 @@
+"""Our environments that run calls in processes keep the contract. test_hosted.py has the hosted ones."""
+
+from importlib.util import find_spec
+
+import pytest
+
+from coevolve.environments.contract import CHECKS
+from coevolve.environments.environment import Environment
+from coevolve.environments.registry import make
+
+
+@pytest.fixture(scope="module", params=["sql", *(("bfcl", "bfcl_single") if find_spec("bfcl_eval") else ())])
+def environment(request: pytest.FixtureRequest) -> Environment:
+    return make(request.param)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_it_keeps_the_contract(environment: Environment, check: str) -> None:
+    CHECKS[check](environment, 10)

@@ -1,0 +1,18 @@
+"""The explorers that need no endpoint, in BFCL."""
+
+import pytest
+
+from coevolve.environments.environment import Environment
+from coevolve.environments.registry import make
+from tests.unit.stages.explore.test_explore import (  # noqa: F401
+    test_a_signal_puts_its_tools_into_focus,
+    test_the_policy_itself_explores_the_worlds_of_weak_tasks,
+    test_the_same_seed_explores_the_same,
+    test_what_it_keeps_the_environment_accepts_again,
+)
+
+
+@pytest.fixture(scope="module")
+def environment() -> Environment:
+    pytest.importorskip("bfcl_eval")
+    return make("bfcl")

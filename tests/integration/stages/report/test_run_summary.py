@@ -1,0 +1,47 @@
+"""The results of a study name the edits of params.yaml that no commit has."""
+
+import json
+import subprocess
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.io import write_jsonl
+from coevolve.core.yaml_files import load_yaml, write_yaml
+from coevolve.stages.report.run_summary import SUMMARY
+from coevolve.stages.schema import Params
+from coevolve.studies.arms import parameters
+from coevolve.studies.machines import Texts
+from coevolve.studies.study_results import Result, Study
+from coevolve.studies.study_runs import RESULTS, from_files, head, kept
+from tests import ROOT
+from tests.unit.stages.report.test_run_summary import params, run, summed  # noqa: F401  (fixtures)
+
+
+def test_a_result_names_the_edits_that_were_not_committed(
+    run: Path,  # noqa: F811
+    params: Params,  # noqa: F811
+) -> None:
+    """The result of a run in a commit's params.yaml, with its arm's changes and with edits beside them."""
+    arms: dict[str, dict[str, Any]] = {"random": {"explore.guidance": "random"}}
+    study = Study(question="Why?", seeds=[0], panel="validation", against=[], arms=arms)
+    committed = load_yaml(ROOT / "params.yaml", "the project's")
+    Path("params.yaml").write_text(write_yaml(committed))
+    who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    for words in (["init", "-q"], ["add", "params.yaml"], [*who, "commit", "-q", "-m", "a"]):
+        subprocess.run(["git", *words], check=True)
+    summary = json.dumps(asdict(summed(params)))
+
+    def found(edits: dict[str, Any]) -> Result:
+        ran = parameters(committed, {**arms["random"], **edits, "seed": 0})
+        Path("params.yaml").write_text(write_yaml(parameters(committed, edits)))
+        files = Texts({"params.yaml": write_yaml(ran), str(SUMMARY): summary})
+        return from_files(files, study, ("random", 0), "small-random-0", head())
+
+    assert found({}).changes == arms["random"]
+    edits = {"train.steps": 40, "signals.window": 7}
+    assert found(edits).changes == {**arms["random"], **edits}
+    write_jsonl(Path(RESULTS), [found(edits)])
+    assert not kept(Path(), study)[1], "the edits are still there"
+    Path("params.yaml").write_text(write_yaml(committed))
+    assert kept(Path(), study) == ({}, ["random 0 ran with signals.window 7, not 5"])

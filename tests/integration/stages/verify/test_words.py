@@ -1,0 +1,69 @@
+"""The gate `words_match` in SQL and BFCL."""
+
+import pytest
+
+from coevolve.core.records import Candidate
+from coevolve.core.task import Task, ToolCall
+from coevolve.environments.registry import make
+from tests.unit.stages.verify.test_words import (  # noqa: F401
+    made_in,
+    reason,
+    test_nothing_speaks_against_what_the_synthesizer_says,
+    test_the_words_of_another_chain_are_rejected,
+)
+
+KIEL = "SELECT name FROM customers WHERE city = 'Kiel'"
+
+
+@pytest.fixture(scope="module")
+def made() -> list[Candidate]:
+    pytest.importorskip("bfcl_eval")
+    return made_in("bfcl")
+
+
+@pytest.mark.parametrize("environment", ["miniworld", "sql", "bfcl"])
+def test_the_own_tasks_of_an_environment_pass(environment: str) -> None:
+    world = make(environment)
+    tasks = [task for split in ("seed", *world.panels) for task in world.tasks(split)[:25]]
+    assert [found for task in tasks if (found := reason(Candidate("x", task, [])))] == []
+
+
+def sql(text: str, statement: str, tool: str = "submit", writable: bool = False) -> Candidate:
+    world = {"seed": 780288240, "domain": "shop", **({"writable": True} if writable else {})}
+    return Candidate("x", Task.create("sql", "x", [text], world, [[ToolCall(tool, {"sql": statement})]]), [])
+
+
+def test_an_environment_that_reads_its_words_decides_by_what_they_do() -> None:
+    assert not reason(sql("Which customers live in Kiel? Give their names.", KIEL))
+    other = "SELECT c.name AS who FROM customers c WHERE c.city IN ('Kiel')"
+    assert not reason(sql("Which customers live in Kiel? Give their names.", other))  # however it is spelled
+    assert "Graz" in reason(sql("Which customers live in Graz? Give their names.", KIEL))
+    assert reason(sql("How many orders are pending?", KIEL))
+    assert reason(sql("Which customers live in Kiel? Give their names. How many orders are pending?", KIEL))
+    assert not reason(sql("I need the names of our customers in Kiel.", KIEL))
+    raised = "UPDATE products SET price = price + 5 WHERE category = 'light'"
+    words = "Raise the price of every product of the category light by {}."
+    assert not reason(sql(words.format(5), raised, "query", writable=True))
+    assert reason(sql(words.format(2), raised, "query", writable=True))
+
+
+def test_values_are_looked_for_inside_statements() -> None:
+    assert not reason(sql("who is from Kiel?", KIEL), values=True)
+    assert "'Graz'" in reason(sql("who is from Graz?", KIEL), values=True)
+    assert "which its words do not say" in reason(sql("whoever hails from there", KIEL), values=True)
+
+
+def test_two_questions_are_more_than_one_even_if_the_second_changes_nothing() -> None:
+    world = make("sql")
+    task = next(one for one in world.tasks("seed") if one.family == "return_book")
+    other = task.turns[0].replace(task.turns[0].split()[0], "Zoe")  # no member of that name
+    both = Task.create("sql", "seed", [f"{task.turns[0]} {other}"], task.world, task.reference)
+    assert not reason(Candidate("x", task, []))
+    assert "fewer" in reason(Candidate("x", both, []))
+
+
+def test_sentences_that_are_nobodys_are_read_by_the_lexicon() -> None:
+    world = make("sql")
+    task = next(one for one in world.tasks("seed") if one.family == "dearest_products")
+    words = task.turns[0].replace("dearest", "cheapest")
+    assert "'cheapest'" in reason(Candidate("x", Task.create("sql", "seed", [words], task.world, task.reference), []))

@@ -1,0 +1,27 @@
+"""A stage depends on the code that it loads."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from coevolve.core.code_digest import SOURCE, closure
+from coevolve.stages.code.digest import names
+from tests.unit.test_house import STAGES
+
+
+def test_what_is_imported_is_seen() -> None:
+    """The modules that stages load when they start are among those that their source is said to import."""
+    program = (
+        "import importlib, sys\n"
+        "for stage in sys.argv[1:]:\n"
+        "    for name in [name for name in sys.modules if name.split('.')[0] == 'coevolve']: del sys.modules[name]\n"
+        "    importlib.import_module(f'coevolve.stages.{stage}.stage')\n"
+        "    print(stage, *[m.__file__ for n, m in sys.modules.items() if n.split('.')[0] == 'coevolve'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *names()], capture_output=True, text=True, check=True)
+    assert len(done.stdout.splitlines()) == len(names())
+    for line in done.stdout.splitlines():
+        stage, *files = line.split()
+        start = STAGES / stage / "stage.py"
+        loaded = {str(Path(file).relative_to(SOURCE)) for file in files if Path(file).name != "__init__.py"}
+        assert loaded - {str(start.relative_to(SOURCE))} <= closure(start, without=())
