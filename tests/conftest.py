@@ -38,6 +38,7 @@ SHARING = {
     "tests/docs/test_pages.py": "tests/integration/pipeline/test_resume.py",
     "tests/docs/test_tour.py": "tests/integration/pipeline/test_resume.py",
     "tests/integration/policies/test_endpoint_policy.py": "tests/integration/endpoint/test_client.py",
+    "tests/integration/stages/verify/test_solver.py": "tests/integration/endpoint/test_client.py",
     "tests/integration/stages/train/test_grpo.py": "tests/integration/stages/train/test_distributed.py",
     "tests/integration/environments/test_hostile.py": "tests/integration/environments/test_hosted.py",
 }
