@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import coevolve
-from coevolve.audit.auditor import Auditor, command, table
-from coevolve.audit.checks import Check
+from coevolve.audit.auditor import Auditor, command
+from coevolve.audit.checks import CHECKS, Check
 from coevolve.audit.finding import Audit, Finding
-from coevolve.audit.skill import Skill
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_json, write_text
 from coevolve.core.processes import Worker, WorkerDied, WorkerLate, prepare
@@ -32,7 +31,6 @@ def audit(
     only: Collection[str] = (),
     progress: Callable[[Finding], object] = lambda finding: None,
     begin: Callable[[str, str], object] = lambda name, fingerprint: None,
-    skill: Skill | None = None,
     seconds: float = SECONDS,
 ) -> Audit:
     """Run all checks, or those that ``only`` names, on the environment at ``place``: its name, or MODULE:CLASS.
@@ -40,28 +38,26 @@ def audit(
     They run in another process, which has ``seconds`` for each check. If the environment raises an error, ends the process or
     never answers, this is a finding. ``begin`` gets its name and fingerprint, ``progress`` each finding.
     """
-    checks = table(skill)
-    if unknown := sorted(set(only) - set(checks)):
-        raise CoevolveError(f"--only: no check {', '.join(unknown)}; expected some of: {', '.join(checks)}")
+    if unknown := sorted(set(only) - set(CHECKS)):
+        raise CoevolveError(f"--only: no check {', '.join(unknown)}; expected some of: {', '.join(CHECKS)}")
     name, fingerprint, findings = place, "unknown", []
     tasks: dict[str, int] = {}
     looked_at: dict[str, int] = {}
-    with _Process(seconds, place, count, skill) as process:
+    with _Process(seconds, place, count) as process:
         with suppress(_Unanswered):  # the checks will report it
             name, fingerprint = process.ask("about")
         begin(name, fingerprint)
-        for key in [key for key in checks if not only or key in only]:
+        for key in [key for key in CHECKS if not only or key in only]:
             began = time.perf_counter()
             try:
                 answer, *sizes = process.ask("check", key)
                 found = Finding(**answer)
                 tasks, looked_at = sizes if all(sizes) else (tasks, looked_at)
             except (_Unanswered, CoevolveError) as error:
-                found = _unanswered(key, checks[key], command(place, count, key), error, time.perf_counter() - began)
+                found = _unanswered(key, CHECKS[key], command(place, count, key), error, time.perf_counter() - began)
             findings.append(found)
             progress(found)
-    policy = skill.folder if skill else None
-    return Audit(name, fingerprint, coevolve.__version__, tasks, looked_at, policy, findings)
+    return Audit(name, fingerprint, coevolve.__version__, tasks, looked_at, findings)
 
 
 def write(audit: Audit, folder: Path) -> list[Path]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from coevolve.audit.checks import CHECKS, Check
 from coevolve.audit.finding import SHOWN, Finding, Found, Measured, Status
-from coevolve.audit.skill import CHECK, Skill
 from coevolve.audit.subject import Subject
 from coevolve.core.untrusted import one_line
 from coevolve.environments.registry import MakerFailed, opened
@@ -15,21 +14,15 @@ from coevolve.environments.registry import MakerFailed, opened
 EVIDENCE = 300  # most characters of a piece of evidence
 
 
-def table(skill: Skill | None) -> dict[str, Check]:
-    """All checks by name."""
-    return {**CHECKS, CHECK: skill.check()} if skill else CHECKS
-
-
 class Auditor:
     """Answers requests with JSON, so that no object of the environment leaves the process."""
 
-    def __init__(self, place: str, count: int, skill: Skill | None) -> None:
+    def __init__(self, place: str, count: int) -> None:
         try:
             environment = opened(place)
         except MakerFailed as error:  # a finding of the audit, unlike a name that does not exist
             raise RuntimeError(str(error)) from None
         self._subject = Subject(environment, count, place)
-        self._checks = table(skill)
 
     def about(self) -> str:
         """The environment's name and fingerprint as JSON."""
@@ -38,7 +31,7 @@ class Auditor:
 
     def check(self, name: str) -> str:
         """The finding of a check, with the numbers of all tasks and of checked tasks, if they are known."""
-        found = finding(self._subject, name, self._checks[name])
+        found = finding(self._subject, name, CHECKS[name])
         known = vars(self._subject)  # cached properties that are already computed
         tasks = {one_line(split): len(tasks) for split, tasks in known.get("splits", {}).items()}
         looked_at = {one_line(split): len(tasks) for split, tasks in known.get("some", {}).items()}

@@ -55,7 +55,6 @@ class Audit:
     version: str
     tasks: dict[str, int]
     looked_at: dict[str, int]
-    policy: str | None
     findings: list[Finding]
 
     def worst(self) -> Severity | None:

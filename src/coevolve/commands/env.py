@@ -32,7 +32,6 @@ Ids and severities of checks follow OpenEnv's RFC 008 where it defines them. `co
 
   coevolve env audit miniworld
   coevolve env audit sql --tasks 100 --fail-on warn
-  coevolve env audit miniworld --policy policies/base --only statistical.difficulty
 """
 
 
@@ -73,8 +72,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parsers["audit"].add_argument
     add("--tasks", type=count, default=25, metavar="N", help="tasks to check in each split")
     add("--only", nargs="+", default=[], metavar="CHECK", help="run only these checks")
-    add("--policy", metavar="FOLDER", help="a model directory: also measure how often this policy succeeds")
-    add("--samples", type=count, default=4, metavar="K", help="episodes of the policy per task")
     add("--seconds", type=count, default=600, metavar="S", help="time limit of each check")
     least = "exit with 1 if a finding has this severity or a higher one"
     add("--fail-on", choices=("fail", "warn", "advisory"), default="fail", help=least)
@@ -215,7 +212,6 @@ def _doctor(args: argparse.Namespace) -> int:
 def _audit(args: argparse.Namespace) -> int:
     from coevolve.audit.audit import audit, write
     from coevolve.audit.finding import Finding
-    from coevolve.audit.skill import Skill
     from coevolve.core.scratch import scratch
 
     def begin(name: str, fingerprint: str) -> None:
@@ -229,10 +225,7 @@ def _audit(args: argparse.Namespace) -> int:
             for line in [*map(_line, one.evidence[:3]), *more, one.remedy, one.command]:
                 print(f"      {line}", flush=True)
 
-    if args.policy is not None and not Path(args.policy).is_dir():
-        raise CoevolveError(f"--policy {args.policy}: no such directory; expected a model directory")
-    skill = Skill(args.policy, args.samples) if args.policy else None
-    found = audit(args.name, args.tasks, args.only, say, begin, skill, args.seconds)
+    found = audit(args.name, args.tasks, args.only, say, begin, args.seconds)
     folder = args.out or scratch() / "audits" / args.name
     for file in write(found, folder):
         print(file)

@@ -7,13 +7,12 @@ from coevolve.commands.options import DIR, ENVIRONMENT, FILE, WORDS
 from coevolve.core.numeric_options import count, whole
 from coevolve.rollouts.rollout_formats import AUTO, FORMATS, listed
 
-FORMAT_LINES = listed()
 HELP = f"""
   coevolve grow outputs/completions --environment miniworld --count 20 --out grown
 
 ROLLOUTS are files, folders or globs that your trainer wrote. The formats, and what each of them does not record:
 
-{FORMAT_LINES}
+{listed()}
 
 A rollout without a task id belongs to the known task that begins with its first request, if exactly one does. In TRL's
 prompts, which may begin with examples, the last request counts. Names in traces of verifiers need not be ids: if no known
@@ -56,15 +55,9 @@ def run(args: argparse.Namespace) -> int:
     from coevolve.rollouts.grown_tasks import grow
     from coevolve.stages.verify.candidates import by_name
 
-    names = ("count", "format", "reward", "kinds", "explorer", "synthesizer", "url", "model", "policy", "policy_model")
-    given = {name: getattr(args, name) for name in (*names, "samples", "words", "seed")}
-    grow(
-        args.rollouts,
-        args.environment,
-        known=args.known,
-        panels=by_name(args.panel) if args.panel else None,
-        out=args.out,
-        say=lambda line: print(plain(line), flush=True),
-        **{name: value for name, value in given.items() if value is not None},
-    )
+    given = {
+        name: value for name, value in vars(args).items() if name not in ("command", "panel") and value is not None
+    }
+    panels = by_name(args.panel) if args.panel else None
+    grow(**given, panels=panels, say=lambda line: print(plain(line), flush=True))
     return 0

@@ -8,7 +8,6 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import share
 from coevolve.rollouts.rollout_formats import FORMATS, listed
 
-FORMAT_LINES = listed()
 HELP = f"""
   coevolve import tasks DIR --out tasks.jsonl                      # a folder that `coevolve export tasks` wrote
   coevolve import messages chats.jsonl --out trajectories.parquet  # episodes as chat messages
@@ -27,7 +26,7 @@ task. A call counts as accepted if its answer does not begin with "error". Then 
 Rollouts of trainers keep the task id of their file. Without one, rollouts that begin alike are attempts at the same task.
 The formats do not record everything:
 
-{FORMAT_LINES}
+{listed()}
 
 `coevolve grow` reads the same files and makes new tasks.
 """

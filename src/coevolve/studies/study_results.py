@@ -23,8 +23,6 @@ from coevolve.core.yaml_files import load_yaml, validated
 from coevolve.stages.report.run_summary import Number, Summary
 from coevolve.studies.claims import Claim, flaw, judge
 from coevolve.studies.claims import table as claim_table
-from coevolve.studies.effects import ArmRun, crossed, effects
-from coevolve.studies.effects import table as effect_table
 from coevolve.studies.run_queue import keys, settable
 from coevolve.studies.tokens_to_level import table as tokens_table
 
@@ -62,10 +60,6 @@ class Study(Section):
     def parts(self) -> list[str]:
         """The names of the parts of ``panel`` that the function `cut` makes."""
         return [*self.subsets, OTHERS, KEPT] if self.subsets else []
-
-    def own(self, arm: str) -> dict[str, Any]:
-        """The changes of ``arm`` that are not those of ``common``."""
-        return {k: v for k, v in self.arms[arm].items() if k not in self.common or v != self.common[k]}
 
     @property
     def cut(self) -> dict[str, Any]:
@@ -241,16 +235,8 @@ def report(study: Study, results: Sequence[Result]) -> str:
         verdicts = judge(tested)
         lines += claim_table(verdicts, len(tested) - len(verdicts))
     compared = [study.panel, *(name for name in study.parts if name in panels)]
-    own = {arm: study.own(arm) for arm in arms}
-    together = crossed(own)
     for panel in compared:
         lines += _differences(study, results, arms, panel)
-        ended = [
-            ArmRun(own[one.arm], one.seed, one.success[panel][-1])
-            for one in results
-            if one.arm in together and panel in one.success
-        ]
-        lines += effect_table(effects(ended), len(ended), panel)
     if study.against:
         curves = {
             arm: {one.seed: (one.tokens, one.success[study.panel]) for one in results if one.arm == arm and one.tokens}

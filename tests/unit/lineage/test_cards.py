@@ -92,7 +92,7 @@ def test_no_mark_stays_without_a_backslash(text: str) -> None:
 @pytest.mark.parametrize("damage", [{}, {"findings": 5}, {"findings": [{"check": 1}]}])
 def test_a_damaged_audit_is_one_line(tmp_path: Path, damage: dict[str, Any]) -> None:
     finding = Finding("a|b", "warn", "fail", "<b>?", {}, [], 3, "", "", 0.1)
-    audit = asdict(Audit("quiz", "quiz-1", "1", {}, {}, None, [finding]))
+    audit = asdict(Audit("quiz", "quiz-1", "1", {}, {}, [finding]))
     file = tmp_path / "audit.json"
     file.write_text(json.dumps(audit))
     assert "- a\\|b (warn): \\<b\\>? 3 violations" in task_card([], Quiz(), "run", file)
