@@ -37,8 +37,8 @@ SHARING = {
     "tests/integration/pipeline/test_walks.py": "tests/integration/pipeline/test_resume.py",
     "tests/docs/test_pages.py": "tests/integration/pipeline/test_resume.py",
     "tests/docs/test_tour.py": "tests/integration/pipeline/test_resume.py",
-    "tests/integration/stages/explore/test_endpoint_explorer.py": "tests/integration/pipeline/test_endpoint.py",
     "tests/integration/policies/test_endpoint_policy.py": "tests/integration/endpoint/test_client.py",
+    "tests/integration/stages/verify/test_solver.py": "tests/integration/endpoint/test_client.py",
     "tests/integration/stages/train/test_grpo.py": "tests/integration/stages/train/test_distributed.py",
     "tests/integration/environments/test_hostile.py": "tests/integration/environments/test_hosted.py",
 }
@@ -106,14 +106,13 @@ def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str,
 
 
 @pytest.fixture(scope="session")
-def explorer_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """URL and model name of a server with a model that explores miniworld and writes tasks for it."""
-    from tests.integration.endpoint.model import make_model
+def explorer_server() -> Iterator[tuple[str, str]]:
+    """URL and model name of a server in this process, whose model explores miniworld and writes tasks for it."""
+    from tests.integration.endpoint.explorer_model import explorer
+    from tests.integration.environments.scripted_model import answering
 
-    folder = tmp_path_factory.mktemp("explorer")
-    make_model(folder / "model")
-    with serving(folder / "model", folder / "log") as url:
-        yield url, str(folder / "model")
+    with answering(explorer) as url:
+        yield url, "explorer"
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-""""""
+"""Commands that need a process, a policy or an audit."""
 
 import json
 import os

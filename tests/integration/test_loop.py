@@ -16,7 +16,7 @@ from coevolve.environments.knowledge import learn
 from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.evaluate.evaluation import evaluate
+from coevolve.stages.evaluate.evaluation import by_environment, evaluate
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
@@ -88,7 +88,7 @@ def test_a_mixture_trains_and_is_evaluated_by_its_shares(tmp_path: Path) -> None
 
     panels = {"validation": both.tasks("validation")[:8]}
     outcomes = evaluate(ReferencePolicy(both, 0.5), both, panels, Limits.of(ACTING), PARAMS.evaluate, 0)
-    found = metrics(outcomes, PARAMS.evaluate, 0)
+    found = metrics([*outcomes, *by_environment(outcomes, both, panels)], PARAMS.evaluate, 0)
     parts = [found[f"validation.{name}"] for name in ("miniworld", "sql")]
     assert found["validation"].tasks == sum(one.tasks for one in parts) == 8
     assert found["validation"].success * 8 == pytest.approx(sum(one.success * one.tasks for one in parts))

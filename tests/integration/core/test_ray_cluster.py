@@ -1,12 +1,10 @@
 """Work on a Ray cluster of two machines, which are two here: the same bytes as in this process, also when one is lost on the way."""
 
-import json
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,26 +17,13 @@ from coevolve.core.ray_cluster import RayCluster, cluster
 from coevolve.core.workers import Compute, Workers, engine
 from coevolve.core.yaml_files import validated
 from coevolve.environments.fingerprint import fingerprint_of
-from coevolve.environments.knowledge import learn
 from coevolve.environments.registry import make
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import open_transformers
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.explore.explorer import explore
-from coevolve.stages.explore.requests import requests
-from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
-from coevolve.stages.schema import load
-from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
-from coevolve.stages.synthesize.synthesizer import synthesize
-from coevolve.stages.verify.judge import verify
-from coevolve.stages.verify.library import Library
 from tests import ROOT
 
 WORLD = make("miniworld")
-TASKS = list(WORLD.tasks("seed"))
-KNOWN = learn(WORLD, TASKS, [])
-EXPLORE = load(ROOT / "params.yaml").explore.model_copy(update={"guidance": "random", "explorations": 160})
-WANTED = requests(WORLD, TASKS, [], [], EXPLORE, 0, 7)
 LIMITS = Limits(max_turns=6, episode_tokens=300, reply_tokens=64, max_seconds=120.0, batch=6)
 
 
@@ -104,23 +89,6 @@ def test_a_folder_goes_with_what_it_holds_and_a_process_that_died_is_replaced(ra
                 workers.call("fail")
             with pytest.raises(WorkerDied, match="'die'"):
                 workers.call("die")
-
-
-def test_verification_by_a_cluster_is_that_of_this_process_also_when_a_machine_is_lost(
-    ray: RayCluster, machines: Any
-) -> None:
-    found = explore(ScriptedExplorer(WORLD, KNOWN, EXPLORE), WANTED, lambda count: None)
-    candidates = synthesize(ScriptedSynthesizer(WORLD, TASKS, 0), found, 120, lambda count: None)
-    lines = [*(json.dumps(asdict(one)) for one in candidates), "not JSON"]
-    expected = verify("miniworld", lines, Library(TASKS, {}, 0.9))
-    assert sum(verdict.accepted for verdict, _ in expected) > 50
-
-    def judged(count: int, seen: list[int] = []) -> None:  # noqa: B006
-        seen.append(count)
-        if len(seen) == 20:
-            lose(machines)
-
-    assert verify("miniworld", lines, Library(TASKS, {}, 0.9), engine=ray, progress=judged) == expected
 
 
 def test_a_policy_plays_there_as_here_also_when_a_machine_is_lost(ray: RayCluster, machines: Any) -> None:

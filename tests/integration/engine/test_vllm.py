@@ -1,9 +1,6 @@
 """vLLM itself, on a CPU: `make test-vllm` runs these tests in an environment of its own. Without vLLM they are skipped."""
 
-import json
 import sys
-from collections import Counter
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,6 +8,7 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl_objects
+from coevolve.core.success import is_success
 from coevolve.policies.loading import open_policy
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.policies.vllm_engine import CACHE
@@ -18,7 +16,7 @@ from coevolve.rollout import RolloutRequest, rollout
 from coevolve.stages.train import grpo
 from tests import ROOT
 from tests.conftest import serving
-from tests.integration.stages.explore.test_endpoint_explorer import endpoint, explored, wanted
+from tests.integration.policies.test_endpoint_policy import played, policy
 from tests.integration.stages.train.test_grpo import LIMITS
 from tests.project import Project, clone
 from tests.unit.stages.train.small import ACTING, WORLD, changed, job, settings
@@ -75,21 +73,7 @@ def test_stage_evaluate_opens_an_engine(tmp_path: Path) -> None:
     assert len(list(read_jsonl_objects(tmp_path / "evaluations/0/outcomes.jsonl"))) == 4
 
 
-@pytest.fixture
-def explorer(tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """URL and model name of vLLM's server with a model that explores miniworld."""
-    from tests.integration.endpoint.model import make_model
-
-    make_model(tmp_path / "model")
-    with serving(tmp_path / "model", tmp_path / "log", SERVE) as url:
-        yield url, str(tmp_path / "model")
-
-
-def test_the_tool_parser_of_the_server_finds_the_calls_of_an_explorer(
-    explorer: tuple[str, str], tmp_path: Path
-) -> None:
-    counts = Counter[str]()
-    asked = wanted(([], []), 8, "random")
-    found = explored(endpoint(*explorer, tmp_path / "log.jsonl"), asked, counts)
-    assert len(found) >= 6, json.dumps(counts)
-    assert all(call.ok for exploration in found for call in exploration.calls)
+def test_the_tool_parser_of_the_server_finds_the_calls_of_a_policy(tmp_path: Path) -> None:
+    with serving(BASE, tmp_path / "log", SERVE) as url:
+        episodes = played(policy(url, str(BASE), tmp_path / "log.jsonl"), WORLD, list(WORLD.tasks("validation")[:24]))
+    assert sum(is_success(one.score) for one in episodes) >= 4

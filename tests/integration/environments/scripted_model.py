@@ -1,8 +1,8 @@
-"""An OpenAI-compatible server whose model says a fixed list of replies for each first request."""
+"""An OpenAI-compatible server in this process, whose model is a function of the conversation."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -27,19 +27,29 @@ def reply(messages: Sequence[Mapping[str, Any]], script: Script) -> dict[str, An
             "role": "assistant",
             "content": json.dumps({"tool_name": calls[0].name, "arguments": calls[0].arguments}),
         }
+    return calling(calls, str(said))
+
+
+def calling(calls: Sequence[ToolCall], key: str) -> dict[str, Any]:
+    """A message that makes ``calls``; ``key`` tells its calls from those of other messages."""
     functions = [{"name": call.name, "arguments": json.dumps(call.arguments)} for call in calls]
-    made = [{"id": f"{said}-{n}", "type": "function", "index": n, "function": one} for n, one in enumerate(functions)]
+    made = [{"id": f"{key}-{n}", "type": "function", "index": n, "function": one} for n, one in enumerate(functions)]
     return {"role": "assistant", "content": None, "tool_calls": made}
 
 
+def scripted(script: Script) -> AbstractContextManager[str]:
+    """The URL of a server that says the replies of ``script``, while the block runs."""
+    return answering(lambda messages: reply(messages, script))
+
+
 @contextmanager
-def scripted(script: Script) -> Iterator[str]:
-    """The URL of the server, while the block runs."""
+def answering(model: Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]]) -> Iterator[str]:
+    """The URL of a server whose next message is ``model(messages)``, while the block runs."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            message = reply(body["messages"], script)
+            message = model(body["messages"])
             ended = "tool_calls" if message.get("tool_calls") else "stop"
             usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
             head = {"id": "x", "created": 0, "model": body["model"]}

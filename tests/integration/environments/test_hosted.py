@@ -82,7 +82,7 @@ agentdojo, tau2_retail, tau2_airline = opened("agentdojo"), opened("tau2_retail"
 # how many tasks of each split a check takes
 COUNTS = {
     "appworld": 1,
-    "textworld": 2,
+    "textworld": 1,
     "reasoning_gym": 4,
     "scienceworld": 2,
     "agentdojo": 12,

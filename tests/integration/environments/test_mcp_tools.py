@@ -96,7 +96,10 @@ def odd() -> McpEnvironment:
     return Odd()
 
 
-@pytest.mark.parametrize("check", CHECKS)
+SLOW = {"nothing_leaks", "bad_argument_is_an_error_turn"}  # they open a hundred sessions, each with its own server
+
+
+@pytest.mark.parametrize("check", sorted(CHECKS.keys() - SLOW))
 def test_a_real_server_keeps_the_contract(check: str, git: McpEnvironment) -> None:
     CHECKS[check](git, 1)
 

@@ -91,7 +91,9 @@ def test_changes_that_shape_no_file_make_nothing_stale(project: Project) -> None
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        pytest.param([(GRPO, "loss = super()", "loss = 2 * super()")], {"train"}, id="the loss of the learner"),
+        pytest.param(
+            [(GRPO, "return episode_reward", "return 2 * episode_reward")], {"train"}, id="the loss of the learner"
+        ),
         pytest.param(
             [(DPO, "1.0, config.sft_weight", "2.0, config.sft_weight")], {"pairs"}, id="the loss of another learner"
         ),

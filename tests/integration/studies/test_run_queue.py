@@ -9,8 +9,7 @@ from typing import Any
 import psutil
 import pytest
 from dvc.utils.hydra import apply_overrides
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -43,11 +42,6 @@ def received(folder: Path, value: Any) -> Any:
     return YAML(typ="safe").load(file.read_text())["key"]
 
 
-@given(value=nested(plain_keys))
-def test_any_value_arrives_as_it_is(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
-    assert received(tmp_path_factory.mktemp("project"), value) == value
-
-
 ODD_KEYS = st.text(min_size=1, max_size=6) | st.sampled_from(
     [
         "a: 1, b",
@@ -72,13 +66,14 @@ ODD_KEYS = st.text(min_size=1, max_size=6) | st.sampled_from(
 
 
 @given(value=nested(plain_keys | ODD_KEYS))
-def test_hydra_reads_the_very_value_or_the_value_is_refused(value: Any) -> None:
+@example(value=["5", "null", "true", "x,y", "a=b", "[1]", "\\", 'a\\"', "#", "~"])
+def test_any_value_arrives_as_it_is_or_is_refused(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
     try:
-        text = override(value)
+        arrived = received(tmp_path_factory.mktemp("project"), value)
     except CoevolveError as error:
         assert not all(map(settable, keys(value))) and "is not a key that" in str(error)
-        return
-    assert OverridesParser.create().parse_override(f"key={text}").value() == value
+    else:
+        assert arrived == value
 
 
 PIPELINE = """\
@@ -128,9 +123,14 @@ def test_an_interrupt_ends_the_experiments_of_its_study_alone(tmp_path: Path, mo
     )
     monkeypatch.chdir(tmp_path / "project")
     dvc("exp", "run", "--queue", "-n", "theirs", "-S", "key=3")
-    # not captured: the worker would hold the pipe open
-    subprocess.run([sys.executable, "-m", "dvc", "queue", "start"], check=True, stdout=subprocess.DEVNULL)
-    until(lambda: states().get("theirs") == "Running", "theirs has not started")
+
+    def started() -> bool:
+        if not workers(tmp_path):  # on a busy machine a worker may end before it takes what is queued
+            # not captured: the worker would hold the pipe open
+            subprocess.run([sys.executable, "-m", "dvc", "queue", "start"], check=True, stdout=subprocess.DEVNULL)
+        return states().get("theirs") == "Running"
+
+    until(started, "theirs has not started")
 
     def collect(ended: Sequence[str]) -> Sequence[str]:
         if states().get("first") == "Running":
