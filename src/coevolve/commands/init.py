@@ -223,14 +223,12 @@ def _call(command: Sequence[str], folder: Path, check: bool = True) -> subproces
 
 
 def _next(folder: Path, environment: str) -> str:
-    lines = [f"{folder} is ready. Next:", ""]
     commands = {
         f"cd {folder}": "",
-        "git add -A && git commit -m 'Start a coevolve project'": "experiments need a commit",
-        f"coevolve play {environment}": "solve a task by hand",
-        "dvc repro": "run the loop",
-        "coevolve summary": "see the result",
+        "git add -A && git commit -m 'Start a coevolve project'": "# experiments need a commit",
+        f"coevolve play {environment}": "# solve a task by hand",
+        "dvc repro": "# run the loop",
+        "coevolve summary": "# see the result",
     }
-    return "\n".join(
-        lines + [f"  {command:58s}{f'# {why}' if why else ''}".rstrip() for command, why in commands.items()]
-    )
+    lines = [f"  {command:58s}{why}".rstrip() for command, why in commands.items()]
+    return "\n".join([f"{folder} is ready. Next:", "", *lines])

@@ -46,17 +46,25 @@ def _origins(rows: Sequence[Mapping[str, Any]]) -> Any:
     import altair as alt
 
     names = list(dict.fromkeys(row["origin"] for row in sorted(rows, key=lambda row: row["order"])))
-    return (
-        alt.Chart(data(rows))
-        .mark_bar()
-        .encode(
-            y=alt.Y("dataset:O", title="dataset"),
-            x=alt.X("tasks:Q", title="tasks"),
-            color=alt.Color("origin:N", title="origin", scale=alt.Scale(domain=names, range=["#bbbbbb", *COLORS])),
-            order=alt.Order("order:Q"),
-        )
-        .properties(width=WIDTH, height=alt.Step(34))
-    )
+    x, y = alt.X("tasks:Q", title="tasks"), alt.Y("dataset:O", title="dataset")
+    return _bars(rows, x, y, "origin", names, ["#bbbbbb", *COLORS]).encode(order=alt.Order("order:Q"))
+
+
+def _bars(
+    rows: Sequence[Mapping[str, Any]],
+    x: Any,
+    y: Any,
+    kind: str,
+    names: Sequence[str],
+    colors: Sequence[str],
+    step: int = 34,
+) -> Any:
+    """Stacked bars with a color for each of ``names``, the values of column ``kind``."""
+    import altair as alt
+
+    color = alt.Color(f"{kind}:N", sort=names, scale=alt.Scale(domain=names, range=colors))
+    chart = alt.Chart(data(rows)).mark_bar().encode(x=x, y=y, color=color)
+    return chart.properties(width=WIDTH, height=alt.Step(step))
 
 
 def _generator(plots: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,17 +148,8 @@ def _signals(journeys: Sequence[Mapping[str, Any]]) -> Any:
     if not rows:
         return None
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    bars = (
-        alt.Chart(data(rows))
-        .mark_bar()
-        .encode(
-            x=alt.X("count:Q", title=None, axis=alt.Axis(tickCount=8)),
-            y=alt.Y("stage:N", sort=stages, title=None),
-            color=alt.Color("kind:N", sort=kinds, scale=alt.Scale(domain=kinds, range=COLORS)),
-        )
-        .properties(width=WIDTH, height=alt.Step(22))
-    )
-    return bars.facet(row=alt.Row("iteration:O", title="iteration"))
+    x, y = alt.X("count:Q", title=None, axis=alt.Axis(tickCount=8)), alt.Y("stage:N", sort=stages, title=None)
+    return _bars(rows, x, y, "kind", kinds, COLORS, 22).facet(row=alt.Row("iteration:O", title="iteration"))
 
 
 # Colors of the outcomes of candidates without a fault, and their names by the gate that left them out
@@ -179,16 +178,7 @@ def _outcomes(rows: Sequence[Mapping[str, Any]], of: str) -> Any:
     present = dict.fromkeys(row["outcome"] for row in rows)
     names = [*(name for name in SOUND if name in present), *(name for name in present if name not in SOUND)]
     colors = [*(SOUND[name] for name in names if name in SOUND), *COLORS[::-1]]
-    return (
-        alt.Chart(data(rows))
-        .mark_bar()
-        .encode(
-            x=alt.X("count:Q", title=of),
-            y=alt.Y("t:O", title="iteration"),
-            color=alt.Color("outcome:N", sort=names, scale=alt.Scale(domain=names, range=colors)),
-        )
-        .properties(width=WIDTH, height=alt.Step(34))
-    )
+    return _bars(rows, alt.X("count:Q", title=of), alt.Y("t:O", title="iteration"), "outcome", names, colors)
 
 
 def _watch(rows: Sequence[Mapping[str, Any]]) -> Any:
