@@ -8,8 +8,8 @@ from coevolve.environments.registry import make
 from tests.unit.stages.verify.test_words import (  # noqa: F401
     made_in,
     reason,
-    test_synthesized_instructions_pass,
     test_instruction_of_another_chain_is_rejected,
+    test_synthesized_instructions_pass,
 )
 
 KIEL = "SELECT name FROM customers WHERE city = 'Kiel'"
