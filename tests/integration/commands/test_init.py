@@ -145,7 +145,7 @@ def test_inside_a_repository_the_project_becomes_part_of_it(tmp_path: Path) -> N
         ("dvc.yaml", "stage watch ${item.t}", "stage watcher ${item.t}", "dvc.yaml: stage watch 0: watch 0 is missing"),
         ("dvc.yaml", "        - data/code/verify.json\n", "", "stage verify 0: data/code/verify.json is missing"),
         ("dvc.yaml", "      - data/panels\n", "", "data/panels is missing: the file is of another version of coevolve"),
-        ("params.yaml", "\ntrain:\n", "\ntrain:\n  mixture: 1\n", "train.mixture has been removed; remove it"),
+        ("params.yaml", "\ntrain:\n", "\ntrain:\n  mixture: 1\n", "unknown key train.mixture; remove it"),
     ],
 )
 def test_a_project_of_an_older_version_is_one_line(
