@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system", "socket.bind"}
+PROBES = ("/sbin/ldconfig", "'::1'")  # a library that is imported looks for another library, or for IPv6
 running: list[str] = []  # the unit test that runs now
 started: list[str] = []  # what it started
 
@@ -19,8 +20,7 @@ def refuse(event: str) -> None:
 
 
 def watch(event: str, arguments: tuple[Any, ...]) -> None:
-    looks_up = str(arguments[:1]) == "('/sbin/ldconfig',)"  # a library that is imported looks for another
-    if event in STARTS and not looks_up:
+    if event in STARTS and not any(probe in str(arguments[:2]) for probe in PROBES):
         refuse(event)
 
 

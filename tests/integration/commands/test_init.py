@@ -145,7 +145,7 @@ def test_project_inside_a_repository_joins_that_repository(tmp_path: Path) -> No
         ("dvc.yaml", "stage watch ${item.t}", "stage watcher ${item.t}", "dvc.yaml: stage watch 0: watch 0 is missing"),
         ("dvc.yaml", "        - data/code/verify.json\n", "", "stage verify 0: data/code/verify.json is missing"),
         ("dvc.yaml", "      - data/panels\n", "", "data/panels is missing: the file is of another version of coevolve"),
-        ("params.yaml", "\ntrain:\n", "\ntrain:\n  mixture: 1\n", "train.mixture has been removed; remove it"),
+        ("params.yaml", "\ntrain:\n", "\ntrain:\n  mixture: 1\n", "unknown key train.mixture; remove it"),
     ],
 )
 def test_project_of_an_older_version_is_a_one_line_error(
