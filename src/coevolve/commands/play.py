@@ -3,13 +3,14 @@
 import argparse
 import ast
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
 from coevolve.core.task import Observation, Score, Task, ToolCall
-from coevolve.core.terminal import plain, typed
+from coevolve.core.terminal import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,7 +80,7 @@ def _episode(console: "Console", environment: "Environment", task: Task, session
     tools = turn.tools or []
     console.print(f"{environment.name}, task {task.task_id}; {len(tools)} tools (/tools lists them)", style="dim")
     _show(console, turn)
-    for line in typed():
+    for line in _typed():
         if line == "/quit":
             break
         if line.startswith("/"):
@@ -105,6 +106,19 @@ def _episode(console: "Console", environment: "Environment", task: Task, session
             break
     score: Score = session.score()
     return score
+
+
+def _typed() -> Iterator[str]:
+    """The lines that a person types, without blank lines. The prompt appears only on a terminal."""
+    if sys.stdin.isatty():
+        import readline  # noqa: F401  (gives input() a history)
+    while True:
+        try:
+            line = input("> " if sys.stdin.isatty() else "").strip()
+        except EOFError:
+            return
+        if line:
+            yield line
 
 
 def parse_call(line: str, tools: Sequence[Mapping[str, Any]]) -> ToolCall | None:

@@ -1,8 +1,6 @@
-"""Make untrusted text safe to print, and read typed lines."""
+"""Make untrusted text safe to print."""
 
-import sys
 import unicodedata
-from collections.abc import Iterator
 
 LAYOUT = "\n\t"
 DRIVING = ("Cc", "Cf", "Cs")  # control and format characters, also bidirectional ones, and lone surrogates
@@ -14,16 +12,3 @@ def plain(text: str) -> str:
         char.encode("unicode_escape").decode() if unicodedata.category(char) in DRIVING and char not in LAYOUT else char
         for char in text
     )
-
-
-def typed() -> Iterator[str]:
-    """The lines that a person types, without blank lines. The prompt appears only on a terminal."""
-    if sys.stdin.isatty():
-        import readline  # noqa: F401  (gives input() a history)
-    while True:
-        try:
-            line = input("> " if sys.stdin.isatty() else "").strip()
-        except EOFError:
-            return
-        if line:
-            yield line

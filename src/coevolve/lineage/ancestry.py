@@ -161,7 +161,8 @@ def of_policy(t: int) -> Node:
         )
         below.add(f"{sum(task.provenance is None for task in tasks)} seed tasks")
         _preferred(below, step)
-        for origin, count in _origins(tasks).items():
+        origins = Counter(task.provenance.iteration for task in tasks if task.provenance)
+        for origin, count in sorted(origins.items()):
             below.add(f"{count} synthesized in iteration {origin}, {_kinds(tasks, origin)}")
         place = place.add(f"from policies/{step}, hash {policy_hash(Paths.policy(step))}")
     return top
@@ -221,11 +222,6 @@ def of_pair(pair_id: str) -> Node:
     ]
     top.add(f"they differ at call {place + 1}: {said[0]}, against {said[1]}"[:300])
     return top
-
-
-def _origins(tasks: list[Task]) -> dict[int, int]:
-    found = Counter(task.provenance.iteration for task in tasks if task.provenance)
-    return dict(sorted(found.items()))
 
 
 def _kinds(tasks: list[Task], iteration: int) -> str:
