@@ -125,7 +125,7 @@ def test_an_interrupt_ends_the_experiments_of_its_study_alone(tmp_path: Path, mo
     dvc("exp", "run", "--queue", "-n", "theirs", "-S", "key=3")
 
     def started() -> bool:
-        if not workers(tmp_path):  # on a busy machine a worker may end before it takes what is queued
+        if not workers(tmp_path / "project"):  # on a busy machine a worker may end before it takes what is queued
             # not captured: the worker would hold the pipe open
             subprocess.run([sys.executable, "-m", "dvc", "queue", "start"], check=True, stdout=subprocess.DEVNULL)
         return states().get("theirs") == "Running"
