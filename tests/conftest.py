@@ -1,4 +1,4 @@
-"""One torch thread: on a busy machine two are slower, and results must not depend on it. And real model servers."""
+"""Settings of all tests, and fixtures with real model servers."""
 
 import os
 import subprocess
@@ -53,7 +53,7 @@ LONG = (
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Under `-n 2` a file's tests run in one process, in order, with those of the files that share its fixtures."""
+    """Under `-n 2` one process runs the tests of a file in order, with those of the files that share its fixtures."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Files(LoadScopeScheduling):
@@ -71,7 +71,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def own_tracker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """MLflow writes the store that it is given into the environment, where the processes of a later test would find it."""
+    """MLflow writes its tracking URI into the environment. Remove it, so that later tests do not use it."""
     monkeypatch.setenv(TRACKER, "")  # so that the end of the test puts back what was there: nothing
     monkeypatch.delenv(TRACKER)
 
@@ -117,7 +117,7 @@ def explorer_server() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A DVC cache of this session, all its processes'."""
+    """A DVC cache that all processes of this session share."""
     base = tmp_path_factory.getbasetemp()
     return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
 

@@ -1,4 +1,4 @@
-"""A generator that has hardly learned to write specs: what tests of its further life start from."""
+"""A generator that has hardly learned to write specs, as a starting point for tests."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from coevolve.stages.generator import tiny_generator as initial
 
 
 def hardly_trained(tools: Tools, folder: Path, steps: int = 60) -> Path:
-    """Its model directory."""
+    """The generator's model directory."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(initial, "COPY_STEPS", 0)
         patch.setattr(initial, "STEPS", steps)

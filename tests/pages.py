@@ -1,4 +1,4 @@
-"""The pages of the documentation, and what they set as code."""
+"""The pages of the documentation, and the code in them."""
 
 import re
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ def blocks(text: str) -> Iterator[list[str]]:
 
 
 def snippets(text: str) -> Iterator[str]:
-    """What a page sets as code: lines of blocks, and spans."""
+    """All code of a page: the lines of blocks, and inline spans."""
     for block in blocks(text):
         yield from block
     yield from INLINE.findall(text)
 
 
 def typed(text: str) -> list[str]:
-    """The commands in the blocks of a page, without their comments. Their words may be apart by many spaces."""
+    """The commands in the blocks of a page, without comments and with single spaces."""
     lines = (line for block in blocks(text) for line in block if PROGRAM.match(line))
     return [" ".join(re.split(r"\s# ", line)[0].split()) for line in lines]

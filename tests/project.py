@@ -31,7 +31,7 @@ RECORD = "run `dvc repro code` and `dvc commit -f base`, then commit stage base 
 
 @once
 def warm() -> Path:
-    """A folder for PATH with a `python` that starts at once; its server ends with this process."""
+    """A folder for PATH whose `python` starts at once. Its server ends with this process."""
     folder = Path(tempfile.mkdtemp(prefix="warm"))  # a socket's path may not be long
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.warm", str(folder / "socket")],
@@ -47,7 +47,7 @@ def warm() -> Path:
 
 
 class Project:
-    """The clone, and the commands of a user in it.
+    """The clone, and the commands that a user types in it.
 
     They are processes that start at once (see ``tests.warm``); those of ``start``, and all that DVC then runs, start as a
     user's do.
@@ -69,7 +69,7 @@ class Project:
         self.environment.pop("PYTHONPATH", None)
 
     def set(self, **changes: object) -> None:
-        """Set ``section__key`` (or ``key``) of params.yaml, which need not have it."""
+        """Set ``section__key`` (or ``key``) in params.yaml, and add the key if it is missing."""
         file = self.folder / "params.yaml"
         raw = yaml.safe_load(file.read_text())
         for path, value in changes.items():
@@ -93,13 +93,13 @@ class Project:
         return self.run("python", "-m", "dvc", *arguments, check=check)
 
     def stage(self, name: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a stage by its script, as `dvc repro` does: after stage `code`."""
+        """Run stage `code` and then a stage by its script, as `dvc repro` does."""
         self.environment["PYTHONPATH"] = "src"
         self.run("python", "-m", "coevolve.stages.code", check=False)
         return self.run("python", f"pipelines/{name}.py", *arguments, check=check)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """``dvc`` in a process group of its own, so that it can be killed with its stages."""
+        """Start ``dvc`` in its own process group, so that a test can kill it with its stages."""
         return subprocess.Popen(
             [sys.executable, "-m", "dvc", *arguments],
             cwd=self.folder,
@@ -112,7 +112,7 @@ class Project:
 
 
 def clone(folder: Path, cache: Path | None = None) -> Project:
-    """A clone in ``folder``. With ``cache``, a DVC cache that others share: what they ran is not run again."""
+    """A clone in ``folder``. With ``cache``, clones share a DVC cache and do not repeat each other's runs."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,

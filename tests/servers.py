@@ -15,7 +15,7 @@ from tests.waiting import answers, until
 
 @contextmanager
 def running(server: socketserver.BaseServer) -> Iterator[str]:
-    """The URL of ``server``, which answers in threads of this process until the end of the block."""
+    """The URL of ``server``, which answers in threads of this process while the block runs."""
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}/v1"

@@ -1,4 +1,4 @@
-"""Waiting for what another process does: however busy the machine is, only what hangs takes as long as ``PATIENCE``."""
+"""Wait for another process. On a busy machine a wait may be long, but only a hang takes ``PATIENCE``."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ PATIENCE = 900.0  # seconds
 
 
 def until(reached: Callable[[], object], what: str) -> None:
-    """Return once ``reached`` says so; fail with ``what`` is missing if it never does."""
+    """Return once ``reached()`` is true. If it never is, fail with the message ``what``."""
     deadline = time.monotonic() + PATIENCE
     while not reached():
         assert time.monotonic() < deadline, what
@@ -19,7 +19,7 @@ def until(reached: Callable[[], object], what: str) -> None:
 
 
 def stall(processes: Sequence[int], seconds: float) -> None:
-    """Stop the processes for so long, as a machine that sleeps does. The first goes on before the others."""
+    """Stop the processes for some seconds, as a sleeping machine does. The first one resumes before the others."""
     for process in processes:
         os.kill(process, signal.SIGSTOP)
     time.sleep(seconds)
@@ -35,13 +35,13 @@ def free_port() -> int:
 
 
 def answers(port: int) -> bool:
-    """Whether something listens there."""
+    """Whether a server listens at this port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits for its parent does not."""
+    """Whether a process runs. A zombie that waits for its parent does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

@@ -67,7 +67,7 @@ def client(folder: Path, path: Path) -> None:
 
 
 def serve(path: str) -> dict[str, Any]:
-    """Fork for each request, until standard input ends; returns the request in the process that was forked for it."""
+    """Fork for each request until standard input ends. Returns the request in the forked process."""
     server = socket.socket(socket.AF_UNIX)
     server.bind(path)
     server.listen(64)
@@ -124,7 +124,7 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def become(request: dict[str, Any], paths: list[str]) -> None:
-    """Do what `python` with these arguments does."""
+    """Run what `python` with these arguments would run."""
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
@@ -149,7 +149,7 @@ def become(request: dict[str, Any], paths: list[str]) -> None:
 
 
 def end(work: Callable[[], None]) -> None:
-    """Do ``work`` and end as an interpreter does, but for taking itself apart, which takes seconds with so much in it."""
+    """Do ``work`` and exit as an interpreter does, but skip its teardown, which takes seconds with these modules."""
     code: Any = 0
     try:
         work()

@@ -1,4 +1,4 @@
-"""The documentation builds without a network, and what it names is there: files, links, commands, flags, keys."""
+"""The documentation builds without a network, and every file, link, command, flag and key that it names exists."""
 
 import argparse
 import re
@@ -44,7 +44,7 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
 def commands(text: str, program: str) -> Iterator[list[str]]:
-    """The words behind ``program`` wherever a page calls it."""
+    """The words after ``program`` in each command of a page."""
     for snippet in snippets(text):
         code = re.split(r"(?:^| )# ", snippet)[0]
         for name, rest in COMMAND.findall(code):
@@ -53,7 +53,7 @@ def commands(text: str, program: str) -> Iterator[list[str]]:
 
 
 def unknown(words: list[str], here: argparse.ArgumentParser) -> list[str]:
-    """The subcommand or the flags among ``words`` that the command does not have. Upper case stands for any word."""
+    """The subcommand or flags among ``words`` that the command lacks. Upper case stands for any word."""
     names = [word for word in words if not word.startswith("-")]
     while names and (nested := [one for one in here._actions if isinstance(one, argparse._SubParsersAction)]):
         name = names.pop(0)
@@ -105,7 +105,7 @@ def leaves(value: Any) -> int:
     return sum(map(leaves, value.values())) if isinstance(value, dict) else 1
 
 
-def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path)],
         cwd=ROOT,
@@ -123,8 +123,8 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> Non
 
 
 @every_page
-def test_files_that_are_named_are_there(page: Path) -> None:
-    """By their path in the repository or in src/coevolve; a bare name of a module may be anywhere."""
+def test_named_files_exist(page: Path) -> None:
+    """By path in the repository or in src/coevolve. A bare module name may be anywhere."""
     text = FORMER.sub("", page.read_text(encoding="utf-8"))
     bases = (ROOT, ROOT / "src/coevolve")
     modules = {
@@ -140,8 +140,8 @@ def in_git(name: str) -> bool:
 
 
 @every_page
-def test_files_of_a_commit_are_in_that_commit(page: Path) -> None:
-    """As far as the repository has the commit: a clone may be shallow."""
+def test_files_named_with_a_commit_exist_in_that_commit(page: Path) -> None:
+    """Only if the repository has the commit, because a clone may be shallow."""
     named = HISTORY.findall(page.read_text(encoding="utf-8"))
     missing = [f"{commit}:{path}" for path, commit in named if in_git(commit) and not in_git(f"{commit}:{path}")]
     assert missing == []
@@ -161,7 +161,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @every_page
-def test_commands_that_are_named_are_there(page: Path) -> None:
+def test_named_commands_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     flaws = [flaw for words in commands(text, "coevolve") for flaw in unknown(words, parser())]
     flaws += {one for one in snippets(text) if re.fullmatch(r"--[a-z-]+", one)} - all_flags(parser())
@@ -169,7 +169,7 @@ def test_commands_that_are_named_are_there(page: Path) -> None:
 
 
 @every_page
-def test_make_targets_that_are_named_are_there(page: Path) -> None:
+def test_named_make_targets_exist(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     known = {*re.findall(r"^([a-z-]+):", makefile, re.MULTILINE), *re.findall(r"\b([A-Z_]+)\b", makefile)}
     named = [word.partition("=")[0] for words in commands(page.read_text(encoding="utf-8"), "make") for word in words]
@@ -177,8 +177,8 @@ def test_make_targets_that_are_named_are_there(page: Path) -> None:
 
 
 @every_page
-def test_keys_that_are_named_exist(page: Path) -> None:
-    """`-S KEY` changes a key of params.yaml, `-S ++KEY` sets any."""
+def test_named_keys_exist(page: Path) -> None:
+    """`-S KEY` changes an existing key of params.yaml. `-S ++KEY` sets any key."""
     known, text = all_keys(), FORMER.sub("", page.read_text(encoding="utf-8"))
     named = [match[1] for span in INLINE.findall(text) if (match := KEY.fullmatch(span))]
     files = (".py", ".jsonl", ".json", ".md", ".yaml")
@@ -192,17 +192,17 @@ def test_keys_that_are_named_exist(page: Path) -> None:
     assert [key for key in changed if key not in present] == [], "params.yaml has no such key: write ++KEY"
 
 
-def test_the_page_of_parameters_is_what_the_command_prints() -> None:
+def test_parameters_page_equals_the_commands_output() -> None:
     written = (ROOT / "docs/parameters.md").read_text(encoding="utf-8")
     assert written == parameters_page(), "run `coevolve params --markdown > docs/parameters.md`"
 
 
-def test_params_yaml_holds_what_a_person_decides_and_no_more() -> None:
+def test_params_yaml_has_at_most_fifty_keys() -> None:
     params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     assert leaves(params) <= 50
 
 
-def test_the_example_of_a_learner_is_the_file() -> None:
+def test_learner_example_on_the_page_equals_its_file() -> None:
     page = (ROOT / "docs/your-own-learner.md").read_text(encoding="utf-8")
     assert (ROOT / "examples/ipo/ipo.py").read_text(encoding="utf-8") in page
 
@@ -214,14 +214,14 @@ def defines(file: str, name: str) -> bool:
 
 
 @every_page
-def test_what_a_page_places_in_a_file_is_there(page: Path) -> None:
+def test_definitions_named_with_a_file_exist_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     entries = {*ENTRY.findall(text), *((one or two, name or other) for one, name, other, two in DEFINED.findall(text))}
     assert [entry for entry in sorted(entries) if not defines(*entry)] == []
     assert len(entries) >= 15 or page.name != "CONTRIBUTING.md"
 
 
-def test_every_arm_that_a_page_names_is_in_the_study() -> None:
+def test_every_arm_named_on_the_page_is_in_the_study() -> None:
     from coevolve.studies.study_results import load
 
     arms = set(load(ROOT / "studies/ablation/study.yaml").arms)

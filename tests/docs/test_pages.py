@@ -46,7 +46,7 @@ HERE = {
 
 
 def unrun() -> list[str]:
-    """How the commands begin that no test runs. `...` stands for any words."""
+    """The beginnings of the commands that no test runs. `...` stands for any words."""
     tables = tomllib.loads((ROOT / "tests/docs/untested.toml").read_text(encoding="utf-8"))["untested"]
     return [start for table in tables if table["reason"] for start in table["commands"]]
 
@@ -72,7 +72,7 @@ def here(command: str, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def workplace(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A copy of a finished run, beside the files that the pages take for granted."""
+    """A copy of a finished run, with the files that the pages assume."""
     outside = tmp_path_factory.mktemp("pages")
     copied = Project(shutil.copytree(project.folder, outside / "run", symlinks=True))
     chat = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "good day"}]
@@ -83,7 +83,7 @@ def workplace(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Pro
     return copied
 
 
-def test_every_reason_is_for_a_command() -> None:
+def test_every_exemption_matches_a_documented_command() -> None:
     commands = [command for page in PAGES for command in typed(page.read_text())]
     assert unrun() and [start for start in unrun() if not any(matches(start, one) for one in commands)] == []
 
@@ -92,7 +92,7 @@ FIRST = ("coevolve env new", "coevolve export tasks", "coevolve import messages"
 LAST = ("coevolve profile apply",)  # it changes the run
 
 
-def test_every_other_command_runs(workplace: Project) -> None:
+def test_every_other_documented_command_runs(workplace: Project) -> None:
     commands = [one for one in documented() if not any(matches(start, one) for start in unrun())]
     commands.sort(key=lambda one: one.startswith(LAST) - one.startswith(FIRST))
     assert len(commands) > 40

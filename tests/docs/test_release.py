@@ -1,4 +1,4 @@
-"""The package, the changelog, the citation and the docs name one version, and the pins fit every Python that it names."""
+"""The package, the changelog, the citation and the docs name the same version. All pins support the oldest Python."""
 
 import re
 import tomllib
@@ -17,7 +17,7 @@ HEADING = re.compile(r"^## \[(.+?)\](?: - (\d{4}-\d\d-\d\d))?$", re.MULTILINE)
 CHANGES = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_the_version_is_that_of_the_newest_release(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_that_of_the_newest_release(capsys: pytest.CaptureFixture[str]) -> None:
     (first, no_date), (newest, date), *older = HEADING.findall(CHANGES)
     assert (first, no_date) == ("Unreleased", ""), "changes go under [Unreleased] until a release"
     assert newest == __version__ and date
@@ -29,7 +29,7 @@ def test_the_version_is_that_of_the_newest_release(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == f"coevolve {newest}\n"
 
 
-def test_every_heading_is_one_of_a_release() -> None:
+def test_every_changelog_heading_is_a_release() -> None:
     assert len(HEADING.findall(CHANGES)) == len(re.findall(r"^## ", CHANGES, re.MULTILINE))
 
 
@@ -42,7 +42,7 @@ def test_pages_name_the_wheel_of_this_version() -> None:
     assert wheels and set(wheels) == {__version__}
 
 
-def test_the_pins_run_on_the_oldest_python() -> None:
+def test_pins_run_on_the_oldest_python() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     (oldest,) = (one.version for one in SpecifierSet(project["requires-python"]) if one.operator == ">=")
     wanted = {}

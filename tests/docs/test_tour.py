@@ -1,4 +1,4 @@
-"""The notebook of the documentation reads a finished run: all of it is executed, by a kernel of its own."""
+"""The notebook of the documentation runs as a whole on a finished run, in its own kernel."""
 
 import nbformat
 import pytest
@@ -9,7 +9,7 @@ from tests.project import Project
 from tests.waiting import PATIENCE
 
 
-def test_the_tour_runs_on_a_run(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tour_runs_on_a_finished_run(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(project.folder / "src"))
     tour = nbformat.read(ROOT / "docs/tour.ipynb", as_version=4)
     for cell in tour.cells:
@@ -23,7 +23,7 @@ def test_the_tour_runs_on_a_run(project: Project, monkeypatch: pytest.MonkeyPatc
     assert "policies/0 to policies/" in said and "exploration " in said and "tasks lost" in said
 
 
-def test_what_is_stored_was_run_from_top_to_bottom_and_names_no_machine() -> None:
+def test_stored_tour_was_run_in_order_and_names_no_machine() -> None:
     text = (ROOT / "docs/tour.ipynb").read_text(encoding="utf-8")
     code = [cell for cell in nbformat.reads(text, as_version=4).cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))

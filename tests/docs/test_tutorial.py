@@ -1,4 +1,4 @@
-"""Every command of docs/tutorial.md, in an empty folder: a project of one's own, a run, a comparison, an environment."""
+"""Every command of docs/tutorial.md in an empty folder: a new project, a run, a comparison, an environment."""
 
 import re
 import subprocess
@@ -22,7 +22,7 @@ def commands() -> list[str]:
 
 
 def smaller(folder: Path) -> None:
-    """One iteration of one step in place of three of four: the commands are the page's, their time is not."""
+    """Use one iteration of one step instead of three of four. The commands stay those of the page."""
     file = folder / "params.yaml"
     params = yaml.safe_load(file.read_text())
     params["iterations"] = [{"t": 0, "next": 1}]
@@ -31,7 +31,7 @@ def smaller(folder: Path) -> None:
     file.write_text(yaml.safe_dump(params, sort_keys=False))
 
 
-def test_the_tutorial_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tutorial_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for key, value in {
         "PATH": f"{warm()}:{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
         "PYTHONPATH": str(ROOT / "src"),

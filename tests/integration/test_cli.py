@@ -16,8 +16,8 @@ from tests.waiting import PATIENCE
 
 
 @pytest.mark.parametrize("shown", [["profile", "show", "laptop"], ["env", "show", "miniworld"]])
-def test_who_stops_reading_hears_no_error(shown: list[str]) -> None:
-    """As ``| head`` does: before the first line is printed, or when all of it is on its way out."""
+def test_closed_stdout_gives_no_error(shown: list[str]) -> None:
+    """As with ``| head``: the reader closes before the first line, or while all lines are on their way."""
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-c", "from coevolve.cli import main; main()", *shown]
@@ -36,7 +36,7 @@ def test_cheap_commands_do_not_load_heavy_packages() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_an_audit_says_what_it_finds_and_exits_by_severity(tmp_path: Path) -> None:
+def test_audit_prints_findings_and_exits_by_severity(tmp_path: Path) -> None:
     arguments = ["env", "audit", "miniworld", "--tasks", "2", "--out", "audit"]
     only = ["--only", "semantic.oracle_max", "data.near"]
     done = coevolve(*arguments, *only, cwd=tmp_path)
@@ -48,7 +48,7 @@ def test_an_audit_says_what_it_finds_and_exits_by_severity(tmp_path: Path) -> No
     assert coevolve(*arguments, *only, "--fail-on", "warn", cwd=tmp_path).returncode == 1
 
 
-def test_env_lists_and_shows() -> None:
+def test_env_lists_and_shows_environments() -> None:
     assert "miniworld    miniworld-1" in coevolve("env", "list").stdout
     shown = coevolve("env", "show", "miniworld").stdout
     assert "find_contact(name: string, [city: string])" in shown and "tables()" in coevolve("env", "show", "sql").stdout

@@ -9,8 +9,8 @@ from coevolve.stages.code.digest import names
 from tests.unit.test_house import STAGES
 
 
-def test_what_is_imported_is_seen() -> None:
-    """The modules that stages load when they start are among those that their source is said to import."""
+def test_static_imports_include_all_modules_loaded_at_run_time() -> None:
+    """The static import closure of a stage contains every module that the stage loads at start."""
     program = (
         "import importlib, sys\n"
         "for stage in sys.argv[1:]:\n"

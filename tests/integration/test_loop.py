@@ -1,4 +1,4 @@
-"""The data side of the loop without a model: an unreliable policy's trajectories become signals, chains and tasks."""
+"""The data side of the loop without a model: trajectories of an unreliable policy become signals, chains and tasks."""
 
 import json
 from collections import Counter
@@ -37,7 +37,7 @@ SIGNALS = Signals(window=5, rare_threshold=2.0, kinds=["forgetting", "boundary",
 
 
 @pytest.mark.parametrize("name", ["miniworld", *(["bfcl"] if find_spec("bfcl_eval") else [])])
-def test_trajectories_become_signals_and_signals_accepted_tasks(name: str, tmp_path: Path) -> None:
+def test_trajectories_become_signals_and_accepted_tasks(name: str, tmp_path: Path) -> None:
     environment = make(name)
     tasks = environment.tasks("seed")[:48]
     trajectories = []

@@ -36,7 +36,7 @@ OUTPUTS = [
 ]
 
 
-def test_the_loop_has_all_its_stages(project: Project) -> None:
+def test_loop_has_all_its_stages(project: Project) -> None:
     assert stages(project) == [
         "code",
         "base",
@@ -49,7 +49,7 @@ def test_the_loop_has_all_its_stages(project: Project) -> None:
     ]
 
 
-def test_the_loop_closes(project: Project) -> None:
+def test_accepted_tasks_join_the_next_dataset(project: Project) -> None:
     summary = json.loads((project.folder / "report/summary.json").read_text())
     assert summary
     old = (project.folder / "data/0/tasks.jsonl").read_text().splitlines()
@@ -59,13 +59,13 @@ def test_the_loop_closes(project: Project) -> None:
     assert len(new) <= len(old) + len(accepted)
 
 
-def test_the_table_is_printed(project: Project) -> None:
+def test_summary_table_is_printed(project: Project) -> None:
     done = project.run("coevolve", "summary")
     assert "validation" in done.stdout
     assert "coevolve ui" in done.stdout
 
 
-def test_the_page_is_there_and_experiments_lead_to_mlflow(project: Project) -> None:
+def test_report_page_exists_and_experiments_link_to_mlflow(project: Project) -> None:
     page = (project.folder / "report/index.html").read_text()
     assert "Read trajectories" in page and 'class="group"' in page
     summary = json.loads((project.folder / "report/summary.json").read_text())
@@ -82,7 +82,7 @@ def test_the_page_is_there_and_experiments_lead_to_mlflow(project: Project) -> N
     assert project.run("git", "rev-parse", "HEAD").stdout.strip() in found
 
 
-def test_a_checkout_brings_exactly_the_data_back(project: Project) -> None:
+def test_checkout_restores_exactly_the_same_data(project: Project) -> None:
     before = hashes(project.folder, OUTPUTS)
     for name in ("data", "policies/1", "evaluations", "report"):
         shutil.rmtree(project.folder / name)
@@ -91,11 +91,11 @@ def test_a_checkout_brings_exactly_the_data_back(project: Project) -> None:
     assert (project.folder / "report/index.html").exists()
 
 
-def test_a_second_repro_runs_nothing(project: Project) -> None:
+def test_second_repro_runs_nothing(project: Project) -> None:
     assert ran(project.dvc("repro").stdout) == []
 
 
-def test_a_wrong_key_is_one_line_and_nothing_is_lost(project: Project) -> None:
+def test_unknown_key_is_a_one_line_error_and_loses_nothing(project: Project) -> None:
     params = project.folder / "params.yaml"
     before = params.read_text()
     try:

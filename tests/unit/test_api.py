@@ -1,4 +1,4 @@
-"""`import coevolve`: the Python API, used outside any project."""
+"""`import coevolve`: the Python API outside any project."""
 
 import json
 import re
@@ -57,7 +57,7 @@ def test_unsolved_is_off_by_default() -> None:
         ("nowhere.jsonl", {}, "nowhere.jsonl: no such file"),
     ],
 )
-def test_a_mistake_in_signals_is_one_line(rows: Any, options: dict[str, Any], words: str) -> None:
+def test_mistake_in_signals_is_a_one_line_error(rows: Any, options: dict[str, Any], words: str) -> None:
     with pytest.raises(coevolve.CoevolveError) as caught:
         coevolve.signals(rows, **options)
     assert words in str(caught.value) and "\n" not in str(caught.value)
@@ -74,7 +74,7 @@ def test_verdicts_are_the_same_from_files_and_from_records(outside: Path) -> Non
     assert coevolve.verify("miniworld", [*lines[1:], "garbage"])[-1][1] is None
 
 
-def test_a_task_written_by_hand_needs_no_ids() -> None:
+def test_handwritten_task_needs_no_ids() -> None:
     row = asdict(TASKS[0])
     del row["task_id"]
     for candidate in (row, {"task": row, "asks": []}):
@@ -91,7 +91,7 @@ def test_a_task_written_by_hand_needs_no_ids() -> None:
         ("miniworld", "nowhere.jsonl", {}, "nowhere.jsonl: no such file"),
     ],
 )
-def test_a_mistake_in_verify_is_one_line(
+def test_mistake_in_verify_is_a_one_line_error(
     environment: str, candidates: Any, options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(coevolve.CoevolveError) as caught:
@@ -99,7 +99,7 @@ def test_a_mistake_in_verify_is_one_line(
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_what_is_no_environment_is_not_registered() -> None:
+def test_invalid_environment_is_not_registered() -> None:
     class NoName(Banks):
         name = "0.5*a+0.5*b"
 
@@ -116,12 +116,12 @@ def test_what_is_no_environment_is_not_registered() -> None:
     assert not REGISTERED
 
 
-def test_a_folder_without_a_run_is_one_line(outside: Path) -> None:
+def test_folder_without_a_run_is_a_one_line_error(outside: Path) -> None:
     with pytest.raises(coevolve.CoevolveError, match=r"report/summary\.json: no such file; run `dvc repro`"):
         coevolve.read_run(outside)
 
 
-def test_the_page_runs(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_on_the_page_runs(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coevolve.environments.registry.REGISTERED", {})
     write_jsonl(outside / "tasks.jsonl", TASKS)
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

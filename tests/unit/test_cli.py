@@ -13,20 +13,20 @@ from tests.cli import coevolve
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
-def test_help_teaches(command: list[str]) -> None:
+def test_help_of_every_command_is_printed(command: list[str]) -> None:
     done = coevolve(*command, "--help")
     assert done.returncode == 0, done.stderr
     assert "usage: coevolve" in done.stdout
 
 
-def test_a_missing_file_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
+def test_missing_file_is_a_one_line_error_with_exit_code_1(tmp_path: Path) -> None:
     done = coevolve("summary", "nowhere.json", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("error: nowhere.json: no such file")
     assert done.stderr.count("\n") == 1
 
 
-def test_signals_of_any_trainers_trajectories(tmp_path: Path) -> None:
+def test_signals_command_reads_trajectories_of_any_trainer(tmp_path: Path) -> None:
     rows = [
         {"task_id": "a", "step": step, "score": score, "calls": [{"name": "x"}, {"name": "y", "ok": False}]}
         for step, score in ((0, 1.0), (0, 0.0), (1, 0.0), (1, 0.0))
@@ -45,7 +45,7 @@ def test_signals_of_any_trainers_trajectories(tmp_path: Path) -> None:
     assert (wrong.returncode, wrong.stderr[:14]) == (1, "error: window:")
 
 
-def test_signals_show_the_words_of_weak_tasks(tmp_path: Path) -> None:
+def test_signals_command_shows_the_instructions_of_weak_tasks(tmp_path: Path) -> None:
     from tests.unit.rollouts.test_real_files import KNOWN, MADE
 
     coevolve("import", "verl", str(MADE / "verl"), "--out", "t.parquet", cwd=tmp_path)
@@ -70,7 +70,7 @@ def test_verify_prints_json(tmp_path: Path) -> None:
     assert told["not_checked"] == {"collateral": 1}
 
 
-def test_two_panel_files_of_one_name_both_hold(tmp_path: Path) -> None:
+def test_panel_files_with_the_same_name_are_both_used(tmp_path: Path) -> None:
     tasks = make("miniworld").tasks("seed")[:3]
     write_jsonl(tmp_path / "c.jsonl", tasks)
     panels = []
@@ -118,7 +118,7 @@ def test_env_doctor_runs_the_contract() -> None:
 
 
 @pytest.mark.parametrize(("last", "end"), [("done", "success"), ("/quit", "no success")])
-def test_play_takes_calls_and_words(last: str, end: str) -> None:
+def test_play_takes_calls_and_messages(last: str, end: str) -> None:
     task = make("miniworld").tasks("seed")[0]
     calls = [f"{call.name}({', '.join(f'{k}={v!r}' for k, v in call.arguments.items())})" for call in task.reference[0]]
     typed = ["/tools archive", "find_contact(name=unquoted)", "no_such_tool()", *calls, last]

@@ -1,4 +1,4 @@
-"""A failure of the infrastructure is never made a sample of reward zero (invariants of NeMo Gym #2750), through every door.
+"""An infrastructure failure never becomes a sample of reward zero (invariants of NeMo Gym #2750), in any stage.
 
 The oracle is the same world without the tasks that it breaks on: whatever is counted must come out the same.
 """
@@ -38,7 +38,7 @@ CONFIG = load(ROOT / "params.yaml")
 
 
 class BreaksAt(MiniworldSession):
-    """It breaks at the second call of some tasks: the first has been made, and may have changed the world."""
+    """Breaks at the second call of some tasks. The first call is done and may have changed the world."""
 
     made: dict[str, int] = {}  # noqa: RUF012  (calls by task, of all sessions)
 
@@ -60,7 +60,7 @@ class Breaking(Miniworld):
 
 
 def played(environment: Any, tasks: list[Task]) -> list[Trajectory]:
-    """Two attempts each by one who leaves calls out half of the time; an attempt depends on no other."""
+    """Two attempts per task by a policy that omits calls half of the time. Attempts are independent."""
     requests = [
         RolloutRequest(task, 100 * number + sample, step=number // 4, group=number % 4, sample=sample)
         for number, task in enumerate(TASKS)
@@ -84,8 +84,8 @@ def fails(one: Trajectory) -> bool:
     return one.stop_reason is StopReason.ENVIRONMENT_FAILED
 
 
-def test_it_is_kept_in_the_record_apart_from_what_was_finished(broken: list[Trajectory], tmp_path: Path) -> None:
-    """Completed, and failed without a result, stay apart; what was heard until then is kept."""
+def test_failed_episode_is_recorded_apart_from_finished_ones(broken: list[Trajectory], tmp_path: Path) -> None:
+    """Completed and failed episodes stay apart. Observations before the failure are kept."""
     assert {one.task_id for one in broken if fails(one)} <= BROKEN
     assert sum(map(fails, broken)) > 4 and not all(map(fails, broken))
     for one in filter(fails, broken):
@@ -95,7 +95,7 @@ def test_it_is_kept_in_the_record_apart_from_what_was_finished(broken: list[Traj
     assert read_trajectories(tmp_path / "t.parquet") == broken
 
 
-def test_a_call_that_may_have_been_carried_out_is_not_made_again() -> None:
+def test_call_that_may_have_been_executed_is_not_repeated() -> None:
     BreaksAt.made.clear()
     task = next(task for task in TASKS if task.task_id in BROKEN and len(task.calls) > 1)
     [one] = rollout(ReferencePolicy(WORLD), Breaking(), [RolloutRequest(task, 0)], LIMITS)
@@ -103,7 +103,7 @@ def test_a_call_that_may_have_been_carried_out_is_not_made_again() -> None:
     assert BreaksAt.made[task.task_id] == 2
 
 
-def test_it_is_in_no_attempt(broken: list[Trajectory], whole: list[Trajectory]) -> None:
+def test_failed_episode_is_in_no_attempt(broken: list[Trajectory], whole: list[Trajectory]) -> None:
     unbroken = [one for one in broken if one.task_id not in BROKEN]
     assert unbroken == whole
     counted = [one for one in attempts(broken) if one.task_id not in BROKEN]
@@ -111,7 +111,7 @@ def test_it_is_in_no_attempt(broken: list[Trajectory], whole: list[Trajectory]) 
     assert sum(one.size for one in attempts(broken)) == sum(not fails(one) for one in broken)
 
 
-def test_it_sets_off_no_signal(broken: list[Trajectory], whole: list[Trajectory], tmp_path: Path) -> None:
+def test_failed_episode_gives_no_signal(broken: list[Trajectory], whole: list[Trajectory], tmp_path: Path) -> None:
     survivors = [one for one in broken if not fails(one)]
 
     def signals(name: str, rows: list[Trajectory]) -> list[Signal]:
@@ -123,9 +123,7 @@ def test_it_sets_off_no_signal(broken: list[Trajectory], whole: list[Trajectory]
     assert signals("broken.parquet", broken) == signals("survivors.parquet", survivors)
 
 
-def test_a_failed_visit_is_remembered_over_iterations_and_sets_off_nothing(
-    broken: list[Trajectory], tmp_path: Path
-) -> None:
+def test_failed_visit_is_kept_in_history_and_gives_no_signal(broken: list[Trajectory], tmp_path: Path) -> None:
     def learned(name: str, rows: list[Trajectory], history: list[Attempt]) -> list[Attempt]:
         write_trajectories(tmp_path / f"{name}.parquet", rows)
         write_jsonl(tmp_path / f"{name}.jsonl", history)
@@ -145,7 +143,7 @@ def test_a_failed_visit_is_remembered_over_iterations_and_sets_off_nothing(
     assert {name for name, record in records.items() if not record.attempts} == failed
 
 
-def test_the_share_that_failed_is_watched(broken: list[Trajectory]) -> None:
+def test_share_of_failed_episodes_is_watched(broken: list[Trajectory]) -> None:
     def state(share: float) -> str:
         values: dict[str, float | None] = dict.fromkeys((name for name, _ in CONFIG.watch), 0.55)
         found = indicators({**values, "environment_failed": share}, CONFIG.watch)

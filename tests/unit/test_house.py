@@ -1,4 +1,4 @@
-"""The house keeps its promises: nothing stale, nothing unread, nothing without its place."""
+"""Rules of the repository: stages, digests, sections, names and imports."""
 
 import ast
 import re
@@ -27,7 +27,7 @@ WHOLE = {"scratch_key", "plain"}  # functions that a stage may hand all paramete
 
 
 def stages() -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Name in dvc.yaml, definition and stage of every entry, without `code`."""
+    """The name in dvc.yaml, the definition and the stage of every entry, without `code`."""
     for name, entry in PIPELINE.items():
         stage = entry.get("do", entry)
         command = COMMAND.search(stage["cmd"].replace("${item.t}", "0").replace("${item.next}", "1"))
@@ -37,20 +37,20 @@ def stages() -> Iterator[tuple[str, dict[str, Any], str]]:
 
 
 @pytest.mark.parametrize(("stage", "name"), [(stage, name) for _, stage, name in stages()], ids=list(PIPELINE)[1:])
-def test_a_stage_depends_on_its_digest_and_on_no_file_of_code(stage: dict[str, Any], name: str) -> None:
+def test_stage_depends_on_its_digest_and_on_no_code_file(stage: dict[str, Any], name: str) -> None:
     code = [dep for dep in stage["deps"] if str(dep).startswith(("data/code", "src", "pipelines"))]
     assert code == [f"data/code/{name}.json"]
     assert "params" not in stage, "parameters are in the digest, with their defaults"
 
 
-def test_the_pipeline_has_every_stage_and_is_short() -> None:
+def test_pipeline_has_every_stage_and_is_short() -> None:
     assert {name for _, _, name in stages()} == set(names()) == {file.stem for file in SCRIPTS}
     assert len((ROOT / "dvc.yaml").read_text().splitlines()) <= LINES
 
 
 @pytest.mark.parametrize("stage", names())
-def test_a_stage_hands_on_the_sections_that_it_reads_and_never_all(stage: str) -> None:
-    """Otherwise its digest would lack a parameter that it reads."""
+def test_stage_passes_on_the_sections_that_it_reads_and_never_all(stage: str) -> None:
+    """Otherwise its digest would lack a parameter that the stage reads."""
     file = STAGES / stage / "stage.py"
     tree = ast.parse(file.read_text())
     local = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
@@ -62,7 +62,7 @@ def test_a_stage_hands_on_the_sections_that_it_reads_and_never_all(stage: str) -
 
 
 def test_packages_hold_no_logic() -> None:
-    """Importing a package runs its __init__.py, which no stage depends on."""
+    """Importing a package runs its __init__.py, and no stage depends on that file."""
     api = SOURCE / PACKAGE / "__init__.py"  # the Python API: it loads each name when it is used
     assert closure(api) == set(), "no stage may depend on the API"
     for file in {*(SOURCE / PACKAGE).rglob("__init__.py")} - {api}:
@@ -70,7 +70,7 @@ def test_packages_hold_no_logic() -> None:
         assert all(isinstance(node, ast.Expr | ast.Assign) for node in nodes), file
 
 
-def test_every_carrier_is_there() -> None:
+def test_every_carrier_exists() -> None:
     assert [name for name in CARRIERS if not (SOURCE / name).is_file()] == []
 
 
@@ -107,7 +107,7 @@ def test_every_key_has_a_sentence() -> None:
 SHARED = {"__init__.py", "__main__.py", "config.py", "stage.py"}  # names that every room or stage has
 
 
-def test_a_file_name_occurs_once_and_the_top_is_small() -> None:
+def test_file_names_are_unique_and_the_top_level_is_small() -> None:
     package = SOURCE / "coevolve"
     files = [file for file in package.rglob("*.py") if file.name not in SHARED]
     assert [name for name, count in Counter(file.name for file in files).items() if count > 1] == []
@@ -122,7 +122,7 @@ def test_the_house_stays_below_its_ceiling(folder: str) -> None:
     assert folder != "src" or sum(len(line) > 120 for line in lines) <= WIDE, "fewer lines, but not by denser lines"
 
 
-def test_a_public_class_name_occurs_once() -> None:
+def test_public_class_names_are_unique() -> None:
     classes = Counter(
         node.name
         for file in (SOURCE / "coevolve").rglob("*.py")
@@ -132,7 +132,7 @@ def test_a_public_class_name_occurs_once() -> None:
     assert [name for name, count in classes.items() if count > 1] == []
 
 
-def test_core_imports_nothing_of_ours() -> None:
+def test_core_imports_only_core() -> None:
     for file in (SOURCE / "coevolve/core").glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             module = node.module if isinstance(node, ast.ImportFrom) else None

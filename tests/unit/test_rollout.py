@@ -1,4 +1,4 @@
-"""Episodes through the one loop: every end has its reason, and environments step concurrently."""
+"""Episodes in the single rollout loop: every stop has its reason, and environments step concurrently."""
 
 import errno
 import threading
@@ -30,7 +30,7 @@ LIMITS = Limits(max_turns=16, episode_tokens=512, reply_tokens=64, max_seconds=2
 
 
 class Says:
-    """A policy that always replies the same."""
+    """A policy that always gives the same reply."""
 
     name = "says"
 
@@ -54,7 +54,7 @@ class Around(Miniworld):
         return self._session()
 
 
-def test_the_reference_policy_succeeds_and_its_corruption_fails() -> None:
+def test_reference_policy_succeeds_and_its_corruption_fails() -> None:
     right = rollout(ReferencePolicy(WORLD), WORLD, [RolloutRequest(task, 0) for task in TASKS], LIMITS)
     assert all(is_success(one.trajectory.score) for one in right)
     assert {one.trajectory.stop_reason for one in right} == {StopReason.DONE}
@@ -62,7 +62,7 @@ def test_the_reference_policy_succeeds_and_its_corruption_fails() -> None:
     assert not any(is_success(one.trajectory.score) for one in wrong)
 
 
-def test_episodes_come_in_the_order_of_assignments_whatever_the_batch() -> None:
+def test_episodes_keep_the_order_of_requests_for_any_batch() -> None:
     assignments = [RolloutRequest(task, 0, step=3, group=row, sample=1) for row, task in enumerate(TASKS)]
     whole, parts = (
         rollout(ReferencePolicy(WORLD), WORLD, assignments, replace(LIMITS, batch=size)) for size in (64, 5)
@@ -87,7 +87,7 @@ def test_calls_are_recorded_with_their_outcome() -> None:
         (Reply("just words"), StopReason.DONE, 1),
     ],
 )
-def test_every_end_has_its_reason(reply: Reply, reason: StopReason, turns: int) -> None:
+def test_every_stop_has_its_reason(reply: Reply, reason: StopReason, turns: int) -> None:
     (episode,) = rollout(Says(reply), WORLD, [RolloutRequest(TASKS[0], 0)], LIMITS)
     assert episode.trajectory.stop_reason is reason
     assert len(episode.replies) == turns
@@ -112,7 +112,7 @@ def test_tokens_are_counted_against_the_budget() -> None:
 
 
 def breaks(method: str, error: BaseException) -> type[MiniworldSession]:
-    """A session of which ``method`` raises ``error``."""
+    """A session whose ``method`` raises ``error``."""
 
     def broken(self: MiniworldSession, *_: object) -> None:
         raise error
@@ -129,7 +129,7 @@ def breaks(method: str, error: BaseException) -> type[MiniworldSession]:
         SystemExit("gone"),
     ],
 )
-def test_what_follows_from_a_call_is_the_agents_failure_and_scores_0(method: str, error: BaseException) -> None:
+def test_error_after_a_call_is_the_agents_failure_and_scores_0(method: str, error: BaseException) -> None:
     policy = ReferencePolicy(WORLD) if method != "say" else Says(Reply("just words"))
     requests = [RolloutRequest(task, 0) for task in TASKS[:2]]
     episodes = rollout(policy, Around(breaks(method, error)), requests, LIMITS)
@@ -149,7 +149,7 @@ def test_what_follows_from_a_call_is_the_agents_failure_and_scores_0(method: str
         ("score", OSError(errno.EMFILE, "gone"), FailureReason.MACHINE),
     ],
 )
-def test_what_fails_without_its_doing_is_not_scored(
+def test_failure_before_any_call_is_not_scored(
     method: str, error: BaseException, failure: FailureReason, tmp_path: Path
 ) -> None:
     requests = [RolloutRequest(task, 0) for task in TASKS[:2]]
@@ -163,8 +163,8 @@ def test_what_fails_without_its_doing_is_not_scored(
 
 
 @pytest.mark.parametrize("method", ["step", "say", "score", "begin_reply"])
-def test_a_world_that_is_gone_for_every_session_scores_nobody(method: str) -> None:
-    """A call broke the session, but a new one does not start either."""
+def test_world_that_is_gone_for_every_session_is_not_scored(method: str) -> None:
+    """A call broke the session, and no new session starts."""
 
     class Gone(Miniworld):
         opened = 0
@@ -183,7 +183,7 @@ def test_a_world_that_is_gone_for_every_session_scores_nobody(method: str) -> No
     )
 
 
-def test_a_reward_that_is_no_finite_number_is_no_score() -> None:
+def test_reward_that_is_not_finite_breaks_the_episode() -> None:
     class Odd(MiniworldSession):
         def score(self) -> Score:
             return Score(float("nan"))
@@ -192,8 +192,8 @@ def test_a_reward_that_is_no_finite_number_is_no_score() -> None:
     assert (episode.trajectory.stop_reason, episode.trajectory.score) == (StopReason.BROKEN, 0.0)
 
 
-def test_a_file_without_failures_has_no_column_for_them(tmp_path: Path) -> None:
-    """So the bytes of a run in which nothing failed do not depend on it."""
+def test_file_without_failures_has_no_failure_column(tmp_path: Path) -> None:
+    """Otherwise the bytes of a run without failures would change."""
     import pyarrow.parquet as pq
 
     played = rollout(ReferencePolicy(WORLD), WORLD, [RolloutRequest(TASKS[0], 0)], LIMITS)
@@ -201,7 +201,7 @@ def test_a_file_without_failures_has_no_column_for_them(tmp_path: Path) -> None:
     assert "failure" not in pq.read_schema(tmp_path / "t.parquet").names
 
 
-def test_what_is_no_call_is_an_error_turn_and_reaches_no_session() -> None:
+def test_invalid_call_is_an_error_turn_and_reaches_no_session() -> None:
     class Hears(MiniworldSession):
         def step(self, call: ToolCall) -> Observation:
             raise AssertionError("it was reached")
@@ -214,7 +214,7 @@ def test_what_is_no_call_is_an_error_turn_and_reaches_no_session() -> None:
 
 
 def hanging(method: str, names: set[str]) -> type[MiniworldSession]:
-    """A session of which ``method`` never ends at the tasks ``names``."""
+    """A session whose ``method`` never ends for the tasks ``names``."""
 
     class Hangs(MiniworldSession):
         def reset(self, task: Task) -> Observation:
@@ -232,7 +232,7 @@ def hanging(method: str, names: set[str]) -> type[MiniworldSession]:
 
 
 @pytest.mark.parametrize(("method", "reason"), [("step", StopReason.TIMEOUT), ("reset", StopReason.ENVIRONMENT_FAILED)])
-def test_a_call_that_never_ends_costs_its_own_episode_alone(
+def test_endless_call_costs_only_its_own_episode(
     method: str, reason: StopReason, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stuck = {task.task_id for task in TASKS[:3]}
@@ -247,8 +247,8 @@ def test_a_call_that_never_ends_costs_its_own_episode_alone(
     assert capsys.readouterr().err.splitlines() == [f"task {task.task_id}: {note}" for task in TASKS[:3]]
 
 
-def test_time_that_no_call_takes_ends_no_episode() -> None:
-    """The policy takes longer than a call may, and calls wait for each other for longer than each may take."""
+def test_time_outside_calls_ends_no_episode() -> None:
+    """The policy takes longer than a call may take, and calls wait for each other for longer than that."""
     turn = threading.Lock()
 
     class Slow(ReferencePolicy):

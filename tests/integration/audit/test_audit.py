@@ -1,4 +1,4 @@
-"""Each check finds the fault that it is for, and a sound environment has none."""
+"""Each check finds its fault, and a sound environment has none."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def audited(environment: type[Environment], only: list[str] = QUICK, seconds: fl
     return audit(place(environment), 4, only, seconds=seconds)
 
 
-def test_a_sound_one_passes_all() -> None:
+def test_sound_environment_passes_all_checks() -> None:
     said = audited(HeldOut, [])
     assert {one.check: (one.status, one.evidence) for one in said.findings} == {name: ("pass", []) for name in CHECKS}
     assert said.worst() is None and not said.past("advisory") and said.looked_at == {"seed": 4, "validation": 4}
@@ -59,7 +59,7 @@ def test_a_sound_one_passes_all() -> None:
         (broken.Monotonous, {"data.variety", "semantic.canary_floor"}),
     ],
 )
-def test_a_fault_is_found(kind: type[Environment], faults: set[str]) -> None:
+def test_fault_is_found_by_its_checks(kind: type[Environment], faults: set[str]) -> None:
     said = audited(kind)
     bad = {one.check for one in said.findings if one.bad}
     assert bad >= faults - ({"semantic.canary_floor"} if kind is broken.Leaky else set())
@@ -69,7 +69,7 @@ def test_a_fault_is_found(kind: type[Environment], faults: set[str]) -> None:
         assert one.command.endswith(f"--only {one.check}")
 
 
-def test_a_leak_is_named_with_the_text_that_shows_it() -> None:
+def test_leak_is_reported_with_the_text_that_shows_it() -> None:
     leaky = {
         broken.Prompting: "the first message contains the right value of answer",
         broken.Hinting: "the tools that it offers contain the right value of answer",
@@ -81,7 +81,7 @@ def test_a_leak_is_named_with_the_text_that_shows_it() -> None:
         assert finding.number == 8 and all(line.endswith(f": {text}") for line in finding.evidence), finding.evidence
 
 
-def test_a_panel_of_known_templates_is_named_and_a_single_template_cannot_be_held_out() -> None:
+def test_panel_of_known_templates_is_reported() -> None:
     (finding,) = audited(broken.Routine, ["data.template"]).findings
     assert finding.measured == {"templates of seed": 2, "known in validation": 1.0}
     assert finding.evidence == [
@@ -92,21 +92,21 @@ def test_a_panel_of_known_templates_is_named_and_a_single_template_cannot_be_hel
     assert finding.status == "pass" and finding.measured["known in validation"] == 0.0
 
 
-def test_another_process_may_answer_otherwise() -> None:
+def test_answers_that_differ_in_another_process_are_found() -> None:
     (one,) = audit("miniworld", 4, [ELSEWHERE], seconds=PATIENCE).findings
     assert one.status == "pass"
     (one,) = audited(broken.Scattered, [ELSEWHERE]).findings
     assert one.status == "fail" and one.number == 8 and "differs in another process" in one.evidence[0]
 
 
-def test_what_raises_is_a_finding_and_the_rest_goes_on() -> None:
+def test_check_that_raises_is_a_finding_and_the_others_go_on() -> None:
     said = found(broken.Silent)
     assert said["data.coverage"] == "error" and said["semantic.oracle_max"] == "pass"
     wrong = next(one for one in audited(broken.Silent).findings if one.check == "data.coverage")
     assert wrong.bad and wrong.evidence == ["RuntimeError: no tools today"]
 
 
-def test_severities_decide_and_unknown_checks_are_named() -> None:
+def test_severity_sets_the_verdict_and_unknown_checks_are_errors() -> None:
     said = audited(broken.Monotonous, ["data.variety", "data.variety"])
     assert said.worst() == "warn" and said.past("warn") and said.past("advisory") and not said.past("fail")
     assert said.counts() == {
@@ -116,7 +116,7 @@ def test_severities_decide_and_unknown_checks_are_named() -> None:
         audited(HeldOut, ["data.varied"])
 
 
-def test_the_files_hold_all_and_escape_it(tmp_path: Path) -> None:
+def test_report_files_hold_all_findings_escaped(tmp_path: Path) -> None:
     said = audited(broken.Rude)
     written = write(said, tmp_path / "new")
     assert [one.name for one in written] == ["audit.json", "index.html"]

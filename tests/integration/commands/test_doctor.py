@@ -1,4 +1,4 @@
-"""The doctor on this machine: what is asked for and absent is broken, what is merely absent is not."""
+"""`coevolve doctor` on this machine. A requirement that is missing is broken; an option that is missing is not."""
 
 import argparse
 import os
@@ -26,7 +26,7 @@ def params(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No environment of a third party is installed: the doctor starts every one that is, to see that it answers."""
+    """Hide installed third-party environments, because the doctor starts each of them."""
     monkeypatch.setenv("COEVOLVE_CACHE", str(tmp_path / "none"))
 
 
@@ -36,7 +36,7 @@ def said(params: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[st
     return code, {line.split()[0]: line for line in lines if line and not line.startswith(" ")}
 
 
-def test_the_default_works_here(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_default_project_is_healthy_on_this_machine(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, lines = said(params, capsys)
     assert code == 0
     for name in ("python", "torch", "packages", "environment", "policy", "mlflow", "disk"):
@@ -46,7 +46,7 @@ def test_the_default_works_here(params: Path, capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.usefixtures("bare")
 @pytest.mark.skipif(bool(shutil.which("nvidia-smi")), reason="this machine has a GPU")
-def test_a_profile_for_gpus_is_broken_on_a_laptop(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gpu_profile_is_broken_on_a_machine_without_a_gpu(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
     apply("qwen3-4b", params)
     code, lines = said(params, capsys)
     assert code == 1
@@ -55,7 +55,7 @@ def test_a_profile_for_gpus_is_broken_on_a_laptop(params: Path, capsys: pytest.C
 
 
 @pytest.mark.usefixtures("bare")
-def test_an_endpoint_that_has_another_model(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_endpoint_without_the_configured_model_is_broken(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = params.read_text().replace("explorer: scripted ", "explorer: endpoint ")
     with proxy() as server:
         text = text.replace("http://127.0.0.1:8000/v1", server.url).replace('model: "" ', "model: m ")
@@ -67,7 +67,7 @@ def test_an_endpoint_that_has_another_model(params: Path, capsys: pytest.Capture
 
 
 @pytest.mark.usefixtures("bare")
-def test_a_tracking_server_that_is_down(
+def test_unreachable_tracking_server_is_broken(
     params: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
@@ -78,7 +78,7 @@ def test_a_tracking_server_that_is_down(
 
 @pytest.mark.usefixtures("bare")
 @pytest.mark.skipif(not able(), reason="this machine has no part in the shared arithmetic")
-def test_whether_this_machine_computes_as_others_do(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_reports_whether_arithmetic_is_shared(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, lines = said(params, capsys)
     assert lines["arithmetic"].split()[1] == ("ok" if in_effect().shared else "-")
     command = [sys.executable, "-c", "from coevolve.cli import main; main()", "doctor", "--params", str(params)]
@@ -90,7 +90,7 @@ def test_whether_this_machine_computes_as_others_do(params: Path, capsys: pytest
 
 
 @pytest.mark.usefixtures("bare")
-def test_a_policy_that_is_not_the_one_asked_for(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_policy_that_differs_from_base_model_is_reported(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
     params.write_text(params.read_text().replace("  model: tiny  ", "  model: /no/such/model  ", 1))
     code, lines = said(params, capsys)
     assert code == 1
@@ -98,7 +98,7 @@ def test_a_policy_that_is_not_the_one_asked_for(params: Path, capsys: pytest.Cap
 
 
 @pytest.mark.usefixtures("bare")
-def test_a_prompt_that_leaves_no_room(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prompt_longer_than_the_episode_budget_is_broken(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
     params.write_text(params.read_text().replace("  episode_tokens: 768", "  episode_tokens: 8"))
     code, lines = said(params, capsys)
     assert code == 1

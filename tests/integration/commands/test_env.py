@@ -4,7 +4,7 @@ from tests.cli import coevolve
 from tests.unit.commands.test_env import site  # noqa: F401  (a fixture)
 
 
-def test_no_text_of_an_environment_drives_the_terminal(site: None) -> None:  # noqa: F811
+def test_environment_texts_cannot_drive_the_terminal(site: None) -> None:  # noqa: F811
     done = coevolve("env", "list")
     assert "rude" in done.stdout, done.stderr
     assert not {character for character in done.stdout + done.stderr if not character.isprintable()} - {"\n"}

@@ -1,4 +1,4 @@
-"""`coevolve export environment`: tasks as a package that verifiers loads by its name, or one line and no folder."""
+"""`coevolve export environment` writes tasks as a verifiers package. A mistake is a one-line error."""
 
 import json
 import shutil
@@ -36,7 +36,7 @@ def run(*words: str, out: str = "new-shop") -> None:
 MINIWORLD = ("--tasks", "accepted.jsonl", "--environment", "miniworld")
 
 
-def test_the_package_has_the_tasks_a_card_and_the_audit(outside: Path) -> None:
+def test_package_holds_the_tasks_a_card_and_the_audit(outside: Path) -> None:
     found = audit("miniworld", 1, ["contract.answers"])
     write(found, outside / "scratch/audits/miniworld")
     run(*MINIWORLD)
@@ -54,7 +54,7 @@ def test_the_package_has_the_tasks_a_card_and_the_audit(outside: Path) -> None:
         run(*MINIWORLD)
 
 
-def test_in_a_project_the_tasks_are_those_of_the_last_dataset(outside: Path) -> None:
+def test_export_in_a_project_takes_the_tasks_of_the_last_dataset(outside: Path) -> None:
     shutil.copy(ROOT / "params.yaml", outside)
     for number in (0, 1):
         write_jsonl(outside / f"data/{number}/tasks.jsonl", read_tasks(GROWN)[: 3 - number])
@@ -76,7 +76,9 @@ def test_in_a_project_the_tasks_are_those_of_the_last_dataset(outside: Path) -> 
         (MINIWORLD, "2 shops", "verifiers loads the folder by its name"),
     ],
 )
-def test_a_mistake_is_one_line_and_writes_nothing(words: list[str], out: str, message: str, outside: Path) -> None:
+def test_mistake_is_a_one_line_error_and_writes_nothing(
+    words: list[str], out: str, message: str, outside: Path
+) -> None:
     before = set(outside.iterdir())
     with pytest.raises(CoevolveError) as caught:
         run(*words, out=out)
@@ -84,7 +86,7 @@ def test_a_mistake_is_one_line_and_writes_nothing(words: list[str], out: str, me
     assert set(outside.iterdir()) == before
 
 
-def test_a_failure_leaves_no_folder(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_export_leaves_no_folder(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     audits = outside / "scratch/audits/miniworld"
     audits.mkdir(parents=True)
     (audits / "audit.json").write_text('{"fingerprint": "' + make("miniworld").fingerprint + '"}')

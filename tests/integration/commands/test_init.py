@@ -1,4 +1,4 @@
-"""`coevolve init`: a project that is whole or not there, and errors of one line."""
+"""`coevolve init` makes a whole project or none. Errors are one line."""
 
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ def make(folder: Path, *options: str) -> Path:
     return folder
 
 
-def test_a_project_has_what_the_loop_needs_and_nothing_of_ours(tmp_path: Path) -> None:
+def test_new_project_has_what_the_loop_needs_and_no_test_files(tmp_path: Path) -> None:
     project = make(tmp_path / "mine", "--profile", "smoke")
     names = {path.name for path in project.iterdir()}
     assert names == {
@@ -32,15 +32,15 @@ def test_a_project_has_what_the_loop_needs_and_nothing_of_ours(tmp_path: Path) -
     assert not [path for path in tmp_path.iterdir() if path != project], "nothing half-made is left"
 
 
-def test_a_profile_for_another_environment_imitates_a_split_that_every_environment_has(tmp_path: Path) -> None:
+def test_profile_for_another_environment_warms_up_on_its_seed_split(tmp_path: Path) -> None:
     assert load(make(tmp_path / "its own", "--profile", "smollm2-135m") / "params.yaml").warm.split == "broad"
     project = make(tmp_path / "another", "--profile", "smollm2-135m", "--environment", "sql")
     warm = load(project / "params.yaml").warm
     assert (warm.split, warm.steps) == ("seed", 80)
 
 
-def test_the_two_pipelines_are_one() -> None:
-    """But for the command of a stage, and for what stage `code` depends on."""
+def test_project_pipeline_equals_ours_except_for_commands_and_stage_code() -> None:
+    """They differ in the commands of the stages and in the dependencies of stage `code`."""
     text = (ROOT / "dvc.yaml").read_text()
     ours, theirs = read_yaml(text), read_yaml(init.pipeline(text))
     assert theirs["stages"].pop("code") == {
@@ -78,7 +78,7 @@ class MyEnvironment(MethodEnvironment):
 """
 
 
-def test_an_environment_of_ones_own_needs_no_installation(tmp_path: Path) -> None:
+def test_environment_in_a_file_needs_no_installation(tmp_path: Path) -> None:
     (tmp_path / "my_lamp.py").write_text(OWN)
     project = make(tmp_path / "mine", "--environment", f"{tmp_path / 'my_lamp.py'}:MyEnvironment")
     params = load_yaml(project / "params.yaml", "")
@@ -109,7 +109,7 @@ BROKEN = {
         (["--model", "some.gguf"], "open the file with transformers' `from_pretrained(DIR, gguf_file=...)`"),
     ],
 )
-def test_what_is_wrong_is_one_line_and_nothing_is_made(options: list[str], words: str, tmp_path: Path) -> None:
+def test_mistake_is_a_one_line_error_and_creates_nothing(options: list[str], words: str, tmp_path: Path) -> None:
     for name, text in BROKEN.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "empty").mkdir()
@@ -120,20 +120,20 @@ def test_what_is_wrong_is_one_line_and_nothing_is_made(options: list[str], words
     assert sorted(path for path in tmp_path.iterdir() if path.name != "__pycache__") == before
 
 
-def test_a_folder_that_is_not_empty_stays_as_it_is(tmp_path: Path) -> None:
+def test_folder_that_is_not_empty_stays_unchanged(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(CoevolveError, match="is not empty"):
         make(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_without_git_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_git_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CoevolveError, match="git is not installed"):
         make(tmp_path / "mine")
 
 
-def test_inside_a_repository_the_project_becomes_part_of_it(tmp_path: Path) -> None:
+def test_project_inside_a_repository_joins_that_repository(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     project = make(tmp_path / "mine")
     assert (project / ".dvc").is_dir() and not (project / ".git").exists()
@@ -148,7 +148,7 @@ def test_inside_a_repository_the_project_becomes_part_of_it(tmp_path: Path) -> N
         ("params.yaml", "\ntrain:\n", "\ntrain:\n  mixture: 1\n", "train.mixture has been removed; remove it"),
     ],
 )
-def test_a_project_of_an_older_version_is_one_line(
+def test_project_of_an_older_version_is_a_one_line_error(
     file: str, old: str, new: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = make(tmp_path / "mine")
@@ -164,7 +164,7 @@ def test_a_project_of_an_older_version_is_one_line(
     assert not (project / "data").exists()
 
 
-def test_a_users_own_stages_and_dependencies_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_stages_and_dependencies_are_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = make(tmp_path / "mine")
     monkeypatch.chdir(project)
     text = (project / "dvc.yaml").read_text()

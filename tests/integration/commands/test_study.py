@@ -72,7 +72,7 @@ CUT = {"panel": "validation", "subsets": {"mail": ["find_mail"]}}
         ),
     ],
 )
-def test_a_result_of_another_study_does_not_count_and_stays(
+def test_results_of_another_study_are_ignored_and_kept_in_the_file(
     now: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     success = {"validation": [0.5, 0.6], "mail": [0.5, 0.6]}
@@ -84,7 +84,7 @@ def test_a_result_of_another_study_does_not_count_and_stays(
     assert (tmp_path / "results.jsonl").read_bytes() == before
 
 
-def test_results_of_an_arm_that_is_gone_stay_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_of_a_deleted_arm_stay_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [Result(arm, 0, {"validation": [0.5, 0.6]}, {}, []) for arm in ("plain", "gone")]
     write_jsonl(tmp_path / "results.jsonl", rows)
     before = (tmp_path / "results.jsonl").read_bytes()
@@ -93,7 +93,7 @@ def test_results_of_an_arm_that_is_gone_stay_in_the_file(tmp_path: Path, capsys:
     assert (tmp_path / "results.jsonl").read_bytes() == before
 
 
-def test_two_commands_do_not_queue_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_commands_cannot_queue_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(dvc, "root", lambda: tmp_path)

@@ -1,4 +1,4 @@
-"""Stages, commands and their workers compute by the shared arithmetic; a process that only imports the package does not."""
+"""Stages, commands and their workers use shared arithmetic. A process that only imports the package does not."""
 
 import os
 import shutil
@@ -19,32 +19,32 @@ SAY = "from coevolve.core.arithmetic import in_effect; one = in_effect(); print(
 
 
 def python(code: str, folder: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A process that inherits nothing of what the tests' own process has pinned."""
+    """Run ``code`` in a process that inherits none of the pinned variables of the tests."""
     clean = {key: value for key, value in os.environ.items() if key not in (CHOICE, *VARIABLES)}
     command = [sys.executable, "-c", code]
     return subprocess.run(command, cwd=folder, env={**clean, **variables}, capture_output=True, text=True)
 
 
-def test_it_is_shared_by_default_and_says_so() -> None:
+def test_shared_arithmetic_is_the_default_and_is_reported() -> None:
     again = "import os; before = dict(os.environ); pin(); assert dict(os.environ) == before\n"
     done = python(PIN + again + SAY)
     assert done.stdout.startswith("True x86-64 AVX2, torch 2.13.0"), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("changes", [{CHOICE: "native"}, {"MKL_CBWR": "AVX2"}])
-def test_a_choice_of_the_users_own_stands_and_is_not_called_shared(changes: dict[str, str]) -> None:
+def test_native_arithmetic_chosen_by_the_user_is_kept_and_reported(changes: dict[str, str]) -> None:
     done = python(PIN + SAY, **changes)
     assert done.stdout.startswith("False native "), done.stdout + done.stderr
 
 
-def test_a_choice_that_is_none_is_one_line() -> None:
+def test_unknown_choice_is_a_one_line_error() -> None:
     done = python("from coevolve.cli import main; main(['env', 'list'])", **{CHOICE: "exact"})
     assert done.returncode == 1
     assert done.stderr == f"error: {CHOICE} is 'exact', expected shared or native; unset it for shared\n"
 
 
-def test_roots_are_those_of_ieee_754_in_every_shape_and_type() -> None:
-    """By the definition: no neighbour of the root has a square nearer to the number, checked in exact fractions."""
+def test_square_roots_follow_ieee_754_for_every_shape_and_dtype() -> None:
+    """No neighbour of the root has a square nearer to the number, checked in exact fractions."""
     code = """
 import random
 from fractions import Fraction
@@ -72,7 +72,7 @@ print("exact")
 
 
 def test_importing_the_package_changes_neither_torch_nor_the_environment() -> None:
-    """Also where a policy is loaded, which is what a notebook does."""
+    """Also when the process loads a policy, as a notebook does."""
     done = python("""
 import os, torch
 kernels = [torch._C._dispatch_dump_table(f"aten::{name}") for name in ("mm", "addmm", "sqrt")]
@@ -89,7 +89,7 @@ print(in_effect().name)
     assert done.stdout.startswith("native "), done.stdout + done.stderr
 
 
-def test_a_native_process_leaves_the_variables_alone() -> None:
+def test_native_process_leaves_the_variables_alone() -> None:
     names = " ".join(VARIABLES)
     code = f"import os; print([os.environ.get(name) for name in '{names}'.split()])"
     assert python(PIN + code).stdout == f"{list(VARIABLES.values())}\n"
@@ -115,8 +115,8 @@ if __name__ == "__main__":
         "import torch; torch.zeros(3); from coevolve.core.arithmetic import pin; pin()",  # as in a worker of Ray
     ],
 )
-def test_it_is_in_effect_by_whichever_door(door: str, tmp_path: Path) -> None:
-    """This fails on a machine that computes otherwise than those on which the digest was found."""
+def test_every_entry_point_uses_shared_arithmetic(door: str, tmp_path: Path) -> None:
+    """Fails on a machine whose results differ from the machines on which the digest was computed."""
     assert torch.__version__.partition("+")[0] in KNOWN, "a new torch: find its digest on two makes of processor"
     shutil.copy(ROOT / "params.yaml", tmp_path)
     done = python(
@@ -126,7 +126,7 @@ def test_it_is_in_effect_by_whichever_door(door: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("first", "shared"), [("pin()", True), ("pass", False)])
-def test_a_worker_computes_as_the_process_that_starts_it(tmp_path: Path, first: str, shared: bool) -> None:
+def test_worker_computes_like_the_process_that_starts_it(tmp_path: Path, first: str, shared: bool) -> None:
     program = tmp_path / "program.py"
     program.write_text(WORKER.format(first=first))
     clean = {key: value for key, value in os.environ.items() if key not in (CHOICE, *VARIABLES)}
@@ -135,7 +135,7 @@ def test_a_worker_computes_as_the_process_that_starts_it(tmp_path: Path, first: 
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
-def test_products_are_products_whatever_the_layout(kind: torch.dtype) -> None:
+def test_matrix_products_are_correct_for_every_layout(kind: torch.dtype) -> None:
     settle()
     draw = torch.Generator().manual_seed(0)
 
@@ -159,7 +159,7 @@ def test_products_are_products_whatever_the_layout(kind: torch.dtype) -> None:
         assert torch.equal(c.clone().addmm_(a, b), (c.double() + wanted).to(kind))
 
 
-def test_telling_leaves_no_trace() -> None:
+def test_digest_leaves_the_random_state_alone() -> None:
     torch.manual_seed(3)
     wanted = torch.rand(2)
     torch.manual_seed(3)

@@ -6,7 +6,7 @@ import sys
 from tests.waiting import PATIENCE
 
 
-def test_a_job_that_never_ends_does_not_keep_the_process() -> None:
+def test_endless_job_does_not_keep_the_process_alive() -> None:
     program = (
         "import threading\n"
         "from coevolve.core.concurrency import Threads\n"

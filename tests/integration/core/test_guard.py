@@ -1,4 +1,4 @@
-"""A stage or command that ends badly says so in one line."""
+"""A stage or command that fails prints one line."""
 
 import subprocess
 import sys
@@ -32,14 +32,14 @@ import pytest
         ("raise KeyboardInterrupt", "interrupted; run the same command again to continue"),
     ],
 )
-def test_one_line(code: str, said: str) -> None:
+def test_failure_is_one_line_on_stderr(code: str, said: str) -> None:
     program = f"from coevolve.core.guard import guard\ndef main():\n    {code}\nguard(main)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == (130 if "Keyboard" in code else 1)
     assert done.stderr.startswith(said) and done.stderr.count("\n") == 1
 
 
-def test_an_open_bar_ends_before_the_error() -> None:
+def test_open_progress_bar_ends_before_the_error() -> None:
     program = (
         "from coevolve.core.errors import CoevolveError\n"
         "from coevolve.core.guard import guard\n"
@@ -80,7 +80,7 @@ LACKS = {
     ("kind", "lack"),
     [("jsonl", "full"), ("parquet", "full"), ("json", "read-only"), ("text", "no folder")],
 )
-def test_what_cannot_be_written_is_one_line_and_leaves_nothing(tmp_path: Path, kind: str, lack: str) -> None:
+def test_failed_write_is_a_one_line_error_and_leaves_nothing(tmp_path: Path, kind: str, lack: str) -> None:
     (tmp_path / "old").write_text("kept")
     tmp_path.chmod(0o755)
     doing, said = LACKS[lack]

@@ -1,4 +1,4 @@
-"""Work in several processes: errors come back as they are, and a process that dies is noticed, named and replaced."""
+"""Work in several processes: errors keep their type, and a process that dies is noticed, named and replaced."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE
 
 
 class Helper:
-    """What a process holds."""
+    """The state of a worker process."""
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
@@ -37,7 +37,7 @@ class Helper:
         time.sleep(10**6)
 
 
-def test_results_are_in_order_and_a_process_that_died_is_replaced() -> None:
+def test_results_keep_their_order_and_dead_processes_are_replaced() -> None:
     with Workers(Local(2), Helper, 100) as workers:
         assert list(workers.map(lambda number: workers.call("add", number), range(20))) == list(range(100, 120))
         for _ in range(3):
@@ -46,7 +46,7 @@ def test_results_are_in_order_and_a_process_that_died_is_replaced() -> None:
         assert list(workers.map(lambda number: workers.call("add", number), range(20))) == list(range(100, 120))
 
 
-def test_errors_come_back_as_what_they_are() -> None:
+def test_worker_errors_keep_their_type() -> None:
     worker = Worker(Helper, 1)
     try:
         with pytest.raises(CoevolveError, match=r"params\.yaml: no"):
@@ -58,7 +58,7 @@ def test_errors_come_back_as_what_they_are() -> None:
         worker.close()
 
 
-def test_a_call_that_takes_too_long_ends_its_process() -> None:
+def test_call_that_takes_too_long_ends_its_process() -> None:
     worker = Worker(Helper, 1)
     try:
         assert worker.call("add", 2) == 3
@@ -71,7 +71,7 @@ def test_a_call_that_takes_too_long_ends_its_process() -> None:
         worker.close()
 
 
-def test_how_many_there_are_is_a_matter_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_count_depends_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE)
     assert 1 <= available() <= len(os.sched_getaffinity(0))
     monkeypatch.setenv(VARIABLE, "3")
@@ -80,8 +80,8 @@ def test_how_many_there_are_is_a_matter_of_the_machine(monkeypatch: pytest.Monke
     assert available() == 1
 
 
-def test_an_interrupt_is_for_us_alone_also_while_workers_import(tmp_path: Path) -> None:
-    """Ctrl-C goes to every process of a terminal."""
+def test_interrupt_leaves_importing_workers_to_their_parent(tmp_path: Path) -> None:
+    """Ctrl-C reaches every process of a terminal."""
     (tmp_path / "slow.py").write_text("import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(2)\n")
     program = """
 import signal, time
@@ -111,8 +111,8 @@ if __name__ == "__main__":
     assert started.communicate() == ("stopped\n", "")
 
 
-def test_no_process_that_still_imports_outlives_a_failure(tmp_path: Path) -> None:
-    """It would hold our output open, and who reads that would wait for it."""
+def test_importing_processes_do_not_outlive_a_failure(tmp_path: Path) -> None:
+    """It would keep our output open, and a reader of that output would wait for it."""
     (tmp_path / "slow.py").write_text("import time; time.sleep(10**6)")
     program = (
         "from coevolve.core.errors import CoevolveError\n"

@@ -1,4 +1,4 @@
-"""Work on a Ray cluster of two machines, which are two here: the same bytes as in this process, also when one is lost on the way."""
+"""Work on a Ray cluster of two simulated machines gives the same bytes as this process, even if one machine is lost."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ LIMITS = Limits(max_turns=6, episode_tokens=300, reply_tokens=64, max_seconds=12
 
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Any]:
-    """Two machines with a CPU each. The first has what Ray itself needs."""
+    """Two machines with a CPU each. Ray's own services run on the first."""
     from coevolve.core.ray_cluster import load
 
     load()
@@ -57,13 +57,13 @@ def at(machines: Any) -> Compute:
 
 
 def lose(machines: Any) -> None:
-    """The second machine's power fails."""
+    """Simulate a power failure of the second machine."""
     (worker,) = [one for one in machines.list_all_nodes() if one is not machines.head_node]
     machines.remove_node(worker, allow_graceful=False)
 
 
 class Helper:
-    """What a worker holds."""
+    """The state of a worker."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -78,7 +78,7 @@ class Helper:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_folder_goes_with_what_it_holds_and_a_process_that_died_is_replaced(ray: RayCluster, tmp_path: Path) -> None:
+def test_folder_is_sent_with_its_content_and_dead_processes_are_replaced(ray: RayCluster, tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep/weights").write_bytes(b"\x00\xff")
     with Workers(ray, Helper, tmp_path) as workers:
@@ -91,7 +91,7 @@ def test_a_folder_goes_with_what_it_holds_and_a_process_that_died_is_replaced(ra
                 workers.call("die")
 
 
-def test_a_policy_plays_there_as_here_also_when_a_machine_is_lost(ray: RayCluster, machines: Any) -> None:
+def test_cluster_plays_like_this_process_even_if_a_machine_is_lost(ray: RayCluster, machines: Any) -> None:
     arguments = (ROOT / "policies/base", 1, "float32", 1.0, {})
     wanted = [RolloutRequest(task, seed) for seed, task in enumerate(WORLD.tasks("validation")[:40])]
     alone = [one.trajectory for one in rollout(open_transformers(*arguments), WORLD, wanted, LIMITS)]
@@ -112,7 +112,7 @@ def test_a_policy_plays_there_as_here_also_when_a_machine_is_lost(ray: RayCluste
         replicas.close()
 
 
-def test_a_machine_that_differs_is_named_with_both(machines: Any) -> None:
+def test_machine_with_other_packages_is_reported_with_both_versions(machines: Any) -> None:
     with engine(at(machines), lambda: {"process": str(os.getpid())}) as ray:
         assert ray is not None
         with (
@@ -124,7 +124,7 @@ def test_a_machine_that_differs_is_named_with_both(machines: Any) -> None:
             workers.call("read", "x")
 
 
-def test_a_cluster_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_cluster_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = Compute(engine="ray", address="127.0.0.1:1", cpus=1)
     with (
         cluster(wanted, dict) as found,

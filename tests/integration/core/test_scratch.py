@@ -1,4 +1,4 @@
-"""What is made once stays, also when several want it or one is killed."""
+"""A shared result is made once, even when several processes want it or one is killed."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ import pytest
 from coevolve.core.scratch import once, temporary
 
 
-def test_of_many_who_want_it_one_makes_it(tmp_path: Path) -> None:
+def test_concurrent_callers_make_a_result_once(tmp_path: Path) -> None:
     made = []
 
     def make(folder: Path) -> None:
@@ -29,7 +29,7 @@ def test_of_many_who_want_it_one_makes_it(tmp_path: Path) -> None:
     assert once(tmp_path / "a/c", make) == tmp_path / "a/c" and len(made) == 2, "another is another"
 
 
-def test_what_fails_leaves_nothing_and_is_made_again(tmp_path: Path) -> None:
+def test_failed_result_leaves_nothing_and_is_made_again(tmp_path: Path) -> None:
     def fail(folder: Path) -> None:
         folder.mkdir()
         (folder / "half").touch()
@@ -52,7 +52,7 @@ with temporary("held") as place:
 """
 
 
-def test_what_a_killed_process_left_in_a_temporary_folder_goes_with_the_next(
+def test_next_process_removes_the_temporary_folder_of_a_killed_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

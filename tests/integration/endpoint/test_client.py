@@ -92,7 +92,7 @@ def test_a_retry_after_of_hours_ends_the_stage(tmp_path: Path) -> None:
         endpoint(server.url, tmp_path).chat(ask())
 
 
-def test_the_budget_is_a_hard_stop(tmp_path: Path) -> None:
+def test_budget_is_a_hard_stop(tmp_path: Path) -> None:
     with proxy(script=[OK] * 9) as server:
         one = endpoint(server.url, tmp_path, budget_requests=3)
         for number in range(3):
@@ -124,7 +124,7 @@ def test_open_requests_count_against_the_budget(tmp_path: Path) -> None:
         assert len(server.bodies) == 10
 
 
-def test_unreachable(tmp_path: Path) -> None:
+def test_unreachable_server_is_a_one_line_error(tmp_path: Path) -> None:
     with pytest.raises(
         CoevolveError, match=r"endpoint http://127.0.0.1:9/v1: no answer after 2 attempts \(ConnectError"
     ):
@@ -133,7 +133,7 @@ def test_unreachable(tmp_path: Path) -> None:
         endpoint("http://127.0.0.1:9/v1", tmp_path, model="")
 
 
-def test_wrong_model_name(tmp_path: Path) -> None:
+def test_unknown_model_name_is_an_error(tmp_path: Path) -> None:
     with (
         proxy(script=[(404, {}, json.dumps({"detail": "nope"}))]) as server,
         pytest.raises(CoevolveError, match=r"no model 'nope'; .*correct endpoint.model"),
@@ -141,7 +141,7 @@ def test_wrong_model_name(tmp_path: Path) -> None:
         endpoint(server.url, tmp_path, model="nope").chat(ask())
 
 
-def test_no_tool_support(tmp_path: Path) -> None:
+def test_missing_tool_support_is_an_error(tmp_path: Path) -> None:
     words = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
     tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
     with (

@@ -68,7 +68,7 @@ def test_a_key_that_an_environment_shows_is_not_sent(tmp_path: Path, monkeypatch
     assert KEY not in (tmp_path / "log.jsonl").read_text()
 
 
-def test_a_placeholder_is_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placeholder_key_is_not_redacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "EMPTY")
     with proxy(script=[(200, {}, GOOD)]) as server:
         open_endpoint(config(server.url), tmp_path / "log.jsonl").chat(ask("the list is EMPTY"))

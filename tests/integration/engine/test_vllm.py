@@ -1,4 +1,4 @@
-"""vLLM itself, on a CPU: `make test-vllm` runs these tests in an environment of its own. Without vLLM they are skipped."""
+"""vLLM itself on a CPU. `make test-vllm` runs these tests in its own environment; otherwise they are skipped."""
 
 import sys
 from importlib.util import find_spec
@@ -32,7 +32,7 @@ SERVE = (
 )  # fmt: skip
 
 
-def test_it_plays_as_transformers_does() -> None:
+def test_vllm_plays_like_transformers() -> None:
     requests = [RolloutRequest(task, 0) for task in WORLD.tasks("validation")[:12]]
     theirs = rollout(open_policy(BASE, ENGINE, 0.0), WORLD, requests, LIMITS)
     ours = rollout(TransformersPolicy(*load(BASE), 0.0), WORLD, requests, LIMITS)
@@ -40,7 +40,7 @@ def test_it_plays_as_transformers_does() -> None:
     assert any(episode.trajectory.score == 1.0 for episode in ours)
 
 
-def test_too_little_memory_is_one_line_before_the_engine_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_a_one_line_error_before_the_engine_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     huge = ENGINE.model_copy(update={"batch": 10**9})
     with pytest.raises(
         CoevolveError, match=r"vLLM needs \d+\.\d GB of memory, and \d+\.\d GB are free: .* lower policy\.batch"
@@ -52,7 +52,7 @@ def test_too_little_memory_is_one_line_before_the_engine_loads(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("lora", [False, True])
-def test_the_engine_follows_the_weights_that_training_changes(tmp_path: Path, lora: bool) -> None:
+def test_engine_follows_the_weights_that_training_changes(tmp_path: Path, lora: bool) -> None:
     config = changed(steps=2, lora={"enabled": lora})
     config = config.model_copy(update={"vllm": config.vllm.model_copy(update={"mode": "colocate"})})
     grpo.learn(settings(config, learning_rate=0.002), WORLD, job(tmp_path))

@@ -1,4 +1,4 @@
-"""Author a small world for AppWorld's engine: `python appworld_world.py ROOT`, by the Python that has AppWorld.
+"""Author a small world for AppWorld's engine: `python appworld_world.py ROOT`, with the Python that has AppWorld.
 
 Two scenarios of three tasks: a note to add, and a question to answer. It is not the benchmark, and says so.
 """
@@ -59,7 +59,7 @@ def write(path: Path, value: object) -> None:
 
 
 def author(name: str, number: int, instruction: str, **ground_truth: object) -> None:
-    """A task and its world: three people with notes, the first of them the supervisor."""
+    """A task and its world: three people with notes. The first person is the supervisor."""
     place = f":memory:task_input-{name}"
     models = ModelCollection.load(place, place, get_all_apps(), create_db=True)
     for index, (first, last) in enumerate(PEOPLE[number:] + PEOPLE[:number]):

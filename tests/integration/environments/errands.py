@@ -1,4 +1,4 @@
-"""An environment with two user turns, of which the second has another tool."""
+"""An environment with two user turns. The second turn offers another tool."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -14,7 +14,7 @@ Script = Mapping[str, Sequence[Sequence[ToolCall]]]
 
 
 def reply(messages: Sequence[Mapping[str, Any]], script: Script) -> dict[str, Any]:
-    """The next message. An observation of verifiers' OpenEnv player is answered as it asks: an action as JSON, or a sentence."""
+    """The next message. Observations of verifiers' OpenEnv player are answered with an action as JSON or a sentence."""
     first = next(message["content"] for message in messages if message["role"] == "user")
     as_text = first.startswith("{")
     request = json.loads(first)["observation"]["content"] if as_text else first

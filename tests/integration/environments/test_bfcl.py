@@ -1,4 +1,4 @@
-"""BFCL: our score equals the official checker's, and sessions touch neither each other nor the package's globals."""
+"""BFCL: our score equals the official checker's, and sessions share neither state nor the package's globals."""
 
 import decimal
 import json
@@ -27,7 +27,7 @@ Turns = list[list[ToolCall]]
 
 @pytest.fixture(autouse=True)
 def precision() -> Iterator[None]:
-    """The package's own executor, which ours is compared with, leaves the precision of its last call to all that comes after."""
+    """The package's own executor, our reference, leaves the precision of its last call in place for all later code."""
     import mpmath
 
     with decimal.localcontext(), mpmath.workdps(15):
@@ -68,7 +68,7 @@ def official(task: Task, turns: Turns, run: str) -> bool:
 
 
 def variants(task: Task) -> Iterator[tuple[str, Turns]]:
-    """The answer, and eleven ways to get it wrong (or not quite wrong)."""
+    """The answer, and eleven variants that are wrong or almost wrong."""
     rng = rng_for("bfcl variants", task.task_id)
     places = [(t, c) for t, turn in enumerate(task.reference) for c in range(len(turn))]
 
@@ -112,7 +112,7 @@ def variants(task: Task) -> Iterator[tuple[str, Turns]]:
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
-def test_our_score_equals_the_official_checkers(category: str) -> None:
+def test_score_equals_the_official_checkers(category: str) -> None:
     """Over every fourth of the 200 items of the category."""
     whole = [task for task in TASKS if WORLD.category(task) == category]
     assert len(whole) == 200
@@ -133,7 +133,7 @@ def test_our_score_equals_the_official_checkers(category: str) -> None:
         assert not all(compared[kind])
 
 
-def test_a_scenario_is_in_one_split() -> None:
+def test_scenario_is_in_one_split() -> None:
     splits = {split: {task.world["id"] for task in WORLD.tasks(split)} for split in SPLITS}
     quarantined = sum(int(name.rsplit("_", 1)[1]) % 2 == 0 for name in QUARANTINE)
     assert {split: len(ids) for split, ids in splits.items()} == {
@@ -145,7 +145,7 @@ def test_a_scenario_is_in_one_split() -> None:
     assert sum(map(len, scenarios)) == len(set.union(*scenarios))
 
 
-def test_functions_arrive_at_their_turn() -> None:
+def test_missing_functions_appear_at_their_turn() -> None:
     task = next(task for task in TASKS if WORLD.category(task) == "multi_turn_miss_func")
     (turn, names), *_ = task.world["missed_function"].items()
     session = WORLD.open()
@@ -162,7 +162,7 @@ def test_functions_arrive_at_their_turn() -> None:
     assert [number for number, offer in enumerate(offers) if offer.tools] == [0, int(turn)]
 
 
-def test_strict_is_an_outcome_of_its_own() -> None:
+def test_strict_is_a_check_of_its_own() -> None:
     task = next(task for task in TASKS if WORLD.category(task) == "multi_turn_miss_param")
     refusing = next(number for number, calls in enumerate(task.reference) if not calls)
     assert judged(task, task.reference).checks["strict"]
@@ -176,8 +176,8 @@ def test_strict_is_an_outcome_of_its_own() -> None:
     assert judged(task, doubled).checks["strict"], "a look twice changes nothing"
 
 
-def test_a_change_made_twice_is_not_strict() -> None:
-    """A call undone and made again leaves the state that the official checker wants."""
+def test_change_made_twice_is_not_strict() -> None:
+    """A call that is undone and made again leaves the state that the official checker wants."""
     task = next(task for task in TASKS if "GorillaFileSystem" in task.world["involved_classes"])
     session = WORLD.open()
     session.reset(task)
@@ -223,7 +223,7 @@ def involving(group: str, category: str = "multi_turn_base") -> Task:
     return next(t for t in TASKS if group in t.world["involved_classes"] and WORLD.category(t) == category)
 
 
-def test_a_precision_stays_with_its_call() -> None:
+def test_precision_applies_only_to_its_call() -> None:
     import mpmath
 
     before = decimal.getcontext().prec, mpmath.mp.dps
@@ -234,7 +234,7 @@ def test_a_precision_stays_with_its_call() -> None:
         assert (decimal.getcontext().prec, mpmath.mp.dps) == before
 
 
-def test_cards_of_a_long_context_are_a_sessions_own() -> None:
+def test_cards_of_a_long_context_belong_to_one_session() -> None:
     task = involving("TravelAPI", "multi_turn_long_context")
     names = ["client_id", "client_secret", "refresh_token", "grant_type", "user_first_name", "user_last_name"]
 
@@ -256,7 +256,7 @@ def test_cards_of_a_long_context_are_a_sessions_own() -> None:
     assert balance(*entered()) == before
 
 
-def test_schemas_are_json_schemas() -> None:
+def test_schemas_use_json_schema_types() -> None:
     types = set()
 
     def walk(schema: dict[str, object]) -> None:
@@ -269,7 +269,7 @@ def test_schemas_are_json_schemas() -> None:
     assert types <= {"object", "string", "number", "integer", "boolean", "array"}
 
 
-def test_missing_installation_says_what_to_type(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_installation_error_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['bfcl_eval'] = None\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # of the worker
     with pytest.raises(CoevolveError, match="coevolve env install bfcl"):

@@ -1,4 +1,4 @@
-"""BFCL single-turn: the official AST checker judges, without the packages that its table of models imports."""
+"""BFCL single-turn: the official AST checker judges, without the model provider packages that it normally imports."""
 
 import subprocess
 import sys
@@ -21,13 +21,13 @@ def solved(task: Task, calls: list[ToolCall]) -> bool:
     return is_success(session.score().reward)
 
 
-def test_every_item_that_is_not_in_quarantine_accepts_its_answer() -> None:
+def test_every_unquarantined_item_accepts_its_answer() -> None:
     assert len(TASKS) == 2351 - len(WORLD.quarantine)
     failed = [task.world["id"] for task in TASKS[::5] if not solved(task, task.reference[0])]
     assert failed == []
 
 
-def test_what_is_wrong_is_wrong() -> None:
+def test_wrong_answers_fail() -> None:
     found: Counter[str] = Counter()
     for task in TASKS[::5]:
         calls = task.reference[0]
@@ -39,14 +39,14 @@ def test_what_is_wrong_is_wrong() -> None:
     assert found.total() == 0
 
 
-def test_the_order_of_parallel_calls_is_free() -> None:
+def test_order_of_parallel_calls_is_free() -> None:
     several = [task for task in TASKS if len(task.reference[0]) > 1]
     turned = [solved(task, task.reference[0][::-1]) for task in several]
     # not all: the official checker gives each answer the first call that fits it
     assert sum(turned) > 0.98 * len(turned)
 
 
-def test_a_second_reply_comes_too_late() -> None:
+def test_second_reply_fails_the_task() -> None:
     task = next(task for task in TASKS if task.tags == ["parallel"])
     session = WORLD.open()
     session.reset(task)
@@ -64,7 +64,7 @@ def test_arguments_of_any_shape_are_judged() -> None:
         assert not solved(task, [ToolCall(task.reference[0][0].name, {key: value})])
 
 
-def test_no_providers_package_is_imported() -> None:
+def test_no_provider_package_is_imported() -> None:
     code = (
         "import sys\n"
         "from coevolve.environments.registry import make\n"

@@ -15,5 +15,5 @@ def environment(request: pytest.FixtureRequest) -> Environment:
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_it_keeps_the_contract(environment: Environment, check: str) -> None:
+def test_environment_keeps_the_contract(environment: Environment, check: str) -> None:
     CHECKS[check](environment, 10)

@@ -1,4 +1,4 @@
-"""What an environment is: another reward is another one, a comment is not, whoever wrote it and wherever it runs."""
+"""The identity of an environment: a changed reward changes it; a comment, a package author or a location does not."""
 
 import json
 import os
@@ -67,7 +67,7 @@ Edit = tuple[str, str, str]  # a file, what it holds, and what stands there inst
 
 @dataclass
 class Place:
-    """A copy of our code, and beside it the package of a third party, as pip would have installed it."""
+    """A copy of our code, and beside it a third party's package as pip would install it."""
 
     folder: Path
 
@@ -126,7 +126,7 @@ ROOMS = ("mine/rooms.py", "hall", "cellar")
         ("make('mine')", [ROOMS, HEARD, ("mine/house.py", '"done"', '"well"'), ("mine/words.json", "{}", "[]")]),
     ],
 )
-def test_what_can_matter_gives_another_identity(place: Place, made: str, edits: list[Edit]) -> None:
+def test_edits_that_can_matter_change_the_identity(place: Place, made: str, edits: list[Edit]) -> None:
     found = place.identities(made, *edits)
     assert len({one.pop("sources") for one in found}) == len(edits) + 1
     assert all(one == found[0] for one in found)
@@ -146,13 +146,13 @@ def test_what_can_matter_gives_another_identity(place: Place, made: str, edits: 
         ("make('mine')", [("mine/rooms.py", "ROOMS", "# of the house\nROOMS"), ("mine/.swp", "", "an editor's")]),
     ],
 )
-def test_what_cannot_matter_gives_the_same(place: Place, made: str, edits: list[Edit]) -> None:
+def test_edits_that_cannot_matter_keep_the_identity(place: Place, made: str, edits: list[Edit]) -> None:
     found = place.identities(made, *edits)
     assert len(found) == len(edits) + 1
     assert all(one == found[0] for one in found)
 
 
-def test_nobody_plays_in_another_environment_than_the_noted_one(place: Place) -> None:
+def test_environment_that_differs_from_the_recorded_one_is_refused(place: Place) -> None:
     assert place.run(NOTE.format(name="sql")).returncode == 0
     assert place.run(OPEN.format(name="sql")).stdout.startswith("sql-")
     place.identities("make('sql')", REWARD)

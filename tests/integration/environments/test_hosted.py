@@ -34,7 +34,7 @@ def test_requirements_are_pinned() -> None:
         assert not any(line.startswith("coevolve") for line in lines), f"{name}: workers find us by their path"
 
 
-def test_what_is_not_installed_says_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_installation_error_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COEVOLVE_CACHE", str(tmp_path))
     for name in HOSTED:
         with pytest.raises(CoevolveError, match=f"coevolve env install {name}"):
@@ -43,7 +43,7 @@ def test_what_is_not_installed_says_what_to_type(tmp_path: Path, monkeypatch: py
 
 @pytest.fixture(scope="module")
 def authored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A root with a world of our own for AppWorld's engine; nothing of the benchmark's."""
+    """A root with our own world for AppWorld's engine, without the benchmark's data."""
     root = tmp_path_factory.mktemp("appworld")
     script = Path(__file__).parent / "appworld_world.py"
     subprocess.run([str(python("appworld")), str(script), str(root)], check=True, stdout=subprocess.DEVNULL)
@@ -59,7 +59,7 @@ def hosted(name: str) -> WorkerEnvironment:
 
 
 def opened(name: str) -> Callable[[], Iterator[WorkerEnvironment]]:
-    """The environment, for the tests of a module."""
+    """The environment for the tests of a module."""
 
     @pytest.fixture(scope="module")
     def world() -> Iterator[WorkerEnvironment]:
@@ -92,7 +92,7 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in COUNTS])
-def test_it_keeps_the_contract(name: str, request: pytest.FixtureRequest) -> None:
+def test_environment_keeps_the_contract(name: str, request: pytest.FixtureRequest) -> None:
     world = request.getfixturevalue(name)
     for check in CHECKS.values():
         check(world, COUNTS[name])
@@ -125,7 +125,7 @@ class TestAppWorld:
         assert len(appworld.pool.workers) == HOSTED["appworld"].size == appworld.capacity
         assert all(worker.sessions == 0 for worker in appworld.pool.workers)
 
-    def test_rewards_are_graded_by_the_evaluators_tests(self, appworld: WorkerEnvironment) -> None:
+    def test_reward_is_graded_by_the_evaluators_tests(self, appworld: WorkerEnvironment) -> None:
         task = appworld.tasks("seed")[0]
         code = str(task.reference[0][0].arguments["code"])
         session = appworld.open()
@@ -138,7 +138,7 @@ class TestAppWorld:
         assert sorted(score.checks.values()) == [False, True]
         assert 0 < score.reward < 0.5
 
-    def test_function_calls_by_the_api_docs(self, authored: Path) -> None:
+    def test_api_docs_become_callable_functions(self, authored: Path) -> None:
         world = hosted("appworld_functions")
         task = next(task for task in world.tasks("test_normal"))
         session = world.open()
@@ -169,7 +169,9 @@ class TestAppWorld:
     def test_scenarios_count_together(self, appworld: WorkerEnvironment) -> None:
         assert {appworld.scenario(task) for task in appworld.tasks("test_normal")} == {"note"}
 
-    def test_without_data_it_says_how_to_get_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_missing_data_error_names_the_download_command(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("APPWORLD_ROOT", str(tmp_path))
         with pytest.raises(CoevolveError, match="appworld download data"):
             make("appworld")
@@ -190,7 +192,7 @@ class TestTextWorld:
         assert rewards[-1] == 1.0
         assert any(0 < reward < 0.5 for reward in rewards)
 
-    def test_a_fresh_game_judges_the_state_that_a_reference_leaves(self, textworld: WorkerEnvironment) -> None:
+    def test_task_in_a_fresh_game_is_judged_by_its_final_state(self, textworld: WorkerEnvironment) -> None:
         seed_task = textworld.tasks("seed")[0]
         fresh = textworld.fresh_world(seed_task, 7)
         session = textworld.open()
@@ -206,7 +208,7 @@ class TestTextWorld:
 
 @needs("reasoning_gym")
 class TestReasoningGym:
-    def test_every_goal_constructs_problems_that_its_checker_tells_apart(
+    def test_every_goal_constructs_problems_that_its_checker_distinguishes(
         self, reasoning_gym: WorkerEnvironment
     ) -> None:
         session = reasoning_gym.open()
@@ -222,7 +224,7 @@ class TestReasoningGym:
             assert scores[2] == 0.0, goal
         session.close()
 
-    def test_levels_are_of_their_own_and_no_problem_is_in_two_splits(self, reasoning_gym: WorkerEnvironment) -> None:
+    def test_levels_differ_and_no_problem_is_in_two_splits(self, reasoning_gym: WorkerEnvironment) -> None:
         words = [task.turns[0] for split in ("seed", *reasoning_gym.panels) for task in reasoning_gym.tasks(split)]
         assert len(set(words)) == len(words) > 280
         longer = 0
@@ -234,7 +236,7 @@ class TestReasoningGym:
             longer += lengths == sorted(lengths)
         assert longer >= 10, "of 12 kinds most are the longer, the higher the level"
 
-    def test_another_process_makes_the_same(
+    def test_another_process_constructs_the_same_problems(
         self, reasoning_gym: WorkerEnvironment, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("PYTHONHASHSEED", "3")
@@ -258,7 +260,7 @@ def as_json(text: str) -> list[str]:
 class TestScienceWorld:
     """Not among the environments that `make test-all` installs: its references take minutes to make."""
 
-    def test_what_speaks_to_the_simulator_is_refused(self, scienceworld: WorkerEnvironment) -> None:
+    def test_simulator_commands_are_refused(self, scienceworld: WorkerEnvironment) -> None:
         session = scienceworld.open()
         session.reset(scienceworld.tasks("seed")[0])
         before = session.digest()
@@ -270,7 +272,7 @@ class TestScienceWorld:
 
 @needs("agentdojo")
 class TestAgentDojo:
-    def test_what_doing_nothing_solves_is_no_task(self, agentdojo: WorkerEnvironment) -> None:
+    def test_tasks_solved_by_doing_nothing_are_quarantined(self, agentdojo: WorkerEnvironment) -> None:
         tasks = [task for split in ("seed", *agentdojo.panels) for task in agentdojo.tasks(split)]
         assert len(tasks) == 97 - len(agentdojo.quarantine) == 92
         assert not {task.world["id"] for task in tasks} & set(agentdojo.quarantine)
@@ -282,7 +284,7 @@ class TestAgentDojo:
             assert session.score().reward == 1.0
             session.close()
 
-    def test_a_task_of_the_loop_is_judged_by_what_its_reference_leaves(self, agentdojo: WorkerEnvironment) -> None:
+    def test_synthesized_task_is_judged_by_the_final_state_of_its_reference(self, agentdojo: WorkerEnvironment) -> None:
         seed_task = next(task for task in agentdojo.tasks("seed") if task.world["suite"] == "slack")
         world = agentdojo.fresh_world(seed_task, 0)
         call = ToolCall("add_user_to_channel", {"user": "Alice", "channel": "External_0"})
@@ -297,7 +299,7 @@ class TestAgentDojo:
         assert session.score().reward == 0.0, "what changes nothing asks for nothing"
         session.close()
 
-    def test_the_last_message_is_the_answer_where_none_was_given(self, agentdojo: WorkerEnvironment) -> None:
+    def test_last_message_is_the_answer_if_no_other_is_given(self, agentdojo: WorkerEnvironment) -> None:
         asked = next(
             task
             for task in agentdojo.tasks("seed")

@@ -55,7 +55,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[Environment]:
 
 
 class Script:
-    """Says what it is told to, reply by reply; by the position of the conversation."""
+    """Gives the scripted replies one by one, by the position in the conversation."""
 
     name = "script"
 
@@ -80,7 +80,7 @@ def played(world: Environment, tasks: Sequence[Task], replies: Sequence[Sequence
 
 
 def partial(world: Environment, task: Task, left_out: int) -> list[list[ToolCall]]:
-    """The replies of the reference without its last calls; a message ends each turn."""
+    """The reference's replies without the last calls. A message ends each turn."""
     turns = [list(turn) for turn in world.reference(task)]
     for _ in range(left_out):
         if full := next((turn for turn in reversed(turns) if turn), None):
@@ -102,7 +102,7 @@ def functions(world: Environment) -> list[dict[str, Any]]:
 
 
 def hostile_calls(world: Environment, data: st.DataObject) -> list[ToolCall]:
-    """Calls that no task asks for: tools that are none, and values that fit no schema."""
+    """Calls that no task asks for: unknown tools, and values that fit no schema."""
     found = []
     for _ in range(data.draw(st.integers(1, 8))):
         function = data.draw(st.sampled_from(functions(world)))

@@ -55,7 +55,7 @@ made.run()
 
 
 class Odd(McpEnvironment):
-    """A server of many faults, each behind a tool."""
+    """A server with many faults, each behind a tool."""
 
     name = "odd"
     command = ("{python}", "-c", SERVER)
@@ -100,11 +100,11 @@ SLOW = {"nothing_leaks", "bad_argument_is_an_error_turn"}  # they open a hundred
 
 
 @pytest.mark.parametrize("check", sorted(CHECKS.keys() - SLOW))
-def test_a_real_server_keeps_the_contract(check: str, git: McpEnvironment) -> None:
+def test_git_server_keeps_the_contract(check: str, git: McpEnvironment) -> None:
     CHECKS[check](git, 1)
 
 
-def test_every_kind_of_task_is_solved_by_its_reference_and_by_no_less(git: McpEnvironment) -> None:
+def test_every_kind_of_task_is_solved_by_its_whole_reference_only(git: McpEnvironment) -> None:
     tasks = git.tasks("seed")[:5]
     assert len({task.reference[0][-1].name for task in tasks}) == 5
     (said,) = [
@@ -133,7 +133,7 @@ def test_a_write_fails_a_task_that_only_reads(git: McpEnvironment) -> None:
     session.close()
 
 
-def test_a_folder_has_the_same_name_in_every_episode(odd: McpEnvironment) -> None:
+def test_folder_has_the_same_name_in_every_episode(odd: McpEnvironment) -> None:
     session = odd.open()
     task = odd.tasks("seed")[0]
     session.reset(task)
@@ -170,7 +170,7 @@ def test_a_refused_call_is_an_error_turn(odd: McpEnvironment) -> None:
 
 
 class Script(ReferencePolicy):
-    """Calls one tool, whatever is asked."""
+    """Calls one tool for any request."""
 
     def __init__(self, environment: McpEnvironment, call: ToolCall) -> None:
         super().__init__(environment)
@@ -184,7 +184,7 @@ class Script(ReferencePolicy):
     ("tool", "reason"),
     [("end", "end was not answered"), ("wait", "wait was not answered")],
 )
-def test_a_call_that_breaks_its_own_session_is_the_agents_failure(tool: str, reason: str) -> None:
+def test_call_that_breaks_its_session_is_the_agents_failure(tool: str, reason: str) -> None:
     odd = Odd()
     odd.seconds = 5.0 if tool == "wait" else PATIENCE
     task = odd.tasks("seed")[0]
@@ -267,7 +267,7 @@ def test_an_endless_or_invalid_list_of_tools_is_a_one_line_error(kind: str, said
         (("{python}", "-c", "import sys; sys.exit('it lacks a key')"), ".* does not start: it lacks a key"),
     ],
 )
-def test_a_server_that_does_not_start_is_one_line(command: tuple[str, ...], said: str) -> None:
+def test_server_that_does_not_start_is_a_one_line_error(command: tuple[str, ...], said: str) -> None:
     class Absent(Odd):
         pass
 

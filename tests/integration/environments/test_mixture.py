@@ -1,4 +1,4 @@
-"""Two environments as one: whose task is whose, and what each is asked."""
+"""Two environments as one: each task is played in its own environment."""
 
 from collections import Counter
 
@@ -20,11 +20,11 @@ LIMITS = Limits(30, 10**6, 64, PATIENCE)
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_it_keeps_the_contract(check: str) -> None:
+def test_mixture_keeps_the_contract(check: str) -> None:
     CHECKS[check](BOTH, 2)
 
 
-def test_its_parts_are_those_that_it_names() -> None:
+def test_parts_are_the_named_environments() -> None:
     assert isinstance(BOTH, Mixture) and BOTH.name == TEXT
     assert shares_of(BOTH) == {"miniworld": 0.75, "sql": 0.25} and shares_of(make("sql")) == {"sql": 1.0}
     assert [(part.environment.name, count) for part, count in split(BOTH, 10)] == [("miniworld", 8), ("sql", 2)]
@@ -34,7 +34,7 @@ def test_its_parts_are_those_that_it_names() -> None:
         assert set(one.sources().items()) <= set(BOTH.sources().items()), name
 
 
-def test_the_first_tasks_of_a_split_are_in_proportion_and_none_is_lost() -> None:
+def test_first_tasks_of_a_split_are_in_proportion_and_none_is_lost() -> None:
     every = BOTH.tasks("seed")
     assert Counter(task.environment for task in every[:64]) == {"miniworld": 48, "sql": 16}
     assert {task.task_id for task in every} == {
@@ -46,7 +46,7 @@ def test_the_first_tasks_of_a_split_are_in_proportion_and_none_is_lost() -> None
         BOTH.tasks("broad")
 
 
-def test_a_task_is_played_in_its_own_environment_and_offers_its_tools() -> None:
+def test_task_is_played_in_its_own_environment_with_its_tools() -> None:
     tasks = [*BOTH.tasks("validation")[:12]]
     played = rollout(ReferencePolicy(BOTH), BOTH, [RolloutRequest(task, 0) for task in tasks], LIMITS)
     assert all(is_success(one.trajectory.score) for one in played)
@@ -58,7 +58,7 @@ def test_a_task_is_played_in_its_own_environment_and_offers_its_tools() -> None:
     session.close()
 
 
-def test_what_is_nobody_s_is_said() -> None:
+def test_task_or_environment_outside_the_mixture_is_an_error() -> None:
     session = BOTH.open()
     with pytest.raises(CoevolveError, match="no task was started"):
         session.step(ToolCall("anything"))

@@ -1,4 +1,4 @@
-"""`coevolve env serve --tasks`: synthesized tasks for any OpenEnv client, with the scores that our own loop gives."""
+"""`coevolve env serve --tasks`: synthesized tasks for any OpenEnv client, with the scores of our own loop."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def server(tasks: list[Task], tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @needs
-def test_the_server_says_what_the_split_is(server: str, tasks: list[Task]) -> None:
+def test_server_lists_splits_and_tasks(server: str, tasks: list[Task]) -> None:
     def ask(path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(server + path, data, {"Content-Type": "application/json"})
@@ -75,7 +75,7 @@ def test_a_served_environment_keeps_the_contract(server: str, check: str) -> Non
 
 @needs
 def test_episodes_score_as_in_our_own_loop(server: str, tasks: list[Task]) -> None:
-    """An agent that leaves calls out gets the same score over the wire and here."""
+    """An agent that omits calls gets the same score over the wire and in this process."""
     ours = make(BOTH)
     played = rollout(
         ReferencePolicy(ours, 0.4), ours, [RolloutRequest(task, n) for n, task in enumerate(tasks)], LIMITS
@@ -112,8 +112,8 @@ def action(call: ToolCall) -> dict[str, Any]:
 
 
 @needs
-def test_a_client_that_adds_up_rewards_has_the_score_at_any_time(server: str, tasks: list[Task]) -> None:
-    """It may stop in the middle (a limit of turns), and ends an episode by a sentence instead of the tool `say`."""
+def test_sum_of_change_rewards_is_the_score_at_any_time(server: str, tasks: list[Task]) -> None:
+    """It may stop at a limit of turns, and ends an episode with a sentence instead of the tool `say`."""
     episodes: list[dict[str, Any]] = [
         {"reset": {"split": "tasks", "index": number, "rewards": "change"}, "actions": list(map(action, calls))}
         for number, task in enumerate(tasks[8:12], 8)
@@ -128,9 +128,7 @@ def test_a_client_that_adds_up_rewards_has_the_score_at_any_time(server: str, ta
 
 
 @needs
-def test_without_the_option_the_reward_comes_with_the_end_and_a_word_that_is_no_tool_is_an_error(
-    server: str, tasks: list[Task]
-) -> None:
+def test_default_reward_comes_at_the_end_and_plain_words_are_an_error(server: str, tasks: list[Task]) -> None:
     plain = {"split": "tasks", "index": 10}
     calls = [*map(action, tasks[10].calls[:-1]), {"tool_name": SAY, "arguments": {"text": "done"}}]
     episodes = [{"reset": plain, "actions": actions} for actions in (calls[:-1], calls, ["Done"])]
@@ -163,7 +161,7 @@ def bad(name: str, tasks: list[Task], path: Path) -> None:
         ("reference fails", "does not accept 1 of 2 tasks; task "),
     ],
 )
-def test_tasks_that_cannot_be_shared_are_one_line(name: str, message: str, tasks: list[Task], tmp_path: Path) -> None:
+def test_unservable_tasks_are_a_one_line_error(name: str, message: str, tasks: list[Task], tmp_path: Path) -> None:
     bad(name, tasks, path := tmp_path / "new.jsonl")
     with pytest.raises(CoevolveError) as caught:
         checked_tasks(make("miniworld"), "miniworld", path)
@@ -171,7 +169,7 @@ def test_tasks_that_cannot_be_shared_are_one_line(name: str, message: str, tasks
 
 
 @needs
-def test_a_file_that_cannot_be_served_ends_the_server(tasks: list[Task], tmp_path: Path) -> None:
+def test_unservable_file_ends_the_server(tasks: list[Task], tmp_path: Path) -> None:
     bad("reference fails", tasks, path := tmp_path / "new.jsonl")
     command = [*SERVE, "miniworld", "--tasks", str(path), "--port", str(free_port())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)

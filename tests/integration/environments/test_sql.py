@@ -32,7 +32,7 @@ def query(session: SQLSession, sql: str, tool: str = "query") -> tuple[bool, str
     return turn.error, turn.content
 
 
-def test_panels_are_balanced_and_every_family_is_somewhere() -> None:
+def test_panels_are_balanced_and_cover_every_family() -> None:
     for split in ("validation", "hard", "shifted"):
         counts = Counter(task.tags[0] for task in WORLD.tasks(split))
         assert len(WORLD.tasks(split)) == SIZES[split]
@@ -44,7 +44,7 @@ def test_panels_are_balanced_and_every_family_is_somewhere() -> None:
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_the_same_seed_builds_the_same_database(domain: str) -> None:
+def test_same_seed_builds_the_same_database(domain: str) -> None:
     one, same, other = (list(build(domain, seed).iterdump()) for seed in (1, 1, 2))
     assert one == same != other
 
@@ -126,7 +126,7 @@ POISON = ["CAST(x'ff' AS TEXT)", "x'ff00'", "9e999", "9e999 - 9e999", "char(5529
 
 @pytest.mark.parametrize("value", POISON)
 def test_a_poisoned_database_can_be_judged(value: str) -> None:
-    """A poisoned database is a wrong one: it has a digest, and scores nothing for its state."""
+    """A poisoned database is a wrong state: it has a digest and scores nothing."""
     table = WRITE.reference[0][-1].arguments["sql"].split()[1]
     column = COLUMN[table]
     session = started(WRITE)
@@ -140,8 +140,8 @@ def test_a_poisoned_database_can_be_judged(value: str) -> None:
     assert session.score().checks == {"state": False}
 
 
-def test_text_and_bytes_are_two_things() -> None:
-    """A blob of a text's bytes is not the text: it would look right and compare as wrong."""
+def test_text_and_blob_are_different_values() -> None:
+    """A blob of a text's bytes is not the text: both look the same but compare as different."""
     table = WRITE.reference[0][-1].arguments["sql"].split()[1]
     session = started(WRITE)
     query(session, WRITE.reference[0][-1].arguments["sql"])
@@ -151,8 +151,8 @@ def test_text_and_bytes_are_two_things() -> None:
     assert session.score().reward == 0
 
 
-def test_an_error_leaves_the_database_as_it_was() -> None:
-    """Also where a statement says that what it did so far should stay."""
+def test_error_leaves_the_database_unchanged() -> None:
+    """Even if the statement asks to keep its changes so far."""
     table = WRITE.reference[0][-1].arguments["sql"].split()[1]
     for way in ("FAIL", "ROLLBACK", "ABORT"):
         session = started(WRITE)
@@ -162,7 +162,7 @@ def test_an_error_leaves_the_database_as_it_was() -> None:
         assert not query(session, f"SELECT min(id) FROM {table} WHERE id > 0")[0]
 
 
-def test_writes_of_an_episode_are_counted() -> None:
+def test_writes_per_episode_are_limited() -> None:
     session = started(WRITE)
     table = WRITE.reference[0][-1].arguments["sql"].split()[1]
     said = [query(session, f"DELETE FROM {table} WHERE id = {n + 1}")[0] for n in range(5)]
@@ -197,7 +197,7 @@ def test_observations_cut_long_results() -> None:
     assert len(content.splitlines()) < 40
 
 
-def test_a_writable_task_judges_the_state() -> None:
+def test_writable_task_is_judged_by_its_state() -> None:
     statement = WRITE.reference[0][-1].arguments["sql"]
     table = statement.split()[1]
     right = started(WRITE)
@@ -228,7 +228,7 @@ def test_rewards_are_graded_by_overlap() -> None:
     assert scores["nothing of it"].reward == 0
 
 
-def test_order_counts_only_where_it_was_asked_for() -> None:
+def test_order_counts_only_if_the_task_asks_for_it() -> None:
     for family, counts in (("dearest_products", True), ("customers_of_city", False)):
         task = next(
             task
@@ -255,7 +255,7 @@ def test_overlap_is_a_similarity(one: tuple[tuple[int, str], ...], other: tuple[
 
 
 def asks(words: str, sql: str, guess: bool = False) -> str | None:
-    """What speaks against words for a statement to a shop."""
+    """The reason why ``words`` do not fit a statement to a shop."""
     tool = "submit" if sql.startswith("SELECT") else "query"
     world = {"seed": 1, "domain": "shop", "writable": True}
     meaning = SQL().meaning(Task.create("sql", "seed", [words], world, [[ToolCall(tool, {"sql": sql})]]))
@@ -279,7 +279,7 @@ OFTEN = "SELECT c.name FROM customers c JOIN orders o ON o.customer_id = c.id GR
         ("Who has placed more than three orders?", OFTEN),
     ],
 )
-def test_other_words_for_the_same_have_nothing_against_them(words: str, sql: str) -> None:
+def test_paraphrases_of_a_statement_fit_it(words: str, sql: str) -> None:
     assert asks(words, sql) == ""
 
 
@@ -298,11 +298,11 @@ def test_other_words_for_the_same_have_nothing_against_them(words: str, sql: str
         ("Who has placed fewer than three orders?", OFTEN, "'fewer than'"),
     ],
 )
-def test_words_for_something_else_are_found_out(words: str, sql: str, reason: str) -> None:
+def test_words_that_ask_for_something_else_are_found(words: str, sql: str, reason: str) -> None:
     assert reason in (asks(words, sql) or "")
 
 
-def test_a_noun_of_two_tables_asks_for_either() -> None:
+def test_noun_shared_by_two_tables_asks_for_either() -> None:
     for sql, words in (
         ("SELECT name FROM patients WHERE city = 'Kiel'", "Which people live in Kiel?"),
         ("SELECT name FROM doctors WHERE field = 'eyes'", "Which people treat eyes?"),
@@ -314,7 +314,7 @@ def test_a_noun_of_two_tables_asks_for_either() -> None:
         assert meaning and unfitting(words, meaning) == ""
 
 
-def test_nothing_is_said_of_words_that_nobody_taught_it_nor_of_what_is_no_statement() -> None:
+def test_unknown_words_and_invalid_statements_give_no_verdict() -> None:
     assert asks("Our three most luxurious products", DEAREST) is None
     assert asks("Our three cheapest and most luxurious products", DEAREST) is None
     assert asks("Our three cheapest and most luxurious products", DEAREST, guess=True)
@@ -322,7 +322,7 @@ def test_nothing_is_said_of_words_that_nobody_taught_it_nor_of_what_is_no_statem
 
 
 @pytest.mark.parametrize("panel", ["seed", "validation", "test", "hard", "shifted"])
-def test_its_own_questions_fit_their_statements(panel: str) -> None:
+def test_generated_questions_fit_their_statements(panel: str) -> None:
     world = SQL()
     tasks = [task for task in world.tasks(panel) if task.family != "best_month"]  # "month as in 03" names a number
     found = {task.turns[0]: unfitting(task.turns[0], meaning) for task in tasks if (meaning := world.meaning(task))}

@@ -58,7 +58,7 @@ def answer(session: Session, tool: str, **arguments: object) -> str:
 
 
 def refused(session: Session, tool: str, **arguments: object) -> str:
-    """What is said to a call that is refused, and changes nothing."""
+    """The error of a call that is refused and changes nothing."""
     before = session.digest()
     told = session.step(ToolCall(tool, arguments))
     assert told.error and session.digest() == before
@@ -79,7 +79,7 @@ def variants(session: Session, product: str, old: str, available: bool = True) -
     return [one for one in found if one["available"] is available and one["item_id"] != old]
 
 
-def test_a_cancelled_order_is_paid_back_to_the_gift_card_that_paid_it(retail: Session) -> None:
+def test_cancelled_order_is_refunded_to_its_gift_card(retail: Session) -> None:
     assert answer(retail, "find_user_id_by_email", email="Ethan.Lopez8943@EXAMPLE.com") == "ethan_lopez_6291"
     assert "the reason must be" in refused(retail, "cancel_pending_order", order_id=ORDER, reason="bored")
     done = json.loads(answer(retail, "cancel_pending_order", order_id=ORDER, reason="no longer needed"))
@@ -89,7 +89,7 @@ def test_a_cancelled_order_is_paid_back_to_the_gift_card_that_paid_it(retail: Se
     assert "only a pending order" in refused(retail, "cancel_pending_order", order_id=ORDER, reason="no longer needed")
 
 
-def test_items_of_a_pending_order_are_exchanged_once_each_at_its_own_price(retail: Session) -> None:
+def test_items_of_a_pending_order_are_exchanged_once_at_their_own_price(retail: Session) -> None:
     products = ["7233192239", "7996920482"]
     new = [max(variants(retail, *pair), key=lambda one: one["price"]) for pair in zip(products, ITEMS, strict=True)]
     ids = [one["item_id"] for one in new]
@@ -115,7 +115,7 @@ ADDRESS = {
 }  # fmt: skip
 
 
-def test_what_is_changed_back_is_as_it_was(retail: Session) -> None:
+def test_reverted_change_restores_the_digest(retail: Session) -> None:
     before = retail.digest()
     first = json.loads(answer(retail, "get_user_details", user_id="ethan_lopez_6291"))["address"]
     answer(retail, "modify_user_address", user_id="ethan_lopez_6291", **ADDRESS)
@@ -128,7 +128,7 @@ USER, TRIP = "harper_garcia_8677", "CDXEBS"
 PASSENGER = {"first_name": "Ada", "last_name": "Byron", "dob": "1980-12-10"}
 
 
-def test_what_is_booked_takes_seats_and_what_it_was_paid_by(airline: Session) -> None:
+def test_booking_takes_seats_and_payment(airline: Session) -> None:
     booking = {
         "user_id": USER, "origin": "PHL", "destination": "LGA", "flight_type": "one_way", "cabin": "economy",
         "flights": [{"flight_number": "HAT001", "date": "2024-05-20"}], "passengers": [PASSENGER] * 2,
@@ -159,7 +159,7 @@ def test_what_is_booked_takes_seats_and_what_it_was_paid_by(airline: Session) ->
     assert next(one for one in flights if one["flight_number"] == "HAT001")["available_seats"]["economy"] == 15
 
 
-def test_a_change_is_paid_by_what_may_pay_it(airline: Session) -> None:
+def test_change_is_paid_by_a_permitted_method_only(airline: Session) -> None:
     bags = {"reservation_id": TRIP, "total_baggages": 3, "nonfree_baggages": 1}
     tool = "update_reservation_baggages"
     assert "certificate" in refused(airline, tool, **bags, payment_id="certificate_6803610")
@@ -175,7 +175,7 @@ def test_a_change_is_paid_by_what_may_pay_it(airline: Session) -> None:
     assert sum(one["amount"] for one in cancelled["payment_history"]) == 0
 
 
-def test_a_calculation_is_of_numbers_alone(retail: Session) -> None:
+def test_calculate_accepts_only_arithmetic(retail: Session) -> None:
     for expression in ("2 ** 99999999", "__import__('os')", "1 / 0", "(" * 150 + "1", "'a' * 3", "True + x", ""):
         assert "expected an expression" in refused(retail, "calculate", expression=expression)
     assert answer(retail, "calculate", expression="(4.5 - 1) / 2 * -3") == "-5.25"

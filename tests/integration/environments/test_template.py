@@ -9,7 +9,7 @@ from coevolve.environments.template import write
 
 
 @pytest.mark.parametrize("name", ["Stock", "stock-room", "1room", "../room", ""])
-def test_a_name_is_a_module_s_name(name: str, tmp_path: Path) -> None:
+def test_environment_name_must_be_a_module_name(name: str, tmp_path: Path) -> None:
     with pytest.raises(CoevolveError, match="small letters"):
         write(name, tmp_path / "new")
     assert not (tmp_path / "new").exists()

@@ -1,4 +1,4 @@
-"""verifiers plays our tasks: a scripted model behind a real server, their `vf-eval`, our scores, and the traces back in `grow`."""
+"""verifiers plays our tasks: a scripted model on a real server, `vf-eval`, our scores, and its traces in `grow`."""
 
 import json
 import os
@@ -126,8 +126,8 @@ def seen(trajectory: Trajectory) -> list[Any]:
     return [[call.name, call.arguments, call.ok, call.observation, call.turn] for call in trajectory.calls]
 
 
-def test_scores_and_calls_are_those_of_our_own_loop(played: Played) -> None:
-    """Also of the episodes that a limit of turns ends."""
+def test_scores_and_calls_equal_those_of_our_own_loop(played: Played) -> None:
+    """Also for episodes that reach the turn limit."""
     theirs, ours = played.evaluate("--env.agent.max-turns", str(LIMITS.max_turns)), played.ours()
     assert [one.score for one in theirs] == [one.score for one in ours]
     assert {one.stop_reason for one in ours} == {StopReason.DONE, StopReason.MAX_TURNS}

@@ -1,4 +1,4 @@
-"""An environment in its own process: the same promises, and what happens when it crashes, hangs or prints."""
+"""An environment in its own process keeps the same contract, and crashes, hangs and prints are contained."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def hosted(place: str = NAUGHTY, size: int = 1, each: int = 4) -> WorkerEnvironm
 
 
 def hurry(world: WorkerEnvironment) -> None:
-    """Shorten the limit of the process that runs now, for a call that hangs; one that takes its place has its own."""
+    """Shorten the time limit of the current process for a call that hangs. Its replacement keeps the normal limit."""
     for worker in world.pool.workers:
         worker.seconds = 1.0
 
@@ -57,7 +57,7 @@ def plain() -> Iterator[WorkerEnvironment]:
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_in_a_worker_it_keeps_the_contract(plain: WorkerEnvironment, check: str) -> None:
+def test_environment_in_a_worker_keeps_the_contract(plain: WorkerEnvironment, check: str) -> None:
     CHECKS[check](plain, 5)
 
 
@@ -91,7 +91,7 @@ def test_a_broken_session_names_its_reason_and_a_new_one_works(
     fresh.close()
 
 
-def test_a_refusal_and_noise_break_nothing(world: WorkerEnvironment) -> None:
+def test_refusal_and_printing_break_nothing(world: WorkerEnvironment) -> None:
     task = world.tasks("seed")[0]
     session = world.open()
     session.reset(task)
@@ -117,7 +117,7 @@ def test_an_invalid_call_is_an_error_turn_and_costs_no_worker(plain: WorkerEnvir
     assert plain.pool.workers == workers and not any(one.dead for one in workers)
 
 
-def test_an_answer_that_cannot_be_written_down_costs_no_worker(world: WorkerEnvironment) -> None:
+def test_unserializable_answer_costs_no_worker(world: WorkerEnvironment) -> None:
     session = world.open()
     session.reset(world.tasks("seed")[0])
     with pytest.raises(CallBroke, match="TypeError"):
@@ -141,7 +141,7 @@ def test_a_full_server_crosses_the_pipe(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to its address space")
-def test_a_call_that_takes_too_much_memory_is_refused_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_that_takes_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     world = WorkerEnvironment("miniworld", NAUGHTY, size=1, memory=4 << 30)
     session = world.open()
@@ -153,14 +153,14 @@ def test_a_call_that_takes_too_much_memory_is_refused_it(monkeypatch: pytest.Mon
 
 
 def lose(world: WorkerEnvironment) -> None:
-    """End the process from outside."""
+    """Kill the process from outside."""
     (worker,) = world.pool.workers
     os.kill(worker.pid, signal.SIGKILL)
     tasks = Path(f"/proc/{worker.pid}/task")
     until(lambda: not alive(worker.pid) and len(list(tasks.glob("*"))) <= 1, "the worker's threads do not end")
 
 
-def test_a_session_outlives_its_worker(world: WorkerEnvironment) -> None:
+def test_session_survives_the_loss_of_its_worker(world: WorkerEnvironment) -> None:
     task = next(task for task in world.tasks("seed") if len(task.reference[0]) > 2)
     session = world.open()
     session.reset(task)
@@ -177,7 +177,7 @@ def test_a_session_outlives_its_worker(world: WorkerEnvironment) -> None:
     assert sum(worker.sessions for worker in world.pool.workers) == 0
 
 
-def test_a_session_that_cannot_be_made_again_is_the_environments_failure(world: WorkerEnvironment) -> None:
+def test_session_that_cannot_be_replayed_is_the_environments_failure(world: WorkerEnvironment) -> None:
     session = world.open()
     session.reset(world.tasks("seed")[0])
     session.step(ToolCall("process"))  # another one has another number
@@ -198,7 +198,7 @@ def test_a_worker_gets_no_secret(world: WorkerEnvironment, monkeypatch: pytest.M
     session.close()
 
 
-def test_a_worker_needs_the_standard_library_alone(tmp_path: Path) -> None:
+def test_worker_needs_only_the_standard_library(tmp_path: Path) -> None:
     venv.create(tmp_path, symlinks=True)
     bare = WorkerEnvironment("sql", "=sql", str(tmp_path / "bin/python"))
     task = bare.tasks("seed")[0]
@@ -225,7 +225,7 @@ def as_lists(book: Phrasebook) -> object:
     return json.loads(json.dumps(asdict(book)))
 
 
-def test_a_broken_environment_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_environment_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     with pytest.raises(CoevolveError, match="does not even start"):
         hosted("tests.integration.environments.naughty:Broken")
@@ -294,14 +294,14 @@ def test_a_session_too_many_waits(plain: WorkerEnvironment) -> None:
         session.close()
 
 
-def test_play_takes_no_more_sessions_than_there_are(plain: WorkerEnvironment) -> None:
+def test_rollout_respects_the_capacity(plain: WorkerEnvironment) -> None:
     assignments = [RolloutRequest(task, 0) for task in plain.tasks("seed")[:20]]
     episodes = rollout(ReferencePolicy(plain), plain, assignments, LIMITS)
     assert all(is_success(one.trajectory.score) for one in episodes)
     assert sum(worker.sessions for worker in plain.pool.workers) == 0
 
 
-def test_episodes_that_time_out_give_their_sessions_back(world: WorkerEnvironment) -> None:
+def test_timed_out_episodes_return_their_sessions(world: WorkerEnvironment) -> None:
     class Stuck(Saboteur):
         def act(self, conversations):  # type: ignore[no-untyped-def]
             replies = ReferencePolicy.act(self, conversations)

@@ -1,4 +1,4 @@
-"""The process of an environment, when its machine stalls and when its parent dies."""
+"""The process of an environment when its machine stalls and when its parent dies."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.integration.environments.test_worker import NAUGHTY
 from tests.waiting import PATIENCE, alive, stall, until
 
 
-def test_a_machine_that_stalls_breaks_no_session() -> None:
+def test_stalled_machine_breaks_no_session() -> None:
     code = textwrap.dedent(
         f"""
         import os, sys
@@ -40,7 +40,7 @@ def test_a_machine_that_stalls_breaks_no_session() -> None:
 @pytest.mark.parametrize(
     ("tool", "death"), [("", signal.SIGINT), ("hang", signal.SIGTERM), ("hang_holding_the_lock", signal.SIGKILL)]
 )
-def test_no_orphan_outlives_its_parent(tool: str, death: signal.Signals) -> None:
+def test_worker_does_not_outlive_its_parent(tool: str, death: signal.Signals) -> None:
     if tool == "hang_holding_the_lock" and sys.platform != "linux":
         pytest.skip("only Linux ends a process with its parent's")
     code = textwrap.dedent(

@@ -7,7 +7,7 @@ from coevolve.core.io import write_jsonl
 from tests.unit.lineage.test_run_export import TINY, episodes, rows  # noqa: F401  (fixtures)
 
 
-def test_datasets_opens_it_and_trl_trains_on_it(
+def test_datasets_opens_the_export_and_trl_trains_on_it(
     rows: list[dict[str, Any]],  # noqa: F811
     tmp_path: Path,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`dvc repro` with an LLM that explores and writes: a real server, then none at all."""
+"""`dvc repro` with an LLM that explores and writes: first with a real server, then without one."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory, explorer_server: tuple[str, 
     return project
 
 
-def test_the_report_says_what_was_spent_and_lineage_holds(asked: Project) -> None:
+def test_report_states_spending_and_lineage_is_whole(asked: Project) -> None:
     folder = asked.folder
     explorations = {one.exploration_id: one for one in read_jsonl(folder / "data/0/explorations.jsonl", Exploration)}
     accepted = read_jsonl(folder / "data/0/verified/accepted.jsonl", Task)
@@ -51,7 +51,7 @@ def test_the_report_says_what_was_spent_and_lineage_holds(asked: Project) -> Non
     assert "Asked of endpoints:" in table and "for each accepted task" in table
 
 
-def test_a_model_tries_what_was_accepted(asked: Project) -> None:
+def test_model_attempts_accepted_candidates(asked: Project) -> None:
     accepted = (asked.folder / "data/0/verified/accepted.jsonl").read_text().count("\n")
     asked.set(verify__solver_attempts=1)
     asked.dvc("repro", "verify@0")
@@ -64,7 +64,7 @@ def test_a_model_tries_what_was_accepted(asked: Project) -> None:
     assert summary["figures"].get("rejected by solvable", 0) == sum(gate.passed is False for gate in gates)
 
 
-def test_the_key_is_in_no_file(asked: Project) -> None:
+def test_key_is_in_no_file(asked: Project) -> None:
     read = 0
     for file in asked.folder.rglob("*"):
         if file.is_file():
@@ -73,7 +73,7 @@ def test_the_key_is_in_no_file(asked: Project) -> None:
     assert read > 100
 
 
-def test_others_replay_it_without_a_server(asked: Project, tmp_path: Path) -> None:
+def test_recorded_replies_replay_without_a_server(asked: Project, tmp_path: Path) -> None:
     folder = asked.folder
     before = {name: (folder / "data/0" / name).read_bytes() for name in ("explorations.jsonl", "candidates.jsonl")}
     log = tmp_path / "requests.jsonl"
@@ -87,7 +87,7 @@ def test_others_replay_it_without_a_server(asked: Project, tmp_path: Path) -> No
     assert before == {name: (folder / "data/0" / name).read_bytes() for name in before}
 
 
-def test_an_endpoint_that_is_not_there_is_one_line(asked: Project) -> None:
+def test_unreachable_endpoint_is_a_one_line_error(asked: Project) -> None:
     asked.set(
         endpoint__replay=None, endpoint__url="http://127.0.0.1:9/v1", endpoint__retries=0, endpoint__model="other"
     )

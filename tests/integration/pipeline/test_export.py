@@ -16,11 +16,11 @@ from tests.project import Project
 
 
 def newest(project: Project) -> int:
-    """The last dataset: other tests may have appended an iteration."""
+    """The last dataset, because other tests may have appended an iteration."""
     return max(int(file.parent.name) for file in (project.folder / "data").glob("*/tasks.jsonl"))
 
 
-def test_a_run_is_exported_with_cards_and_tasks_come_back(project: Project, tmp_path: Path) -> None:
+def test_run_is_exported_with_cards_and_exported_tasks_can_be_imported(project: Project, tmp_path: Path) -> None:
     for kind in ("tasks", "policy", "sft"):
         project.run("coevolve", "export", kind, "--out", str(tmp_path / kind))
     head, _, text = (tmp_path / "tasks/README.md").read_text().removeprefix("---\n").partition("---\n")
@@ -43,7 +43,7 @@ def test_a_run_is_exported_with_cards_and_tasks_come_back(project: Project, tmp_
     assert (tmp_path / "policy/model.safetensors").read_bytes() == weights
 
 
-def test_a_card_names_the_run_whatever_dataset_it_describes(project: Project, tmp_path: Path) -> None:
+def test_card_names_the_run_of_any_dataset(project: Project, tmp_path: Path) -> None:
     run = read_run(project.folder).summary.run
     for words in (("tasks", "--iteration", "0"), ("sft", "--successes"), ("tasks",)):
         out = tmp_path / "-".join(words)
@@ -58,7 +58,7 @@ def test_a_card_names_the_run_whatever_dataset_it_describes(project: Project, tm
     assert "No audit of miniworld was found" in (tmp_path / "older/README.md").read_text()
 
 
-def test_a_policy_is_exported_from_one_whole_run_alone(project: Project, tmp_path: Path) -> None:
+def test_policy_export_needs_one_whole_run(project: Project, tmp_path: Path) -> None:
     export = ["coevolve", "export", "policy", "--out", str(tmp_path / "policy")]
     params, file = (project.folder / "params.yaml").read_text(), project.folder / "report/summary.json"
     project.set(seed=99)
@@ -77,7 +77,7 @@ def test_a_policy_is_exported_from_one_whole_run_alone(project: Project, tmp_pat
     assert "warning" not in project.run("coevolve", "lineage", "policies/1").stdout
 
 
-def test_a_run_is_read_in_python(project: Project) -> None:
+def test_finished_run_can_be_read_in_python(project: Project) -> None:
     run, t = read_run(project.folder), newest(project)
     assert len(run.policies) == len(run.datasets) == len(run.evaluations) == t + 1
     assert len(run.signals) == len(run.verdicts) == t
@@ -110,7 +110,7 @@ def lines(files: Iterable[Path]) -> list[Any]:
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
-def test_mistakes_are_one_line(project: Project, tmp_path: Path) -> None:
+def test_mistakes_are_one_line_errors(project: Project, tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
     changed = tmp_path / "changed.jsonl"

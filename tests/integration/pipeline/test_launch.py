@@ -8,7 +8,7 @@ from coevolve.core.trajectories import read_trajectories
 from tests.project import clone
 
 
-def test_the_stage_starts_its_processes_and_writes_once(tmp_path: Path, cache: Path) -> None:
+def test_stage_starts_its_processes_and_writes_once(tmp_path: Path, cache: Path) -> None:
     project = clone(tmp_path, cache)
     project.set(launch__processes=2)
     project.environment["MLFLOW_TRACKING_URI"] = f"sqlite:///{tmp_path}/mlflow.db"

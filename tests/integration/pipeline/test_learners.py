@@ -33,7 +33,7 @@ def preferring(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Project
     return project
 
 
-def test_pairs_come_before_training_and_the_loop_goes_on(preferring: Project) -> None:
+def test_pairs_precede_training_and_the_loop_completes(preferring: Project) -> None:
     folder = preferring.folder / "data/0"
     pairs = read_jsonl(folder / "pairs/pairs.jsonl", Pair)
     summary = read_json(folder / "summary/pairs.json")
@@ -48,7 +48,7 @@ def test_pairs_come_before_training_and_the_loop_goes_on(preferring: Project) ->
     assert "up to date" in preferring.dvc("status").stdout
 
 
-def test_a_policy_is_traced_to_its_pairs_and_a_pair_to_both_episodes(preferring: Project) -> None:
+def test_policy_is_traced_to_its_pairs_and_a_pair_to_both_episodes(preferring: Project) -> None:
     pairs = read_jsonl(preferring.folder / "data/0/pairs/pairs.jsonl", Pair)
     said = preferring.run("coevolve", "lineage", "policies/1").stdout
     assert f"{len(pairs)} pairs: " in said and "which learned from" in said
@@ -66,7 +66,7 @@ def test_a_policy_is_traced_to_its_pairs_and_a_pair_to_both_episodes(preferring:
     assert "no such pair" in preferring.run("coevolve", "lineage", "pairs/ffff", check=False).stderr
 
 
-def test_the_failure_agent_is_registered_and_its_steps_are_metrics(preferring: Project) -> None:
+def test_failure_agent_is_registered_and_its_steps_are_metrics(preferring: Project) -> None:
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{preferring.folder}/mlruns/mlflow.db")

@@ -1,4 +1,4 @@
-"""A pretrained language model through the loop's scripts: SmolLM2-135M, a warm start, a step of GRPO and one of DPO.
+"""A pretrained language model in the loop's scripts: SmolLM2-135M, a warm start, a step of GRPO and a step of DPO.
 
 `make models/smollm2/config.json` builds the model before, in half a minute. Without it the test is skipped.
 """
@@ -50,7 +50,7 @@ def smollm2(tmp_path: Path) -> Project:
     return project
 
 
-def test_it_learns_to_act_and_by_every_learner(smollm2: Project) -> None:
+def test_smollm2_learns_with_every_learner(smollm2: Project) -> None:
     folder = smollm2.folder
     assert not list((folder / "policies/base").glob("*.safetensors")), "a pointer"
     learned = {"base": policy_hash(folder / "policies/base"), "warm": policy_hash(folder / "policies/0")}

@@ -11,7 +11,7 @@ from tests.smoke.test_repro import LOOP, OUTPUTS, hashes, ran
 from tests.waiting import until
 
 
-def test_a_critical_watchdog_stops_before_the_next_dataset(project: Project) -> None:
+def test_critical_watchdog_stops_before_the_next_dataset(project: Project) -> None:
     params = project.folder / "params.yaml"
     before = params.read_text()
     try:
@@ -26,7 +26,7 @@ def test_a_critical_watchdog_stops_before_the_next_dataset(project: Project) -> 
     assert not set(ran(project.dvc("repro").stdout)) & {"train@0", "validate@0"}
 
 
-def test_a_param_of_signals_reruns_exactly_the_tail(project: Project) -> None:
+def test_signals_parameter_reruns_only_the_later_stages(project: Project) -> None:
     params = project.folder / "params.yaml"
     before = params.read_text()
     project.set(signals__window=3)
@@ -37,7 +37,7 @@ def test_a_param_of_signals_reruns_exactly_the_tail(project: Project) -> None:
     assert ran(project.dvc("repro").stdout) == []
 
 
-def test_a_rerun_gives_the_same_bytes_also_after_a_kill(project: Project, tmp_path: Path) -> None:
+def test_rerun_gives_the_same_bytes_even_after_a_kill(project: Project, tmp_path: Path) -> None:
     again = clone(tmp_path)  # with a cache of its own: nothing is taken from the first run
     process = again.start("repro", "train@0")
     checkpoints = again.folder / "scratch/train"
@@ -51,6 +51,6 @@ def test_a_rerun_gives_the_same_bytes_also_after_a_kill(project: Project, tmp_pa
     assert hashes(again.folder, OUTPUTS) == hashes(project.folder, OUTPUTS)
 
 
-def test_an_appended_iteration_is_all_that_runs(project: Project) -> None:
+def test_appended_iteration_runs_alone(project: Project) -> None:
     project.set(iterations=[{"t": 0, "next": 1}, {"t": 1, "next": 2}])
     assert sorted(ran(project.dvc("repro").stdout)) == sorted(["code", *(f"{stage}@1" for stage in LOOP), "report"])

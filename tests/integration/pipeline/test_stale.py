@@ -1,4 +1,4 @@
-"""No file of a finished run passes for up to date when its code or parameters have changed, and no other stage runs again."""
+"""A finished run is stale exactly in the stages whose code or parameters have changed."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ TRAIN = "src/coevolve/stages/train/config.py"
 
 @contextmanager
 def changed(project: Project, file: str, old: str, new: str) -> Iterator[None]:
-    """``file`` with ``new`` in place of ``old`` for as long as the block runs."""
+    """Replace ``old`` by ``new`` in ``file`` while the block runs."""
     path = project.folder / file
     text = path.read_text()
     assert old in text
@@ -58,13 +58,13 @@ def stale(project: Project) -> set[str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _restored(project: Project) -> Iterator[None]:
-    """Leave the digests of the unchanged code behind for the tests of other files."""
+    """Restore the digests of the unchanged code for the tests of other files."""
     assert stale(project) == set()
     yield
     assert stale(project) == set()
 
 
-def test_a_comment_reruns_stage_code_alone(project: Project) -> None:
+def test_comment_reruns_only_stage_code(project: Project) -> None:
     with changed(project, "src/coevolve/core/io.py", "import os\n", "import os  # a comment\n"):
         assert status(project) == {"code"}
         assert ran(project.dvc("repro").stdout) == ["code"]
@@ -113,7 +113,7 @@ def test_changes_that_shape_no_file_make_nothing_stale(project: Project) -> None
         ),
     ],
 )
-def test_a_change_makes_stale_the_stages_that_it_concerns(
+def test_change_makes_only_the_affected_stages_stale(
     project: Project, changes: list[tuple[str, str, str]], found: set[str]
 ) -> None:
     with ExitStack() as stack:
@@ -122,7 +122,7 @@ def test_a_change_makes_stale_the_stages_that_it_concerns(
         assert stale(project) == found
 
 
-def test_another_success_threshold_is_seen_by_all_that_count_successes(project: Project) -> None:
+def test_success_threshold_affects_all_stages_that_count_successes(project: Project) -> None:
     with changed(project, "src/coevolve/core/success.py", "SUCCESS_THRESHOLD = 0.5", "SUCCESS_THRESHOLD = 0.9"):
         found = stale(project)
     # validate judges new words by the gates of verify
@@ -140,7 +140,7 @@ def test_another_success_threshold_is_seen_by_all_that_count_successes(project: 
     assert "tasks" not in found
 
 
-def test_another_reward_is_seen_by_all_that_play(project: Project) -> None:
+def test_changed_reward_affects_all_stages_that_play(project: Project) -> None:
     with changed(project, "src/coevolve/environments/miniworld/session.py", "PARTIAL = 0.49", "PARTIAL = 0.4"):
         # the base policy learned from demonstrations there
         assert stale(project) == {"base", "tasks"}
@@ -154,21 +154,21 @@ def test_another_reward_is_seen_by_all_that_play(project: Project) -> None:
     assert stale(project) == set()
 
 
-def test_another_environment_reruns_the_tasks_alone(project: Project) -> None:
+def test_change_to_another_environment_reruns_only_tasks(project: Project) -> None:
     with changed(project, "src/coevolve/environments/sql/sandbox.py", "\n\n", "\nX = 1\n\n"):
         assert stale(project) == {"tasks"}
         assert ran(project.dvc("repro").stdout) == ["tasks"]
     project.dvc("repro")
 
 
-def test_a_stage_does_not_run_with_other_code_than_dvc_compared(project: Project) -> None:
+def test_stage_refuses_code_that_differs_from_its_digest(project: Project) -> None:
     with changed(project, "src/coevolve/core/success.py", "SUCCESS_THRESHOLD = 0.5", "SUCCESS_THRESHOLD = 0.9"):
         done = project.run("env", "PYTHONPATH=src", "python", "pipelines/signals.py", "0", check=False)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert "data/code/signals.json is stale: coevolve/core/success.py has changed since" in done.stderr
 
 
-def test_a_clone_runs_code_and_skips_the_base_policy(tmp_path: Path) -> None:
+def test_clone_runs_code_and_skips_the_base_policy(tmp_path: Path) -> None:
     fresh = clone(tmp_path)
     shutil.copy(ROOT / "dvc.lock", tmp_path)
     for folder in ("data", ".dvc/cache"):

@@ -1,4 +1,4 @@
-"""`coevolve lineage` and `coevolve compare` over what a real run left."""
+"""`coevolve lineage` and `coevolve compare` on a real run."""
 
 from mlflow import MlflowClient
 
@@ -9,7 +9,7 @@ from coevolve.tracking.journal import POLICY
 from tests.project import Project
 
 
-def test_a_task_is_walked_back_to_the_step_that_showed_the_weakness(project: Project) -> None:
+def test_task_is_traced_to_the_step_that_showed_the_weakness(project: Project) -> None:
     tasks = read_jsonl(project.folder / "data/1/tasks.jsonl", Task)
     made = next(task for task in tasks if task.provenance and task.provenance.signal_ids)
     assert made.provenance
@@ -28,21 +28,21 @@ def test_a_task_is_walked_back_to_the_step_that_showed_the_weakness(project: Pro
     assert "not a synthesized task" in project.run("coevolve", "lineage", seed.task_id).stdout
 
 
-def test_without_a_name_it_lists_what_can_be_walked_back(project: Project) -> None:
+def test_lineage_without_a_name_lists_tasks(project: Project) -> None:
     *tasks, last = project.run("coevolve", "lineage").stdout.splitlines()
     assert last.startswith(f"{len(tasks)} newest tasks") and tasks
     task_id, _, words = tasks[0].partition("  ")
     assert words and task_id in project.run("coevolve", "lineage", task_id).stdout
 
 
-def test_a_policy_is_walked_back_to_its_data(project: Project) -> None:
+def test_policy_is_traced_to_its_data(project: Project) -> None:
     said = project.run("coevolve", "lineage", "policies/1").stdout
     assert (
         "trained in iteration 0 on data/0/tasks.jsonl" in said and "8 seed tasks" in said and "from policies/0" in said
     )
 
 
-def test_what_is_not_there_is_one_line(project: Project) -> None:
+def test_missing_name_is_a_one_line_error(project: Project) -> None:
     for arguments, words in (
         (("lineage", "ffffffffffffffff"), "no such task in data/*/tasks.jsonl"),
         (("lineage", "policies/9"), "policies/9: no such policy here"),
@@ -55,7 +55,7 @@ def test_what_is_not_there_is_one_line(project: Project) -> None:
         assert done.stderr.count("\n") == 1 and words in done.stderr
 
 
-def test_policies_of_a_run_of_an_experiment_and_of_the_registry_side_by_side(project: Project) -> None:
+def test_policies_of_runs_experiments_and_the_registry_are_compared(project: Project) -> None:
     here = project.run("coevolve", "compare", "0", "1", "--html", "report/compare.html").stdout
     assert "workspace:1 against workspace:0" in here and "gradient steps" in here
     page = (project.folder / "report/compare.html").read_text()

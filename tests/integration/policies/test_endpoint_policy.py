@@ -1,4 +1,4 @@
-"""A served model as a policy: the same episodes as in this process, and the shape of what servers are sent."""
+"""A served model as a policy: it plays the same episodes as in this process, and requests have the right shape."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def played(acting: object, environment: Environment, tasks: list[Task], limits: 
     return [episode.trajectory for episode in episodes]
 
 
-def test_a_served_model_plays_as_it_does_in_this_process(tiny_server: tuple[str, str], tmp_path: Path) -> None:
+def test_served_model_plays_like_the_model_in_this_process(tiny_server: tuple[str, str], tmp_path: Path) -> None:
     world = make("miniworld")
     tasks = list(world.tasks("validation")[:24])
     served = played(policy(*tiny_server, tmp_path / "log"), world, tasks)
@@ -58,7 +58,7 @@ def reply(content: str | None, *calls: tuple[str, object], finish: str = "stop")
     return 200, {}, json.dumps({"choices": [{"message": message, "finish_reason": finish}], "usage": usage})
 
 
-def test_parallel_calls_and_later_user_turns(tmp_path: Path) -> None:
+def test_parallel_calls_and_later_user_turns_are_sent(tmp_path: Path) -> None:
     environment = make("bfcl")
     task = next(one for one in environment.tasks("seed") if len(one.turns) == 2 and len(one.reference[0]) >= 2)
     first = [(call.name, call.arguments) for call in task.reference[0]]
@@ -100,7 +100,7 @@ DEEP = "[" * 800 + "]" * 800  # which Python's reader of JSON takes, and its wri
         (reply('<tool_call>{"name": "x", "arguments": {"x": NaN}}</tool_call>'), "finite numbers"),
     ],
 )
-def test_a_call_that_cannot_be_read_is_told_to_the_model(
+def test_unreadable_call_is_reported_to_the_model(
     broken: tuple[int, dict[str, str], str], told: str, tmp_path: Path
 ) -> None:
     world = make("miniworld")
@@ -111,7 +111,7 @@ def test_a_call_that_cannot_be_read_is_told_to_the_model(
     assert not one.calls
 
 
-def test_a_server_without_a_parser_is_understood(tmp_path: Path) -> None:
+def test_calls_in_plain_text_are_parsed(tmp_path: Path) -> None:
     world = make("miniworld")
     text = '<think>hm <tool_call></think>\n<tool_call>\n{"name": "balance", "arguments": {}}\n</tool_call>'
     with proxy(script=[reply(text), reply("done")]) as server:
@@ -120,14 +120,14 @@ def test_a_server_without_a_parser_is_understood(tmp_path: Path) -> None:
     assert server.bodies[1]["messages"][1]["tool_calls"][0]["function"]["name"] == "balance"
 
 
-def test_a_reply_that_a_limit_cut_ends_the_episode(tmp_path: Path) -> None:
+def test_truncated_reply_ends_the_episode(tmp_path: Path) -> None:
     world = make("miniworld")
     with proxy(script=[reply("and then", finish="length")]) as server:
         (one,) = played(policy(server.url, "m", tmp_path / "log"), world, [world.tasks("seed")[0]])
     assert one.stop_reason is StopReason.MAX_TOKENS
 
 
-def test_schemas_that_do_not_fit_the_models_context_are_one_error(tmp_path: Path) -> None:
+def test_schemas_too_long_for_the_context_are_one_error(tmp_path: Path) -> None:
     world = make("miniworld")
     words = "This model's maximum context length is 512 tokens and your request has 2000 input tokens"
     with (
@@ -139,7 +139,7 @@ def test_schemas_that_do_not_fit_the_models_context_are_one_error(tmp_path: Path
         played(policy(server.url, "m", tmp_path / "log"), world, [world.tasks("shifted")[0]])
 
 
-def test_the_command(tiny_server: tuple[str, str], tmp_path: Path) -> None:
+def test_evaluate_command_plays_a_served_model(tiny_server: tuple[str, str], tmp_path: Path) -> None:
     command = [
         *[str(Path(sys.executable).parent / "coevolve"), "evaluate", "--environment", "miniworld", "--split", "validation"],
         *["--tasks", "4", "--episode-tokens", "768", "--reply-tokens", "64", "--policy", "endpoint", "--log", str(tmp_path / "log")],

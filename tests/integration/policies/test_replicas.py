@@ -1,4 +1,4 @@
-"""A rollout by several processes is, to the bit, that of one; a process that dies is one line."""
+"""A rollout by several processes is bit-identical to one by a single process. A dead process is a one-line error."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ LIMITS = Limits(max_turns=6, episode_tokens=300, reply_tokens=64, max_seconds=12
 ARGUMENTS = (ROOT / "policies/base", 1, "float32", 1.0, {})
 
 
-def test_any_number_of_processes_gives_the_same_bits_and_one_that_dies_is_named() -> None:
+def test_any_number_of_processes_gives_the_same_bits_and_dead_ones_are_named() -> None:
     counted: list[int] = []
     alone = rollout(open_transformers(*ARGUMENTS), WORLD, REQUESTS, LIMITS)
     replicas = Replicas(Local(3), open_transformers, *ARGUMENTS)

@@ -1,4 +1,4 @@
-"""One KV cache through ragged, shrinking batches gives what a plain forward pass over each episode gives."""
+"""One KV cache for ragged, shrinking batches gives the same result as a plain forward pass over each episode."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def played(temperature: float, count: int = 24, batch: int = 256, limits: Limits
     return rollout(policy, WORLD, requests, replace(limits, batch=batch))
 
 
-def test_whether_the_hub_is_in_reach_changes_no_byte_of_a_policy(tmp_path: Path) -> None:
+def test_policy_bytes_do_not_depend_on_hub_access(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from coevolve.policies.transformers_policy import load\n"
         "for part in load(Path(sys.argv[1])): part.save_pretrained(sys.argv[2])"
@@ -49,7 +49,7 @@ def test_whether_the_hub_is_in_reach_changes_no_byte_of_a_policy(tmp_path: Path)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_log_probabilities_are_those_of_a_plain_forward_pass(temperature: float) -> None:
+def test_log_probabilities_equal_those_of_a_plain_forward_pass(temperature: float) -> None:
     for episode in played(temperature):
         ids: list[int] = []
         places: list[tuple[int, float]] = []
@@ -63,14 +63,14 @@ def test_log_probabilities_are_those_of_a_plain_forward_pass(temperature: float)
             assert logprobs[place - 1, ids[place]].item() == pytest.approx(value, abs=2e-3)
 
 
-def test_greedy_is_what_generate_says() -> None:
+def test_greedy_decoding_equals_generate() -> None:
     for episode in played(0.0, 8):
         first = episode.replies[0]
         wanted = MODEL.generate(torch.tensor([first.prompt_ids]), max_new_tokens=len(first.token_ids), do_sample=False)
         assert wanted[0, len(first.prompt_ids) :].tolist() == first.token_ids
 
 
-def test_the_ids_are_those_of_the_whole_conversation() -> None:
+def test_token_ids_equal_those_of_the_whole_conversation() -> None:
     for episode in played(0.0, 8):
         ids = [token for reply in episode.replies for token in (*reply.prompt_ids, *reply.token_ids)]
         messages = episode.trajectory.messages
@@ -79,7 +79,7 @@ def test_the_ids_are_those_of_the_whole_conversation() -> None:
         assert TOKENIZER.decode(ids) == TOKENIZER.apply_chat_template(messages, tokenize=False)
 
 
-def test_what_is_sampled_depends_on_the_seed_and_not_on_the_batch() -> None:
+def test_samples_depend_on_the_seed_and_not_on_the_batch() -> None:
     whole, parts = played(1.0), played(1.0, batch=7)
     same = sum(a.trajectory.messages == b.trajectory.messages for a, b in zip(whole, parts, strict=True))
     assert same >= len(whole) - 1  # a sum in another order may round another way
@@ -87,7 +87,7 @@ def test_what_is_sampled_depends_on_the_seed_and_not_on_the_batch() -> None:
 
 
 def test_attempts_at_one_task_share_the_first_pass_over_its_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And say what they say without that."""
+    """The replies stay the same."""
     fed: list[int] = []
     forward = MODEL.forward
 
@@ -116,7 +116,7 @@ def test_attempts_at_one_task_share_the_first_pass_over_its_prompt(monkeypatch: 
 def test_tasks_with_the_same_tools_share_the_first_pass_over_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """And say what they say without that: nine tenths of a first prompt are tools here."""
+    """The replies stay the same. Nine tenths of a first prompt are tools here."""
     model, tokenizer = load(make_qwen3(tmp_path, context=16384))
     fed: list[tuple[int, int]] = []
     forward = model.forward
@@ -153,7 +153,7 @@ def test_budget_and_context_end_an_episode() -> None:
         assert sum(len(reply.token_ids) for reply in one.replies) <= 40
 
 
-def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
+def test_error_names_a_folder_without_a_model(tmp_path: Path) -> None:
     with pytest.raises(CoevolveError, match=str(tmp_path)):
         load(tmp_path)
 

@@ -1,4 +1,4 @@
-"""The vLLM policy's bookkeeping of tokens, with transformers generating in vLLM's place. `tests/engine` runs vLLM."""
+"""The vLLM policy's token bookkeeping, with transformers in place of vLLM. `tests/engine` runs vLLM."""
 
 import inspect
 import os
@@ -24,7 +24,7 @@ MODEL, TOKENIZER = load(ROOT / "policies/base")
 
 
 def complete(prompts: Sequence[TokenPrompt]) -> list[tuple[list[int], list[float]]]:
-    """Greedy, as ``vllm.LLM.generate`` would return it: ids with the end token, and their log-probabilities."""
+    """Greedy output in the form of ``vllm.LLM.generate``: ids with the end token, and their log-probabilities."""
     found = []
     for prompt in prompts:
         given = torch.tensor([prompt.ids])
@@ -40,7 +40,7 @@ def complete(prompts: Sequence[TokenPrompt]) -> list[tuple[list[int], list[float
     return found
 
 
-def test_it_keeps_tokens_as_the_policy_in_this_process_does() -> None:
+def test_vllm_policy_keeps_the_same_tokens_as_the_transformers_policy() -> None:
     world = make("miniworld")
     assignments = [RolloutRequest(task, 0) for task in world.tasks("validation")[:12]]
     limits = Limits(8, 256, 64, 60.0)
@@ -55,7 +55,7 @@ def test_it_keeps_tokens_as_the_policy_in_this_process_does() -> None:
 
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
-def test_without_vllm_there_is_one_clear_line() -> None:
+def test_missing_vllm_is_a_one_line_error() -> None:
     section = load_params(ROOT / "params.yaml").policy.model_copy(update={"backend": "vllm"})
     with pytest.raises(
         CoevolveError, match=r"policy.backend: vllm needs vLLM, which is not installed; run `pip install"
@@ -63,7 +63,7 @@ def test_without_vllm_there_is_one_clear_line() -> None:
         open_policy(ROOT / "policies/base", section, 0.0)
 
 
-def test_a_version_that_trl_does_not_support_is_refused_before_anything_loads(tmp_path: Path) -> None:
+def test_vllm_version_unsupported_by_trl_is_refused_before_loading(tmp_path: Path) -> None:
     (tmp_path / "vllm").mkdir()
     (tmp_path / "vllm/__init__.py").write_text("raise RuntimeError('loaded')")
     metadata = tmp_path / "vllm-0.32.0.dist-info"
@@ -84,7 +84,7 @@ def test_a_version_that_trl_does_not_support_is_refused_before_anything_loads(tm
     assert "You have version 0.32.0); run `pip install 'coevolve[" in last
 
 
-def test_canary_trl_has_the_vllm_parts_that_are_used() -> None:
+def test_canary_trl_has_the_vllm_parts_that_we_use() -> None:
     from trl import GRPOConfig, GRPOTrainer
     from trl.generation.vllm_client import VLLMClient
     from trl.generation.vllm_generation import VLLMGeneration

@@ -18,7 +18,7 @@ from tests.unit.rollouts.test_grown_tasks import KNOWN, MADE
 
 
 class Scripted(BaseHTTPRequestHandler):
-    """An explorer that plans an event, then is done; and a user of the tools that never follows a schema."""
+    """An explorer that plans an event and stops, and a tool user that never follows a schema."""
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -50,9 +50,7 @@ def server() -> Iterator[str]:
         yield url
 
 
-def test_a_served_model_explores_and_is_asked_once(
-    tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_served_model_explores_and_is_asked_once(tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     options = {"known": KNOWN, "count": 1, "explorer": "endpoint", "url": server, "model": "scripted", "out": "out"}
     grown = grow(MADE / "verl", "miniworld", **options)  # type: ignore[arg-type]
@@ -62,7 +60,7 @@ def test_a_served_model_explores_and_is_asked_once(
 
 
 def test_every_environment_of_a_mixture_keeps_tasks(tmp_path: Path) -> None:
-    """The first environment alone has enough tasks, but it must not take every place."""
+    """The first environment alone has enough tasks, but it must not fill all places."""
     world = make("miniworld+sql")
     tasks = sorted(world.tasks("seed")[:20], key=lambda task: task.environment)
     growth = _Growth(world.name, world, [], {}, GrowOptions(count=8), tmp_path)

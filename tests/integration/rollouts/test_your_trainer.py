@@ -19,14 +19,14 @@ PAGE = (ROOT / "docs/your-trainer.md").read_text(encoding="utf-8").partition("\n
 
 
 def steps() -> list[tuple[str, str]]:
-    """The commands that can run here, each with the output that the page shows."""
+    """The commands that can run here, each with the output on the page."""
     found = re.findall(
         r"^ {4}(coevolve [^\n]*)(?:\n\n<!-- output -->\n```\n([^`]*(?:`[^`\n]+`[^`]*)*)```)?", PAGE, re.MULTILINE
     )
     return [(command.strip(), output) for command, output in found if "# not run: " not in command]
 
 
-def test_the_commands_print_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_print_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     monkeypatch.setenv("PATH", str(warm()), prepend=os.pathsep)
     shutil.copytree(MADE / "trl_with_id", tmp_path / "outputs/completions")

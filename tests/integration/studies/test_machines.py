@@ -43,7 +43,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_runs_are_of_the_commit_and_one_that_fails_has_its_last_words(project: Path) -> None:
+def test_machines_run_the_commit_and_report_the_last_lines_of_failures(project: Path) -> None:
     (project / "params.yaml").write_text("number: 5\n")  # each run is given its own
     found: dict[str, Texts] = {}
     wanted = {name: f"number: {number}\n" for name, number in (("two", 2), ("bad", -1), ("three", 3))}
@@ -57,7 +57,7 @@ def test_runs_are_of_the_commit_and_one_that_fails_has_its_last_words(project: P
         Texts().read_text("report/summary.json")
 
 
-def test_what_is_not_committed_is_not_sent(project: Path) -> None:
+def test_uncommitted_code_is_not_sent(project: Path) -> None:
     (project / "stage.py").write_text(SCRIPT.replace("negative", "below zero"))
     with pytest.raises(CoevolveError, match=r"stage\.py is not committed, but other machines run the commit"):
         bundle()

@@ -1,4 +1,4 @@
-"""What a study says of params.yaml is what its experiments get."""
+"""Experiments get exactly the parameters that a study sets."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ def nested(keys: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
 
 
 def received(folder: Path, value: Any) -> Any:
-    """What params.yaml holds after `dvc exp run -S key=value`."""
+    """The content of params.yaml after `dvc exp run -S key=value`."""
     file = folder / "params.yaml"
     file.write_text("key: 1\n")
     apply_overrides(file, [f"key={override(value)}"])
@@ -93,7 +93,7 @@ sys.exit(sys.argv[1] == "2" or log.read_text().count(sys.argv[1]) == 1)
 
 
 def project(folder: Path, script: str) -> None:
-    """A repository with one stage, which runs ``script``."""
+    """A repository with one stage that runs ``script``."""
     folder.mkdir()
     (folder / "dvc.yaml").write_text(PIPELINE)
     (folder / "params.yaml").write_text("key: 0\n")
@@ -116,7 +116,7 @@ def states() -> dict[str, str]:
     return {row.name: row.status for row in _look()[0]}
 
 
-def test_an_interrupt_ends_the_experiments_of_its_study_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_ends_only_the_experiments_of_its_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go = tmp_path / "go"
     project(
         tmp_path / "project", f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.1)\n"
@@ -144,8 +144,8 @@ def test_an_interrupt_ends_the_experiments_of_its_study_alone(tmp_path: Path, mo
     until(lambda: states()["theirs"] == "Success", "theirs has not ended")
 
 
-def test_an_experiment_that_fails_is_tried_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second fails always, the first once."""
+def test_failed_experiment_is_tried_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second experiment always fails, the first one fails once."""
     log, folder = tmp_path / "log", tmp_path / "project"
     project(folder, WORK.format(log=str(log)))
     monkeypatch.chdir(folder)
@@ -162,8 +162,8 @@ def test_an_experiment_that_fails_is_tried_once_more(tmp_path: Path, monkeypatch
     assert sorted(log.read_text().split()) == ["1", "1", "2", "2"]
 
 
-def test_a_worker_is_there_as_long_as_its_process(tmp_path: Path) -> None:
-    """Whether it answers or not: it is stopped here, as one on a busy machine may seem."""
+def test_worker_counts_as_alive_as_long_as_its_process(tmp_path: Path) -> None:
+    """Whether it answers or not. It is stopped here, because a busy machine may stall it in the same way."""
 
     def start(folder: Path, *words: str) -> subprocess.Popen[bytes]:
         folder.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Runs of a study: what git knows of their parameters."""
+"""Runs of a study: parameters read from git."""
 
 import subprocess
 from pathlib import Path
@@ -9,7 +9,7 @@ from coevolve.studies.study_runs import params
 
 
 @pytest.mark.parametrize("inner", [".", "project"])
-def test_the_parameters_of_a_commit_are_those_of_the_project(
+def test_parameters_of_a_commit_are_those_of_the_project(
     inner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A project may be a folder of a repository."""

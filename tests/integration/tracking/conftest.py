@@ -1,4 +1,4 @@
-"""A project's folder for the tests of trackers, with a store whose tables exist: MLflow needs seconds to make them."""
+"""A project folder for tests of trackers. Its store has tables already, because MLflow takes seconds to make them."""
 
 import shutil
 from collections.abc import Iterator

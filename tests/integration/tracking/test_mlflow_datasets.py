@@ -1,4 +1,4 @@
-"""Tasks are MLflow's evaluation datasets: once per content, linked to failures, and never a reason to stop."""
+"""Tasks become MLflow evaluation datasets: once per content, linked to failures, and never a reason to stop."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ def log(path: Path, sources: dict[str, str], **trajectory: object) -> None:
         run.records(path, sources)
 
 
-def test_records_have_inputs_expectations_tags_and_the_trace_of_a_failure(root: Path) -> None:
+def test_records_hold_inputs_expectations_tags_and_the_failed_trace(root: Path) -> None:
     write_jsonl(root / "data/panels/validation.jsonl", [FIRST, SECOND])
     log(Path("data/panels/validation.jsonl"), {FIRST.task_id: "t", SECOND.task_id: "never logged"})
     ((name, dataset),) = datasets(root).items()
@@ -37,7 +37,7 @@ def test_records_have_inputs_expectations_tags_and_the_trace_of_a_failure(root: 
     assert other.source_type == "CODE" and other.tags["iteration"] == "2" and other.tags["family"] == "shop"
 
 
-def test_the_same_content_is_logged_once_and_other_content_beside_it(root: Path) -> None:
+def test_same_content_is_logged_once_and_other_content_beside_it(root: Path) -> None:
     path = root / "panel.jsonl"
     write_jsonl(path, [FIRST])
     log(path, {FIRST.task_id: "t"})
@@ -52,7 +52,7 @@ def test_the_same_content_is_logged_once_and_other_content_beside_it(root: Path)
     assert sorted(sizes) == [1, 2]
 
 
-def test_a_dataset_that_a_lost_connection_left_empty_is_filled(root: Path) -> None:
+def test_dataset_left_empty_by_a_lost_connection_is_filled(root: Path) -> None:
     path = root / "panel.jsonl"
     write_jsonl(path, [FIRST, SECOND])
     log(path, {})
@@ -86,7 +86,7 @@ def test_two_policies_at_one_task_have_equal_inputs_and_a_judgement_each(root: P
     assert [rest for _, *rest in shown] == [["success", False], ["success", True]]
 
 
-def test_a_store_of_files_gets_everything_else(
+def test_file_store_gets_everything_except_datasets(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
@@ -101,8 +101,8 @@ def test_a_store_of_files_gets_everything_else(
     assert capsys.readouterr().out.count("takes no evaluation datasets") == 1
 
 
-def test_a_file_that_changes_before_its_records_are_sent_is_left_out(root: Path) -> None:
-    """The tracker may be down for days. The tasks in the file are then those of another dataset."""
+def test_file_changed_before_its_records_are_sent_is_left_out(root: Path) -> None:
+    """The tracker may be down for days. By then the file may hold the tasks of another dataset."""
     path = root / "panel.jsonl"
     write_jsonl(path, [FIRST])
     with start(CONFIG, "evaluate/0") as run:

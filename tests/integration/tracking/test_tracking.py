@@ -1,4 +1,4 @@
-"""MLflow mirrors what happens; when it is down nothing stops, and what it missed comes later."""
+"""MLflow mirrors the run. If MLflow is down, nothing stops, and it receives the missed events later."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def journals(root: Path) -> list[Path]:
     return list((root / "scratch/tracking").glob("*"))
 
 
-def test_runs_datasets_models_children_and_the_champion(root: Path) -> None:
+def test_runs_datasets_models_children_and_the_champion_are_logged(root: Path) -> None:
     uri = f"sqlite:///{root}/mlruns/mlflow.db"
     data, policy = root / "tasks.jsonl", root / "policies/1"
     data.write_text("{}\n")
@@ -114,8 +114,8 @@ for _ in range(500):
     DEEP = [DEEP]
 
 
-def test_no_text_of_a_stranger_keeps_back_what_follows(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each event reaches MLflow or is left out; none waits in the journal for a tracker that never takes it."""
+def test_strange_texts_hold_back_no_later_event(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each event reaches MLflow or is left out. No event waits in the journal for a tracker that never accepts it."""
     data = root / "tasks.jsonl"
     data.write_text("{}\n")
     for key in ("audit/it's", "audit/x"):
@@ -138,7 +138,7 @@ def test_no_text_of_a_stranger_keeps_back_what_follows(root: Path, capsys: pytes
     assert "the trackers do not get a trace: it is nested deeper than 64 levels" in shown
 
 
-def test_a_trace_has_the_state_of_its_episode_and_tags_to_filter_by(root: Path) -> None:
+def test_trace_has_the_state_of_its_episode_and_tags_to_filter_by(root: Path) -> None:
     with start(CONFIG, "pipeline") as run:
         run.trace(TRAJECTORY, ["boundary", "rare"])
         run.trace({**TRAJECTORY, "score": 1.0})
@@ -157,7 +157,7 @@ def test_a_trace_has_the_state_of_its_episode_and_tags_to_filter_by(root: Path) 
     assert solved.info.tags["score"] == "1.0" and "signal" not in solved.info.tags
 
 
-def test_a_policy_that_is_evaluated_again_keeps_its_version(root: Path) -> None:
+def test_policy_evaluated_again_keeps_its_version(root: Path) -> None:
     challenge(root, 1, 50, measured=False)
     evaluated(root, 1, 30)
     (only,) = client(f"sqlite:///{root}/mlruns/mlflow.db").search_model_versions(f"name = '{POLICY}'")
@@ -175,7 +175,7 @@ def gate(policy: Path, solved: int) -> dict[str, Any]:
 
 
 def evaluated(root: Path, t: int, solved: int, measured: bool = True) -> Path:
-    """Policy ``t``, after an evaluation in which it solved so many of 64 tasks."""
+    """Policy ``t`` after an evaluation in which it solved ``solved`` of 64 tasks."""
     from coevolve.core.outcomes import Outcome
 
     policy = root / f"policies/{t}"
@@ -212,7 +212,7 @@ def holder(root: Path) -> str:
     return str(one.version)
 
 
-def test_the_alias_moves_by_the_gate_and_the_reason_is_on_the_version(root: Path) -> None:
+def test_alias_moves_by_the_gate_and_the_version_states_the_reason(root: Path) -> None:
     assert challenge(root, 1, 30).tags["coevolve.promotion"] == "the first"
     better = challenge(root, 2, 50).tags["coevolve.promotion"]
     assert better.startswith("version 2 replaces version 1: gain +0.312")
@@ -222,16 +222,14 @@ def test_the_alias_moves_by_the_gate_and_the_reason_is_on_the_version(root: Path
     assert holder(root) == "2"
 
 
-def test_a_holder_that_was_not_measured_on_these_tasks_makes_room(root: Path) -> None:
+def test_holder_without_results_on_these_tasks_is_replaced(root: Path) -> None:
     challenge(root, 1, 50, measured=False)
     reason = challenge(root, 2, 30).tags["coevolve.promotion"]
     assert reason == "version 1 was not measured on these tasks of validation"
     assert holder(root) == "2"
 
 
-def test_a_registry_that_does_not_answer_is_not_one_without_a_champion(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreachable_registry_does_not_change_the_champion(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
@@ -249,7 +247,7 @@ def test_a_registry_that_does_not_answer_is_not_one_without_a_champion(
     assert holder(root) == "1" and journals(root) == []
 
 
-def test_the_view_sets_columns_of_the_runs_table(root: Path) -> None:
+def test_view_sets_columns_of_the_runs_table(root: Path) -> None:
     (root / "mlruns/mlflow.db").unlink()
     assert view("test") is None
     with start(CONFIG, "train/0"):
@@ -265,7 +263,7 @@ def test_the_view_sets_columns_of_the_runs_table(root: Path) -> None:
     assert "metrics.`validation/success`" in columns
 
 
-def test_runs_lead_to_the_code(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_name_the_commit_and_the_experiment(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DVC_EXP_BASELINE_REV", "0123abc")
     monkeypatch.setenv("DVC_EXP_NAME", "brave-name")
     with start(CONFIG, "train/0"):
@@ -274,7 +272,7 @@ def test_runs_lead_to_the_code(root: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (run.data.tags["git.commit"], run.data.tags["coevolve.experiment"]) == ("0123abc", "brave-name")
 
 
-def test_a_run_that_fails_or_is_interrupted_says_so(root: Path) -> None:
+def test_failed_and_interrupted_runs_are_marked(root: Path) -> None:
     uri = f"sqlite:///{root}/mlruns/mlflow.db"
     with pytest.raises(ValueError, match="x"), start(CONFIG, "train/0"):
         raise ValueError("x")
@@ -284,7 +282,7 @@ def test_a_run_that_fails_or_is_interrupted_says_so(root: Path) -> None:
     assert runs(uri, "train/1")[0].info.status == "KILLED"
 
 
-def test_a_killed_run_is_ended_by_the_next_of_its_key(root: Path) -> None:
+def test_killed_run_is_ended_by_the_next_run_of_its_key(root: Path) -> None:
     uri = f"sqlite:///{root}/mlruns/mlflow.db"
     code = (
         "import os, signal\nfrom coevolve.tracking.config import Tracking\nfrom coevolve.tracking.journal import start\n"
@@ -299,7 +297,7 @@ def test_a_killed_run_is_ended_by_the_next_of_its_key(root: Path) -> None:
     assert journals(root) == []
 
 
-def test_a_server_that_goes_away_and_comes_back_misses_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_comes_back_has_missed_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port()
     uri = f"http://127.0.0.1:{port}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)

@@ -1,4 +1,4 @@
-"""W&B offline: what a run would send."""
+"""W&B offline: the content that a run would send."""
 
 import importlib.util
 import json
@@ -15,7 +15,7 @@ from coevolve.tracking.journal import start
 from tests.integration.tracking.test_tracking import TRAJECTORY, journals
 
 
-def test_wandb_without_its_extra_says_what_to_install(root: Path) -> None:
+def test_missing_wandb_error_names_the_extra(root: Path) -> None:
     if importlib.util.find_spec("wandb"):
         pytest.skip("wandb is installed")
     with (
@@ -25,7 +25,7 @@ def test_wandb_without_its_extra_says_what_to_install(root: Path) -> None:
         pass
 
 
-def test_wandb_offline_holds_what_happened(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_wandb_run_holds_all_events(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_DIR", str(root / "scratch"))
     config = Tracking(experiment="test", wandb="offline")
@@ -71,6 +71,6 @@ def test_wandb_offline_holds_what_happened(root: Path, monkeypatch: pytest.Monke
 
 
 def wandb_file(folder: Path) -> bytes:
-    """What an offline run will send."""
+    """The content that an offline run will send."""
     (file,) = folder.glob("run-*.wandb")
     return file.read_bytes()

@@ -1,4 +1,4 @@
-"""Environments with a fault each, as they are found in the wild; all are quizzes."""
+"""Environments with one fault each, as found in the wild. All are quizzes."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from tests.unit.environments.quiz import TOOLS, HeldOut, QuizSession, numbers
 
 
 class Lavish(HeldOut):
-    """Gives all for nothing."""
+    """Gives the full reward for nothing."""
 
     class Play(QuizSession):
         def score(self) -> Score:
@@ -18,7 +18,7 @@ class Lavish(HeldOut):
 
 
 class Stingy(HeldOut):
-    """Gives the right answer half."""
+    """Gives the right answer half of the reward."""
 
     class Play(QuizSession):
         def score(self) -> Score:
@@ -26,7 +26,7 @@ class Stingy(HeldOut):
 
 
 class Gullible(HeldOut):
-    """Takes any answer that holds a number of the question."""
+    """Accepts any answer that holds a number of the question."""
 
     class Play(QuizSession):
         def score(self) -> Score:
@@ -34,7 +34,7 @@ class Gullible(HeldOut):
 
 
 class Boundless(HeldOut):
-    """Gives more than 1."""
+    """Gives a reward above 1."""
 
     class Play(QuizSession):
         def score(self) -> Score:
@@ -53,7 +53,7 @@ class Moody(HeldOut):
 
 
 class Scattered(HeldOut):
-    """Answers by the order of a set."""
+    """Its answers depend on the order of a set."""
 
     class Play(QuizSession):
         def step(self, call: ToolCall) -> Observation:
@@ -80,7 +80,7 @@ class Shared(HeldOut):
 
 
 class Talkative(HeldOut):
-    """Tells the sum to who is wrong, and lets him try again."""
+    """Tells the sum after a wrong answer and allows another try."""
 
     class Play(QuizSession):
         def step(self, call: ToolCall) -> Observation:
@@ -91,7 +91,7 @@ class Talkative(HeldOut):
 
 
 class Parrot(HeldOut):
-    """Says what it refuses, which tells nothing."""
+    """Repeats the refused answer, which reveals nothing."""
 
     class Play(QuizSession):
         def step(self, call: ToolCall) -> Observation:
@@ -101,7 +101,7 @@ class Parrot(HeldOut):
 
 
 class Obliging(HeldOut):
-    """Takes calls of any tool."""
+    """Accepts calls of any tool."""
 
     class Play(QuizSession):
         def step(self, call: ToolCall) -> Observation:
@@ -109,14 +109,14 @@ class Obliging(HeldOut):
 
 
 class Leaky(HeldOut):
-    """Tests what it trains on."""
+    """Tests on its training tasks."""
 
     def load_tasks(self, split: str) -> Sequence[Task]:
         return [replace(task, split=split, task_id=f"{split}{n}") for n, task in enumerate(super().load_tasks("seed"))]
 
 
 class Monotonous(HeldOut):
-    """Asks one thing in many worlds."""
+    """Asks the same question in many worlds."""
 
     def load_tasks(self, split: str) -> Sequence[Task]:
         tasks = list(super().load_tasks(split))
@@ -135,7 +135,7 @@ class Rude(Monotonous):
 
 
 class Prompting(HeldOut):
-    """Has the label in the text that opens an episode."""
+    """Shows the label in the text that opens an episode."""
 
     class Play(QuizSession):
         def reset(self, task: Task) -> Observation:
@@ -179,14 +179,14 @@ class Careless(HeldOut):
 
 
 class Careful(Careless):
-    """Shows the same files with another number."""
+    """Shows the same files with another number in them."""
 
     class Play(Careless.Play):
         right = False
 
 
 class Routine(HeldOut):
-    """Asks in its panel for what it trained: sums of two and of four numbers."""
+    """Its panel asks for the same templates as training: sums of two and of four numbers."""
 
     def load_tasks(self, split: str) -> Sequence[Task]:
         start = 10**6 if split == "seed" else 10**7

@@ -18,7 +18,7 @@ class Numbered(HeldOut):
 
 
 class Brittle(HeldOut):
-    """Raises at what it does not know."""
+    """Raises at unknown calls."""
 
     class Play(QuizSession):
         def step(self, call: ToolCall) -> Observation:

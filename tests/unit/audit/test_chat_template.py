@@ -1,4 +1,4 @@
-"""The doctor says which chat templates training would get wrong."""
+"""The doctor reports which chat templates training would get wrong."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def states(findings: dict[str, Diagnosis]) -> dict[str, str]:
     return {name: one.state for name, one in findings.items()}
 
 
-def test_the_embedded_template_is_sound_and_knows_its_tools() -> None:
+def test_embedded_template_is_sound_and_knows_its_tools() -> None:
     findings = found(TEMPLATE)
     assert set(states(findings).values()) == {WORKS}
     assert list(findings) == ["tools", "prefix", "thoughts", "stop", "mask"]
@@ -47,7 +47,7 @@ def test_tools_are_counted_in_tokens() -> None:
     assert 0 < taken < whole and "does not show" not in text
 
 
-def test_a_template_that_strips_earlier_thoughts_changes_only_thoughts() -> None:
+def test_template_that_strips_earlier_thoughts_changes_only_thoughts() -> None:
     stripped = "{{ message['content'].split('</think>')[-1] if not loop.last else message['content'] }}"
     findings = found(TEMPLATE.replace("{{ message['content'] or '' }}", stripped))
     assert states(findings) == {"tools": WORKS, "prefix": WORKS, "thoughts": BROKEN, "stop": WORKS, "mask": WORKS}
@@ -55,12 +55,12 @@ def test_a_template_that_strips_earlier_thoughts_changes_only_thoughts() -> None
     assert "<think>" in findings["thoughts"].text.partition("instead of")[2]
 
 
-def test_a_template_that_marks_the_last_turn_is_not_prefix_preserving() -> None:
+def test_template_that_marks_the_last_turn_is_not_prefix_preserving() -> None:
     marked = TEMPLATE.replace("<|{{ message['role'] }}|>", "{{ '* ' if loop.last }}<|{{ message['role'] }}|>")
     assert found(marked)["prefix"].state == BROKEN
 
 
-def test_an_end_token_that_opens_the_next_turn_is_named() -> None:
+def test_end_token_that_opens_the_next_turn_is_reported() -> None:
     opening = "{% if not loop.first %}<|end|>{% endif %}"
     template = (
         f"{{% for message in messages %}}{opening}{TURN}{{% endfor %}}{TOOLS}"
@@ -71,18 +71,18 @@ def test_an_end_token_that_opens_the_next_turn_is_named() -> None:
     assert "<|end|> opens the next turn" in findings["stop"].text
 
 
-def test_a_role_that_ends_a_reply_is_not_the_end_token_and_breaks_training() -> None:
+def test_role_marker_that_ends_a_reply_breaks_training() -> None:
     template = f"{{# tools #}}{{% for message in messages %}}{TURN}{{% endfor %}}{OPEN_REPLY}"
     findings = found(template)
     assert findings["stop"].state == BROKEN and findings["prefix"].state == BROKEN
     assert "the template writes '<|user|>" in findings["stop"].text and "eos_token" in findings["stop"].remedy
 
 
-def test_an_end_token_that_is_no_token_is_outside_of_the_mask() -> None:
+def test_unknown_end_token_is_outside_the_mask() -> None:
     assert found(TEMPLATE, end="<|pad|>")["stop"].state == BROKEN
 
 
-def test_a_template_marked_for_other_trainers_has_no_note() -> None:
+def test_template_with_generation_marks_has_no_note() -> None:
     marked = TEMPLATE.replace(
         "{{ message['content'] or '' }}", "{% generation %}{{ message['content'] }}{% endgeneration %}"
     )
@@ -91,13 +91,13 @@ def test_a_template_marked_for_other_trainers_has_no_note() -> None:
 
 
 @needs_smollm2
-def test_smollm2_is_sound() -> None:
+def test_smollm2_template_is_sound() -> None:
     done = coevolve("doctor", "--template", "models/smollm2", cwd=ROOT)
     assert done.returncode == 0 and done.stdout.count(" ok ") == 5, done.stdout + done.stderr
     assert "<|im_end|> ends each of the" in done.stdout
 
 
-def test_a_model_that_is_not_there_or_has_no_template_is_one_line(tmp_path: Path) -> None:
+def test_missing_model_or_template_is_a_one_line_error(tmp_path: Path) -> None:
     tokenizer = build([], [])
     tokenizer.chat_template = None
     tokenizer.save_pretrained(tmp_path / "plain")

@@ -1,4 +1,4 @@
-"""``coevolve env`` with environments that speak to the terminal, and with odd arguments."""
+"""`coevolve env` with hostile environment texts and invalid arguments."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ class Wrong(Quiz):
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of packages with environments of others."""
+    """A folder of packages with third-party environments."""
     about = tmp_path / "site/rude-0.1.dist-info"
     about.mkdir(parents=True)
     (tmp_path / "site/rude.py").write_text(RUDE)
@@ -51,7 +51,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ["doctor", "rude", "--tasks", "1"],
     ],
 )
-def test_no_text_of_an_environment_drives_the_terminal(site: None, arguments: list[str]) -> None:
+def test_environment_texts_cannot_drive_the_terminal(site: None, arguments: list[str]) -> None:
     done = coevolve("env", *arguments)
     assert "rude" in done.stdout, done.stderr
     assert not {character for character in done.stdout + done.stderr if not character.isprintable()} - {"\n"}
@@ -65,6 +65,6 @@ def test_no_text_of_an_environment_drives_the_terminal(site: None, arguments: li
         (["audit", "miniworld", "--only", "data.varied"], "--only: no check data.varied"),
     ],
 )
-def test_an_odd_argument_is_one_line(arguments: list[str], reason: str) -> None:
+def test_invalid_argument_is_a_one_line_error(arguments: list[str], reason: str) -> None:
     done = coevolve("env", *arguments)
     assert done.returncode in (1, 2) and reason in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr

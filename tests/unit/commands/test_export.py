@@ -1,4 +1,4 @@
-"""`coevolve export sft --tasks`: accepted tasks become training data, outside a project."""
+"""`coevolve export sft --tasks` turns accepted tasks into training data outside a project."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def run(*words: str) -> None:
     assert export.run(parser(["export"]).parse_args(["export", *words, "--out", "out"])) == 0
 
 
-def test_the_references_of_a_file_are_exported_with_a_card(outside: Path) -> None:
+def test_export_writes_the_references_of_a_file_and_a_card(outside: Path) -> None:
     run("sft", "--tasks", "accepted.jsonl", "--environment", "miniworld")
     rows = [json.loads(line) for line in (outside / "out/train.jsonl").read_text().splitlines()]
     assert [row["task_id"] for row in rows] == [task.task_id for task in TASKS]
@@ -46,7 +46,7 @@ def test_the_references_of_a_file_are_exported_with_a_card(outside: Path) -> Non
         (["sft", "--tasks", "accepted.jsonl", "--successes"], "remove --successes"),
     ],
 )
-def test_a_mistake_is_one_line_and_writes_nothing(words: list[str], message: str, outside: Path) -> None:
+def test_mistake_is_a_one_line_error_and_writes_nothing(words: list[str], message: str, outside: Path) -> None:
     with pytest.raises(CoevolveError) as caught:
         run(*words)
     assert message in str(caught.value) and "\n" not in str(caught.value)

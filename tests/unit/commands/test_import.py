@@ -1,4 +1,4 @@
-"""`coevolve import`: any line is an episode, or one line of error."""
+"""`coevolve import`: each line is an episode or a one-line error."""
 
 import copy
 import io
@@ -30,7 +30,7 @@ VALUES = st.recursive(
 
 
 def imported(folder: Path, line: str, kind: str = "messages") -> tuple[int, str]:
-    """The exit code of the command on a file of ``line``, and what it prints as errors."""
+    """Import a file that holds ``line``. Returns the exit code and the printed errors."""
     (folder / "chats.jsonl").write_text(line + "\n", encoding="utf-8")
     with pytest.raises(SystemExit) as left, redirect_stderr(io.StringIO()) as errors:
         main(["import", kind, str(folder / "chats.jsonl"), "--out", str(folder / "out.parquet")])
@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def outcome(folder: Path, line: str) -> bool:
-    """Whether ``line`` is an episode; if not, it is one line of error and leaves no file."""
+    """Whether ``line`` is an episode. Otherwise check that it is a one-line error and leaves no file."""
     (folder / "out.parquet").unlink(missing_ok=True)
     code, errors = imported(folder, line)
     if code == 0:
@@ -63,7 +63,7 @@ def outcome(folder: Path, line: str) -> bool:
 
 @settings(max_examples=50)
 @given(data=st.data())
-def test_any_value_anywhere_in_a_line_is_an_episode_or_one_line(folder: Path, data: st.DataObject) -> None:
+def test_any_value_in_a_line_gives_an_episode_or_a_one_line_error(folder: Path, data: st.DataObject) -> None:
     chat = {**copy.deepcopy(CHAT), "task_id": "t", "iteration": 1, "score": 1}
     for _ in range(data.draw(st.integers(1, 2))):
         container, key = data.draw(st.sampled_from(places(chat)))
@@ -79,31 +79,29 @@ def test_any_value_anywhere_in_a_line_is_an_episode_or_one_line(folder: Path, da
         '{"messages": [{"role": "user", "content": "x"}], "score": NaN}',
     ],
 )
-def test_a_line_that_readers_read_differently_is_one_line(folder: Path, line: str) -> None:
+def test_line_that_parsers_read_differently_is_a_one_line_error(folder: Path, line: str) -> None:
     assert not outcome(folder, line)
 
 
-def test_the_line_with_the_mistake_is_named(folder: Path) -> None:
+def test_error_names_the_line_with_the_mistake(folder: Path) -> None:
     good = json.dumps(CHAT)
     code, errors = imported(folder, f"{good}\n\n{good}\n{json.dumps({**CHAT, 'score': 5})}")
     assert code == 1 and f"{folder}/chats.jsonl:4: score: expected a number from 0 to 1" in errors
 
 
-def test_deep_tasks_are_one_line(folder: Path) -> None:
+def test_deeply_nested_task_is_a_one_line_error(folder: Path) -> None:
     deep = '{"task_id": "t", "environment": "e", "split": "s", "turns": ["x"], "reference": [[]], "world": {"a": '
     code, errors = imported(folder, deep + "[" * 900 + "]" * 900 + "}}", "tasks")
     assert code == 1 and "chats.jsonl:1: expected a JSON object (nested more than 64 deep)" in errors
 
 
-def test_a_wrong_file_of_a_user_is_not_a_stages_fault(folder: Path) -> None:
+def test_wrong_file_of_the_user_is_not_blamed_on_a_stage(folder: Path) -> None:
     code, errors = imported(folder, '{"message": 1}')
     assert code == 1
     assert errors == f"error: {folder}/chats.jsonl:1: missing key messages; correct the file, or name another one\n"
 
 
-def test_rollouts_of_a_trainer_are_imported_with_what_they_lack(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_import_of_verl_rollouts_reports_what_they_lack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from tests.unit.rollouts.test_real_files import MADE
 
     with pytest.raises(SystemExit) as left:

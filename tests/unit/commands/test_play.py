@@ -1,4 +1,4 @@
-"""`coevolve play NAME TASK`: a number names a task of the split, and other texts begin an id."""
+"""`coevolve play NAME TASK`: TASK is a number in the split or the beginning of an id."""
 
 import argparse
 import io
@@ -28,18 +28,18 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     return opened
 
 
-def test_a_number_names_the_task_although_an_id_begins_with_it(shown: Shown) -> None:
+def test_number_names_a_task_even_if_an_id_begins_with_it(shown: Shown) -> None:
     ids = [task.task_id for task in TASKS]
     beginning = [number for number in range(10, 100) if sum(name.startswith(str(number)) for name in ids) == 1]
     assert beginning, "no task shows the difference"
     assert {shown(str(number)) == ids[number] for number in beginning[:3]} == {True}
 
 
-def test_the_beginning_of_an_id_names_the_task(shown: Shown) -> None:
+def test_beginning_of_an_id_names_the_task(shown: Shown) -> None:
     assert shown(TASKS[5].task_id[:10]) == TASKS[5].task_id
 
 
-def test_a_long_decimal_beginning_of_an_id_names_the_task(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_decimal_beginning_of_an_id_names_the_task(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 
     world = make("miniworld")
@@ -52,12 +52,12 @@ def test_a_long_decimal_beginning_of_an_id_names_the_task(shown: Shown, monkeypa
 
 
 @pytest.mark.parametrize("wanted", ["256", "999"])
-def test_a_number_beyond_the_split_is_an_error_that_names_the_range(shown: Shown, wanted: str) -> None:
+def test_number_beyond_the_split_is_an_error_with_the_range(shown: Shown, wanted: str) -> None:
     with pytest.raises(CoevolveError, match=f"miniworld has no task '{wanted}' in seed; expected .* number below 256"):
         shown(wanted)
 
 
-def test_a_call_that_breaks_the_session_ends_play_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_that_breaks_the_session_ends_play_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coevolve.environments.registry.REGISTERED", {})
     register(Banks)
     done = coevolve("play", "banks", typed='transfer("ada", "eve", 2)\ntransfer("ada", "nobody", 2)\n')

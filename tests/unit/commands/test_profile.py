@@ -1,4 +1,4 @@
-"""Profiles: values that are valid, a file that keeps its comments, and a way back."""
+"""Profiles have valid values, keep the comments of the file, and can be undone."""
 
 import argparse
 import re
@@ -24,7 +24,7 @@ def values(name: str) -> dict[str, object]:
     return {".".join(key): value for key, value in _leaves(read_yaml(_text(name)))}
 
 
-def test_the_laptop_is_the_default(params: Path) -> None:
+def test_laptop_profile_equals_the_default_parameters(params: Path) -> None:
     assert apply("laptop", params) == []
     assert params.read_bytes() == (ROOT / "params.yaml").read_bytes()
 
@@ -34,12 +34,12 @@ METHODS = {"genenv-qwen3-4b": "genenv", "hardneg-qwen3-4b": "coevolving_agents"}
 
 
 def alike(file: Path) -> str:
-    """Its text. Comments stand in one column, which a long value pushes aside."""
+    """The text without alignment. Comments stand in one column, which a long value pushes to the right."""
     return re.sub(" +#", " #", file.read_text())
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name != "laptop"])
-def test_a_profile_is_valid_keeps_the_comments_and_can_be_undone(name: str, params: Path) -> None:
+def test_profile_is_valid_keeps_comments_and_can_be_undone(name: str, params: Path) -> None:
     changes = apply(name, params)
     expected = {"train.steps"} if name == "smoke" else {"base.model", "grpo.learning_rate"}
     assert expected <= {key for key, _, _ in changes}
@@ -62,7 +62,7 @@ def test_a_profile_is_valid_keeps_the_comments_and_can_be_undone(name: str, para
     assert alike(params) == alike(ROOT / "params.yaml")
 
 
-def test_a_key_that_the_user_added_is_set_and_stays(params: Path) -> None:
+def test_key_added_by_the_user_is_set_and_stays(params: Path) -> None:
     params.write_text(params.read_text().replace("policy:\n", "policy:\n  backend: transformers  # ours\n"))
     for name in ("qwen3-4b", "laptop"):
         apply(name, params)
@@ -74,13 +74,13 @@ def test_every_profile_sets_the_keys_of_every_other() -> None:
     assert [name for name in names() if set(values(name)) != set(values("laptop"))] == []
 
 
-def test_what_the_user_set_stays(params: Path) -> None:
+def test_values_set_by_the_user_stay(params: Path) -> None:
     params.write_text(params.read_text().replace("seed: 0    ", "seed: 7    ", 1).replace("window: 5 ", "window: 9 "))
     apply("qwen3-4b", params)
     assert load(params).seed == 7 and load(params).signals.window == 9
 
 
-def test_an_unknown_name_and_a_broken_file(params: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_profile_and_broken_file_are_errors(params: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         CoevolveError, match=r"no profile 'qwen'; expected one of: genenv-qwen3-4b, hardneg-qwen3-4b, laptop"
     ):
@@ -92,7 +92,7 @@ def test_an_unknown_name_and_a_broken_file(params: Path, monkeypatch: pytest.Mon
     assert Path("params.yaml") == PARAMS
 
 
-def test_the_command_says_what_it_changed(
+def test_command_prints_the_values_it_changes(
     params: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(params.parent)
@@ -103,12 +103,12 @@ def test_the_command_says_what_it_changed(
     assert len(capsys.readouterr().out.splitlines()) == len(names())
 
 
-def test_the_page_lists_every_profile() -> None:
+def test_real_models_page_lists_every_profile() -> None:
     page = (ROOT / "docs/training-at-size.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^\| `([\w.-]+)` \|", page.partition("## ")[0], re.MULTILINE)) == names()
 
 
-def test_a_page_that_a_profile_names_is_there() -> None:
+def test_pages_named_in_profiles_exist() -> None:
     named = {
         page
         for name in names()

@@ -1,4 +1,4 @@
-"""What a call may be: JSON that every file and pipe can hold, nested and long within limits."""
+"""A call is valid JSON that every file and pipe can hold, within limits of depth and length."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ JSON = st.recursive(
 
 
 def nested(depth: int) -> Any:
-    """Lists in each other."""
+    """Lists nested ``depth`` deep."""
     value: Any = []
     for _ in range(depth - 1):
         value = [value]
@@ -26,7 +26,7 @@ def nested(depth: int) -> Any:
 
 
 @given(st.text(), st.dictionaries(st.text(), JSON, max_size=4))
-def test_what_json_can_say_is_a_call(name: str, arguments: dict[str, Any]) -> None:
+def test_any_json_arguments_form_a_valid_call(name: str, arguments: dict[str, Any]) -> None:
     assert misfit(name, arguments) == ""
     assert json.loads(json.dumps(arguments)) == arguments
 
@@ -46,11 +46,11 @@ def test_what_json_can_say_is_a_call(name: str, arguments: dict[str, Any]) -> No
     ],
     ids=["deep", "very deep", "nan", "infinity", "digits", "surrogate", "surrogate key", "bytes", "long"],
 )
-def test_what_is_no_call_is_told_why(arguments: dict[str, Any], reason: str) -> None:
+def test_invalid_call_is_refused_with_a_reason(arguments: dict[str, Any], reason: str) -> None:
     assert reason in misfit("tool", arguments)
 
 
-def test_the_limits_themselves_are_within() -> None:
+def test_calls_at_the_limits_are_valid() -> None:
     assert misfit("tool", {"x": nested(DEPTH - 1)}) == ""
     assert misfit("tool", {"x": "x" * (CHARACTERS - len(json.dumps(["tool", {"x": ""}])))}) == ""
     assert "surrogate" in misfit("\ud800", {})
@@ -58,7 +58,7 @@ def test_the_limits_themselves_are_within() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=[])))
-def test_what_is_writable_can_be_written(text: str) -> None:
+def test_writable_text_can_be_encoded(text: str) -> None:
     found = writable(text)
     assert found.encode().decode() == found
     assert found == text or any(0xD800 <= ord(one) <= 0xDFFF for one in text)

@@ -1,4 +1,4 @@
-"""Charts as SVG: the same twice, with names of their own, and words as they were given."""
+"""Charts as SVG are deterministic, have unique ids, and keep their texts."""
 
 import re
 
@@ -12,7 +12,7 @@ def rects(words: list[str]) -> str:
     return svg(alt.Chart(data(rows)).mark_rect().encode(y="tool:N", color="share:Q"))
 
 
-def test_names_are_of_the_chart_and_words_are_kept() -> None:
+def test_charts_have_unique_ids_and_keep_their_texts() -> None:
     one, other = rects(["clip_2", "gradient_7"]), rects(["a", "b"])
     assert one == rects(["clip_2", "gradient_7"])
     assert ">clip_2<" in one and ">gradient_7<" in one

@@ -4,7 +4,7 @@ from coevolve.core.concurrency import Threads
 from tests.waiting import until
 
 
-def test_a_thread_whose_job_never_ends_is_replaced() -> None:
+def test_thread_with_an_endless_job_is_replaced() -> None:
     threads, done = Threads(2, "test"), []
     stuck = [threads.submit(lambda: threading.Event().wait() and None) for _ in range(2)]
     later = [threads.submit(lambda number=number: done.append(number)) for number in range(5)]  # type: ignore[misc]

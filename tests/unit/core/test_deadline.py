@@ -1,4 +1,4 @@
-"""Running time: what a stall of the process counts, and what it does not."""
+"""Running time: how much of a stall of the process counts."""
 
 import math
 
@@ -11,7 +11,7 @@ GAPS = st.lists(st.floats(0.0, 1e6), max_size=60)
 
 
 @given(st.floats(0.01, 100.0), GAPS)
-def test_a_gap_counts_at_most_a_tick_and_no_more_is_left_to_wait(seconds: float, gaps: list[float]) -> None:
+def test_clock_gap_counts_as_one_tick_at_most(seconds: float, gaps: list[float]) -> None:
     now = [0.0]
     deadline = Deadline(seconds, lambda: now[0])
     counted = 0.0

@@ -1,4 +1,4 @@
-"""The hints of errors and pages: a command that installs an extra names one that there is, and works outside a clone."""
+"""Hints in errors and pages: an install command names an existing extra and works outside a clone."""
 
 import re
 import tomllib
@@ -18,13 +18,13 @@ FILES = [
 ]
 
 
-def test_the_first_line_of_an_error_is_never_empty() -> None:
+def test_first_line_of_an_error_is_never_empty() -> None:
     assert first_line(ValueError("one\ntwo")) == "one"
     assert first_line(TimeoutError()) == "TimeoutError"
     assert len(first_line(ValueError("x" * 1000))) == 200
 
 
-def test_every_extra_that_a_hint_names_exists() -> None:
+def test_every_extra_named_in_a_hint_exists() -> None:
     named = defaultdict(set)
     for file in FILES:
         text = file.read_text(encoding="utf-8")

@@ -36,7 +36,7 @@ def trajectory(index: int = 0) -> Trajectory:
     )
 
 
-def test_tasks_come_back_as_they_were_written(tmp_path: Path) -> None:
+def test_tasks_are_read_back_as_written(tmp_path: Path) -> None:
     found = task()
     synthesized = Task.create(
         "miniworld", "synthesized", ["x"], {"seed": 2}, [[]], provenance=Provenance(0, ["s"], "e", found.task_id, 0.5)
@@ -45,7 +45,7 @@ def test_tasks_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert io.read_tasks(tmp_path / "tasks.jsonl", "miniworld") == [found, synthesized]
 
 
-def test_identity_is_content() -> None:
+def test_task_id_depends_on_content_only() -> None:
     assert task().task_id == task().task_id
     assert task().task_id != task("pay Bob").task_id
     assert task(seed=1).task_id != task(seed=2).task_id
@@ -53,7 +53,7 @@ def test_identity_is_content() -> None:
     assert other_split.task_id == task().task_id
 
 
-def test_trajectories_come_back_and_give_the_same_bytes(tmp_path: Path) -> None:
+def test_trajectories_are_read_back_and_give_the_same_bytes(tmp_path: Path) -> None:
     wrote = [trajectory(0), trajectory(1)]
     trajectories.write_trajectories(tmp_path / "a.parquet", wrote)
     trajectories.write_trajectories(tmp_path / "b.parquet", wrote)
@@ -64,8 +64,8 @@ def test_trajectories_come_back_and_give_the_same_bytes(tmp_path: Path) -> None:
 STRANGE = "a\ud800b\x00\u2028\x85\x1b[2J\udfff"
 
 
-def test_whatever_a_model_says_can_be_written_and_read(tmp_path: Path) -> None:
-    """Half of a surrogate pair is no text: it is kept as its escape, in every kind of file."""
+def test_any_model_text_can_be_written_and_read(tmp_path: Path) -> None:
+    """Half of a surrogate pair is no text. Every kind of file keeps it as its escape."""
     call = CallOutcome(STRANGE, {STRANGE: [STRANGE]}, False, STRANGE)
     one = replace(trajectory(), calls=[call], messages=[{"role": "assistant", "content": STRANGE}])
     trajectories.write_trajectories(tmp_path / "a.parquet", [one])
@@ -85,8 +85,8 @@ def test_whatever_a_model_says_can_be_written_and_read(tmp_path: Path) -> None:
 
 
 @given(st.data())
-def test_a_damaged_parquet_file_is_one_line_or_reads(data: st.DataObject) -> None:
-    """A byte that was flipped anywhere ends in no traceback."""
+def test_damaged_parquet_file_is_read_or_a_one_line_error(data: st.DataObject) -> None:
+    """A flipped bit anywhere never ends in a traceback."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.parquet"
         trajectories.write_trajectories(path, [trajectory(0), trajectory(1)])
@@ -99,7 +99,7 @@ def test_a_damaged_parquet_file_is_one_line_or_reads(data: st.DataObject) -> Non
             assert "a.parquet: " in str(error) and "\n" not in str(error)
 
 
-def test_a_truncated_parquet_file_is_one_line(tmp_path: Path) -> None:
+def test_truncated_parquet_file_is_a_one_line_error(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     trajectories.write_trajectories(path, [trajectory()])
     path.write_bytes(path.read_bytes()[:-20])
@@ -116,7 +116,7 @@ def test_a_truncated_parquet_file_is_one_line(tmp_path: Path) -> None:
         ({"environment": "bfcl"}, "belongs to environment 'bfcl', expected 'miniworld'"),
     ],
 )
-def test_a_wrong_record_names_file_and_line(tmp_path: Path, change: dict[str, object], expected: str) -> None:
+def test_wrong_record_error_names_file_and_line(tmp_path: Path, change: dict[str, object], expected: str) -> None:
     path = tmp_path / "tasks.jsonl"
     io.write_jsonl(path, [task("a"), task("b")])
     lines = path.read_text().splitlines()
@@ -128,14 +128,14 @@ def test_a_wrong_record_names_file_and_line(tmp_path: Path, change: dict[str, ob
     assert expected in str(caught.value)
 
 
-def test_a_duplicate_task_names_both_lines(tmp_path: Path) -> None:
+def test_duplicate_task_error_names_both_lines(tmp_path: Path) -> None:
     io.write_jsonl(tmp_path / "t.jsonl", [task("a"), task("b"), task("a")])
     with pytest.raises(CoevolveError, match=r"t\.jsonl:3: duplicate task_id \w+, first on line 1"):
         io.read_tasks(tmp_path / "t.jsonl")
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b'{"a": 1}'])
-def test_garbage_is_one_line(tmp_path: Path, content: bytes) -> None:
+def test_garbage_is_a_one_line_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(content)
     with pytest.raises(CoevolveError) as caught:
@@ -144,7 +144,7 @@ def test_garbage_is_one_line(tmp_path: Path, content: bytes) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_nothing_is_half_written(tmp_path: Path) -> None:
+def test_interrupted_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     io.write_jsonl(path, [task()])
     before = path.read_bytes()

@@ -15,29 +15,31 @@ from coevolve.core.records import Attempt
         ("variance", 0.0, 1.0, 0.0, 0.75),
     ],
 )
-def test_shapes(name: str, never: float, half: float, always: float, quarter: float) -> None:
+def test_shapes_have_their_values_at_known_rates(
+    name: str, never: float, half: float, always: float, quarter: float
+) -> None:
     found = [SHAPES[name](p) for p in (0.0, 0.5, 1.0, 0.25)]
     assert found == pytest.approx([never, half, always, quarter])
 
 
-def test_a_bell_has_its_top_where_it_is_told() -> None:
+def test_bell_peaks_at_alpha() -> None:
     assert bell(0.7, alpha=0.7, beta=2.0) == 1.0
     assert bell(0.2, alpha=0.7, beta=2.0) == pytest.approx(math.exp(-0.5))
 
 
-def test_the_posterior_of_a_chance() -> None:
+def test_posterior_of_the_success_rate() -> None:
     assert Record().chance == 0.5
     assert Record(3, 8).chance == pytest.approx(0.4)
     assert Record(8, 8).chance == 1 - Record(0, 8).chance
 
 
 @pytest.mark.parametrize(("attempts", "bound"), [(0, 1.0), (1, 0.95), (8, 0.31234), (16, 0.17075), (32, 0.08937)])
-def test_the_bound_on_what_was_never_solved(attempts: int, bound: float) -> None:
+def test_upper_bound_for_unsolved_tasks(attempts: int, bound: float) -> None:
     assert ceiling(attempts) == pytest.approx(bound, abs=1e-5)
     assert (1 - ceiling(attempts)) ** attempts == pytest.approx(0.05 if attempts else 1.0)
 
 
-def test_a_visit_in_which_the_environment_failed_changes_no_statistic() -> None:
+def test_visit_with_a_failed_environment_changes_no_statistic() -> None:
     attempts = [Attempt("a", 0, 0, 0.5, 8, 4), Attempt("b", 0, 1, 1.0, 8, 8)]
     failed = [Attempt("a", 0, 2, 0.0, 0), Attempt("c", 0, 2, 0.0, 0)]
     found = recorded({}, [*attempts, *failed])
@@ -46,7 +48,7 @@ def test_a_visit_in_which_the_environment_failed_changes_no_statistic() -> None:
     assert learnability(recorded({}, failed)) is None
 
 
-def test_what_was_attempted_before_counts_less() -> None:
+def test_earlier_attempts_weigh_less() -> None:
     attempts = [Attempt("a", 0, 3, 0.5, 8, 4), Attempt("a", 1, 0, 1.0, 8, 8), Attempt("b", 1, 0, 0.0, 6, 0)]
     found = recorded({}, attempts)
     assert found == {"a": Record(4 * KEPT + 8, 8 * KEPT + 8), "b": Record(0, 6)}

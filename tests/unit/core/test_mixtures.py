@@ -1,4 +1,4 @@
-"""Shares of several environments: as text, and whose turn it is."""
+"""Mixtures of several environments: their text form and the order of turns."""
 
 from collections import Counter
 
@@ -14,13 +14,13 @@ PARTS = st.dictionaries(NAMES, st.integers(1, 50), min_size=2)
 
 
 @given(PARTS)
-def test_a_mixture_is_read_as_it_was_written(weights: dict[str, int]) -> None:
+def test_mixture_is_read_back_as_written(weights: dict[str, int]) -> None:
     total = sum(weights.values())
     given_shares = {name: weight / total for name, weight in weights.items()}
     assert shares(mixture(given_shares)) == given_shares
 
 
-def test_one_name_is_all_of_it_and_names_alone_have_equal_shares() -> None:
+def test_single_name_has_the_whole_share_and_plain_names_equal_shares() -> None:
     assert shares("miniworld") == {"miniworld": 1.0}
     assert shares("sql + miniworld") == {"sql": 0.5, "miniworld": 0.5}
 
@@ -37,13 +37,13 @@ def test_one_name_is_all_of_it_and_names_alone_have_equal_shares() -> None:
         ("0.5*sql+miniworld", "some environments have a share"),
     ],
 )
-def test_what_is_no_mixture_says_why(text: str, said: str) -> None:
+def test_invalid_mixture_is_refused_with_a_reason(text: str, said: str) -> None:
     with pytest.raises(CoevolveError, match=said):
         shares(text)
 
 
 @given(PARTS, st.integers(0, 60))
-def test_of_the_first_of_any_number_each_has_its_share(weights: dict[str, int], count: int) -> None:
+def test_every_prefix_of_turns_respects_the_shares(weights: dict[str, int], count: int) -> None:
     total = sum(weights.values())
     taken = Counter(turns({name: weight / total for name, weight in weights.items()}, count))
     assert sum(taken.values()) == count
@@ -53,7 +53,7 @@ def test_of_the_first_of_any_number_each_has_its_share(weights: dict[str, int], 
 
 
 @given(st.dictionaries(NAMES, st.lists(st.integers(), max_size=9), min_size=1))
-def test_all_are_taken_each_in_its_order(own: dict[str, list[int]]) -> None:
+def test_in_turn_takes_every_item_in_order(own: dict[str, list[int]]) -> None:
     marked = {name: [(name, number) for number in range(len(values))] for name, values in own.items()}
     found = in_turn(marked, dict.fromkeys(own, 1.0))
     assert sorted(found) == sorted(one for many in marked.values() for one in many)

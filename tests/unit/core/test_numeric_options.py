@@ -1,4 +1,4 @@
-"""Numbers on the command line: each option takes what fits it, and refuses everything else in one line."""
+"""Numbers on the command line: each option takes numbers in its range and refuses others in one line."""
 
 import argparse
 import math
@@ -26,7 +26,7 @@ TEXTS = st.one_of(st.text(), st.integers().map(str), st.floats().map(str), st.sa
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(text=TEXTS)
-def test_a_number_fits_or_is_refused(kind: str, text: str) -> None:
+def test_number_fits_its_option_or_is_refused(kind: str, text: str) -> None:
     try:
         value = getattr(numeric_options, kind)(text)
     except argparse.ArgumentTypeError as error:
@@ -64,7 +64,9 @@ VARIABLES: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "many", "²", "٣", "9" * 5000])
 @pytest.mark.parametrize("name", VARIABLES)
-def test_a_bad_number_in_a_variable_is_one_line(monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+def test_bad_number_in_an_environment_variable_is_a_one_line_error(
+    monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
     monkeypatch.setenv(name, text)
     with pytest.raises(
         CoevolveError, match=f"^{name}: .* is not a whole number of at least [01]; correct it or unset it$"

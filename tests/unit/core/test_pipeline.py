@@ -17,7 +17,7 @@ KEYED = ("base", "warm", "generator", "evaluate", "pairs", "train", "generate")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which everything is there that a stage of dvc.yaml reads."""
+    """A folder with every file that a stage of dvc.yaml reads."""
     monkeypatch.chdir(tmp_path)
     shutil.copy(ROOT / "dvc.yaml", tmp_path)
     for step in steps(PARAMS.iterations):
@@ -29,12 +29,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def parts(dep: str) -> list[Path]:
-    """The files of a dependency: itself, or two in a folder, one of them further down."""
+    """The files of a dependency: the file itself, or two files in a folder, one of them nested."""
     return [Path(dep)] if Path(dep).suffix else [Path(dep) / "a.json", Path(dep) / "b" / "c"]
 
 
 def keyed() -> list[PipelineStep]:
-    """The steps that keep checkpoints: of those of an iteration, the second's."""
+    """The steps that keep checkpoints, for the second iteration where they repeat."""
     return [step for step in steps(PARAMS.iterations) if step.stage in KEYED and step.t in (None, 1)]
 
 
@@ -42,7 +42,7 @@ def key(step: PipelineStep) -> str:
     return scratch_key(step.stage, step.t, PARAMS)
 
 
-def test_the_stages_are_unrolled_over_the_iterations(folder: Path) -> None:
+def test_stages_are_unrolled_over_iterations(folder: Path) -> None:
     found = list(steps(PARAMS.iterations))
     assert [step.t for step in found if step.stage == "train"] == [0, 1]
     assert [step.t for step in found if step.stage == "evaluate"] == [0, 1, 2]
@@ -52,8 +52,8 @@ def test_the_stages_are_unrolled_over_the_iterations(folder: Path) -> None:
     assert report.t is None and "data/2/summary/evaluate.json" in report.deps
 
 
-def test_a_key_changes_with_each_file_that_the_stage_depends_on(folder: Path) -> None:
-    """An input is never forgotten."""
+def test_key_changes_with_each_file_that_the_stage_depends_on(folder: Path) -> None:
+    """No input is forgotten."""
     for step in keyed():
         before, seen = key(step), set()
         for dep in step.deps:
@@ -67,7 +67,7 @@ def test_a_key_changes_with_each_file_that_the_stage_depends_on(folder: Path) ->
         assert key(step) == before
 
 
-def test_a_key_changes_with_nothing_else(folder: Path) -> None:
+def test_key_changes_with_nothing_else(folder: Path) -> None:
     everything = {file for step in steps(PARAMS.iterations) for dep in step.deps for file in parts(dep)}
     for step in keyed():
         before = key(step)
@@ -80,11 +80,11 @@ def test_a_key_changes_with_nothing_else(folder: Path) -> None:
             file.write_text(text)
 
 
-def test_a_key_is_of_one_step(folder: Path) -> None:
+def test_every_step_has_its_own_key(folder: Path) -> None:
     assert len({key(step) for step in keyed()}) == len(keyed())
 
 
-def test_an_input_that_is_missing_has_no_key(folder: Path) -> None:
+def test_missing_dependency_is_an_error_and_missing_file_changes_the_key(folder: Path) -> None:
     for step in keyed():
         for dep in step.deps:
             file = parts(dep)[0]
@@ -100,7 +100,7 @@ def test_an_input_that_is_missing_has_no_key(folder: Path) -> None:
             file.write_text(text)
 
 
-def test_an_iteration_that_dvc_yaml_does_not_run_is_one_line(folder: Path) -> None:
+def test_iteration_missing_from_dvc_yaml_is_a_one_line_error(folder: Path) -> None:
     with pytest.raises(CoevolveError, match=r"dvc\.yaml: no stage runs train 5; append the iteration to params.yaml"):
         scratch_key("train", 5, PARAMS)
 
@@ -114,7 +114,7 @@ def test_an_iteration_that_dvc_yaml_does_not_run_is_one_line(folder: Path) -> No
         ("stages: {train: {cmd: a, deps: }}\n", "dvc.yaml: stage train: expected cmd, deps and outs"),
     ],
 )
-def test_a_dvc_yaml_of_another_form_is_one_line(folder: Path, text: str, says: str) -> None:
+def test_malformed_dvc_yaml_is_a_one_line_error(folder: Path, text: str, says: str) -> None:
     (folder / "dvc.yaml").write_text(text)
     with pytest.raises(CoevolveError, match=re.escape(says)):
         list(steps(PARAMS.iterations))

@@ -1,4 +1,4 @@
-"""Progress bars: what they say about the time, with a clock of our own."""
+"""What progress bars say about time, with a fake clock."""
 
 import sys
 
@@ -10,7 +10,7 @@ from coevolve.core.progress import bar
 @pytest.mark.parametrize(
     ("terminal", "times"), [(True, ["04:40", "05:00", "05:20"]), (False, ["00:00", "03:20", "05:20"])]
 )
-def test_the_time_left_does_not_depend_on_how_often_a_wait_looks(
+def test_time_left_does_not_depend_on_the_number_of_updates(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool, times: list[str]
 ) -> None:
     now = [0.0]

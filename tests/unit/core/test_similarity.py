@@ -9,7 +9,7 @@ TEXT = st.lists(
 
 
 @given(st.lists(TEXT, max_size=12), TEXT, st.sampled_from([0.3, 0.5, 0.8, 0.9, 1.0]))
-def test_the_index_finds_what_comparing_all_finds(texts: list[str], wanted: str, threshold: float) -> None:
+def test_index_finds_the_nearest_text(texts: list[str], wanted: str, threshold: float) -> None:
     index = Index(threshold)
     for number, text in enumerate(texts):
         index.add(str(number), text)
@@ -22,6 +22,6 @@ def test_the_index_finds_what_comparing_all_finds(texts: list[str], wanted: str,
         assert found == (str(all_.index(best)), best), "of equal ones the first"
 
 
-def test_case_and_punctuation_do_not_count_but_order_does() -> None:
+def test_similarity_ignores_case_and_punctuation_but_not_order() -> None:
     assert similarity(shingles("Archive the mail."), shingles("archive the mail")) == 1.0
     assert similarity(shingles("pay Ana and Ben"), shingles("pay Ben and Ana")) < 1.0

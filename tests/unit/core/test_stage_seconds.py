@@ -1,4 +1,4 @@
-"""The seconds that stages took are kept by experiment, and a damaged note stops nothing."""
+"""Stage durations are kept by experiment, and a damaged file stops nothing."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from coevolve.core.stage_seconds import note_seconds, seconds
 
 
-def test_seconds_of_the_latest_run_are_kept_by_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seconds_of_the_latest_run_are_kept_per_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     for name, took in (("a", 7.0), ("b", 3.0), ("a", 1.504)):
         monkeypatch.setenv("DVC_EXP_NAME", name)

@@ -1,4 +1,4 @@
-"""What others wrote drives no terminal."""
+"""Untrusted text cannot drive a terminal."""
 
 import unicodedata
 
@@ -12,16 +12,16 @@ ANYTHING = st.text(st.characters(codec=None, categories=None) | st.sampled_from(
 
 
 @given(ANYTHING)
-def test_nothing_is_left_that_a_terminal_obeys(text: str) -> None:
+def test_plain_text_holds_no_control_characters(text: str) -> None:
     for shown in (plain(text), str(CoevolveError(f"{text}: not a task"))):
         shown.encode()  # a lone surrogate could not be printed
         assert not [one for one in shown if unicodedata.category(one) in ("Cc", "Cf") and one not in "\n\t"]
 
 
 @given(st.text(st.characters(exclude_categories=["C"])))
-def test_what_is_plain_stays(text: str) -> None:
+def test_harmless_text_stays_unchanged(text: str) -> None:
     assert plain(text + "\n\tä€😀") == text + "\n\tä€😀"
 
 
-def test_a_sequence_that_sets_the_clipboard_is_spelled_out() -> None:
+def test_clipboard_sequence_is_escaped() -> None:
     assert plain("a\x1b]52;c;cHduZWQ=\x07b") == "a\\x1b]52;c;cHduZWQ=\\x07b"

@@ -1,4 +1,4 @@
-"""What is shown of a URL, and what is not."""
+"""Which parts of a URL are shown."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,18 +9,18 @@ SECRETS = st.text(st.characters(exclude_categories=["Z", "C"]), min_size=6).map(
 
 
 @given(st.sampled_from(["http", "https", "postgresql", "mysql+pymysql"]), SECRETS, SECRETS)
-def test_no_user_password_or_query_is_shown(scheme: str, password: str, token: str) -> None:
+def test_password_and_query_are_hidden(scheme: str, password: str, token: str) -> None:
     url = f"{scheme}://me:{password}@db.example:5432/runs?sslmode=require&token={token}"
     shown = without_secrets(f"API request to {url} failed")
     assert "s3cr3t" not in shown
     assert shown in (f"API request to {scheme}://{place} failed" for place in ("db.example:5432/runs", "***"))
 
 
-def test_where_a_server_is_stays_readable() -> None:
+def test_server_address_stays_readable() -> None:
     shown = without_secrets("postgresql://me:p%40ss@db.example:5432/runs?token=me@home is not there")
     assert shown == "postgresql://db.example:5432/runs is not there"
 
 
-def test_what_holds_none_is_shown_whole() -> None:
+def test_text_without_secrets_stays_unchanged() -> None:
     for url in ("sqlite:////home/me/mlruns/mlflow.db", "http://127.0.0.1:5000", "a@b asked, why?"):
         assert without_secrets(url) == url

@@ -1,4 +1,4 @@
-"""A log holds what was answered, whatever else is in its file."""
+"""A log returns its answers for any other content of its file."""
 
 import json
 import tempfile
@@ -28,7 +28,7 @@ FOREIGN = (
 
 @settings(max_examples=100)
 @given(st.lists(FOREIGN, max_size=4), st.lists(FOREIGN, max_size=4))
-def test_foreign_lines_stop_nothing_and_a_replay_in_one_line(before: list[bytes], after: list[bytes]) -> None:
+def test_foreign_lines_are_skipped_and_stop_a_replay_in_one_line(before: list[bytes], after: list[bytes]) -> None:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "log.jsonl"
         path.write_bytes(b"\n".join(before))
@@ -45,7 +45,7 @@ def test_foreign_lines_stop_nothing_and_a_replay_in_one_line(before: list[bytes]
             assert str(error).startswith(f"{path}:") and "\n" not in str(error)
 
 
-def test_a_log_that_cannot_be_read_or_written_is_one_line(tmp_path: Path) -> None:
+def test_unusable_log_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "folder", tmp_path / "file" / "log.jsonl"):

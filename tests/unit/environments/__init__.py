@@ -10,7 +10,7 @@ from coevolve.environments.registry import make
 
 
 def make_or_skip(name: str) -> Any:
-    """The environment of a test module, which is skipped where BFCL is not installed and need not be."""
+    """The environment of a test module. Skips the module if BFCL is not installed and not required."""
     try:
         return make(name)
     except CoevolveError:

@@ -1,4 +1,4 @@
-"""An environment that constructs its tasks: sums of as many numbers as the goal says."""
+"""An environment that constructs its tasks: sums of as many numbers as the goal states."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every installed environment keeps the contract, and the contract can be broken."""
+"""Every installed environment keeps the contract, and the checks find violations."""
 
 import random
 from dataclasses import replace
@@ -15,17 +15,17 @@ from tests.unit.environments.quiz import Quiz
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_it_keeps_the_contract(check: str) -> None:
+def test_environment_keeps_the_contract(check: str) -> None:
     CHECKS[check](Miniworld(), 10)
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_one_that_constructs_its_tasks_keeps_the_contract(check: str) -> None:
+def test_constructing_environment_keeps_the_contract(check: str) -> None:
     CHECKS[check](Quiz(), 3)
 
 
 def another(goal: str, seed: int) -> Task:
-    """A task of this goal, whose seed is forgotten."""
+    """A task of this goal that ignores the seed."""
     return Quiz().construct(goal, random.randrange(10**9))
 
 
@@ -40,7 +40,7 @@ def another(goal: str, seed: int) -> Task:
         ({"goals": ["sum_2"]}, "goals is not a tuple of names"),
     ],
 )
-def test_what_is_constructed_wrongly_is_found(broken: dict[str, Any], said: str) -> None:
+def test_wrongly_constructed_task_is_found(broken: dict[str, Any], said: str) -> None:
     quiz = Quiz()
     vars(quiz).update(broken)
     with pytest.raises((AssertionError, KeyError), match=said):
@@ -76,7 +76,7 @@ class Forgetful(MiniworldSession):
         (Forgetful, "same_task_same_bytes"),
     ],
 )
-def test_a_broken_promise_is_found(session: Any, check: str) -> None:
+def test_broken_promise_is_found(session: Any, check: str) -> None:
     class Broken(Miniworld):
         def open(self) -> MiniworldSession:
             opened: MiniworldSession = session()
@@ -101,7 +101,7 @@ def test_a_broken_promise_is_found(session: Any, check: str) -> None:
         ("answers_about_tasks_are_usable", {"fresh_world": lambda task, seed: {}}),
     ],
 )
-def test_a_member_of_another_kind_is_found(check: str, broken: dict[str, Any]) -> None:
+def test_member_of_a_wrong_type_is_found(check: str, broken: dict[str, Any]) -> None:
     world = Miniworld()
     vars(world).update(broken)
     with pytest.raises((AssertionError, CoevolveError)):

@@ -1,4 +1,4 @@
-"""Words against a lexicon: what is said and has no place, what is done and not said."""
+"""Instructions against a lexicon: words without a place in the task, and effects without words."""
 
 import pytest
 from hypothesis import given
@@ -36,22 +36,22 @@ COUNTED = Meaning(LEXICON, frozenset({"count", "boxes", number(3)}), [frozenset(
         ("how many, which boxes", "says 'which boxes', for which its reference has no place"),
     ],
 )
-def test_what_is_said_has_a_place_and_what_is_done_is_said(text: str, found: str | None) -> None:
+def test_lexicon_finds_words_that_do_not_fit_the_task(text: str, found: str | None) -> None:
     assert unfitting(text, COUNTED) == found
 
 
-def test_with_a_guess_what_is_understood_speaks_against_words_that_are_not() -> None:
+def test_guessing_judges_the_understood_words() -> None:
     assert unfitting("some cheapest boxes", COUNTED) is None
     assert "cheapest" in (unfitting("some cheapest boxes", COUNTED, guess=True) or "")
     assert unfitting("some boxes", COUNTED, guess=True) is None  # what is not said may be in what is not understood
 
 
-def test_a_capital_tells_a_town_from_a_word() -> None:
+def test_capital_letter_distinguishes_a_town_from_a_word() -> None:
     assert list(hear("Nice", LEXICON).phrases) == [("Nice", frozenset({"value nice"}))]
     assert list(hear("nice", LEXICON).unknown) == ["nice"]
 
 
-def test_numbers_say_themselves() -> None:
+def test_numbers_are_heard_as_their_values() -> None:
     for text in ("1,200", "1200", "1200.0"):
         assert [senses for _, senses in hear(text, {}).phrases] == [frozenset({"number 1200"})]
     assert [senses for _, senses in hear("2026-12-31 twelve", {}).phrases] == [

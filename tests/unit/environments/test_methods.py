@@ -1,4 +1,4 @@
-"""An environment from a plain class: the example of the documentation, added from outside by an entry point."""
+"""An environment from a plain class: the example of the documentation, added by an entry point."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.cli import coevolve
 EXAMPLE = ROOT / "examples/mine"
 
 
-def test_the_example_is_thirty_lines_and_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_example_has_thirty_lines_and_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is importable and has its entry point, as if pip had installed it."""
     (tmp_path / "mine.py").write_text((EXAMPLE / "mine.py").read_text())
     about = tmp_path / "mine-0.1.dist-info"
@@ -88,7 +88,7 @@ def test_state_and_answers_are_judged() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"amount": "3"}, {"amount": True}, {"amount": 1, "x": 1}, {"amount": 1000}])
-def test_what_is_refused_changes_nothing(arguments: dict[str, object]) -> None:
+def test_refused_call_changes_nothing(arguments: dict[str, object]) -> None:
     session = Counting().open()
     session.reset(Counting().tasks("seed")[0])
     before = session.digest()
@@ -114,7 +114,7 @@ class Tour(Counting):
     simulator = Touring
 
 
-def test_lists_and_records_are_arguments_too() -> None:
+def test_lists_and_records_are_valid_arguments() -> None:
     [plan] = (tool["function"]["parameters"]["properties"] for tool in Tour().tools())
     assert plan["names"] == {"type": "array", "items": {"type": "string"}}
     assert plan["stops"]["items"]["required"] == ["place", "minutes"]
@@ -153,7 +153,7 @@ class Lists(Counting):
     simulator = Listing
 
 
-def test_a_record_may_leave_out_what_it_does_not_require() -> None:
+def test_record_may_omit_optional_keys() -> None:
     [add] = (tool["function"]["parameters"]["properties"] for tool in Lists().tools())
     assert add["item"]["required"] == ["name"]
     session = Lists().open()
@@ -163,7 +163,7 @@ def test_a_record_may_leave_out_what_it_does_not_require() -> None:
     assert session.step(ToolCall("add", {"item": {"note": "b"}})).content == "add: item.name is missing"
 
 
-def test_a_parameter_without_a_hint_is_named() -> None:
+def test_error_names_a_parameter_without_a_hint() -> None:
     class Hintless:
         def go(self, where):  # type: ignore[no-untyped-def]
             return where

@@ -28,7 +28,7 @@ def played(task: Task, calls: list[ToolCall]) -> MiniworldSession:
     return session
 
 
-def test_broad_seeds_are_of_all_families_evenly_and_in_no_panel() -> None:
+def test_broad_seeds_cover_all_families_evenly_and_no_panel() -> None:
     tasks = WORLD.tasks("broad")[:56]
     asked = {name for task in tasks for name in task.family.split("+")}
     assert asked == set(FAMILIES) and set(HEAD) == {n for one in WORLD.tasks("seed") for n in one.family.split("+")}
@@ -37,7 +37,7 @@ def test_broad_seeds_are_of_all_families_evenly_and_in_no_panel() -> None:
 
 
 def test_generated_tasks_are_solvable_and_every_missing_or_mistaken_call_costs_the_reward() -> None:
-    """The expert solves all, doing nothing solves none, and no corrupted call goes undetected."""
+    """The expert solves all tasks, doing nothing solves none, and every corrupted call is detected."""
     undetected = []
     for index, task in enumerate(WORLD.generate("property", 300, seed=7, every=True)):
         calls = task.reference[0]
@@ -68,7 +68,7 @@ def test_panels_cover_every_family(panel: str) -> None:
     assert seen == set(FAMILIES)
 
 
-def test_the_seed_split_is_narrow_and_apart_from_the_panels() -> None:
+def test_seed_split_is_narrow_and_disjoint_from_the_panels() -> None:
     seed = WORLD.tasks("seed")
     assert {family for task in seed for family in task.tags[1:]} <= set(HEAD)
     worlds = {task.world["seed"] for task in seed}
@@ -89,7 +89,7 @@ def test_hard_tasks_are_longer() -> None:
     assert mean > sum(len(task.reference[0]) for task in WORLD.tasks("test")) / 256 + 2
 
 
-def test_a_new_name_is_told_by_the_error() -> None:
+def test_error_reveals_a_renamed_tool_and_argument() -> None:
     task = next(task for task in WORLD.tasks("shifted") if "transfer_money" in {c.name for c in task.reference[0]})
     session = played(task, [])
     turn = session.step(ToolCall("pay", {"contact_id": "c00", "amount": 3}))
@@ -99,7 +99,7 @@ def test_a_new_name_is_told_by_the_error() -> None:
     assert "person_id" in turn.content
 
 
-def test_preconditions_say_what_to_do() -> None:
+def test_precondition_errors_say_what_to_do() -> None:
     seen = set()
     for seed in range(30):
         session = WORLD.open()
@@ -125,7 +125,7 @@ def test_collateral_changes_fail() -> None:
     assert session.score().reward < 0.5
 
 
-def test_two_of_one_name_are_told_apart_by_their_city() -> None:
+def test_contacts_with_one_name_are_distinguished_by_city() -> None:
     session = WORLD.open()
     session.reset(WORLD.tasks("seed")[0])
     names = [contact["name"] for contact in session._state["contacts"].values()]
@@ -136,7 +136,7 @@ def test_two_of_one_name_are_told_apart_by_their_city() -> None:
     assert [found["id"] for found in one] == [both[0]["id"]]
 
 
-def test_worlds_and_splits_that_do_not_exist() -> None:
+def test_unknown_splits_and_invalid_worlds_are_errors() -> None:
     with pytest.raises(CoevolveError, match="no split 'train'"):
         WORLD.tasks("train")
     with pytest.raises(CoevolveError, match="integer `seed`"):

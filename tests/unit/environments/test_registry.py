@@ -1,4 +1,4 @@
-"""Environments by name: ours, and a third party's by entry point; what is none is one line, before it is played."""
+"""Environments by name: ours, and a third party's by entry point. An invalid one is a one-line error before play."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ BASE = "coevolve.environments.environment.Environment"
 
 
 def made(folder: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> object:
-    """What ``make`` makes of a distribution whose entry point ``mine`` is ``place``."""
+    """The result of ``make`` for a distribution whose entry point ``mine`` is ``place``."""
     (folder / "outside.py").write_text(OUTSIDE)
     about = folder / "mine-0.1.dist-info"
     about.mkdir()
@@ -49,9 +49,7 @@ def made(folder: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> object:
 
 
 @pytest.mark.parametrize("place", ["outside:Good", "outside:function"])
-def test_an_entry_point_names_a_class_or_a_function(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_entry_point_names_a_class_or_a_function(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert type(made(tmp_path, place, monkeypatch)).__name__ == "Good"
 
 
@@ -68,7 +66,7 @@ def test_an_entry_point_names_a_class_or_a_function(
         ("nowhere:Mine", "nowhere:Mine cannot be imported: No module named 'nowhere'"),
     ],
 )
-def test_what_is_no_environment_is_one_line(
+def test_invalid_environment_is_a_one_line_error(
     place: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(CoevolveError, match=said) as caught:
@@ -76,7 +74,7 @@ def test_what_is_no_environment_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_an_unknown_environment_lists_the_known() -> None:
+def test_unknown_environment_error_lists_the_known_names() -> None:
     with pytest.raises(CoevolveError, match="miniworld"):
         make("nowhere")
     assert "miniworld" in names()

@@ -1,4 +1,4 @@
-"""Lineage: which task the beginning of an id means."""
+"""Lineage: the task that the beginning of an id names."""
 
 from pathlib import Path
 
@@ -11,9 +11,7 @@ from coevolve.core.task import Task, ToolCall
 from coevolve.lineage.ancestry import of_task
 
 
-def test_the_beginning_of_an_id_is_that_of_one_task_in_all_datasets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_beginning_of_an_id_is_unique_over_all_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made = [Task.create("e", "seed", [str(n)], {}, [[ToolCall("pay")]], []) for n in range(200)]
     first = made[0]

@@ -1,4 +1,4 @@
-"""A card shows what strangers wrote, and none of it is a mark of YAML, Markdown or HTML."""
+"""A card shows untrusted text, and none of it acts as YAML, Markdown or HTML."""
 
 import json
 from collections.abc import Callable
@@ -50,9 +50,7 @@ def card_of_episodes(text: str, folder: Path) -> str:
 
 @pytest.mark.parametrize("card", [card, card_of_episodes])
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_a_card_shows_text_and_reads_no_mark_in_it(
-    tmp_path: Path, payload: str, card: Callable[[str, Path], str]
-) -> None:
+def test_hostile_text_in_a_card_is_escaped(tmp_path: Path, payload: str, card: Callable[[str, Path], str]) -> None:
     text, plain = card(payload, tmp_path), card("plain", tmp_path)
     head, body = text.removeprefix("---\n").split("---\n", 1)
     assert yaml.safe_load(head) == {**yaml.safe_load(card("other", tmp_path).removeprefix("---\n").split("---\n")[0])}
@@ -66,13 +64,13 @@ def test_a_card_shows_text_and_reads_no_mark_in_it(
 
 
 @pytest.mark.parametrize("licence", ["no", "1.0", "null", "MIT", "CC-BY-4.0"])
-def test_a_licence_is_a_text_of_yaml(tmp_path: Path, licence: str) -> None:
+def test_licence_is_a_yaml_string(tmp_path: Path, licence: str) -> None:
     head = card(licence, tmp_path).removeprefix("---\n").split("---\n")[0]
     assert yaml.safe_load(head)["license"] == licence.lower()
 
 
 @given(st.text())
-def test_no_mark_stays_without_a_backslash(text: str) -> None:
+def test_every_markdown_mark_is_escaped(text: str) -> None:
     left = markdown(text).replace("\\\\", "")
     for mark in "`|<>[]&":
         left = left.replace(f"\\{mark}", "")
@@ -80,7 +78,7 @@ def test_no_mark_stays_without_a_backslash(text: str) -> None:
 
 
 @pytest.mark.parametrize("damage", [{}, {"findings": 5}, {"findings": [{"check": 1}]}])
-def test_a_damaged_audit_is_one_line(tmp_path: Path, damage: dict[str, Any]) -> None:
+def test_damaged_audit_is_a_one_line_error(tmp_path: Path, damage: dict[str, Any]) -> None:
     finding = Finding("a|b", "warn", "fail", "<b>?", {}, [], 3, "", "", 0.1)
     audit = asdict(Audit("quiz", "quiz-1", "1", {}, {}, [finding]))
     file = tmp_path / "audit.json"

@@ -1,4 +1,4 @@
-"""Sides by side: what differs, what is gained, and what was lost."""
+"""Two sides compared: differences, gains and losses."""
 
 from dataclasses import replace
 
@@ -38,18 +38,18 @@ def side(name: str, solved: dict[str, bool], t: int = 2, **params: object) -> Si
     return Side(name, t, {"seed": 0, "train": {"beta": 0.1, "steps": 20}, **params}, SUMMARY, outcomes)
 
 
-def test_parameters_that_differ_are_named_and_no_others() -> None:
+def test_only_differing_parameters_are_named() -> None:
     one, other = side("a", {}), side("b", {}, train={"beta": 0.1, "steps": 30}, new=True)
     assert differences([one, other]) == {"train.steps": [20, 30], "new": [None, True]}
     assert differences([one, one]) == {}
 
 
-def test_tokens_of_failures_count_for_what_a_success_takes() -> None:
+def test_tokens_of_failures_count_towards_tokens_per_success() -> None:
     assert side("a", {"x": True, "y": False, "z": True}).tokens_per_success("test") == 1.5
     assert side("a", {"x": False}).tokens_per_success("test") is None
 
 
-def test_seconds_are_shared_by_the_successes() -> None:
+def test_seconds_are_divided_by_successes() -> None:
     took = replace(side("a", {"x": True, "y": False, "z": True}), seconds=3.0)
     assert took.seconds_per_success() == 1.5
     assert replace(took, seconds=None).seconds_per_success() is None
@@ -63,14 +63,14 @@ def test_seconds_count_an_episode_of_a_mixture_once() -> None:
     assert mixture.seconds_per_success() == 1.5
 
 
-def test_what_else_makes_sides_different_is_named() -> None:
+def test_other_differences_of_the_sides_are_named() -> None:
     one, other = replace(side("a", {}), world="miniworld-1"), replace(side("b", {}), world="miniworld-2")
     assert differences([one, other]) == {"version of the environment": ["miniworld-1", "miniworld-2"]}
     moved = replace(one, summary=replace(SUMMARY, arithmetic="x86-64 AVX2"))
     assert differences([one, moved]) == {"arithmetic": [SUMMARY.arithmetic, "x86-64 AVX2"]}
 
 
-def test_panels_that_were_not_played_alike_are_named() -> None:
+def test_panels_played_differently_are_named() -> None:
     assert partly(side("a", {"x": True, "y": True}), side("b", {"x": False, "y": True})) == []
     (line,) = partly(side("a", {"x": True, "y": True}), side("b", {"y": True, "z": True, "w": False}))
     assert line.startswith("test: a played 2 tasks, b 3, and 1 are the same")
@@ -80,13 +80,13 @@ def test_panels_that_were_not_played_alike_are_named() -> None:
 
 
 @pytest.mark.parametrize(("tasks", "sure"), [(1, False), (9, False), (10, True)])
-def test_a_gain_over_few_tasks_is_not_sure(tasks: int, sure: bool) -> None:
+def test_gain_over_few_tasks_is_not_sure(tasks: int, sure: bool) -> None:
     names = [str(n) for n in range(tasks)]
     (gain,) = gains(side("a", dict.fromkeys(names, False)), side("b", dict.fromkeys(names, True)), CONFIG)
     assert gain.gain == 1.0 and gain.sure is sure
 
 
-def test_only_tasks_that_both_played_count_and_lost_ones_are_named() -> None:
+def test_only_common_tasks_count_and_lost_ones_are_named() -> None:
     (gain,) = gains(
         side("a", {"x": True, "y": True, "z": False, "only": True}),
         side("b", {"x": True, "y": False, "z": True}),
@@ -97,7 +97,7 @@ def test_only_tasks_that_both_played_count_and_lost_ones_are_named() -> None:
     assert gains(side("a", {"x": True}), side("b", {"y": True}), CONFIG) == []
 
 
-def test_the_words_of_lost_tasks_are_shown_as_text() -> None:
+def test_instructions_of_lost_tasks_are_shown_as_plain_text() -> None:
     won = {str(number): True for number in range(7)}
     words = {"0": "add [bold]party[/bold]\non monday", "1": "x" * 200}
     lost = tables([replace(side("a", won), words=words), side("b", dict.fromkeys(won, False))])
@@ -113,7 +113,7 @@ def test_the_words_of_lost_tasks_are_shown_as_text() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
-def test_gain_is_what_was_won_less_what_was_lost(rows: list[tuple[bool, bool]]) -> None:
+def test_gain_is_wins_minus_losses(rows: list[tuple[bool, bool]]) -> None:
     one = side("a", {str(n): row[0] for n, row in enumerate(rows)})
     other = side("b", {str(n): row[1] for n, row in enumerate(rows)})
     (gain,) = gains(one, other, CONFIG)
@@ -123,7 +123,7 @@ def test_gain_is_what_was_won_less_what_was_lost(rows: list[tuple[bool, bool]]) 
     assert not (gain.sure and won == len(gain.regressions) == 0)
 
 
-def test_history_is_of_the_iterations_before_the_policy() -> None:
+def test_history_covers_the_iterations_before_the_policy() -> None:
     whole = side("a", {})
     found = history(whole)
     assert found.pop("pass rate") == pytest.approx(0.5)

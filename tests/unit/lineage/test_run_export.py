@@ -1,4 +1,4 @@
-"""Exported data in other people's tools: `datasets` opens it, TRL trains on it, and chat templates make of it what the agent wrote."""
+"""Exported data in other tools: `datasets` opens it, TRL trains on it, chat templates reproduce the agent's text."""
 
 import json
 from typing import Any
@@ -30,9 +30,7 @@ def rows(episodes: list[Trajectory]) -> list[dict[str, Any]]:
     return list(supervised(episodes, offered(WORLD, TASKS)))
 
 
-def test_a_template_makes_of_the_messages_what_the_agent_wrote(
-    episodes: list[Trajectory], rows: list[dict[str, Any]]
-) -> None:
+def test_chat_template_reproduces_the_agents_text(episodes: list[Trajectory], rows: list[dict[str, Any]]) -> None:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(TINY)
@@ -44,7 +42,7 @@ def test_a_template_makes_of_the_messages_what_the_agent_wrote(
         assert tokenizer.decode(whole.prompt + whole.completion) == text
 
 
-def test_replies_that_are_no_calls_stay_text() -> None:
+def test_malformed_calls_stay_text() -> None:
     said = [
         {"role": "user", "content": "hello"},
         {"role": "assistant", "content": "<tool_call>{broken</tool_call>"},
@@ -57,7 +55,7 @@ def test_replies_that_are_no_calls_stay_text() -> None:
     assert found[3] == {"role": "assistant", "content": "first", "tool_calls": [call]}
 
 
-def test_an_episode_is_there_once_and_ends_with_the_agents_last_word(episodes: list[Trajectory]) -> None:
+def test_episode_is_exported_once_and_ends_with_the_agents_message(episodes: list[Trajectory]) -> None:
     heard = Trajectory(
         "x", TASKS[0].task_id, 0, 0, 0, 0, [{"role": "user", "content": "a"}], [], 0.0, StopReason.TIMEOUT
     )
@@ -66,7 +64,7 @@ def test_an_episode_is_there_once_and_ends_with_the_agents_last_word(episodes: l
     assert all(row["messages"][-1]["role"] == "assistant" for row in found)
 
 
-def test_what_was_exported_is_read_back(episodes: list[Trajectory], rows: list[dict[str, Any]]) -> None:
+def test_exported_episodes_are_read_back(episodes: list[Trajectory], rows: list[dict[str, Any]]) -> None:
     for number, (one, row) in enumerate(zip(episodes, rows, strict=True)):
         back = episode(json.loads(json.dumps(row)), "here", number, 1.0)
         assert (back.task_id, back.score) == (one.task_id, 1.0)

@@ -1,4 +1,4 @@
-"""JSON schemas agree with the readers: what a schema accepts, the reader of such records accepts."""
+"""JSON schemas agree with the readers: a reader accepts every record that its schema accepts."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def accepts(name: str, value: Any) -> bool:
 
 
 def variants(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """``value`` with each key, at any depth, left out or given a value of another kind."""
+    """``value`` with each key, at any depth, removed or set to a value of another type."""
     for key, inner in value.items():
         yield {name: other for name, other in value.items() if name != key}
         yield from ({**value, key: other} for other in VALUES)
@@ -51,7 +51,7 @@ def variants(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_the_page_has_an_example_that_is_right(name: str, tmp_path: Path) -> None:
+def test_example_fits_its_schema_and_reader(name: str, tmp_path: Path) -> None:
     Draft202012Validator.check_schema(SCHEMAS[name])
     VALIDATORS[name].validate(EXAMPLES[name])
     write_jsonl(tmp_path / "rows.jsonl", [EXAMPLES[name]])
@@ -59,7 +59,7 @@ def test_the_page_has_an_example_that_is_right(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_the_reader_takes_whatever_the_schema_accepts(name: str, tmp_path: Path) -> None:
+def test_reader_accepts_everything_that_the_schema_accepts(name: str, tmp_path: Path) -> None:
     tried = refused = 0
     for variant in variants(EXAMPLES[name]):
         tried += 1
@@ -74,12 +74,12 @@ def test_the_reader_takes_whatever_the_schema_accepts(name: str, tmp_path: Path)
     assert tried > 60 and refused > tried / 3
 
 
-def test_the_example_of_a_candidate_passes_the_gates() -> None:
+def test_candidate_example_passes_the_gates() -> None:
     [(verdict, task)] = verify("miniworld", [EXAMPLES["candidate"]])
     assert verdict.accepted and task is not None
 
 
-def test_params_yaml_fits_its_schema_and_a_mistake_does_not() -> None:
+def test_params_yaml_fits_its_schema_and_mistakes_do_not() -> None:
     validator = VALIDATORS["params"]
     Draft202012Validator.check_schema(SCHEMAS["params"])
     values = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
@@ -91,7 +91,7 @@ def test_params_yaml_fits_its_schema_and_a_mistake_does_not() -> None:
 
 
 @pytest.mark.parametrize("profile", sorted((ROOT / "src/coevolve/profiles").glob("*.yaml")), ids=lambda file: file.stem)
-def test_the_schema_takes_every_profile(profile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schema_accepts_every_profile(profile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
     with pytest.raises(SystemExit):

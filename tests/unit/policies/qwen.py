@@ -1,18 +1,18 @@
-"""A Qwen3 model from its config, with random weights and Qwen's real chat template: everything but the size."""
+"""A small Qwen3 model from its config, with random weights and Qwen's real chat template."""
 
 from pathlib import Path
 from typing import Any
 
 
 def template(name: str) -> str:
-    """One of the chat templates of the hub, as TRL's package has them."""
+    """A chat template of the hub, from TRL's package."""
     import trl
 
     return (Path(trl.__file__).parent / "chat_templates" / f"{name}.jinja").read_text()
 
 
 def tokenizer(name: str = "qwen3") -> Any:
-    """Bytes, and Qwen's special tokens."""
+    """A tokenizer of bytes and Qwen's special tokens."""
     from coevolve.stages.base.tokenizer import build
 
     made = build([], [])

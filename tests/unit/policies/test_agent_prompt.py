@@ -8,7 +8,7 @@ from tests.unit.core.test_calls import JSON
 
 
 @given(st.lists(st.builds(ToolCall, st.text(min_size=1), st.dictionaries(st.text(), JSON, max_size=3)), max_size=3))
-def test_what_is_rendered_is_parsed_back(calls: list[ToolCall]) -> None:
+def test_rendered_calls_are_parsed_back(calls: list[ToolCall]) -> None:
     text = "thinking " + "\n".join(render_call(call) for call in calls)
     if "tool_call>" in "".join(str(call) for call in calls):
         return
@@ -26,13 +26,13 @@ def test_what_is_rendered_is_parsed_back(calls: list[ToolCall]) -> None:
         ("<tool_call>" + "[" * 100_000 + "</tool_call>", "must be JSON"),
     ],
 )
-def test_unreadable_calls_say_why(text: str, error: str) -> None:
+def test_unreadable_call_is_refused_with_a_reason(text: str, error: str) -> None:
     calls, said = parse_reply(text)
     assert calls == []
     assert error in said
 
 
 @given(st.text())
-def test_any_text_is_data(text: str) -> None:
+def test_any_text_can_be_parsed(text: str) -> None:
     parse_reply(text)
     parse_reply(f"<tool_call>{text}</tool_call>")

@@ -1,4 +1,4 @@
-"""Attention to a prefix that is kept once is attention to all keys."""
+"""Attention to a prefix that is stored once equals attention to all keys."""
 
 from types import SimpleNamespace
 
@@ -19,7 +19,7 @@ WIDTH = 8
     st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 20), st.integers(0, 6), st.booleans(),
     st.sampled_from([torch.float32, torch.bfloat16]),
 )  # fmt: skip
-def test_it_is_attention_to_all_keys(
+def test_prefix_attention_equals_attention_to_all_keys(
     rows: int, groups: int, heads: int, tokens: int, before: int, held: int, padded: bool, dtype: torch.dtype
 ) -> None:
     generator = torch.Generator().manual_seed(rows + 7 * before + 31 * held)
@@ -48,7 +48,7 @@ def test_it_is_attention_to_all_keys(
     torch.testing.assert_close(result, expected, atol=tolerance, rtol=tolerance)
 
 
-def test_a_model_that_forgets_far_tokens_does_not() -> None:
+def test_sliding_window_model_is_refused() -> None:
     model = AutoModelForCausalLM.from_config(
         MistralConfig(vocab_size=9, hidden_size=32, intermediate_size=64, num_hidden_layers=1, sliding_window=16)
     )

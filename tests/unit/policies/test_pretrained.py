@@ -1,4 +1,4 @@
-"""policies/0 as a pointer to a model: pinned, and refused when it is no longer what was pinned."""
+"""policies/0 as a pointer to a model: pinned, and refused if the model has changed since."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A hub cache that holds acme/tiny, main being ``COMMIT``."""
+    """A hub cache that holds acme/tiny, with main at ``COMMIT``."""
     import huggingface_hub.constants
 
     cache = tmp_path / "hub"
@@ -29,7 +29,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return cache
 
 
-def test_a_branch_is_pinned_to_its_commit(hub: Path, tmp_path: Path) -> None:
+def test_branch_is_pinned_to_its_commit(hub: Path, tmp_path: Path) -> None:
     folder = tmp_path / "0"
     folder.mkdir()
     (folder / "model.safetensors").write_text("what was here before")
@@ -43,13 +43,13 @@ def test_a_branch_is_pinned_to_its_commit(hub: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("model", "revision"), [("acme/other", None), ("acme/tiny", "v2")])
-def test_what_cannot_be_had_is_one_line(hub: Path, tmp_path: Path, model: str, revision: str | None) -> None:
+def test_unavailable_model_is_a_one_line_error(hub: Path, tmp_path: Path, model: str, revision: str | None) -> None:
     with pytest.raises(CoevolveError, match=rf"base.model: {model}.* HF_HUB_OFFLINE=0") as caught:
         point(model, revision, tmp_path / "0")
     assert "\n" not in str(caught.value)
 
 
-def test_a_directory_is_pinned_to_its_files(tmp_path: Path) -> None:
+def test_directory_is_pinned_to_its_files(tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(ROOT / "policies/base", model)
     point(str(model), None, tmp_path / "0")
@@ -71,7 +71,7 @@ def test_a_directory_is_pinned_to_its_files(tmp_path: Path) -> None:
         point(str(ROOT / "policies/base"), "main", tmp_path / "1")
 
 
-def test_a_copy_with_other_times_is_the_same_model(tmp_path: Path) -> None:
+def test_copy_with_other_timestamps_is_the_same_model(tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(ROOT / "policies/base", model)
     point(str(model), None, tmp_path / "0")
@@ -85,7 +85,7 @@ def test_a_copy_with_other_times_is_the_same_model(tmp_path: Path) -> None:
         resolve(tmp_path / "0")
 
 
-def test_a_relative_path_is_kept_and_found_from_an_experiments_folder(
+def test_relative_path_is_kept_and_resolved_from_an_experiment_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(ROOT / "policies/base", tmp_path / "models/tiny")
@@ -98,9 +98,7 @@ def test_a_relative_path_is_kept_and_found_from_an_experiments_folder(
 
 
 @pytest.mark.parametrize("model", ["./tiny", "../tiny", "/no/such/tiny", "models/a/tiny", "models/tin", "~/tiny"])
-def test_a_path_that_is_not_there_is_not_looked_for_on_the_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
-) -> None:
+def test_missing_path_is_not_looked_up_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str) -> None:
     (tmp_path / "models").mkdir()
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

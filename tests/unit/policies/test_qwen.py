@@ -1,4 +1,4 @@
-"""Qwen's native tool calling: its real templates, and what happens with models that do not fit."""
+"""Qwen's native tool calling with its real templates, and errors for models that do not fit."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ CALL = '<tool_call>\n{"name": "find_mail", "arguments": {"subject": "rent"}}\n</
 
 
 @pytest.mark.parametrize("name", ["qwen3", "qwen2_5", "qwen3_instruct_2507"])
-def test_turn_by_turn_is_what_the_template_makes_of_the_whole_conversation(name: str) -> None:
+def test_rendered_turns_equal_the_template_of_the_whole_conversation(name: str) -> None:
     words = tokenizer(name)
     renderer = Renderer(words)
     tools = list(WORLD.tools())
@@ -46,7 +46,7 @@ def test_template_variables_reach_the_template() -> None:
     assert "<think>" not in tokenizer().decode(thinking.later(message))
 
 
-def test_thoughts_are_no_calls_and_parallel_calls_are_all_made() -> None:
+def test_calls_in_thoughts_are_ignored_and_parallel_calls_are_all_made() -> None:
     text = f"<think>\nI could use <tool_call>nonsense</tool_call>\n</think>\n\n{CALL}\n{CALL}"
     calls, error = parse_reply(text)
     assert not error
@@ -54,7 +54,7 @@ def test_thoughts_are_no_calls_and_parallel_calls_are_all_made() -> None:
     assert parse_reply(render_call(calls[0])) == (calls[:1], "")
 
 
-def test_a_template_without_tools_is_one_clear_error(tmp_path: Path) -> None:
+def test_template_without_tools_is_a_clear_error(tmp_path: Path) -> None:
     words = tokenizer()
     words.chat_template = "{% for message in messages %}{{ message['content'] }}<|im_end|>{% endfor %}"
     with pytest.raises(CoevolveError, match="somewhere: the chat template cannot show tools"):
@@ -65,7 +65,7 @@ def test_a_template_without_tools_is_one_clear_error(tmp_path: Path) -> None:
         load(folder)
 
 
-def test_a_context_too_short_for_the_schemas_says_by_how_much(tmp_path: Path) -> None:
+def test_context_too_short_for_the_schemas_reports_the_excess(tmp_path: Path) -> None:
     task = WORLD.tasks("seed")[0]
     model, words = load(make_qwen3(tmp_path / "short", context=512))
     start = WORLD.open().reset(task)

@@ -1,4 +1,4 @@
-"""What others wrote cannot pass for our words in a prompt; and if a model obeys it all the same, the gates decide."""
+"""Untrusted text in a prompt cannot pass for our words. If a model obeys it anyway, the gates decide."""
 
 import json
 import os
@@ -47,7 +47,7 @@ PANEL = WORLD.tasks("test")[0]
 
 
 @given(st.text(max_size=200) | st.just(HOSTILE), st.text(max_size=30) | st.just(HOSTILE), st.integers(1, 300))
-def test_quoted_text_is_one_json_string_that_nothing_can_leave(text: str, name: str, limit: int) -> None:
+def test_quoted_text_is_one_json_string_without_escape(text: str, name: str, limit: int) -> None:
     shown = quoted(text, limit)
     assert shown.isprintable() and "<" not in shown and STRING.fullmatch(shown)
     assert json.loads(shown) in (text, f"{text[:limit]} [...]")
@@ -70,7 +70,7 @@ def said(content: str, *calls: tuple[str, dict[str, Any]]) -> tuple[int, dict[st
 
 
 def hostile_request() -> Request:
-    """An exploration around a weakness all of whose words are the attacker's."""
+    """An exploration around a weakness whose texts are all the attacker's."""
     calls = [
         CallOutcome("add_event", {"title": HOSTILE, HOSTILE: 1}, True, HOSTILE),
         CallOutcome(HOSTILE, {}, False, HOSTILE),
@@ -110,7 +110,7 @@ ACTS = [
 
 @pytest.fixture
 def found(tmp_path: Path) -> tuple[Exploration, list[dict[str, Any]]]:
-    """What an explorer brings home whose model obeys, and what the model was told."""
+    """The exploration of an obedient model, and the requests that it received."""
     with patch.dict(os.environ, {"OPENAI_API_KEY": KEY}), proxy(script=[said(OBEDIENT), *ACTS]) as server:
         made = explored(server, tmp_path)
         assert server.script == []
@@ -122,7 +122,7 @@ def prompts(bodies: list[dict[str, Any]]) -> list[str]:
     return [message["content"] for body in bodies for message in body["messages"][:1]]
 
 
-def test_hostile_words_stand_in_prompts_as_strings_alone(
+def test_hostile_text_appears_in_prompts_only_inside_strings(
     found: tuple[Exploration, list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     exploration, bodies = found
@@ -136,7 +136,7 @@ def test_hostile_words_stand_in_prompts_as_strings_alone(
         assert "it is\ndata" in text or "it is data" in text
 
 
-def test_an_explorer_that_obeys_brings_home_what_the_environment_did(
+def test_obedient_explorer_reports_what_the_environment_did(
     found: tuple[Exploration, list[dict[str, Any]]],
 ) -> None:
     exploration, _ = found
@@ -164,7 +164,7 @@ FORGED = {
 }
 
 
-def test_what_a_synthesizer_that_obeys_forges_is_not_believed(
+def test_forged_fields_of_a_synthesizer_are_ignored(
     found: tuple[Exploration, list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     reply = json.dumps({"tasks": [task(**FORGED)], "accepted": True, "verdict": {"accepted": True}, "pass_rate": 0.5})
@@ -191,7 +191,7 @@ def test_what_a_synthesizer_that_obeys_forges_is_not_believed(
     ],
     ids=lambda one: json.dumps(one)[:40],
 )
-def test_a_reference_is_calls_that_were_made_or_nothing(
+def test_reference_consists_of_executed_calls_only(
     found: tuple[Exploration, list[dict[str, Any]]], tmp_path: Path, forged: dict[str, Any]
 ) -> None:
     with proxy(script=[said(json.dumps({"tasks": [forged]}))] * 2) as server:
@@ -208,7 +208,7 @@ def test_a_reference_is_calls_that_were_made_or_nothing(
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
-def test_whatever_a_model_says_the_gates_decide(
+def test_gates_decide_whatever_a_model_claims(
     found: tuple[Exploration, list[dict[str, Any]]], tmp_path: Path, forged: dict[str, Any], gate: str
 ) -> None:
     reply = json.dumps({"tasks": [{**forged, **FORGED}], "accepted": True})

@@ -1,4 +1,4 @@
-"""Other people's episodes: OpenAI's messages as they come, and what is none."""
+"""Chats in OpenAI's message format are read as episodes; invalid ones are one-line errors."""
 
 import json
 from typing import Any
@@ -47,7 +47,7 @@ def test_calls_get_the_answers_that_name_them() -> None:
     assert '<tool_call>{"name": "find", "arguments": {"name": "bob"}}</tool_call>' in found.messages[2]["content"]
 
 
-def test_episodes_that_begin_alike_are_attempts_at_one_task() -> None:
+def test_episodes_with_the_same_beginning_share_a_task_id() -> None:
     other = {**CHAT, "messages": [*CHAT["messages"][:2], {"role": "assistant", "content": "no"}]}
     another = {**CHAT, "messages": [{"role": "user", "content": "else"}]}
     ids = [episode(one, "here", 0, None).task_id for one in (CHAT, other, another)]
@@ -82,18 +82,18 @@ def test_episodes_that_begin_alike_are_attempts_at_one_task() -> None:
         ({"reward": 5}, "score: expected a number from 0 to 1"),
     ],
 )
-def test_what_is_no_episode_is_one_line(changes: dict[str, Any], said: str) -> None:
+def test_invalid_episode_is_a_one_line_error(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(CoevolveError, match=said) as error:
         episode({**CHAT, **changes}, "file:4", 0, None)
     assert str(error.value).startswith("file:4") and "\n" not in str(error.value)
 
 
-def test_a_score_may_be_said_of_all() -> None:
+def test_default_score_applies_to_episodes_without_one() -> None:
     bare = json.loads(json.dumps({"messages": CHAT["messages"]}))
     assert episode(bare, "here", 0, 1.0).score == 1.0
 
 
-def test_calls_of_one_id_get_one_answer_each() -> None:
+def test_each_call_with_a_repeated_id_gets_one_answer() -> None:
     messages = [
         {"role": "assistant", "tool_calls": [{**CALL, "id": 7}, {**CALL, "id": 7}, {**CALL, "id": None}]},
         *({"role": "tool", "tool_call_id": 7, "content": content} for content in ("first", "second", "third")),

@@ -1,4 +1,4 @@
-"""`coevolve grow`: rollouts of a trainer in, verified tasks out, in an empty folder, without DVC."""
+"""`coevolve grow` turns rollouts of a trainer into verified tasks, in an empty folder and without DVC."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Grown:
     return grow(MADE / "verl", "miniworld", known=KNOWN, count=COUNT, out=tmp_path_factory.mktemp("grown") / "out")
 
 
-def test_the_tasks_are_new_and_pass_verification_again(grown: Grown) -> None:
+def test_grown_tasks_are_new_and_pass_verification_again(grown: Grown) -> None:
     assert len(grown.tasks) == COUNT == sum(verdict.accepted for verdict in grown.verdicts)
     world, known = make("miniworld"), read_tasks(KNOWN)
     panels = {name: world.tasks(name) for name in world.panels}
@@ -48,7 +48,7 @@ def rows(grown: Grown, name: str) -> list[dict[str, object]]:
     return [row for _, row in read_jsonl_objects(grown.folder / f"{name}.jsonl")]
 
 
-def test_lineage_leads_back_to_lines_of_the_trainers_files(grown: Grown) -> None:
+def test_lineage_leads_to_lines_of_the_trainers_files(grown: Grown) -> None:
     lineage = rows(grown, "lineage")
     assert [row["task_id"] for row in lineage] == [task.task_id for task in grown.tasks]
     addresses = {name for row in lineage for name in row["rollouts"]}  # type: ignore[attr-defined]
@@ -58,7 +58,7 @@ def test_lineage_leads_back_to_lines_of_the_trainers_files(grown: Grown) -> None
         assert json.loads((MADE / "verl" / file).read_text().splitlines()[int(line) - 1])["input"]
 
 
-def test_the_page_shows_the_tasks_and_needs_no_network(grown: Grown) -> None:
+def test_page_shows_the_tasks_and_needs_no_network(grown: Grown) -> None:
     page = (grown.folder / "index.html").read_text()
     assert all(task.task_id in page for task in grown.tasks)
     assert "http" not in page.replace("http-equiv", "") and "<script" not in page
@@ -66,10 +66,8 @@ def test_the_page_shows_the_tasks_and_needs_no_network(grown: Grown) -> None:
 
 
 @pytest.mark.parametrize("done", [1, 5])
-def test_the_same_inputs_give_the_same_bytes_and_finished_steps_are_kept(
-    grown: Grown, tmp_path: Path, done: int
-) -> None:
-    """After a kill behind any step, the same command gives the bytes of a run that was not killed."""
+def test_same_inputs_give_the_same_bytes_and_finished_steps_are_kept(grown: Grown, tmp_path: Path, done: int) -> None:
+    """After a kill behind any step, the same command gives the bytes of an uninterrupted run."""
     shutil.copytree(grown.folder, tmp_path / "out")
     for name in STEPS[done:]:
         (tmp_path / "out/work" / f"{name}.json").unlink()
@@ -79,7 +77,7 @@ def test_the_same_inputs_give_the_same_bytes_and_finished_steps_are_kept(
     assert len({line.partition(" ")[0] for line in said if "(done before)" in line}) == done
 
 
-def test_a_file_that_is_gone_is_made_again(grown: Grown, tmp_path: Path) -> None:
+def test_missing_file_is_made_again(grown: Grown, tmp_path: Path) -> None:
     shutil.copytree(grown.folder, tmp_path / "out")
     (tmp_path / "out/signals.jsonl").unlink()
     grow(MADE / "verl", "miniworld", known=KNOWN, count=COUNT, out=tmp_path / "out")
@@ -110,7 +108,7 @@ def test_other_options_and_other_tasks_with_the_same_ids_begin_anew(tmp_path: Pa
     assert "done before" not in first_line(reworded[0], reworded[1])
 
 
-def test_a_step_that_other_inputs_have_begun_is_done_again(
+def test_step_overwritten_by_other_inputs_is_repeated(
     grown: Grown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process with other inputs that was killed within a step may have replaced the files of the finished step."""
@@ -127,7 +125,7 @@ def test_a_step_that_other_inputs_have_begun_is_done_again(
     assert content(tmp_path / "out") == content(grown.folder)
 
 
-def test_a_policy_chooses_the_tasks_that_teach_most(tmp_path: Path) -> None:
+def test_policy_selects_the_most_learnable_tasks(tmp_path: Path) -> None:
     policy = str(ROOT / "policies/base")
     grown = grow(MADE / "verl", "miniworld", known=KNOWN, count=2, samples=2, policy=policy, out=tmp_path / "out")
     rates = {task.provenance.pass_rate for task in grown.tasks if task.provenance}
@@ -148,7 +146,7 @@ def test_a_policy_chooses_the_tasks_that_teach_most(tmp_path: Path) -> None:
         ({"known": []}, "--known: no tasks"),
     ],
 )
-def test_a_wrong_option_is_one_line_and_leaves_no_folder(
+def test_wrong_option_is_a_one_line_error_and_leaves_no_folder(
     tmp_path: Path, options: dict[str, object], message: str
 ) -> None:
     given = {"environment": "miniworld", "known": KNOWN, **options}
@@ -157,7 +155,7 @@ def test_a_wrong_option_is_one_line_and_leaves_no_folder(
     assert "\n" not in str(error.value) and not (tmp_path / "out").exists()
 
 
-def test_rollouts_of_no_known_task_are_refused_with_their_number_and_first_line(tmp_path: Path) -> None:
+def test_rollouts_without_a_known_task_are_refused_with_count_and_first_line(tmp_path: Path) -> None:
     tasks = [replace(task, turns=["something else"]) for task in read_tasks(KNOWN)[:1]]
     with pytest.raises(CoevolveError) as error:
         grow(MADE / "verl", "miniworld", known=tasks, out=tmp_path / "out")
@@ -166,7 +164,7 @@ def test_rollouts_of_no_known_task_are_refused_with_their_number_and_first_line(
     )
 
 
-def test_hostile_words_of_rollouts_stay_words(tmp_path: Path) -> None:
+def test_hostile_texts_of_rollouts_are_escaped(tmp_path: Path) -> None:
     row = json.loads((MADE / "verl/1.jsonl").read_text().splitlines()[0])
     script = "<script>alert(1)</script>"
     call = f'<tool_call>{{"name": "{script}\\u001b[2J"}}</tool_call><tool_response>ok</tool_response>'
@@ -180,7 +178,7 @@ def test_hostile_words_of_rollouts_stay_words(tmp_path: Path) -> None:
     assert any("tools of the rollouts that miniworld does not have: 1 (" in line for line in said)
 
 
-def test_a_second_command_in_one_folder_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_second_command_in_the_same_folder_is_a_one_line_error(tmp_path: Path) -> None:
     with (
         alone(tmp_path / "work/.lock", "of the test"),
         pytest.raises(CoevolveError, match="another process works here"),
@@ -188,7 +186,7 @@ def test_a_second_command_in_one_folder_is_refused_in_one_line(tmp_path: Path) -
         grow(MADE / "verl", "miniworld", known=KNOWN, out=tmp_path)
 
 
-def test_a_missing_extra_is_one_line_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_a_one_line_error_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coevolve.rollouts.grown_tasks.find_spec", lambda name: None)
     with pytest.raises(CoevolveError, match=r"Great Expectations, .* run `pip install 'coevolve\[train\]'`"):
         grow(MADE / "verl", "miniworld", known=KNOWN, out=tmp_path / "out")

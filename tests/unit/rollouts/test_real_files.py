@@ -35,13 +35,13 @@ def traces(tmp_path: Path) -> Path:
 
 
 def solves(trajectory: Trajectory) -> bool:
-    """Whether the calls are the reference's."""
+    """Whether the calls equal the reference."""
     task = next(task for task in KNOWN if task.task_id == trajectory.task_id)
     made = [(call.name, call.arguments) for call in trajectory.calls if call.ok]
     return made == [(call.name, call.arguments) for call in task.calls]
 
 
-def test_traces_of_verifiers(traces: Path) -> None:
+def test_verifiers_traces_are_read(traces: Path) -> None:
     name, found, account, _ = played(traces)
     assert name == "verifiers" and len(found) == 19 and not account.skipped
     assert {trajectory.task_id for trajectory in found} == {task.task_id for task in KNOWN}
@@ -54,7 +54,7 @@ def test_traces_of_verifiers(traces: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["trl", "trl_with_id"])
-def test_completions_of_trl(folder: str) -> None:
+def test_trl_completions_are_read(folder: str) -> None:
     name, found, account, _ = played(MADE / folder)
     assert name == "trl" and len(found) == 16 and not account.skipped and not account.unstepped
     assert Counter(trajectory.step for trajectory in found) == {1: 8, 2: 8}
@@ -64,7 +64,7 @@ def test_completions_of_trl(folder: str) -> None:
     assert arguments and all(None not in given.values() for given in arguments), "Parquet adds a null for each key"
 
 
-def test_dumps_of_verl() -> None:
+def test_verl_dumps_are_read() -> None:
     name, found, account, _ = played(MADE / "verl")
     assert name == "verl" and len(found) == 12 and not account.skipped
     assert Counter(trajectory.step for trajectory in found) == {1: 6, 2: 6}

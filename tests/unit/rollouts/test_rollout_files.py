@@ -1,4 +1,4 @@
-"""The files of a source: each once, whole folders, and files that hold nothing yet."""
+"""The files of a source: each is read once, folders are read whole, and empty files are skipped."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from coevolve.rollouts.rollout_formats import rollout_files
 from tests.unit.rollouts.test_real_files import MADE, played
 
 
-def test_a_file_in_two_spellings_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_with_two_spellings_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(MADE / "verl", tmp_path / "dumps")
     (tmp_path / "link").symlink_to(tmp_path / "dumps")
     monkeypatch.chdir(tmp_path)
@@ -20,7 +20,7 @@ def test_a_file_in_two_spellings_is_read_once(tmp_path: Path, monkeypatch: pytes
     assert files == [Path("dumps/2.jsonl"), Path("link/1.jsonl")]
 
 
-def test_a_glob_that_matches_folders_reads_their_rollouts(tmp_path: Path) -> None:
+def test_glob_that_matches_folders_reads_their_rollouts(tmp_path: Path) -> None:
     for name in ("a", "b"):
         shutil.copytree(MADE / "verl", tmp_path / "run" / name)
         (tmp_path / "run" / name / "notes.txt").write_text("no rollouts")
@@ -31,14 +31,14 @@ def test_a_glob_that_matches_folders_reads_their_rollouts(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("content", ["", "\n\n"])
-def test_a_first_file_without_rows_does_not_hide_the_next(tmp_path: Path, content: str) -> None:
+def test_empty_first_file_does_not_hide_the_next(tmp_path: Path, content: str) -> None:
     shutil.copytree(MADE / "verl", tmp_path / "dumps")
     (tmp_path / "dumps" / "0.jsonl").write_text(content)
     name, found, account, _ = played(tmp_path / "dumps")
     assert name == "verl" and len(found) == 12 and not account.skipped
 
 
-def test_the_first_row_of_an_unknown_format_is_an_error_though_the_next_file_is_known(tmp_path: Path) -> None:
+def test_first_row_of_an_unknown_format_is_an_error(tmp_path: Path) -> None:
     shutil.copytree(MADE / "verl", tmp_path / "dumps")
     (tmp_path / "dumps" / "0.jsonl").write_text(json.dumps({"question": 1}))
     with pytest.raises(CoevolveError, match=r"0\.jsonl: its first row is of no known format"):

@@ -1,4 +1,4 @@
-"""Rows that are no rollouts, tasks that cannot be told apart, and formats that nobody knows: a line each, never a traceback."""
+"""Invalid rows, ambiguous tasks and unknown formats give one line each, never a traceback."""
 
 import copy
 import gzip
@@ -42,8 +42,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", LINES)
 @given(data=st.data())
-def test_any_value_anywhere_in_a_line_is_a_rollout_or_a_reason(folder: Path, name: str, data: st.DataObject) -> None:
-    """And the line before and the line after it are read all the same; what is read can be stored."""
+def test_any_value_in_a_line_gives_a_rollout_or_a_reason(folder: Path, name: str, data: st.DataObject) -> None:
+    """The lines before and after it are still read, and every rollout that is read can be stored."""
     row = copy.deepcopy(LINES[name])
     for _ in range(data.draw(st.integers(1, 2))):
         container, key = data.draw(st.sampled_from(places(row)))
@@ -62,7 +62,7 @@ def test_any_value_anywhere_in_a_line_is_a_rollout_or_a_reason(folder: Path, nam
     "line", [b"{", b"[]", b"5", b"\xff\xfe", b"[" * 10**5, b'{"traces": [], "task": {}}', b'{"input": 1}'], ids=repr
 )
 @pytest.mark.parametrize("name", LINES)
-def test_a_bad_line_is_skipped_by_its_number(tmp_path: Path, name: str, line: bytes) -> None:
+def test_bad_line_is_skipped_and_reported_by_number(tmp_path: Path, name: str, line: bytes) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_bytes(json.dumps(LINES[name]).encode() + b"\n\n" + line + b"\n")
     found, account = read(file, name)
@@ -72,14 +72,14 @@ def test_a_bad_line_is_skipped_by_its_number(tmp_path: Path, name: str, line: by
     assert told.startswith("1 left out: ") and told.endswith("(first: rows.jsonl:3)")
 
 
-def test_reasons_that_differ_in_detail_are_counted_together(tmp_path: Path) -> None:
+def test_similar_reasons_are_counted_together(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text("\n".join([json.dumps(DUMP), "{", '{"a', "[1"]))
     _, account = read(file, "verl")
     assert account.lines({}) == ["3 left out: not a line of JSON (first: rows.jsonl:2)"]
 
 
-def test_an_agents_malformed_call_loses_the_call_and_not_the_rollout(tmp_path: Path) -> None:
+def test_malformed_call_loses_the_call_but_not_the_rollout(tmp_path: Path) -> None:
     row = copy.deepcopy(TRACE)
     calls = [node["message"]["tool_calls"] for node in row["traces"][0]["nodes"] if node["message"].get("tool_calls")]
     calls[0][0]["arguments"] = '{"subject": '
@@ -92,7 +92,7 @@ def row(text: str = "", names: tuple[str, ...] = (), prompt: str | None = None) 
     return RolloutRow("here:1", [{"role": "user", "content": text}], 1.0, names, prompt=prompt)
 
 
-def test_a_task_is_known_by_its_id_or_by_a_first_request_of_its_own() -> None:
+def test_task_is_matched_by_id_or_by_a_unique_first_request() -> None:
     twin = replace(KNOWN[0], task_id="twin")
     match, first = TaskMatch([*KNOWN, twin]), KNOWN[1].turns[0]
     assert match(row("anything", ("nonsense", KNOWN[2].task_id))) == KNOWN[2].task_id
@@ -115,7 +115,7 @@ def test_a_task_is_known_by_its_id_or_by_a_first_request_of_its_own() -> None:
         ("", False),
     ],
 )
-def test_a_decoded_prompt_must_end_with_the_whole_request(prompt: str, known: bool) -> None:
+def test_decoded_prompt_must_end_with_the_whole_request(prompt: str, known: bool) -> None:
     text = prompt.replace("{}", KNOWN[1].turns[0])
     assert TaskMatch(KNOWN)(row(text, prompt=text)) == (KNOWN[1].task_id if known else UNKNOWN)
 
@@ -127,7 +127,7 @@ def trl(folder: Path, **columns: list[Any]) -> Path:
     return folder
 
 
-def test_two_rewards_of_trl_are_a_question_and_one_that_scored_nothing_is_none(tmp_path: Path) -> None:
+def test_several_trl_rewards_need_a_choice_and_unscored_rows_are_skipped(tmp_path: Path) -> None:
     nan = float("nan")
     for columns in ({"a": [1.0, 1.0], "b": [0.0, 0.0]}, {"a": [1.0, nan], "b": [nan, 0.0]}):
         with pytest.raises(CoevolveError, match="2 columns may be the score: a, b; name one with --reward"):
@@ -137,8 +137,8 @@ def test_two_rewards_of_trl_are_a_question_and_one_that_scored_nothing_is_none(t
     assert account.skipped == [{"where": "completions_00001.parquet:2", "reason": "no reward function scored it"}]
 
 
-def test_a_batch_that_trl_logs_again_counts_once(tmp_path: Path) -> None:
-    """With several updates a generation (num_iterations), TRL logs the same completions after each."""
+def test_batch_that_trl_logs_twice_counts_once(tmp_path: Path) -> None:
+    """With several updates per generation (num_iterations), TRL logs the same completions after each."""
     for step in (1, 2):
         content = pq.read_table(MADE / "trl/completions_00001.parquet")
         steps = pa.array([step] * len(content))
@@ -147,7 +147,7 @@ def test_a_batch_that_trl_logs_again_counts_once(tmp_path: Path) -> None:
     assert len(found) == 8 and list(options.remarks.values()) == [8]
 
 
-def test_a_thought_that_the_prompt_begins_belongs_to_no_request_and_its_calls_do_not_count(tmp_path: Path) -> None:
+def test_thought_opened_by_the_prompt_is_removed_with_its_calls(tmp_path: Path) -> None:
     request, call = KNOWN[0].turns[0], '<tool_call>\n{"name": "pay"}\n</tool_call>'
     value = {**DUMP, "input": f"user\n{request}\nassistant\n<think>\n", "output": f"{call}?</think>\n\ndone"}
     (tmp_path / "1.jsonl").write_text(json.dumps(value))
@@ -180,7 +180,7 @@ def test_branches_and_other_agents_are_noted(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_the_score_of_a_trace(
+def test_trace_score_follows_weights_and_failures(
     tmp_path: Path, change: Callable[[dict[str, Any]], None], score: float, failure: str
 ) -> None:
     value = copy.deepcopy(TRACE)
@@ -190,34 +190,34 @@ def test_the_score_of_a_trace(
     assert (found.score, found.failure) == (pytest.approx(score), failure)
 
 
-def test_a_training_step_of_prime_rl_is_read(tmp_path: Path) -> None:
+def test_training_step_of_prime_rl_is_read(tmp_path: Path) -> None:
     value = {**TRACE, "run": {"type": "train", "id": "r", "work": {"type": "train", "step": 7}}}
     (tmp_path / "traces.jsonl").write_text(json.dumps(value))
     _, [found], account, _ = played(tmp_path)
     assert found.step == 7 and not account.unstepped
 
 
-def test_our_own_trajectories_come_back_as_they_are(tmp_path: Path) -> None:
+def test_coevolve_trajectories_are_read_back_unchanged(tmp_path: Path) -> None:
     _, found, _, _ = played(MADE / "verl")
     write_trajectories(tmp_path / "trajectories.parquet", found)
     name, again, _, _ = played(tmp_path)
     assert name == "coevolve" and again == found
 
 
-def test_a_folder_without_rollouts_is_one_line(tmp_path: Path) -> None:
+def test_folder_without_rollouts_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("{}")
     with pytest.raises(CoevolveError, match=r"holds no rollouts; expected one of: traces\.jsonl \(verifiers and"):
         rollout_files(tmp_path)
 
 
 @pytest.mark.parametrize(("name", "column"), [("trl", "prompt"), ("coevolve", "messages")])
-def test_a_table_of_another_kind_is_one_line(tmp_path: Path, name: str, column: str) -> None:
+def test_table_with_other_columns_is_a_one_line_error(tmp_path: Path, name: str, column: str) -> None:
     pq.write_table(pa.table({"step": [1], "question": ["x"]}), tmp_path / "completions_1.parquet")
     with pytest.raises(CoevolveError, match=rf"no column .*{column}.*; it has step, question"):
         read(tmp_path / "completions_1.parquet", name)
 
 
-def test_files_of_no_known_format_are_one_line(tmp_path: Path) -> None:
+def test_files_of_unknown_formats_are_one_line_errors(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"question": 1}')
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
     for name, message in (("x.jsonl", "no known format (it holds question)"), ("x.parquet", "not a Parquet file")):
@@ -232,7 +232,7 @@ def test_files_of_no_known_format_are_one_line(tmp_path: Path) -> None:
 
 
 def own(folder: Path, form: str) -> Path:
-    """A rollout in one of our own forms, with the rewards ``score`` and ``style``."""
+    """A rollout in one of coevolve's own formats, with the rewards ``score`` and ``style``."""
     file = folder / f"rows.{form}"
     if form == "jsonl":
         file.write_text(json.dumps({**LINES["coevolve"], "score": 0.0, "style": 0.25}))
@@ -245,12 +245,12 @@ def own(folder: Path, form: str) -> Path:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_the_named_reward_is_the_score_of_our_own_forms(tmp_path: Path, form: str) -> None:
+def test_named_reward_is_the_score_of_coevolve_files(tmp_path: Path, form: str) -> None:
     found, _ = read(own(tmp_path, form), "coevolve", reward="style")
     assert [trajectory.score for trajectory in found] == [0.25]
 
 
-def test_a_reward_that_our_own_forms_lack_is_named(tmp_path: Path) -> None:
+def test_missing_reward_of_coevolve_files_is_named(tmp_path: Path) -> None:
     _, account = read(own(tmp_path, "jsonl"), "coevolve", reward="stile")
     assert account.skipped == [{"where": "rows.jsonl:1", "reason": "missing key stile"}]
     with pytest.raises(CoevolveError, match=r"no column stile; it has trajectory_id, "):

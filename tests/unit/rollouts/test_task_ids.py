@@ -1,4 +1,4 @@
-"""The task of a rollout: the id in the trainer's file decides. Only a rollout without an id is matched by its text."""
+"""The id in the trainer's file decides the task of a rollout. Only a rollout without an id is matched by its text."""
 
 import json
 from collections.abc import Callable
@@ -40,21 +40,21 @@ FORMATS = pytest.mark.parametrize(
 
 
 @FORMATS
-def test_a_whole_number_is_a_task_id(tmp_path: Path, name: str, write: Write) -> None:
+def test_integer_is_a_task_id(tmp_path: Path, name: str, write: Write) -> None:
     found, account = read(write(tmp_path, [17, 18]), name)
     assert [trajectory.task_id for trajectory in found] == ["17", "18"] and not account.skipped
 
 
 @pytest.mark.parametrize("value", [True, None, ""])
 @FORMATS
-def test_a_task_id_that_names_no_task_is_no_id(tmp_path: Path, name: str, write: Write, value: Any) -> None:
+def test_invalid_task_id_is_ignored(tmp_path: Path, name: str, write: Write, value: Any) -> None:
     write(tmp_path, [value, value])
     _, found, _, _ = played(next(tmp_path.iterdir()), name)
     assert [trajectory.task_id for trajectory in found] == [KNOWN[0].task_id] * 2
 
 
 @FORMATS
-def test_a_rollout_with_an_unknown_id_is_left_out_though_its_text_is_known(
+def test_rollout_with_an_unknown_id_is_skipped_even_if_its_text_is_known(
     tmp_path: Path, name: str, write: Write
 ) -> None:
     write(tmp_path, [KNOWN[0].task_id, "of another split"])
@@ -63,7 +63,7 @@ def test_a_rollout_with_an_unknown_id_is_left_out_though_its_text_is_known(
     assert [skipped["reason"] for skipped in account.skipped] == [UNLISTED]
 
 
-def test_names_of_verifiers_are_no_ids_so_the_text_may_decide(tmp_path: Path) -> None:
+def test_verifiers_row_names_are_not_ids(tmp_path: Path) -> None:
     row = json.loads(json.dumps(TRACE))
     task = row["traces"][0]["task"]
     task["data"]["id"] = task["key"] = task["hash"] = "row-1"

@@ -1,4 +1,4 @@
-"""The methods: each is a set of defaults, which params.yaml overrides, but for the keys without which it is no such method."""
+"""Each method is a set of defaults that params.yaml overrides, except for the keys that define the method."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def made(**values: Any) -> Params:
 @pytest.mark.parametrize(
     ("method", "own"), [("coevolve", {}), ("genenv", GENERATED), ("coevolving_agents", {"train.learner": "dpo"})]
 )
-def test_a_method_sets_its_defaults_and_nothing_else(tmp_path: Path, method: str, own: dict[str, str]) -> None:
+def test_method_sets_its_defaults_and_nothing_else(tmp_path: Path, method: str, own: dict[str, str]) -> None:
     for params in (made(method=method), load(edited(tmp_path, method=method))):
         assert {key: value(params, key) for key in PLAIN} == {**PLAIN, **own}
         assert params.method == method
@@ -44,7 +44,7 @@ def test_a_method_sets_its_defaults_and_nothing_else(tmp_path: Path, method: str
         ({"method": "coevolve", "explore": {"guidance": "random"}}, {"explore.guidance": "random"}),
     ],
 )
-def test_a_key_overrides_its_method_and_methods_combine(values: dict[str, Any], expected: dict[str, object]) -> None:
+def test_key_overrides_its_method_and_methods_combine(values: dict[str, Any], expected: dict[str, object]) -> None:
     params = made(**values)
     assert {key: value(params, key) for key in PLAIN} == {**PLAIN, **expected}
 
@@ -75,7 +75,7 @@ def test_a_key_overrides_its_method_and_methods_combine(values: dict[str, Any], 
         ),
     ],
 )
-def test_a_mistake_is_one_line_that_names_the_key(tmp_path: Path, changes: dict[str, object], said: str) -> None:
+def test_mistake_is_a_one_line_error_that_names_the_key(tmp_path: Path, changes: dict[str, object], said: str) -> None:
     with pytest.raises(CoevolveError) as caught:
         load(edited(tmp_path, **changes))
     assert said in str(caught.value)

@@ -9,7 +9,7 @@ from tests import ROOT
 
 
 def edited(tmp_path: Path, **changes: object) -> Path:
-    """A copy of params.yaml with ``section__key`` (or ``key``) set, in a new section where the file has none; or removed, for ``...``."""
+    """A copy of params.yaml with ``section__key`` (or ``key``) set, in a new section if needed. ``...`` removes it."""
     raw = yaml.safe_load((ROOT / "params.yaml").read_text())
     for path, change in changes.items():
         *parents, key = path.split("__")
@@ -25,7 +25,7 @@ def edited(tmp_path: Path, **changes: object) -> Path:
     return file
 
 
-def test_the_repository_s_params_are_valid() -> None:
+def test_params_yaml_is_valid() -> None:
     assert load(ROOT / "params.yaml").iterations[0].t == 0
 
 
@@ -97,7 +97,9 @@ def test_the_repository_s_params_are_valid() -> None:
         ({"iterations": [{"t": 0, "next": 1}, {"t": 2, "next": 3}]}, "expected {t: 1, next: 2}"),
     ],
 )
-def test_a_mistake_is_one_line_that_names_the_key(tmp_path: Path, changes: dict[str, object], expected: str) -> None:
+def test_mistake_is_a_one_line_error_that_names_the_key(
+    tmp_path: Path, changes: dict[str, object], expected: str
+) -> None:
     with pytest.raises(CoevolveError) as caught:
         load(edited(tmp_path, **changes))
     message = str(caught.value)
@@ -114,7 +116,7 @@ def test_all_other_keys_have_defaults() -> None:
 
 
 def test_params_yaml_repeats_the_defaults() -> None:
-    """So a reader of it sees the values that hold where a key is left out."""
+    """A reader of the file sees the values that apply to omitted keys."""
     params = load(ROOT / "params.yaml")
     assert params == parse({"iterations": plain(params)["iterations"]}, "here")
 
@@ -130,7 +132,7 @@ def test_params_yaml_repeats_the_defaults() -> None:
         ({"method": "genenv", "synthesize__count": 900}, 900),
     ],
 )
-def test_the_number_of_candidates_follows_what_is_explored(
+def test_number_of_candidates_follows_the_number_of_explorations(
     tmp_path: Path, changes: dict[str, object], expected: int
 ) -> None:
     params = load(edited(tmp_path, **changes))
@@ -140,7 +142,7 @@ def test_the_number_of_candidates_follows_what_is_explored(
 @pytest.mark.parametrize(
     ("text", "expected"), [("a: [", "expected YAML"), ("- 1", "found list"), (None, "no such file")]
 )
-def test_a_file_that_is_no_params_file(tmp_path: Path, text: str | None, expected: str) -> None:
+def test_invalid_params_file_is_an_error(tmp_path: Path, text: str | None, expected: str) -> None:
     file = tmp_path / "params.yaml"
     if text is not None:
         file.write_text(text)
@@ -148,6 +150,6 @@ def test_a_file_that_is_no_params_file(tmp_path: Path, text: str | None, expecte
         load(file)
 
 
-def test_one_limit_of_a_watchdog_keeps_the_other(tmp_path: Path) -> None:
+def test_setting_one_limit_of_a_watchdog_keeps_the_other(tmp_path: Path) -> None:
     drift = load(edited(tmp_path, watch__drift__critical=0.05)).watch.drift
     assert (drift.limit, drift.critical) == (0.3, 0.05)

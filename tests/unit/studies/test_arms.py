@@ -1,4 +1,4 @@
-"""Whether a run had the parameters of its arm, whichever of the two files said so."""
+"""Whether a run had the parameters of its arm, whichever of the two files set them."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ NOW = {
         ({"seed": 7, "report.panel": "c"}, {"explore.count": 256, "verify.select": None}, None),
     ],
 )
-def test_a_run_is_its_arm_s_by_all_its_parameters(ran: dict[str, Any], arm: dict[str, Any], found: str | None) -> None:
+def test_run_belongs_to_its_arm_by_all_parameters(ran: dict[str, Any], arm: dict[str, Any], found: str | None) -> None:
     assert departure(parameters(THEN, ran), parameters(NOW, arm)) == found
 
 
@@ -62,23 +62,23 @@ def resolved(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(CHANGES, CHANGES)
-def test_a_run_is_its_arm_s_if_and_only_if_all_parameters_are_equal(ran: dict[str, Any], arm: dict[str, Any]) -> None:
+def test_run_belongs_to_an_arm_only_if_all_parameters_are_equal(ran: dict[str, Any], arm: dict[str, Any]) -> None:
     found = departure(parameters(FILE, ran), parameters(FILE, arm), ran)
     assert (found is None) == (resolved(ran) == resolved(arm)), found
 
 
-def test_the_defaults_of_a_method_are_no_changes() -> None:
+def test_defaults_of_a_method_are_no_changes() -> None:
     ran = {"method": "coevolving_agents"}
     assert departure(parameters(FILE, ran), parameters(FILE, {**ran, "train.learner": "dpo"}), ran) is None
 
 
-def test_an_edit_that_was_not_committed_is_one_of_the_run_s_changes() -> None:
+def test_uncommitted_edit_is_listed_among_the_changes_of_the_run() -> None:
     arm = {"explore.guidance": "random", "verify.select": {"keep": 8}}
     ran = parameters(FILE, {**arm, "train.steps": 40, "signals.window": 7, "seed": 3})
     assert further(parameters(FILE, arm), ran) == {"train.steps": 40, "signals.window": 7}
 
 
-def test_a_mapping_that_dvc_would_merge_is_refused() -> None:
+def test_mapping_that_dvc_would_merge_is_refused() -> None:
     file = {**FILE, "environment": {"miniworld": 0.5, "sql": 0.5}}
     assert unsaid(file, {"environment": {"textworld": 1.0, "sql": 0.0}}) == (
         "environment: DVC would keep environment.miniworld of params.yaml; name every key of environment"

@@ -1,4 +1,4 @@
-"""Claims: what a study said before its runs, and what became of it."""
+"""Claims: what a study predicts before its runs, and the outcome."""
 
 import math
 from pathlib import Path
@@ -21,8 +21,8 @@ def claim(mean: float = 0.0, clear: float = 0.0) -> Claim:
     return Claim(arm="signals", over="static", panel="test", mean=mean, clear=clear)
 
 
-def test_by_hand() -> None:
-    """Three claims whose p are 0.01.., 0.02.. and 0.2: Holm multiplies by 3, 2 and 1."""
+def test_holm_correction_matches_hand_computation() -> None:
+    """Three claims with p of 0.01.., 0.02.. and 0.2: Holm multiplies them by 3, 2 and 1."""
     sure, less, unsure = [0.09, 0.10, 0.11, 0.05], [0.02, 0.03, 0.04, 0.01], [0.1, -0.02, 0.05, 0.0]
     raw = [float(ttest_1samp(values, 0.0).pvalue) for values in (sure, less, unsure)]
     found = judge([(claim(), values) for values in (unsure, less, sure)])
@@ -35,13 +35,13 @@ def test_by_hand() -> None:
 
 
 @given(st.lists(differences, min_size=1, max_size=6), st.sampled_from([0.0, 0.05, -0.05]))
-def test_an_interval_excludes_what_its_p_rejects_and_nothing_else(values: list[list[float]], clear: float) -> None:
+def test_interval_excludes_exactly_the_values_that_p_rejects(values: list[list[float]], clear: float) -> None:
     for one in judge([(claim(clear=clear), some) for some in values]):
         outside = abs(one.gain.mean - clear) > one.gain.half
         assert outside == (one.p < ERROR) or one.gain.half == pytest.approx(abs(one.gain.mean - clear))
 
 
-def test_a_mean_that_is_too_small_is_a_miss_however_sure() -> None:
+def test_mean_below_the_claim_is_a_miss_however_significant() -> None:
     (one,) = judge([(claim(mean=0.05), [0.03, 0.031, 0.029])])
     assert one.p < ERROR and not one.holds and str(one) == "missed by 2.0 points"
     (one,) = judge([(claim(clear=-0.05), [-0.01, 0.0, -0.005])])
@@ -54,7 +54,7 @@ def test_a_mean_that_is_too_small_is_a_miss_however_sure() -> None:
     assert str(one) == "inconclusive: the interval includes 0"
 
 
-def test_the_table_of_a_study_says_what_became_of_them() -> None:
+def test_study_table_shows_the_outcome_of_each_claim() -> None:
     claims = [claim(mean=0.05), Claim(arm="signals", over="before training", panel="hard", clear=-0.02)]
     found = report(STUDY.model_copy(update={"claims": claims}), results([0.10, 0.12, 0.11]))
     assert "| signals over static on test: by 5 points or more, clear of 0 | 3 | +11.0 ± 2.5 |" in found
@@ -76,7 +76,7 @@ def test_the_table_of_a_study_says_what_became_of_them() -> None:
         ("arm: a, over: b, mean: 5", r"claims\.0\.mean"),
     ],
 )
-def test_a_claim_that_says_nothing_is_refused(tmp_path: Path, changes: str, said: str) -> None:
+def test_incomplete_claim_is_refused(tmp_path: Path, changes: str, said: str) -> None:
     text = f"question: q\nseeds: [0]\npanel: test\nagainst: [a]\narms: {{a: {{}}, b: {{}}}}\nclaims: [{{panel: test, {changes}}}]\n"
     (tmp_path / "study.yaml").write_text(text)
     with pytest.raises(CoevolveError, match=said):

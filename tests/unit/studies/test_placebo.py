@@ -17,7 +17,7 @@ assert SHUFFLED
 
 
 def attempt(task: Task, number: int) -> Trajectory:
-    """An attempt at ``task`` without calls; the first attempt succeeds, the others fail."""
+    """An attempt at ``task`` without calls. The first attempt succeeds, the others fail."""
     score = float(number == 0)
     return Trajectory(f"{task.task_id}-{number}", task.task_id, 0, 0, 0, number, [], [], score, StopReason.DONE)
 

@@ -1,4 +1,4 @@
-"""What so many seeds can see, against the same by simulation."""
+"""The power of a number of seeds, checked by simulation."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from coevolve.studies.study_results import Result
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5, 10])
-def test_four_studies_of_five_see_what_is_said_to_be_seen(seeds: int) -> None:
+def test_power_matches_simulation(seeds: int) -> None:
     one = sight(0.046, seeds)
     assert one.half == pytest.approx(t.ppf(0.975, seeds - 1) * 0.046 / np.sqrt(seeds))
     gains = np.random.default_rng(0).normal(one.smallest, 0.046, (20_000, seeds))
@@ -30,7 +30,7 @@ def test_parallel_runs_have_different_seeds(arms: int, jobs: int, blocks: int, r
     assert all(len({seed for _, seed in full[at : at + jobs]}) == jobs for at in range(len(full) - jobs + 1))
 
 
-def test_the_deviation_is_of_differences_paired_by_seed() -> None:
+def test_deviation_is_of_differences_paired_by_seed() -> None:
     def run(arm: str, seed: int, last: float) -> Result:
         return Result(arm, seed, {"test": [0.1, last]}, {}, [])
 

@@ -1,4 +1,4 @@
-"""Means, intervals and words of a study: what the numbers support, and no more."""
+"""Means, intervals and sentences of a study claim no more than the numbers support."""
 
 import math
 import re
@@ -28,7 +28,7 @@ def results(gains: list[float]) -> list[Result]:
     ]
 
 
-def test_an_interval_is_students() -> None:
+def test_interval_is_students() -> None:
     found = estimate([1.0, 2.0, 3.0])
     assert found.mean == 2.0
     assert found.half == pytest.approx(4.302653 / math.sqrt(3), rel=1e-5)  # t(0.975, 2) of the tables
@@ -42,7 +42,7 @@ def test_differences_are_paired_by_seed() -> None:
     assert paired(found, "signals", "random", "test") is None
 
 
-def test_words_follow_the_interval() -> None:
+def test_report_marks_significance_by_the_interval() -> None:
     sure = report(STUDY, results([0.10, 0.12, 0.11]))
     assert "| signals | +21.0 ± 2.5* | +11.0 ± 2.5* |" in sure
     assert "Code: 0123abc (6 runs)." in sure
@@ -52,7 +52,7 @@ def test_words_follow_the_interval() -> None:
     assert "(one seed)" in report(STUDY, results([0.3]))
 
 
-def test_every_run_panel_and_policy_has_a_line_and_the_plot_is_the_same_twice() -> None:
+def test_results_have_a_row_per_policy_and_plots_are_deterministic() -> None:
     found = results([0.1, 0.2, 0.3])
     lines = rows(found).splitlines()
     assert len(lines) == 1 + 6 * 2 * 2
@@ -65,12 +65,12 @@ def test_every_run_panel_and_policy_has_a_line_and_the_plot_is_the_same_twice() 
 
 
 @pytest.mark.parametrize("gains", [[0.4, -0.3], [0.4, -0.3, 0.1]], ids=["two seeds", "three seeds"])
-def test_no_band_leaves_the_range_of_success(gains: list[float]) -> None:
+def test_bands_stay_within_the_range_of_success(gains: list[float]) -> None:
     labels = re.findall(r">(−?\d+\.\d+)<", draw(STUDY, results(gains))["curves.svg"])
     assert labels and all(0.0 <= float(label.replace("−", "-")) <= 1.0 for label in labels)
 
 
-def test_the_ablation_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:
+def test_ablation_study_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:
     study = load(ROOT / "studies/ablation/study.yaml")
     assert len(study.seeds) >= 5 and {"static", "random", "signals", "unverified"} <= set(study.arms)
     with pytest.raises(CoevolveError, match=r"no such file; name a folder with a study.yaml"):
@@ -95,7 +95,7 @@ def test_the_ablation_is_valid_and_mistakes_are_named(tmp_path: Path) -> None:
         ("a", "{compute.engine: ray}", "arms.a: compute.engine is not for an arm"),
     ],
 )
-def test_a_study_of_a_stranger_is_no_command(tmp_path: Path, arm: str, changes: str, said: str) -> None:
+def test_study_file_cannot_inject_commands(tmp_path: Path, arm: str, changes: str, said: str) -> None:
     (tmp_path / "study.yaml").write_text(
         f'question: q\nseeds: [0]\npanel: test\nagainst: []\narms: {{"{arm}": {changes}}}\n'
     )
@@ -104,7 +104,7 @@ def test_a_study_of_a_stranger_is_no_command(tmp_path: Path, arm: str, changes: 
     assert str(caught.value).startswith(f"{tmp_path}/study.yaml: ") and "\n" not in str(caught.value)
 
 
-def test_a_study_needs_the_panels_that_it_is_about(tmp_path: Path) -> None:
+def test_study_needs_the_panels_it_reports(tmp_path: Path) -> None:
     file = tmp_path / "study.yaml"
     text = "question: q\nseeds: [0]\npanel: validation\nagainst: []\ncommon: {evaluate.panels: [validation]}\n"
     file.write_text(text + "arms: {a: {}, b: {evaluate.panels: [validation, test]}}\n")
@@ -122,7 +122,7 @@ def test_a_study_needs_the_panels_that_it_is_about(tmp_path: Path) -> None:
     assert load(file).parts == ["mail", "other tasks", "solved before"]
 
 
-def test_runs_that_played_different_panels_stand_in_one_table() -> None:
+def test_runs_with_different_panels_share_a_table() -> None:
     (first, second, *others) = results([0.10, 0.12])
     less = replace(first, success={"test": first.success["test"]})
     more = replace(second, success={**second.success, "solved before": [1.0, 0.9]})
@@ -133,7 +133,7 @@ def test_runs_that_played_different_panels_stand_in_one_table() -> None:
     assert "solved before" in figures["arms.svg"]
 
 
-def test_a_panel_is_cut_by_tools() -> None:
+def test_panel_is_split_by_tools() -> None:
     def task(number: int, *names: str) -> Task:
         return Task.create("e", "test", [str(number)], {}, [[ToolCall(name) for name in names]])
 
@@ -147,7 +147,7 @@ def test_a_panel_is_cut_by_tools() -> None:
     assert load(ROOT / "studies/generalization/study.yaml").subsets
 
 
-def test_every_arm_is_compared_with_its_start_and_a_cut_panel_by_its_parts() -> None:
+def test_arms_are_compared_with_their_start_and_panels_by_parts() -> None:
     found = [
         replace(one, success={**one.success, "mail": [0.4, 0.1], "other tasks": [0.4, 0.4]})
         for one in results([0.10, 0.12, 0.11])

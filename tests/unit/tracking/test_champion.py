@@ -1,4 +1,4 @@
-"""The gate of `champion`: sure gains, few regressions, and a reason either way."""
+"""The gate of `champion`: certain gains, few regressions, and a reason for each verdict."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ def solves(first: int, last: int) -> dict[str, float]:
     return {f"{n:016x}": float(first <= n < last) for n in range(128)}
 
 
-def test_it_moves_by_sure_gains_alone() -> None:
+def test_champion_changes_only_by_certain_gains() -> None:
     found = [solves(0, 60), solves(0, 90), solves(0, 92), solves(0, 40)]
     holder, challenges = contest(found, RULE, NAMES)
     assert holder == 1
@@ -27,7 +27,7 @@ def test_it_moves_by_sure_gains_alone() -> None:
     assert "no certain gain" in challenges[1].reason
 
 
-def test_a_gain_that_loses_too_much_does_not_count() -> None:
+def test_gain_with_too_many_lost_tasks_does_not_count() -> None:
     both = [solves(0, 60), solves(20, 120)]
     holder, (refused,) = contest(both, RULE, NAMES)
     assert holder == 0
@@ -38,15 +38,15 @@ def test_a_gain_that_loses_too_much_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("panel", ["validation", "test"])
-def test_scores_are_of_one_panel(tmp_path: Path, panel: str) -> None:
+def test_scores_come_from_one_panel(tmp_path: Path, panel: str) -> None:
     one = Outcome("validation", "a", "f", 1.0, True, "done", 4, 40, {})
     other = Outcome("test", "b", "f", 0.2, False, "done", 4, 40, {})
     write_jsonl(tmp_path / "outcomes.jsonl", [one, other])
     assert scores(tmp_path / "outcomes.jsonl", panel) == ({"a": 1.0} if panel == "validation" else {"b": 0.0})
 
 
-def test_the_alias_is_taken_from_whoever_holds_it(tmp_path: Path) -> None:
-    """By the same rule; who was not measured on these tasks, or is the same policy, does not hold it against anyone."""
+def test_every_kind_of_holder_is_challenged_by_the_same_rule(tmp_path: Path) -> None:
+    """A holder that was not measured on these tasks, or that is the same policy, blocks no challenger."""
 
     def holder(digest: str, solved: int | None) -> Incumbent:
         if solved is None:

@@ -1,4 +1,4 @@
-"""The embedded policy: a standard model directory that can say anything, able but unreliable."""
+"""The embedded policy: a standard model directory that can write any text, capable but unreliable."""
 
 import itertools
 from pathlib import Path
@@ -20,7 +20,7 @@ TOKENIZER = build(*Miniworld.lexicon())
 
 @settings(deadline=None)
 @given(st.text(alphabet=st.characters(exclude_categories=("Cs",)), max_size=60))
-def test_any_text_can_be_said(text: str) -> None:
+def test_any_text_can_be_encoded_and_decoded(text: str) -> None:
     ids = TOKENIZER.encode(text, add_special_tokens=False)
     assert TOKENIZER.decode(ids) == text
 
@@ -30,13 +30,13 @@ def test_tools_keys_and_values_are_one_token_each() -> None:
         assert len(TOKENIZER.encode(name, add_special_tokens=False)) == 1, name
 
 
-def test_the_template_preserves_prefixes() -> None:
+def test_template_preserves_prefixes() -> None:
     messages = demonstrations(1, 3, RELIABLE)[0]
     texts = [TOKENIZER.apply_chat_template(messages[:end], tokenize=False) for end in range(1, len(messages) + 1)]
     assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(texts))
 
 
-def test_only_what_the_policy_says_is_learnt() -> None:
+def test_only_the_policys_own_words_are_targets() -> None:
     messages = demonstrations(1, 3, RELIABLE)[0]
     one = example(TOKENIZER, messages)
     said = "".join(TOKENIZER.decode([token]) for token in one["labels"] if token != IGNORED)
@@ -49,7 +49,7 @@ def test_copies_repeat_their_strings() -> None:
         assert one["input_ids"][1 : 1 + len(own)] == own
 
 
-def test_the_unreliable_demonstrator_spoils_calls_and_nothing_else() -> None:
+def test_unreliable_demonstrator_corrupts_only_calls() -> None:
     tasks = Miniworld.generate("base", 60, 5, every=True)
     right = [demonstrate(task, RELIABLE, rng_for("x", n)) for n, task in enumerate(tasks)]
     wrong = [demonstrate(task, unreliable(1.0, 1.0, 0), rng_for("x", n)) for n, task in enumerate(tasks)]
@@ -66,7 +66,7 @@ def test_weaknesses_are_drawn_once() -> None:
     assert all(0.4 <= chance <= 0.8 for chance in chances.values())
 
 
-def test_the_committed_policy_is_a_model_directory() -> None:
+def test_committed_policy_is_a_model_directory() -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     folder = ROOT / "policies/base"
@@ -80,7 +80,7 @@ def test_the_committed_policy_is_a_model_directory() -> None:
     assert "<tool_call>" in tokenizer.decode(output[0])
 
 
-def test_the_recipe_makes_a_policy_from_nothing_always_the_same(tmp_path: Path) -> None:
+def test_recipe_is_deterministic(tmp_path: Path) -> None:
     config = load_params(ROOT / "params.yaml").base.model_copy(
         update={"copy_steps": 2, "demonstration_steps": 2, "unreliable_steps": 2, "layers": 1, "hidden": 32}
     )

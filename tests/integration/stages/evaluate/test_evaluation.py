@@ -15,7 +15,7 @@ from coevolve.stages.evaluate.evaluation import evaluate
 from tests.unit.stages.evaluate.test_evaluation import CONFIG
 
 
-def test_an_environment_of_a_mixture_that_always_fails_is_an_error_too(tmp_path: Path) -> None:
+def test_environment_of_a_mixture_that_always_fails_is_an_error(tmp_path: Path) -> None:
     class Absent(Miniworld):
         def open(self) -> MiniworldSession:
             raise OSError("no session")

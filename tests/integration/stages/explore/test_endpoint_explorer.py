@@ -36,7 +36,7 @@ TASKS = WORLD.tasks("seed")[:24]
 
 @pytest.fixture(scope="module")
 def weak(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Trajectory], list[Signal]]:
-    """Trajectories of an agent that leaves calls out, and its signals."""
+    """Trajectories of an agent that omits calls, and their signals."""
     file = tmp_path_factory.mktemp("weak") / "trajectories.parquet"
     assignments = [
         RolloutRequest(task, 100 * step + sample, step=step, group=group, sample=sample)
@@ -92,7 +92,7 @@ def test_reflection_guides_real_calls_that_become_verified_tasks(
     assert all(task.turns[0].startswith("please plan a ") for task in accepted)
 
 
-def test_without_signals_it_reflects_on_nothing_and_is_led_by_tools(
+def test_explorer_without_signals_is_guided_by_tools(
     weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
 ) -> None:
     uses, mean = learn(WORLD, TASKS).uses, {}
@@ -109,7 +109,7 @@ def test_without_signals_it_reflects_on_nothing_and_is_led_by_tools(
     assert mean["coverage"] < 0.8 * mean["random"]
 
 
-def test_with_every_third_request_broken_nothing_is_lost_and_nothing_paid_twice(
+def test_broken_requests_lose_no_exploration_and_are_not_paid_twice(
     weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
 ) -> None:
     asked = wanted(weak, 8)
@@ -130,7 +130,7 @@ def test_with_every_third_request_broken_nothing_is_lost_and_nothing_paid_twice(
         assert len(broken.bodies) == sent
 
 
-def test_a_budget_that_ends_keeps_what_was_found_and_can_be_replayed(
+def test_exhausted_budget_keeps_explorations_and_can_be_replayed(
     weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
 ) -> None:
     from coevolve.core.progress import bar
@@ -165,7 +165,7 @@ def test_a_budget_that_ends_keeps_what_was_found_and_can_be_replayed(
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "paid" / name).read_bytes()
 
 
-def test_a_task_that_does_not_fit_the_model_is_left_out(
+def test_task_too_long_for_the_model_is_left_out(
     weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
 ) -> None:
     words = json.dumps(

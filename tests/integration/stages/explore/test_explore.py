@@ -5,10 +5,10 @@ import pytest
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from tests.unit.stages.explore.test_explore import (  # noqa: F401
-    test_a_signal_puts_its_tools_into_focus,
-    test_the_policy_itself_explores_the_worlds_of_weak_tasks,
-    test_the_same_seed_explores_the_same,
-    test_what_it_keeps_the_environment_accepts_again,
+    test_kept_calls_are_accepted_again,
+    test_policy_explores_the_worlds_of_weak_tasks,
+    test_same_seed_explores_the_same,
+    test_signal_puts_its_tools_into_focus,
 )
 
 

@@ -1,4 +1,4 @@
-"""An iteration of the generator on a real small one: what it writes, learns from and leaves behind, also after a kill."""
+"""An iteration of a small real generator: its specs, its training and its output, even after a kill."""
 
 from collections import Counter
 from dataclasses import replace
@@ -78,7 +78,7 @@ def test_it_learns_from_accepted_generations(whole: Generated, place: Path, firs
     assert (whole.learned / "model.safetensors").read_bytes() != (first / "model.safetensors").read_bytes()
 
 
-def test_it_varies_tasks_and_says_how_the_agent_did_at_them(whole: Generated) -> None:
+def test_generator_varies_tasks_and_states_the_agents_results(whole: Generated) -> None:
     assert len(whole.new) == 24
     assert len({one.generation_id for one in whole.new}) == len(whole.new)
     for start in range(0, 24, OWN.variations):
@@ -102,7 +102,7 @@ def test_a_frozen_or_first_generator_learns_nothing(tmp_path: Path, first: Path)
     assert not summary(0, new, "").notes
 
 
-def test_too_little_to_learn_from_is_said(tmp_path: Path, first: Path) -> None:
+def test_too_few_weighted_generations_are_reported(tmp_path: Path, first: Path) -> None:
     few = made(tmp_path, first, generations=past(6))
     assert few.learned is None and few.reason == "only 4 generations have a weight above 0; the generator needs 8"
     assert any(few.reason in note for note in summary(1, few, "").notes)
@@ -110,7 +110,7 @@ def test_too_little_to_learn_from_is_said(tmp_path: Path, first: Path) -> None:
     assert none.reason.startswith("only 0 generations")
 
 
-def test_a_generator_whose_first_step_goes_too_far_stays_as_it_is(tmp_path: Path, first: Path) -> None:
+def test_generator_whose_first_step_exceeds_max_kl_stays_unchanged(tmp_path: Path, first: Path) -> None:
     for _ in range(2):  # the second run finds a finished update
         held = made(tmp_path, first, OWN.model_copy(update={"max_kl": 1e-9}))
         assert held.learned is None and not held.figures and held.weights
@@ -120,7 +120,7 @@ def test_a_generator_whose_first_step_goes_too_far_stays_as_it_is(tmp_path: Path
         assert any(held.reason in note for note in found.notes)
 
 
-def test_figures_are_of_what_was_written(whole: Generated) -> None:
+def test_figures_describe_the_written_generations(whole: Generated) -> None:
     figures = summary(1, whole, "").figures
     assert figures["generations"] == 24 and figures["specs that can be taken"] == sum(
         one.goals is not None for one in whole.new
@@ -134,7 +134,7 @@ def test_figures_are_of_what_was_written(whole: Generated) -> None:
     assert 0.0 < (figures["effective sample of the generator"] or 0.0) <= 1.0
 
 
-def test_a_killed_iteration_ends_with_the_same(
+def test_killed_iteration_resumes_to_the_same_result(
     whole: Generated, tmp_path: Path, first: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(*arguments: object, **more: object) -> None:
@@ -149,7 +149,7 @@ def test_a_killed_iteration_ends_with_the_same(
     assert again.learned and whole.learned and outputs(again.learned) == outputs(whole.learned)
 
 
-def test_with_adapters_the_generator_is_adapters_on_what_it_was(tmp_path: Path, first: Path) -> None:
+def test_adapters_are_stacked_on_the_previous_generator(tmp_path: Path, first: Path) -> None:
     folder = folder_of(tmp_path, first)
     settings = shared()
     lora = settings.train.lora.model_copy(update={"enabled": True})

@@ -1,4 +1,4 @@
-"""Reward-weighted regression of a small generator: its loss against a plain computation, its leash, and a run that was killed."""
+"""Reward-weighted regression of a small generator: loss against a plain computation, leash, and a killed run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ def moved(model: torch.nn.Module) -> None:
 
 
 def logps(model: torch.nn.Module, lesson: Lesson, renderer: Renderer) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probabilities over the vocabulary at each token of a generation, and these tokens; one sequence, no padding."""
+    """Log-probabilities over the vocabulary at each token of a generation, and these tokens. No padding."""
     prompt, reply = renderer.first(lesson.messages, []), renderer.reply(lesson.text)
     logits = model(input_ids=torch.tensor([prompt + reply])).logits[0, len(prompt) - 1 : -1]
     return torch.log_softmax(logits, -1), torch.tensor(reply)
@@ -52,7 +52,7 @@ def by_hand(
     return told / weight + OWN.kl * far / count
 
 
-def test_the_loss_is_the_weighted_likelihood_and_the_divergence(
+def test_loss_is_weighted_likelihood_plus_divergence(
     first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[torch.Tensor, list[torch.Tensor]]] = []
@@ -77,7 +77,7 @@ def test_the_loss_is_the_weighted_likelihood_and_the_divergence(
         assert torch.allclose(one, other, atol=1e-5)
 
 
-def test_what_it_says_is_a_target_and_what_it_was_asked_is_none(first: Path) -> None:
+def test_generated_text_is_a_target_and_the_prompt_is_not(first: Path) -> None:
     _, tokenizer = load(first)
     found = row(LESSONS[0], Renderer(tokenizer))
     labels = found["labels"]
@@ -86,11 +86,11 @@ def test_what_it_says_is_a_target_and_what_it_was_asked_is_none(first: Path) -> 
     assert tokenizer.decode(own) == LESSONS[0].text + tokenizer.eos_token
 
 
-def test_trl_still_calls_what_we_override() -> None:
+def test_trl_still_calls_the_method_that_we_override() -> None:
     assert "compute_loss" in vars(SFTTrainer)
 
 
-def test_a_killed_update_ends_with_the_same_bytes(first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_update_ends_with_the_same_bytes(first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(tmp_path / "whole", first)
     assert [one["step"] for one in whole] == [0, 1, 2, 3]
     assert whole[0]["kl"] == 0.0 < whole[0]["spec_kl"] < whole[-1]["spec_kl"]
@@ -110,7 +110,7 @@ def test_a_killed_update_ends_with_the_same_bytes(first: Path, tmp_path: Path, m
 
 
 def far(model: Path, first: Path) -> float:
-    """Nats a spec, by hand."""
+    """Divergence in nats per spec, computed separately."""
     own, tokenizer = load(model)
     fixed, renderer = load(first)[0], Renderer(tokenizer)
     total = 0.0
@@ -121,7 +121,7 @@ def far(model: Path, first: Path) -> float:
     return total / len(LESSONS)
 
 
-def test_the_leash_keeps_the_weights_before_the_step_that_goes_too_far(first: Path, tmp_path: Path) -> None:
+def test_leash_keeps_the_weights_before_the_step_that_exceeds_it(first: Path, tmp_path: Path) -> None:
     free = run(tmp_path / "free", first)
     cap = (free[1]["spec_kl"] + free[2]["spec_kl"]) / 2
     held = run(tmp_path / "held", first, OWN.model_copy(update={"max_kl": cap}))
@@ -132,7 +132,7 @@ def test_the_leash_keeps_the_weights_before_the_step_that_goes_too_far(first: Pa
     assert none == [] and far(tmp_path / "none/learned", first) == pytest.approx(0.0, abs=1e-6)
 
 
-def test_what_weighs_more_becomes_likelier(first: Path, tmp_path: Path) -> None:
+def test_heavier_generation_becomes_likelier(first: Path, tmp_path: Path) -> None:
     own = OWN.model_copy(update={"steps": 8, "kl": 0.0, "learning_rate": 3e-3, "max_kl": 100.0})
     messages = LESSONS[0].messages
     better, worse = (Lesson(messages, str(Spec((name,))), weight) for name, weight in (("pay", 5.0), ("lock", 0.01)))

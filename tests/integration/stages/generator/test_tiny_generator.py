@@ -1,4 +1,4 @@
-"""The untrained generator: edits that are edits, and a folder for each kind of model."""
+"""The untrained generator: edits of specs, and a folder for each kind of model."""
 
 import random
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.unit.stages.train.small import WORLD
 
 
 @given(st.integers(0, 2**32), st.integers(1, 6), st.booleans())
-def test_an_edit_changes_a_goal_or_the_order_and_is_a_spec(seed: int, count: int, lookups: bool) -> None:
+def test_edit_changes_a_goal_or_the_order_and_stays_a_spec(seed: int, count: int, lookups: bool) -> None:
     tools = Tools(TOOLS.goals[:count], TOOLS.lookups if lookups else ())
     rng = random.Random(seed)
     ask = drawn(tools, rng)
@@ -30,7 +30,7 @@ def test_an_edit_changes_a_goal_or_the_order_and_is_a_spec(seed: int, count: int
     assert str(ask).endswith(str(ask.spec)), "the spec comes last"
 
 
-def test_where_a_spec_has_one_goal_an_edit_takes_another() -> None:
+def test_edit_of_a_single_goal_takes_another() -> None:
     tools = Tools(("sum_2", "sum_4", "sum_8"), (), constructed=True)
     rng = random.Random(0)
     for _ in range(100):
@@ -48,7 +48,7 @@ def test_edits_of_all_kinds_are_made() -> None:
     assert {edited(Spec(TOOLS.goals[:1]), TOOLS, rng).ask for _ in range(200)} == {None, *TOOLS.lookups}
 
 
-def test_a_path_is_a_pointer_and_a_wrong_name_one_line(tmp_path: Path) -> None:
+def test_path_becomes_a_pointer_and_an_unknown_model_is_a_one_line_error(tmp_path: Path) -> None:
     first = hardly_trained(TOOLS, tmp_path, 2)
     start(tmp_path / "path", str(first), None, WORLD, TASKS, "key")
     model = tmp_path / "path" / adapted.WHOLE
@@ -58,9 +58,7 @@ def test_a_path_is_a_pointer_and_a_wrong_name_one_line(tmp_path: Path) -> None:
         start(tmp_path / "lost", "no/such-model", None, WORLD, TASKS, "key")
 
 
-def test_the_tiny_one_is_made_once_for_a_key_by_an_environments_tools(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tiny_generator_is_made_once_per_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Tools] = []
 
     def make(tools: Tools, folder: Path) -> None:

@@ -75,7 +75,7 @@ def evolved(place: Path) -> Made:
     return made(place, rival(place))
 
 
-def test_right_is_over_wrong_and_everything_is_counted(whole: Made) -> None:
+def test_successes_are_chosen_over_failures_and_everything_is_counted(whole: Made) -> None:
     known = {one.trajectory_id: one for one in [*whole.rehearsals, *whole.references]}
     assert len(whole.rehearsals) == CONFIG.steps * CONFIG.tasks_per_step * CONFIG.group_size
     assert len(whole.references) == len(TASKS)
@@ -87,7 +87,7 @@ def test_right_is_over_wrong_and_everything_is_counted(whole: Made) -> None:
     assert 0.0 < (figures[CLOSE] or 0.0) < 1.0
 
 
-def test_the_failure_agent_plays_what_was_failed_and_its_hard_negatives_are_paired(whole: Made, evolved: Made) -> None:
+def test_failure_agent_plays_failed_tasks_and_its_negatives_are_paired(whole: Made, evolved: Made) -> None:
     assert evolved.rehearsals == whole.rehearsals, "the agent in training plays as it does alone"
     found = evolved.evolved
     assert found and not found.reason
@@ -109,7 +109,7 @@ def test_the_failure_agent_plays_what_was_failed_and_its_hard_negatives_are_pair
     assert figures["hard negatives"] == len(theirs) and (figures[HARD] or 0.0) >= SMALL.closeness
 
 
-def test_it_may_start_as_the_agent_in_training_whose_failures_it_learns_from(whole: Made, tmp_path: Path) -> None:
+def test_failure_agent_may_start_as_the_agent_in_training(whole: Made, tmp_path: Path) -> None:
     own = rival(tmp_path)
     config, agent = SMALL.model_copy(update={"start": "agent"}), tmp_path / "agent"
     shutil.copytree(ROOT / "policies/base", agent)
@@ -123,7 +123,7 @@ def test_it_may_start_as_the_agent_in_training_whose_failures_it_learns_from(who
     assert outputs(found.folder)["model/model.safetensors"] != (agent / "model.safetensors").read_bytes()
 
 
-def test_what_it_has_learned_is_where_it_goes_on(evolved: Made, place: Path) -> None:
+def test_failure_agent_continues_from_its_last_weights(evolved: Made, place: Path) -> None:
     found = evolved.evolved
     assert found
     adapted.write(place / "second", found.folder)
@@ -134,7 +134,7 @@ def test_what_it_has_learned_is_where_it_goes_on(evolved: Made, place: Path) -> 
 
 
 @pytest.mark.parametrize("phase", ["agent", "hard"])
-def test_a_killed_failure_agent_ends_with_the_same_bytes(
+def test_killed_failure_agent_ends_with_the_same_bytes(
     phase: str, evolved: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = {
@@ -155,7 +155,7 @@ def test_a_killed_failure_agent_ends_with_the_same_bytes(
     assert outputs(again.evolved.folder) == outputs(evolved.evolved.folder)
 
 
-def test_adapters_are_kept_as_adapters_each_on_those_before(tmp_path: Path) -> None:
+def test_adapters_are_stored_separately_on_the_previous_ones(tmp_path: Path) -> None:
     other = rival(tmp_path, lora={"enabled": True})
     found = made(tmp_path, other).evolved
     assert found
@@ -175,7 +175,7 @@ def test_adapters_are_kept_as_adapters_each_on_those_before(tmp_path: Path) -> N
     assert len(set(weights)) == 3
 
 
-def test_a_failure_agent_that_cannot_learn_says_why_and_stays_as_it_was(tmp_path: Path) -> None:
+def test_failure_agent_that_cannot_learn_gives_a_reason_and_stays(tmp_path: Path) -> None:
     one = rival(tmp_path)
     found = made(tmp_path, replace(one, config=SMALL.model_copy(update={"batch": 400})))
     assert found.evolved and not found.hard and found.checked.pairs
@@ -184,7 +184,7 @@ def test_a_failure_agent_that_cannot_learn_says_why_and_stays_as_it_was(tmp_path
     assert found.evolved.folder == one.folder
 
 
-def test_one_that_hardly_ever_fails_is_left_alone(tmp_path: Path) -> None:
+def test_failure_agent_that_rarely_fails_is_not_trained(tmp_path: Path) -> None:
     able = tmp_path / "able"
 
     def play(path: Path) -> AbstractContextManager[Policy | Replicas]:
@@ -198,7 +198,7 @@ def test_one_that_hardly_ever_fails_is_left_alone(tmp_path: Path) -> None:
     assert found.evolved.folder == one.folder and not found.evolved.after and found.checked.pairs
 
 
-def test_a_killed_rehearsal_plays_only_what_is_missing(whole: Made, tmp_path: Path) -> None:
+def test_killed_rehearsal_plays_only_the_missing_episodes(whole: Made, tmp_path: Path) -> None:
     policy = open_policy(ROOT / "policies/base", ACTING, CONFIG.temperature)
     plan = Rehearsal(0, 0, TASKS, [], tmp_path)
     counted: list[int] = []
@@ -216,7 +216,7 @@ def test_a_killed_rehearsal_plays_only_what_is_missing(whole: Made, tmp_path: Pa
     assert list(whole.rehearsals[: len(first)]) == first
 
 
-def test_without_references_there_is_one_line(tmp_path: Path) -> None:
+def test_missing_references_are_a_one_line_error(tmp_path: Path) -> None:
     bare = [replace(task, reference=[[]]) for task in TASKS]
     with pytest.raises(CoevolveError, match="needs references that solve their tasks in a replay"):
         make(ROOT / "policies/base", ground(tmp_path, bare), CONFIG, PARAMS.pairs)

@@ -1,4 +1,4 @@
-"""The report page in a real browser: how it behaves."""
+"""The behaviour of the report page in a real browser."""
 
 import shutil
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def tab(browser: Any, page: Path) -> Iterator[Any]:
-    """The page in a tab; errors and requests that leave the file fail the test."""
+    """The page in a tab. JavaScript errors and network requests fail the test."""
     opened = browser.new_page(viewport={"width": 1200, "height": 800})
     wrong: list[str] = []
     opened.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
@@ -40,7 +40,7 @@ def shown(tab: Any) -> list[str]:
     return [one.get_attribute("id") for one in tab.query_selector_all(".group") if one.is_visible()]
 
 
-def test_the_reader_works_by_keyboard(tab: Any) -> None:
+def test_reader_works_by_keyboard(tab: Any) -> None:
     assert shown(tab) == ["g1"]
     tab.keyboard.press("j")
     assert shown(tab) == ["g2"]
@@ -55,7 +55,7 @@ def test_the_reader_works_by_keyboard(tab: Any) -> None:
     assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == "hard negative, failed"
 
 
-def test_the_reader_filters(tab: Any) -> None:
+def test_reader_filters_groups(tab: Any) -> None:
     tab.select_option("#kind", "boundary")
     assert shown(tab) == ["g1"]
     assert tab.inner_text("#place") == "1 of 1"
@@ -68,19 +68,19 @@ def test_the_reader_filters(tab: Any) -> None:
     assert tab.is_disabled("#next")
 
 
-def test_a_chart_says_its_values_under_the_pointer(tab: Any) -> None:
+def test_chart_shows_its_values_under_the_pointer(tab: Any) -> None:
     tab.hover("#success .chart [aria-roledescription=point] >> nth=-1", force=True)
     assert "success: 0.7; panel: test" in tab.inner_text("#tip")
 
 
-def test_it_fits_a_phone(browser: Any, page: Path) -> None:
+def test_page_fits_a_phone(browser: Any, page: Path) -> None:
     tab = browser.new_page(viewport={"width": 360, "height": 740})
     tab.goto(page.as_uri())
     assert tab.evaluate("document.documentElement.scrollWidth") <= 360
     tab.close()
 
 
-def test_without_javascript_every_group_is_there(browser: Any, page: Path) -> None:
+def test_every_group_is_visible_without_javascript(browser: Any, page: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto(page.as_uri())

@@ -18,11 +18,11 @@ from tests import ROOT
 from tests.unit.stages.report.test_run_summary import params, run, summed  # noqa: F401  (fixtures)
 
 
-def test_a_result_names_the_edits_that_were_not_committed(
+def test_result_lists_uncommitted_edits(
     run: Path,  # noqa: F811
     params: Params,  # noqa: F811
 ) -> None:
-    """The result of a run in a commit's params.yaml, with its arm's changes and with edits beside them."""
+    """The result of a run with a commit's params.yaml, its arm's changes, and uncommitted edits."""
     arms: dict[str, dict[str, Any]] = {"random": {"explore.guidance": "random"}}
     study = Study(question="Why?", seeds=[0], panel="validation", against=[], arms=arms)
     committed = load_yaml(ROOT / "params.yaml", "the project's")

@@ -1,4 +1,4 @@
-"""What one process makes of the small run: made once, looked at by many."""
+"""The output of one process for the small run, made once for many tests."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Two processes on the CPU, by gloo and by DeepSpeed: the same trajectories and losses as one process."""
+"""Two processes on the CPU, with gloo and with DeepSpeed, give the same trajectories and losses as one process."""
 
 import json
 import os
@@ -39,7 +39,7 @@ STARTED: list["subprocess.Popen[str]"] = []
 
 
 def launching(launch: dict[str, object], *command: str, machine: int = 0) -> "subprocess.Popen[str]":
-    """A process that launches ``command`` as stages are launched, with this in the section `launch`."""
+    """Launch ``command`` as stages are launched, with these values in section `launch`."""
     code = textwrap.dedent(f"""
         import sys
         from coevolve.core import launch
@@ -63,7 +63,7 @@ def launching(launch: dict[str, object], *command: str, machine: int = 0) -> "su
 
 @pytest.fixture(autouse=True)
 def ended() -> Iterator[None]:
-    """Whatever a test makes of what it started, nothing of it runs on."""
+    """Kill all processes that a test has started."""
     yield
     while STARTED:
         STARTED.pop().terminate()
@@ -75,7 +75,7 @@ def training(folder: Path, machine: int = 0, **settings: Any) -> "subprocess.Pop
 
 
 def finished(process: "subprocess.Popen[str]") -> tuple[int, str]:
-    """Its exit code, and what it wrote to standard error."""
+    """The exit code and the standard error of the process."""
     _, err = process.communicate(timeout=PATIENCE)
     return process.returncode, err
 
@@ -85,7 +85,7 @@ def metrics(folder: Path) -> list[dict[str, float]]:
 
 
 def agree(folder: Path, alone: Path) -> None:
-    """Trajectories, losses and weights of ``folder`` are those that one process made in ``alone``."""
+    """Assert that trajectories, losses and weights of ``folder`` equal those that one process made in ``alone``."""
     ours, theirs = (read_trajectories(place / "trajectories.parquet") for place in (folder, alone))
     assert [one.trajectory_id for one in ours] == [one.trajectory_id for one in theirs], "each once, in one order"
     assert [one.messages for one in ours] == [one.messages for one in theirs]
@@ -99,7 +99,7 @@ def agree(folder: Path, alone: Path) -> None:
 
 
 @pytest.mark.skipif(not DEEPSPEED, reason="needs DeepSpeed and g++")
-def test_adapters_under_zero_3_train_as_one_and_are_merged_into_a_whole_model(tmp_path: Path) -> None:
+def test_zero_3_adapters_train_like_one_process_and_are_merged(tmp_path: Path) -> None:
     changes = {"steps": 2, "lora": {"enabled": True, "targets": ["q_proj", "v_proj"]}}
     own: dict[str, object] = {"learning_rate": 0.01}
     process = training(tmp_path / "sharded", launch={"processes": 2, "sharding": "zero3"}, train=changes, learner=own)
@@ -113,8 +113,8 @@ def test_adapters_under_zero_3_train_as_one_and_are_merged_into_a_whole_model(tm
     assert changed == {"q_proj", "v_proj"}
 
 
-def test_two_machines_train_as_one(whole: Path, tmp_path: Path) -> None:
-    """And with shared prefixes as without, in all passes and however short."""
+def test_two_machines_train_like_one(whole: Path, tmp_path: Path) -> None:
+    """With shared prefixes, however short, in all passes, the result equals that of plain passes."""
     launch: dict[str, object] = {"machines": 2, "address": "127.0.0.1", "port": free_port()}
     passes: dict[str, object] = {"micro_batch": 2}  # a share of a step in several
     for process in [training(tmp_path, machine, launch=launch, train=passes, shares=True) for machine in (0, 1)]:
@@ -152,7 +152,7 @@ guard(main)
 """
 
 
-def test_an_error_in_a_process_is_one_line_and_ends_all(tmp_path: Path) -> None:
+def test_error_in_a_process_is_one_line_and_ends_all(tmp_path: Path) -> None:
     code, err = finished(launching({"processes": 2}, "-c", FAILING, str(tmp_path)))
     assert code == 1
     assert [line for line in err.splitlines() if "error:" in line] == ["error: rank 1 does not like it"]
@@ -161,12 +161,12 @@ def test_an_error_in_a_process_is_one_line_and_ends_all(tmp_path: Path) -> None:
 
 
 def left(folder: Path) -> list[str]:
-    """Processes that still run with ``folder`` in their command."""
+    """Processes with ``folder`` in their command that still run."""
     return subprocess.run(["pgrep", "-f", str(folder)], capture_output=True, text=True).stdout.split()
 
 
-def test_two_processes_learn_from_pairs_as_one(tmp_path: Path) -> None:
-    """A pair in each pass, so that means over a pass's tokens are of the same tokens."""
+def test_two_processes_learn_from_pairs_like_one(tmp_path: Path) -> None:
+    """One pair per pass, so that both means over a pass are of the same tokens."""
     (tmp_path / "rehearsal").mkdir()
     plan = Rehearsal(0, 0, small.WORLD.tasks("seed")[:16], [], tmp_path / "rehearsal")
     play = partial(playing, config=small.ACTING, temperature=small.CONFIG.temperature)

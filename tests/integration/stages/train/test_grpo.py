@@ -1,4 +1,4 @@
-"""GRPO on the committed tiny policy: what TRL is given, what it leaves, and a run that was killed."""
+"""GRPO on the committed tiny policy: its calls to TRL, its output, and a killed run."""
 
 import itertools
 import shutil
@@ -49,7 +49,7 @@ def test_every_trajectory_is_kept_with_iteration_step_and_group(whole: Path) -> 
 
 
 class Flaky(Miniworld):
-    """Breaks in every third episode."""
+    """Fails in every third episode."""
 
     def __init__(self) -> None:
         self._opened = itertools.count()
@@ -60,7 +60,7 @@ class Flaky(Miniworld):
         return super().open()
 
 
-def test_episodes_that_the_environment_broke_are_in_no_figure(tmp_path: Path) -> None:
+def test_failed_episodes_are_in_no_figure(tmp_path: Path) -> None:
     grpo.learn(settings(CONFIG.model_copy(update={"steps": 1})), Flaky(), job(tmp_path))
     trajectories = read_trajectories(tmp_path / "trajectories.parquet")
     whole = [one for one in trajectories if one.stop_reason is not StopReason.ENVIRONMENT_FAILED]
@@ -70,23 +70,21 @@ def test_episodes_that_the_environment_broke_are_in_no_figure(tmp_path: Path) ->
     assert row["score"] == sum(one.score for one in whole) / len(whole)
 
 
-def test_groups_that_are_left_out_are_counted_without_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_dropped_groups_are_counted_without_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     grpo.learn(settings(changed(steps=1, group_size=2, micro_batch=1), refill_rounds=0), WORLD, job(tmp_path))
     ((_, row),) = read_jsonl_objects(tmp_path / "metrics.jsonl")
     assert row["groups_missing"] > 0
     assert "reward functions" not in caplog.text
 
 
-def test_the_policy_changes_and_is_a_model_directory(whole: Path) -> None:
+def test_policy_changes_and_is_a_model_directory(whole: Path) -> None:
     before, _ = load(ROOT / "policies/base")
     after, tokenizer = load(whole / "policy")
     assert tokenizer.chat_template
     assert any(not torch.equal(a, b) for a, b in zip(before.parameters(), after.parameters(), strict=True))
 
 
-def test_interrupted_and_started_again_it_ends_in_the_same_bytes(whole: Path, tmp_path: Path) -> None:
+def test_interrupted_run_ends_with_the_same_bytes(whole: Path, tmp_path: Path) -> None:
     """tests/smoke/test_repro.py shows the same of a process that was killed."""
 
     def interrupt(step: int, figures: dict[str, float]) -> None:
@@ -103,7 +101,7 @@ def test_interrupted_and_started_again_it_ends_in_the_same_bytes(whole: Path, tm
     assert outputs(tmp_path) == outputs(whole)
 
 
-def test_a_resumed_run_draws_by_what_was_attempted_before_the_kill(tmp_path: Path) -> None:
+def test_resumed_run_draws_by_the_attempts_before_the_kill(tmp_path: Path) -> None:
     def learn(folder: Path, log: Log | None = None, attempts: Sequence[Attempt] = ()) -> dict[str, bytes]:
         few = replace(job(folder), tasks=WORLD.tasks("seed")[:6], attempts=attempts)  # all are seen by the second step
         grpo.learn(settings(changed(curriculum="learnable")), WORLD, few, log)
@@ -121,14 +119,14 @@ def test_a_resumed_run_draws_by_what_was_attempted_before_the_kill(tmp_path: Pat
     assert learn(tmp_path / "known", attempts=mastered) != whole, "earlier iterations count as well"
 
 
-def test_lora_is_a_switch_and_is_merged(tmp_path: Path) -> None:
+def test_lora_is_optional_and_merged(tmp_path: Path) -> None:
     config = changed(steps=1, lora={"enabled": True})
     grpo.learn(settings(config, learning_rate=0.01), WORLD, job(tmp_path))
     names = {name for name, _ in load(tmp_path / "policy")[0].named_parameters()}
     assert names == {name for name, _ in load(ROOT / "policies/base")[0].named_parameters()}
 
 
-def test_the_environments_tokens_are_masked(tmp_path: Path) -> None:
+def test_environment_tokens_are_masked(tmp_path: Path) -> None:
     from coevolve.policies.transformers_policy import TransformersPolicy
     from coevolve.rollout import RolloutRequest, rollout
 
@@ -143,8 +141,8 @@ def test_the_environments_tokens_are_masked(tmp_path: Path) -> None:
     assert tokenizer.decode(made.prompt).startswith("<|user|>")
 
 
-def test_canary_trl_calls_us_where_we_expect(tmp_path: Path) -> None:
-    """What we override or are called by is TRL's own: a release that moves it must fail here, not in a run."""
+def test_canary_trl_calls_our_methods_as_expected(tmp_path: Path) -> None:
+    """A TRL release that moves a method that we override or rely on must fail here, not in a run."""
     import inspect
 
     from trl import GRPOConfig, GRPOTrainer

@@ -1,4 +1,4 @@
-"""Learning from episodes that were played before, on the committed tiny policy: what is a target, and a run that was killed."""
+"""Learning from recorded episodes on the committed tiny policy: targets, losses and a killed run."""
 
 from dataclasses import replace
 from functools import partial
@@ -47,7 +47,7 @@ def run(name: str, folder: Path, made: Made, log: Log | None = None, **changes: 
     LEARNERS.find(name, "learn")(settings(changed(learner=name, **changes)), WORLD, offline(folder, made), log)
 
 
-def test_an_episode_is_the_tokens_that_were_sampled() -> None:
+def test_episode_equals_the_sampled_tokens() -> None:
     model, tokenizer = load(ROOT / "policies/base")
     tasks = WORLD.tasks("seed")[:12]
     short = Limits(3, 256, 10, LIMITS.max_seconds)  # so that some end in the middle of a reply
@@ -63,8 +63,8 @@ def test_an_episode_is_the_tokens_that_were_sampled() -> None:
     assert {StopReason.MAX_TOKENS, StopReason.MAX_TURNS} <= ends
 
 
-def test_an_episode_ends_with_the_agents_last_token(made: Made) -> None:
-    """After a long observation without room for a reply, the trajectory ends with an empty reply."""
+def test_episode_ends_with_the_agents_last_token(made: Made) -> None:
+    """If a long observation leaves no room for a reply, the trajectory ends with an empty reply."""
     _, tokenizer = load(ROOT / "policies/base")
     renderer, one = Renderer(tokenizer), made.references[0]
     whole = tokens(renderer, [], one)
@@ -73,7 +73,7 @@ def test_an_episode_ends_with_the_agents_last_token(made: Made) -> None:
     assert tokens(renderer, [], cut) == whole and whole.mask[-1] == 1
 
 
-def test_a_reference_reads_as_the_agent_would_say_it(made: Made) -> None:
+def test_reference_reads_as_the_agent_would_write_it(made: Made) -> None:
     _, tokenizer = load(ROOT / "policies/base")
     renderer, session = Renderer(tokenizer), WORLD.open()
     for one, task in zip(made.references, WORLD.tasks("seed"), strict=False):
@@ -89,7 +89,7 @@ def pairs_of(made: Made, folder: Path) -> list[Example]:
 
 
 def by_hand(model: torch.nn.Module, one: Tokens) -> tuple[torch.Tensor, int]:
-    """Sum of the log-probabilities of what the agent wrote, and how many tokens these are; one sequence, no padding."""
+    """The sum and the number of log-probabilities of the agent's tokens. One sequence, no padding."""
     ids = torch.tensor([one.prompt + one.completion])
     logps = torch.log_softmax(model(input_ids=ids).logits[0, :-1], -1).gather(-1, ids[0, 1:, None])[:, 0]
     mask = torch.tensor(([0] * len(one.prompt) + one.mask)[1:])
@@ -102,7 +102,7 @@ def gradient(loss: torch.Tensor, model: torch.nn.Module) -> torch.Tensor:
 
 @pytest.mark.parametrize("worth", [shared_prefix.WORTH, 0])
 @pytest.mark.parametrize("name", WAYS)
-def test_the_loss_is_that_of_what_the_agent_wrote(
+def test_loss_covers_the_agents_tokens(
     name: str, worth: int, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TRL's loss and gradient at a step, against a plain computation over each sequence by itself: by plain passes and by
@@ -149,12 +149,12 @@ def test_the_loss_is_that_of_what_the_agent_wrote(
     assert torch.allclose(slope, gradient(wanted, model), atol=1e-5)
 
 
-def test_trl_still_prepares_the_rows_where_we_keep_it_from_doing_so() -> None:
+def test_trl_still_prepares_rows_in_the_method_that_we_override() -> None:
     assert "_prepare_dataset" in vars(DPOTrainer)
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_a_killed_run_ends_with_the_same_bytes(name: str, made: Made, tmp_path: Path) -> None:
+def test_killed_run_ends_with_the_same_bytes(name: str, made: Made, tmp_path: Path) -> None:
 
     def stop(step: int, figures: dict[str, float]) -> None:
         if step == 1:
@@ -173,7 +173,7 @@ def test_a_killed_run_ends_with_the_same_bytes(name: str, made: Made, tmp_path: 
 
 
 @pytest.mark.parametrize(("name", "lora"), [("dpo", False), ("sft", True)])
-def test_however_many_processes_work_out_a_step_the_bytes_are_the_same(
+def test_any_number_of_processes_gives_the_same_bytes(
     name: str, lora: bool, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for count in ("1", "2"):
@@ -182,14 +182,14 @@ def test_however_many_processes_work_out_a_step_the_bytes_are_the_same(
     assert outputs(tmp_path / "1") == outputs(tmp_path / "2")
 
 
-def test_adapters_are_held_against_the_weights_that_they_are_on(made: Made, tmp_path: Path) -> None:
+def test_adapters_are_compared_with_the_weights_below_them(made: Made, tmp_path: Path) -> None:
     run("dpo", tmp_path, made, steps=2, lora={"enabled": True})
     rows = [row for _, row in read_jsonl_objects(tmp_path / "metrics.jsonl")]
     assert rows[0]["margin"] == 0.0 != rows[1]["margin"]
     assert load(tmp_path / "policy")[0]
 
 
-def test_fewer_pairs_than_a_step_takes_are_one_line(made: Made, tmp_path: Path) -> None:
+def test_fewer_pairs_than_a_step_needs_is_a_one_line_error(made: Made, tmp_path: Path) -> None:
     few = replace(made, checked=replace(made.checked, pairs=made.checked.pairs[:3]))
     with pytest.raises(CoevolveError, match=r"a step takes 8 pairs \(.*\), but only 3 of 3 pairs fit"):
         run("dpo", tmp_path, few)

@@ -1,4 +1,4 @@
-"""Rows that share a prefix: the same log-probabilities and gradients as plain passes, from fewer tokens."""
+"""Rows that share a prefix give the same log-probabilities and gradients as plain passes, from fewer tokens."""
 
 import json
 from contextlib import closing, nullcontext
@@ -20,7 +20,7 @@ from tests.unit.stages.train.test_shared_prefix import batch, rows_of
 
 @pytest.mark.parametrize("lora", [False, True])
 def test_grpo_learns_the_same_from_shared_prefixes(lora: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the tiny policy's rows, which are short: it knows its tools by heart, so its prompts show none."""
+    """With short rows of the tiny policy, whose prompts show no tools because it has learned them."""
     shared = changed(steps=1, save_steps=1, lora={"enabled": lora})
     plain = shared.model_copy(update={"share_prefixes": False})
     steps = {}
@@ -40,7 +40,7 @@ def test_grpo_learns_the_same_from_shared_prefixes(lora: bool, tmp_path: Path, m
     ).read_bytes()
 
 
-def test_a_team_computes_shared_passes_with_the_same_bits_in_any_number_of_processes() -> None:
+def test_shared_passes_give_the_same_bits_in_any_number_of_processes() -> None:
     results = []
     for shares, count in ((False, 1), (True, 1), (True, 2)):
         parts = []

@@ -1,4 +1,4 @@
-"""A Qwen3 architecture through training, and each setting that cannot work as one clear line."""
+"""A Qwen3 model through training, and a clear error for each setting that cannot work."""
 
 from dataclasses import replace
 from importlib.util import find_spec
@@ -33,7 +33,7 @@ ACTING = PARAMS.policy.model_copy(
 
 
 class ParitySession(MiniworldSession):
-    """Rewards talk of an even length: something that random weights can do."""
+    """Rewards messages of even length, which random weights can write."""
 
     def reset(self, task: object) -> Observation:
         self.said = 0
@@ -104,7 +104,7 @@ def test_qwen3_trains_resumes_merges_and_is_evaluated(tmp_path: Path, monkeypatc
     assert metrics(outcomes, PARAMS.evaluate, 0)["validation"].tasks == 3
 
 
-def test_a_layer_that_does_not_exist_is_named_with_those_that_do() -> None:
+def test_unknown_layer_is_an_error_that_lists_the_known_ones() -> None:
     model, _ = load(ROOT / "policies/base")
     lora = CONFIG.lora.model_copy(update={"enabled": True, "targets": ["q_proj", "query"]})
     with pytest.raises(CoevolveError, match=r"no layer query; it has: down_proj, gate_proj, .* v_proj, or all-linear"):
@@ -122,7 +122,7 @@ def test_quantized_weights_need_adapters_and_bitsandbytes() -> None:
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
 @pytest.mark.parametrize("mode", ["colocate", "server"])
-def test_vllm_that_is_not_installed(mode: str, tmp_path: Path) -> None:
+def test_missing_vllm_is_a_one_line_error(mode: str, tmp_path: Path) -> None:
     vllm = CONFIG.vllm.model_copy(update={"mode": mode})
     with pytest.raises(
         CoevolveError, match=rf"train.vllm.mode: {mode} needs vLLM, which is not installed; run `pip install"
@@ -131,7 +131,7 @@ def test_vllm_that_is_not_installed(mode: str, tmp_path: Path) -> None:
         grpo.learn(changed, WORLD, qwen_job(tmp_path, ROOT / "policies/base"))
 
 
-def test_deepspeed_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_deepspeed_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import importlib.util
 
     found = importlib.util.find_spec
@@ -140,7 +140,7 @@ def test_deepspeed_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_pa
         common(CONFIG, ACTING, PARAMS.launch.model_copy(update={"sharding": "zero2"}), tmp_path, 0, 0.01, 16)
 
 
-def test_rows_that_the_processes_cannot_share(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_rows_that_processes_cannot_share_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     config = CONFIG.model_copy(update={"micro_batch": 3})
     words = r"train.tasks_per_step × train.group_size is 16, which 2 processes with train.micro_batch 3 cannot"
@@ -151,7 +151,7 @@ def test_rows_that_the_processes_cannot_share(monkeypatch: pytest.MonkeyPatch, t
         common(config, ACTING, PARAMS.launch, tmp_path, 0, 0.01, 16, "warm.batch")
 
 
-def test_a_machine_that_is_not_in_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_outside_the_launch_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(launch.MACHINE, "2")
     with pytest.raises(CoevolveError, match=r"COEVOLVE_MACHINE is 2, expected 0 to 1 \(launch.machines\)"):
         launch.spawn(PARAMS.launch.model_copy(update={"machines": 2}), "-c", "pass")

@@ -1,4 +1,4 @@
-"""What a launched process of the tests runs: a small run of a learner with a few settings of its own.
+"""A launched process of the tests: a small run of a learner with a few changed settings.
 
 Learners by pairs find them in the folder `pairs` beside the one that they write to.
 """

@@ -9,7 +9,7 @@ from tests.unit.stages.validate.test_validation import row
 
 
 @pytest.mark.parametrize("name", ["miniworld", "sql", "bfcl", "bfcl_single"])
-def test_ids_of_tasks_are_hashes_after_a_file(name: str) -> None:
+def test_task_ids_are_hashes_after_a_round_trip(name: str) -> None:
     for task in make(name).tasks("seed"):
         read = parse(Task, row(task), "row")
         assert task_id_of(read.environment, read.world, read.turns, read.reference) == task.task_id

@@ -5,9 +5,9 @@ import pytest
 from coevolve.core.records import Candidate
 from tests.unit.stages.verify.test_foreign_words import (  # noqa: F401
     sound_in,
-    test_a_change_that_the_words_never_mention_fails_whatever_is_claimed,
-    test_corrupted_words_are_refused_and_sound_ones_are_not,
-    test_no_claim_lets_the_words_of_another_task_pass,
+    test_corrupted_instructions_are_refused_and_sound_ones_are_not,
+    test_no_claim_lets_the_instruction_of_another_task_pass,
+    test_unmentioned_change_fails_whatever_is_claimed,
 )
 
 

@@ -13,7 +13,7 @@ from coevolve.stages.verify.library import Library
 from tests.unit.stages.verify.test_verify import ADD, DONE, GARBAGE, PANELS, candidate, failed, line
 
 
-def test_order_is_kept_and_processes_agree_with_one() -> None:
+def test_order_is_kept_and_two_processes_agree_with_one() -> None:
     many = [
         line(
             candidate(

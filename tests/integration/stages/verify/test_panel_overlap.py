@@ -5,8 +5,8 @@ from coevolve.environments.registry import make
 from tests.unit.stages.verify.test_panel_overlap import REWORDED, judged, outcome
 
 
-def test_a_statement_that_means_the_same_is_the_same() -> None:
-    """Where calls differ, what they leave may not: SQL that gives a panel's rows in a panel's database."""
+def test_equivalent_statement_is_an_overlap() -> None:
+    """Different calls may have the same effect: SQL that returns a panel's rows in a panel's database."""
     sql = make("sql")
     panels = {"test": sql.tasks("test")}
     task = next(task for task in panels["test"] if task.tags[0] == "customers_of_city")

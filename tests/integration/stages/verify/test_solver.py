@@ -1,4 +1,4 @@
-"""The gate `solvable`: a served model tries what was accepted from its words alone. The server and the model are real."""
+"""The gate `solvable`: a served model attempts accepted tasks from their words alone. Server and model are real."""
 
 from collections import Counter
 from dataclasses import replace
@@ -44,7 +44,9 @@ def solve(
         endpoint.close()
 
 
-def test_it_rejects_what_cannot_be_done_from_its_words(tiny_server: tuple[str, str], tmp_path: Path) -> None:
+def test_solver_rejects_tasks_that_cannot_be_solved_from_their_words(
+    tiny_server: tuple[str, str], tmp_path: Path
+) -> None:
     rejected = (Verdict("bad", None, False, []), None)
     before = [*map(accepted, TASKS), rejected, *(accepted(misworded(task)) for task in TASKS)]
     after, counts = solve(tiny_server, tmp_path / "log", before)
@@ -60,7 +62,7 @@ def test_it_rejects_what_cannot_be_done_from_its_words(tiny_server: tuple[str, s
     assert not any(counts.values())
 
 
-def test_what_is_asked_once_is_not_asked_again(tiny_server: tuple[str, str], tmp_path: Path) -> None:
+def test_answered_request_is_not_sent_again(tiny_server: tuple[str, str], tmp_path: Path) -> None:
     log = tmp_path / "log"
     first = solve(tiny_server, log, [accepted(TASKS[0])])
     size = log.stat().st_size
@@ -68,7 +70,7 @@ def test_what_is_asked_once_is_not_asked_again(tiny_server: tuple[str, str], tmp
     assert log.stat().st_size == size
 
 
-def test_it_rejects_nothing_that_nobody_answered(tiny_server: tuple[str, str], tmp_path: Path) -> None:
+def test_solver_rejects_nothing_without_an_answer(tiny_server: tuple[str, str], tmp_path: Path) -> None:
     judged = [accepted(misworded(TASKS[0]))]
     [(verdict, _)], counts = solve(tiny_server, tmp_path / "log", judged, budget_requests=1)
     assert verdict.accepted
@@ -76,7 +78,7 @@ def test_it_rejects_nothing_that_nobody_answered(tiny_server: tuple[str, str], t
     assert counts["out of budget"] == 4
 
 
-def test_a_server_that_is_not_there_is_one_line(tiny_server: tuple[str, str], tmp_path: Path) -> None:
+def test_unreachable_server_is_a_one_line_error(tiny_server: tuple[str, str], tmp_path: Path) -> None:
     gone = ("http://127.0.0.1:9/v1", tiny_server[1])
     with pytest.raises(CoevolveError, match=r"127\.0\.0\.1:9"):
         solve(gone, tmp_path / "log", [accepted(TASKS[0])], retries=0)

@@ -8,8 +8,8 @@ from coevolve.environments.registry import make
 from tests.unit.stages.verify.test_words import (  # noqa: F401
     made_in,
     reason,
-    test_nothing_speaks_against_what_the_synthesizer_says,
-    test_the_words_of_another_chain_are_rejected,
+    test_instruction_of_another_chain_is_rejected,
+    test_synthesized_instructions_pass,
 )
 
 KIEL = "SELECT name FROM customers WHERE city = 'Kiel'"
@@ -22,7 +22,7 @@ def made() -> list[Candidate]:
 
 
 @pytest.mark.parametrize("environment", ["miniworld", "sql", "bfcl"])
-def test_the_own_tasks_of_an_environment_pass(environment: str) -> None:
+def test_tasks_of_an_environment_pass(environment: str) -> None:
     world = make(environment)
     tasks = [task for split in ("seed", *world.panels) for task in world.tasks(split)[:25]]
     assert [found for task in tasks if (found := reason(Candidate("x", task, [])))] == []
@@ -33,7 +33,7 @@ def sql(text: str, statement: str, tool: str = "submit", writable: bool = False)
     return Candidate("x", Task.create("sql", "x", [text], world, [[ToolCall(tool, {"sql": statement})]]), [])
 
 
-def test_an_environment_that_reads_its_words_decides_by_what_they_do() -> None:
+def test_environment_that_reads_instructions_decides_by_their_effect() -> None:
     assert not reason(sql("Which customers live in Kiel? Give their names.", KIEL))
     other = "SELECT c.name AS who FROM customers c WHERE c.city IN ('Kiel')"
     assert not reason(sql("Which customers live in Kiel? Give their names.", other))  # however it is spelled
@@ -47,13 +47,13 @@ def test_an_environment_that_reads_its_words_decides_by_what_they_do() -> None:
     assert reason(sql(words.format(2), raised, "query", writable=True))
 
 
-def test_values_are_looked_for_inside_statements() -> None:
+def test_values_are_searched_inside_statements() -> None:
     assert not reason(sql("who is from Kiel?", KIEL), values=True)
     assert "'Graz'" in reason(sql("who is from Graz?", KIEL), values=True)
     assert "which its words do not say" in reason(sql("whoever hails from there", KIEL), values=True)
 
 
-def test_two_questions_are_more_than_one_even_if_the_second_changes_nothing() -> None:
+def test_second_question_is_found_even_if_it_changes_nothing() -> None:
     world = make("sql")
     task = next(one for one in world.tasks("seed") if one.family == "return_book")
     other = task.turns[0].replace(task.turns[0].split()[0], "Zoe")  # no member of that name
@@ -62,7 +62,7 @@ def test_two_questions_are_more_than_one_even_if_the_second_changes_nothing() ->
     assert "fewer" in reason(Candidate("x", both, []))
 
 
-def test_sentences_that_are_nobodys_are_read_by_the_lexicon() -> None:
+def test_unknown_sentences_are_read_by_the_lexicon() -> None:
     world = make("sql")
     task = next(one for one in world.tasks("seed") if one.family == "dearest_products")
     words = task.turns[0].replace("dearest", "cheapest")

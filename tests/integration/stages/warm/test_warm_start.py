@@ -11,7 +11,7 @@ from tests.unit.stages.train.small import outputs
 from tests.unit.stages.warm.test_warm_start import OWN, found, warm  # noqa: F401  (a fixture)
 
 
-def test_it_learns_and_a_killed_run_ends_in_the_same_bytes(
+def test_warm_start_learns_and_a_killed_run_ends_with_the_same_bytes(
     found: Demonstrations,  # noqa: F811
     tmp_path: Path,
 ) -> None:

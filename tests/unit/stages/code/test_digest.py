@@ -18,7 +18,7 @@ TRAIN = "coevolve/stages/train"
 
 
 def changed(**sections: Any) -> Params:
-    """The parameters of params.yaml with other values in some sections."""
+    """The parameters of params.yaml with some sections changed."""
     raw = load_yaml(ROOT / "params.yaml", "")
     for name, value in sections.items():
         raw[name] = {**raw.get(name, {}), **value} if isinstance(value, dict) else value
@@ -32,7 +32,7 @@ def test_every_stage_of_the_loop_has_a_digest_and_depends_on_it(monkeypatch: pyt
     assert all(str(Paths.code(step.stage)) in step.deps for step in loop)
 
 
-def test_a_stage_reads_the_keys_that_its_module_mentions(tmp_path: Path) -> None:
+def test_stage_reads_the_keys_that_its_module_mentions(tmp_path: Path) -> None:
     file = tmp_path / "stage.py"
     file.write_text(
         "def main(params):\n"
@@ -45,7 +45,7 @@ def test_a_stage_reads_the_keys_that_its_module_mentions(tmp_path: Path) -> None
         reads(file)
 
 
-def test_only_the_modules_that_the_parameters_choose_count() -> None:
+def test_only_modules_chosen_by_the_parameters_count() -> None:
     def code(stage: str, params: Params) -> set[str]:
         return set(digest(stage, params)["code"])
 
@@ -59,19 +59,19 @@ def test_only_the_modules_that_the_parameters_choose_count() -> None:
     assert "coevolve/stages/synthesize/endpoint_synthesizer.py" in writing
 
 
-def test_a_method_is_its_defaults() -> None:
-    """A digest holds the values that a method sets, so that the same values by other keys rerun nothing."""
+def test_method_equals_its_defaults_written_out() -> None:
+    """A digest holds the values that a method sets. The same values set by other keys rerun nothing."""
     named = changed(method="coevolving_agents")
     by_hand = changed(train={"learner": "dpo"})
     assert all(digest(stage, named) == digest(stage, by_hand) for stage in names())
     assert digest("train", named) != digest("train", PARAMS)
 
 
-def test_a_learner_counts_its_own_section_alone() -> None:
+def test_learner_depends_only_on_its_own_section() -> None:
     assert digest("train", changed(dpo={"beta": 0.9})) == digest("train", PARAMS)
     assert digest("train", changed(grpo={"beta": 0.9})) != digest("train", PARAMS)
 
 
-def test_what_tracks_and_shares_out_work_counts_nowhere() -> None:
+def test_tracking_and_compute_change_no_digest() -> None:
     other = changed(tracking={"experiment": "another"}, compute={"engine": "ray"})
     assert all(digest(stage, other) == digest(stage, PARAMS) for stage in names())

@@ -20,7 +20,7 @@ from coevolve.stages.evaluate.evaluation import episodes_in, evaluate, played, s
 CONFIG = Evaluate(panels=None, tasks=20, samples=1, temperature=0.0, bootstrap=500, confidence=0.95)
 
 
-def test_each_panel_is_played_and_summed_up() -> None:
+def test_each_panel_is_played_and_summarized() -> None:
     world = make("miniworld")
     panels = {name: world.tasks(name) for name in world.panels}
     outcomes = evaluate(ReferencePolicy(world, 0.2), world, panels, Limits(16, 512, 64, 30.0), CONFIG, 0)
@@ -35,7 +35,7 @@ def test_each_panel_is_played_and_summed_up() -> None:
     assert outcomes == evaluate(ReferencePolicy(world, 0.2), world, panels, Limits(16, 512, 64, 30.0), CONFIG, 0)
 
 
-def test_several_episodes_of_a_task_count_by_task() -> None:
+def test_several_episodes_of_a_task_count_as_one_task() -> None:
     world = make("miniworld")
     several = CONFIG.model_copy(update={"samples": 4, "temperature": 1.0})
     panels, limits = {"test": world.tasks("test")}, Limits(16, 512, 64, 30.0)
@@ -58,7 +58,7 @@ def test_several_episodes_of_a_task_count_by_task() -> None:
     assert first == outcomes[::4], "the first sample is that of a single evaluation"
 
 
-def test_the_episodes_at_some_tasks_stay_whole_and_are_not_played_again(tmp_path: Path) -> None:
+def test_kept_episodes_are_saved_whole_and_not_played_again(tmp_path: Path) -> None:
     world = make("miniworld")
     tasks = world.tasks("test")[:6]
     chosen = [task.task_id for task in tasks[:2]]
@@ -73,7 +73,7 @@ def test_the_episodes_at_some_tasks_stay_whole_and_are_not_played_again(tmp_path
     assert outcomes(ReferencePolicy(world, 1.0)) == first and episodes_in(tmp_path) == episodes
 
 
-def test_a_choice_of_panels_is_played_in_the_environments_order() -> None:
+def test_chosen_panels_are_played_in_the_environments_order() -> None:
     panels = make("miniworld").panels
     assert played(CONFIG, panels, "miniworld") == list(panels)
     some = CONFIG.model_copy(update={"panels": ["hard", "validation"]})
@@ -84,7 +84,7 @@ def test_a_choice_of_panels_is_played_in_the_environments_order() -> None:
         played(CONFIG.model_copy(update={"panels": ["tset"]}), panels, "miniworld")
 
 
-def test_what_failed_without_the_agents_doing_is_left_out_and_said() -> None:
+def test_blameless_failures_are_left_out_and_reported() -> None:
     class Fails(Miniworld):
         def open(self) -> MiniworldSession:
             if next(opened) % 5 == 0:
@@ -103,7 +103,7 @@ def test_what_failed_without_the_agents_doing_is_left_out_and_said() -> None:
     assert note == "2 episodes ended as timeout: a call did not end within policy.max_seconds"
 
 
-def test_a_panel_in_which_the_environment_always_fails_is_an_error_and_played_again(tmp_path: Path) -> None:
+def test_panel_whose_environment_always_fails_is_an_error_and_replayed(tmp_path: Path) -> None:
     class Absent(Miniworld):
         def open(self) -> MiniworldSession:
             if broken:
@@ -121,13 +121,13 @@ def test_a_panel_in_which_the_environment_always_fails_is_an_error_and_played_ag
     assert len(evaluate(ReferencePolicy(world), world, panels, limits, CONFIG, 0, tmp_path)) == 4
 
 
-def test_intervals_are_as_wide_as_theory_says() -> None:
+def test_intervals_are_as_wide_as_theory_predicts() -> None:
     values = [1.0] * 128 + [0.0] * 128
     low, high = bootstrap(values, CONFIG.model_copy(update={"bootstrap": 4000}), 0)
     assert high - low == pytest.approx(2 * 1.96 * np.sqrt(0.25 / 256), rel=0.1)
 
 
-def test_pairing_takes_the_difficulty_out() -> None:
+def test_pairing_removes_the_variance_of_task_difficulty() -> None:
     base = {str(n): float(n % 2) for n in range(200)}
     better = {**base, **{str(n): 1.0 for n in range(0, 30, 2)}}
     gain, low, high = paired_interval(base, better, CONFIG, 0)
@@ -138,7 +138,7 @@ def test_pairing_takes_the_difficulty_out() -> None:
 
 
 class Interrupted(ReferencePolicy):
-    """Is stopped when it begins its third batch."""
+    """Raises KeyboardInterrupt at the start of its third batch."""
 
     begun = 0
 
@@ -149,7 +149,7 @@ class Interrupted(ReferencePolicy):
         super().begin(conversations)
 
 
-def test_what_was_played_before_an_interrupt_is_not_played_again(tmp_path: Path) -> None:
+def test_episodes_before_an_interrupt_are_not_played_again(tmp_path: Path) -> None:
     world = make("miniworld")
     panels = {name: world.tasks(name)[:10] for name in ("validation", "test")}
     limits = Limits(16, 512, 64, 30.0, batch=4)

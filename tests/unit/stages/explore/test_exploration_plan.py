@@ -11,7 +11,7 @@ CONFIG = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 8
 
 
 @pytest.mark.parametrize("guidance", ["signals", "random", "coverage", "generator"])
-def test_an_environment_without_a_task_explores_nothing(guidance: str) -> None:
+def test_environment_without_tasks_explores_nothing(guidance: str) -> None:
     both, config = make("0.5*miniworld+0.5*sql"), CONFIG.model_copy(update={"guidance": guidance})
     tasks = make("miniworld").tasks("seed")[:4]
     (only,) = plan(both, tasks, [], [], [], config, 0, 0)

@@ -54,7 +54,7 @@ def of_task(task_id: str, trajectory_ids: list[str]) -> Signal:
     return Signal("s", "boundary", 0, task_id, None, 0.5, {}, trajectory_ids)
 
 
-def test_what_it_keeps_the_environment_accepts_again(environment: Environment) -> None:
+def test_kept_calls_are_accepted_again(environment: Environment) -> None:
     found = explored(environment, [])
     assert len(found) > CONFIG.explorations / 2
     by_id = {task.task_id: task for task in environment.tasks("seed")}
@@ -68,12 +68,12 @@ def test_what_it_keeps_the_environment_accepts_again(environment: Environment) -
         assert 0 < len(exploration.calls) <= CONFIG.max_calls
 
 
-def test_the_same_seed_explores_the_same(environment: Environment) -> None:
+def test_same_seed_explores_the_same(environment: Environment) -> None:
     assert explored(environment, []) == explored(environment, [])
     assert explored(environment, []) != explored(environment, [], seed=1)
 
 
-def test_a_signal_puts_its_tools_into_focus(environment: Environment) -> None:
+def test_signal_puts_its_tools_into_focus(environment: Environment) -> None:
     task = next(task for task in environment.tasks("seed")[:32] if len(task.reference[0]) > 1)
     shown = [one.trajectory_id for one in trajectories(environment) if one.task_id == task.task_id]
     focused = explored(environment, [of_task(task.task_id, shown)])
@@ -85,7 +85,7 @@ def test_a_signal_puts_its_tools_into_focus(environment: Environment) -> None:
     assert {one.task_id for one in focused} == {task.task_id}
 
 
-def test_what_the_agent_left_out_is_what_exploration_goes_for() -> None:
+def test_exploration_aims_at_the_calls_that_the_agent_omitted() -> None:
     miniworld = make("miniworld")
     known = learn(miniworld, miniworld.tasks("seed")[:32])
     played = trajectories(miniworld)
@@ -97,7 +97,7 @@ def test_what_the_agent_left_out_is_what_exploration_goes_for() -> None:
             assert all(left_out <= set(one.goals) for one in found)
 
 
-def test_a_synthesized_task_without_its_ending_call_does_not_change_how_tasks_end(environment: Environment) -> None:
+def test_synthesized_task_without_its_ending_call_keeps_the_known_ending(environment: Environment) -> None:
     tasks = environment.tasks("seed")[:32]
     *before, _ = tasks[0].reference[-1]
     reference = [*tasks[0].reference[:-1], before]
@@ -107,7 +107,7 @@ def test_a_synthesized_task_without_its_ending_call_does_not_change_how_tasks_en
     assert known.terminal == "complete_task"
 
 
-def test_coverage_goes_for_what_the_dataset_seldom_asks_for_and_random_for_anything() -> None:
+def test_coverage_prefers_seldom_used_tools_and_random_does_not() -> None:
     miniworld = make("miniworld")
     uses = learn(miniworld, miniworld.tasks("seed")[:32]).uses
     mean = {}
@@ -118,7 +118,7 @@ def test_coverage_goes_for_what_the_dataset_seldom_asks_for_and_random_for_anyth
     assert mean["coverage"] < 0.8 * mean["random"]
 
 
-def test_a_request_says_what_was_asked_tried_and_left_out(environment: Environment) -> None:
+def test_request_states_the_task_the_failed_calls_and_the_missing_ones(environment: Environment) -> None:
     tasks = environment.tasks("seed")[:32]
     for failed in trajectories(environment):
         signal = of_task(failed.task_id, [failed.trajectory_id])
@@ -132,7 +132,7 @@ def test_a_request_says_what_was_asked_tried_and_left_out(environment: Environme
         assert set(request.weakness) == (left_out or set(request.focus))
 
 
-def test_the_policy_itself_explores_the_worlds_of_weak_tasks(environment: Environment) -> None:
+def test_policy_explores_the_worlds_of_weak_tasks(environment: Environment) -> None:
     tasks = environment.tasks("seed")[:32]
     signals = [of_task(task.task_id, []) for task in tasks[:8]]
     wanted = requests(environment, tasks, [], signals, CONFIG.model_copy(update={"explorations": 40}), 0, 0)
@@ -149,7 +149,7 @@ def test_the_policy_itself_explores_the_worlds_of_weak_tasks(environment: Enviro
         assert all(call.ok for call in exploration.calls)
 
 
-def test_without_signals_the_policy_attempts_tasks_by_their_tools() -> None:
+def test_policy_without_signals_attempts_tasks_by_their_tools() -> None:
     miniworld = make("miniworld")
     tasks = miniworld.tasks("seed")[:32]
     known = learn(miniworld, tasks)
@@ -176,7 +176,7 @@ class _Replaying(ReferencePolicy):
         super().begin([replace(one, task=self._by_words[tuple(one.task.turns)]) for one in conversations])
 
 
-def test_an_environment_that_constructs_its_tasks_is_asked_for_them() -> None:
+def test_constructing_environment_is_asked_for_tasks_of_weak_kinds() -> None:
     quiz = Quiz()
     tasks = quiz.tasks("seed")
     weak = next(task for task in tasks if "sum_8" in task.tags)

@@ -1,4 +1,4 @@
-"""What requests are made around, and which tools they weigh."""
+"""The signals that requests use, and how requests weigh tools."""
 
 import random
 from collections import Counter
@@ -50,7 +50,7 @@ def made(guidance: str = "signals") -> list[Request]:
 
 
 @given(st.lists(st.integers(0, 100), max_size=20), st.integers(0, 64), st.integers(0, 99))
-def test_a_sample_is_in_proportion_to_the_weights_to_within_one(weights: list[int], count: int, seed: int) -> None:
+def test_sample_is_proportional_to_the_weights_within_one(weights: list[int], count: int, seed: int) -> None:
     drawn = sample(weights, count, random.Random(seed))
     assert len(drawn) == count
     if sum(weights) <= 0.0:
@@ -61,7 +61,7 @@ def test_a_sample_is_in_proportion_to_the_weights_to_within_one(weights: list[in
         assert abs(found[place] - count * one / sum(weights)) < 1.0 + 1e-9
 
 
-def test_what_the_dataset_seldom_asks_for_weighs_more_and_pairs_less() -> None:
+def test_seldom_used_tools_weigh_more_and_pairs_less() -> None:
     assert weight(of_task(0.5), ["common"], TOOLS, 3) == 0.5 * 0.1
     assert weight(of_task(0.5), ["common", "seldom"], TOOLS, 3) == 0.5 * 0.5
     assert weight(of_pattern(0.75, "seldom", "common"), ["seldom", "common"], TOOLS, 3) == 0.75 * 0.5 / 3
@@ -69,7 +69,7 @@ def test_what_the_dataset_seldom_asks_for_weighs_more_and_pairs_less() -> None:
     assert [seldom(uses) for uses in (0, 1, 9)] == [1.0, 0.5, 0.1]
 
 
-def test_signals_share_the_requests_and_the_stronger_get_more() -> None:
+def test_signals_share_the_requests_and_strong_ones_get_more() -> None:
     around = Counter(request.signal.signal_id for request in made() if request.signal)
     assert around["forgotten"] > around["mixed"] > 0
     assert around["solved"] == 0 and around.total() == 48
@@ -78,14 +78,14 @@ def test_signals_share_the_requests_and_the_stronger_get_more() -> None:
 
 
 @pytest.mark.parametrize("guidance", ["coverage", "random"])
-def test_the_baselines_know_nothing_of_the_agent(guidance: str) -> None:
+def test_baselines_know_nothing_of_the_agent(guidance: str) -> None:
     found = made(guidance)
     assert len(found) == 48
     assert all(request.signal is None and not request.focus and not request.weakness for request in found)
     assert len({request.task.task_id for request in found}) > 8
 
 
-def test_tools_are_weighed_by_how_seldom_tasks_ask_for_them_or_evenly() -> None:
+def test_tools_are_weighted_by_rarity_or_evenly() -> None:
     asked = uses(TASKS)
     names = [tool["function"]["name"] for tool in WORLD.tools()]
     for guidance in ("signals", "coverage"):
@@ -93,7 +93,7 @@ def test_tools_are_weighed_by_how_seldom_tasks_ask_for_them_or_evenly() -> None:
     assert made("random")[0].tools == dict.fromkeys(names, 1.0)
 
 
-def test_a_guidance_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guidance_is_one_entry_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(GUIDANCES, "mixed", Guidance(lambda uses: float(uses == 0), signals=True))
     assert {weight for request in made("mixed") for weight in request.tools.values()} == {0.0, 1.0}
     raw = read_yaml((ROOT / "params.yaml").read_text())

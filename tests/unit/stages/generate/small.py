@@ -1,4 +1,4 @@
-"""What several tests of the generator look at: miniworld's tools, and small updates."""
+"""Shared by tests of the generator: miniworld's tools and small updates."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Rewards of generations and their weights, against hand computation, and what any set of them must hold."""
+"""Rewards and weights of generations against hand computation, and their invariants."""
 
 import math
 
@@ -20,7 +20,7 @@ def generation(name: str, successes: int, episodes: int = 8, iteration: int = 0,
     return Generation(name, iteration, seed, "", "", ["pay"], None, accepted, task, successes, episodes)
 
 
-def test_a_reward_and_a_weight_by_hand() -> None:
+def test_reward_and_weight_match_hand_computation() -> None:
     some = [generation("never", 0), generation("half", 4), generation("always", 8), generation("none", 0, 0)]
     assert chances(some, "task") == {"never": 0.1, "half": 0.5, "always": 0.9}
     paid = rewards(some, OWN)
@@ -30,12 +30,12 @@ def test_a_reward_and_a_weight_by_hand() -> None:
     assert found["half"] == 1.0 and found["never"] == pytest.approx(math.exp(5 * (math.exp(-1.28) - 1)))
 
 
-def test_a_batch_shares_its_mean() -> None:
+def test_batch_unit_shares_the_mean_success_rate() -> None:
     some = [generation("a", 0), generation("b", 8), generation("c", 8, seed="other"), generation("d", 0, 0)]
     assert chances(some, "batch") == {"a": 0.5, "b": 0.5, "c": 0.9}
 
 
-def test_what_is_old_counts_less_and_what_lies_too_far_off_nothing() -> None:
+def test_old_generations_count_less_and_those_outside_the_band_not_at_all() -> None:
     own = OWN.model_copy(update={"band": 0.25, "discount": 0.5})
     some = [generation("new", 4, iteration=2), generation("old", 4, iteration=0), generation("far", 8, iteration=2)]
     assert weights(some, own, 3) == {"new": 1.0, "old": 0.25}
@@ -43,7 +43,7 @@ def test_what_is_old_counts_less_and_what_lies_too_far_off_nothing() -> None:
     assert weights(some, forgotten, 3) == {"new": 1.0}
 
 
-def test_the_effective_sample_by_hand() -> None:
+def test_effective_sample_matches_hand_computation() -> None:
     assert effective({}) is None
     assert effective({"a": 2.0, "b": 2.0}) == 1.0
     assert effective({"a": 3.0, "b": 1.0}) == pytest.approx(16 / 10 / 2)
@@ -53,7 +53,7 @@ outcomes = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(
 
 
 @given(outcomes, st.sampled_from(["task", "batch"]), st.floats(0.0, 50.0), st.floats(0.1, 50.0))
-def test_what_any_weights_hold(rows: list[tuple[int, int, int]], unit: str, scale: float, beta: float) -> None:
+def test_weights_hold_their_invariants(rows: list[tuple[int, int, int]], unit: str, scale: float, beta: float) -> None:
     own = OWN.model_copy(update={"unit": unit, "inverse_temperature": scale, "beta": beta})
     some = [generation(str(n), min(k, size), size, t, f"s{n % 3}") for n, (k, size, t) in enumerate(rows)]
     found = weights(some, own, 4)

@@ -1,4 +1,4 @@
-"""What is read of a generation, and what is not: hostile text never raises, and reaches nothing but ``json.loads``."""
+"""Parsing of generations: hostile text never raises and reaches only ``json.loads``."""
 
 import json
 from unittest.mock import patch
@@ -54,7 +54,7 @@ json_values = st.recursive(
         (f"<spec>{'[' * 1900}</spec>", UNREADABLE),
     ],
 )
-def test_what_a_text_holds(text: str, expected: Spec | str) -> None:
+def test_text_is_parsed_to_a_spec_or_a_reason(text: str, expected: Spec | str) -> None:
     assert parse(text, TOOLS) == expected
 
 
@@ -66,7 +66,7 @@ specs = st.builds(
 
 
 @given(specs, st.text(max_size=20), st.text(max_size=20))
-def test_a_spec_is_read_as_it_was_written(spec: Spec, before: str, after: str) -> None:
+def test_spec_is_read_back_as_written(spec: Spec, before: str, after: str) -> None:
     assert parse(str(spec), TOOLS) == spec
     assert parse(before.replace("<", "") + str(spec) + after, TOOLS) == spec
 
@@ -78,7 +78,7 @@ hostile = st.text() | st.builds(lambda value: f"{OPEN}{json.dumps(value)}{CLOSE}
 
 @settings(max_examples=200)
 @given(hostile)
-def test_hostile_text_is_refused_in_a_word_and_never_run(text: str) -> None:
+def test_hostile_text_is_refused_and_never_executed(text: str) -> None:
     with patch("builtins.eval", side_effect=AssertionError), patch("builtins.exec", side_effect=AssertionError):
         found = parse(text, TOOLS)
     if isinstance(found, Spec):
@@ -88,7 +88,7 @@ def test_hostile_text_is_refused_in_a_word_and_never_run(text: str) -> None:
         assert found in (UNREADABLE, UNKNOWN)
 
 
-def test_the_spec_of_a_task_is_what_it_changes_or_else_what_it_looks_up() -> None:
+def test_spec_of_a_task_names_its_changes_or_else_its_lookup() -> None:
     assert named(["find", "pay", "done", "move"], TOOLS) == Spec(("pay", "move"))
     assert named(["find", "done"], TOOLS) == Spec((), "find")
     assert named(["done"], TOOLS) is None

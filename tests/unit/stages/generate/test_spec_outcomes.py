@@ -62,11 +62,11 @@ def judged(explorations: list[Exploration]) -> list[Judged]:
 
 
 def played(judged: list[Judged]) -> dict[str, PassCount]:
-    """Eight episodes of each accepted task, and from none to all of them are solved."""
+    """Eight episodes per accepted task. The number of solved episodes ranges from none to all."""
     return {task.task_id: PassCount(number % 9, 8, 8) for number, task in enumerate(accepted(judged))}
 
 
-def test_what_is_realized_calls_all_that_was_written_in_its_order(explorations: list[Exploration]) -> None:
+def test_exploration_makes_all_goals_of_a_spec_in_order(explorations: list[Exploration]) -> None:
     assert len(explorations) >= 8
     wanted = {one.exploration_id: one for one in written(WORLD, TASKS, GENERATIONS, 1, 0)}
     assert len(wanted) == 15, "what cannot be read is not tried"
@@ -98,7 +98,7 @@ def test_every_generation_has_an_outcome(explorations: list[Exploration], judged
     assert settled(found, explorations, judged, played(judged)) == found, "what is settled stays so"
 
 
-def test_an_episode_in_which_the_environment_failed_is_no_episode_of_a_generation(
+def test_failed_environment_counts_as_no_episode_of_a_generation(
     explorations: list[Exploration], judged: list[Judged]
 ) -> None:
     failed = {task_id: PassCount(number % 2, number % 2, 8) for number, task_id in enumerate(played(judged))}
@@ -107,7 +107,7 @@ def test_an_episode_in_which_the_environment_failed_is_no_episode_of_a_generatio
     assert counts == {(0, 0), (1, 1)}
 
 
-def test_what_the_agent_did_in_training_is_what_counts_then() -> None:
+def test_training_results_replace_the_measured_pass_rate() -> None:
     one = replace(GENERATIONS[0], task_id="t", successes=8, episodes=8, outcome=ACCEPTED)
     visits = [
         attempt_of("t", 2, 0, [1.0, 0.0]),

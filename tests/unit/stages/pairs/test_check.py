@@ -1,4 +1,4 @@
-"""What may be learned from: each expectation, broken by itself."""
+"""Each expectation of pairs, broken alone."""
 
 from dataclasses import replace
 
@@ -49,13 +49,13 @@ FAILED = Pair("0123456789abcdef", "t", 0, "failure_failure", "cut", "wrong", 0.5
         (replace(FAILED, chosen_closeness=1.1), ["the chosen one has a rank"]),
     ],
 )
-def test_a_pair_goes_to_quarantine_with_what_it_broke(pair: Pair, broken: list[str]) -> None:
+def test_pair_is_quarantined_with_the_expectations_it_fails(pair: Pair, broken: list[str]) -> None:
     checked = check([pair], EPISODES, 0.1)
     assert [one["expectations"] for one in checked.quarantine] == ([broken] if broken else [])
     assert checked.pairs == ([] if broken else [pair])
 
 
-def test_of_copies_the_first_may_stay_and_the_report_names_each_expectation() -> None:
+def test_first_of_several_copies_stays_and_the_report_lists_expectations() -> None:
     checked = check([PAIR, PAIR], EPISODES, 0.1)
     assert checked.pairs == [PAIR]
     assert [(one["row"], one["expectations"]) for one in checked.quarantine] == [(1, ["is no copy"])]
@@ -64,5 +64,5 @@ def test_of_copies_the_first_may_stay_and_the_report_names_each_expectation() ->
     assert all(one.name in text for one in expectations())
 
 
-def test_none_are_no_mistake() -> None:
+def test_empty_list_of_pairs_is_valid() -> None:
     assert check([], {}, 0.1).pairs == []

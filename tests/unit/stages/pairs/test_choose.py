@@ -33,7 +33,7 @@ close = st.lists(
 
 
 @given(played, close, st.booleans(), st.integers(1, 5), st.sampled_from([0.0, 0.5, 1.0]))
-def test_what_every_choice_holds(
+def test_choices_hold_their_invariants(
     rows: list[tuple[str, str, bool, float]],
     others: list[tuple[str, str, float]],
     expert: bool,
@@ -76,7 +76,7 @@ def test_what_every_choice_holds(
         assert len(set(chosen_calls)) == min(len(right), len(ours)), "right episodes take turns"
 
 
-def test_a_failure_too_close_or_without_a_rank_makes_no_pair() -> None:
+def test_failure_too_close_or_without_a_rank_makes_no_pair() -> None:
     references = {"t": episode("reference", "t", "a", True)}
     episodes = [episode("1", "t", "b", False), episode("2", "t", "c", False), episode("3", "t", "d", False)]
     (pair,) = choose(episodes, references, {"1": 0.95, "2": 0.9}, CONFIG, PLAN)
@@ -84,7 +84,7 @@ def test_a_failure_too_close_or_without_a_rank_makes_no_pair() -> None:
 
 
 @given(close, st.integers(1, 4))
-def test_what_every_contrast_holds(rows: list[tuple[str, str, float]], most: int) -> None:
+def test_contrasts_hold_their_invariants(rows: list[tuple[str, str, float]], most: int) -> None:
     episodes = [episode(str(n), task, call, False) for n, (task, call, _) in enumerate(rows)]
     ranks = {str(n): rank for n, (_, _, rank) in enumerate(rows)}
     config = CONFIG.model_copy(update={"per_task": most})
@@ -104,7 +104,7 @@ def test_what_every_contrast_holds(rows: list[tuple[str, str, float]], most: int
         assert len({name for one in ours for name in calls(one)}) == 2 * len(ours), "none is in two pairs"
 
 
-def test_the_best_failure_is_held_against_the_worst() -> None:
+def test_best_failure_is_paired_with_the_worst() -> None:
     episodes = [episode(call, "t", call, False) for call in "abcde"]
     ranks = {"a": 0.5, "b": 0.0, "c": 0.9, "d": 0.55, "e": 0.52}
     found = contrast(episodes, ranks, CONFIG, PLAN)

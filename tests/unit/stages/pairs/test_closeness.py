@@ -32,19 +32,19 @@ calls = st.lists(st.sampled_from([A, B, C, ToolCall("d")]), max_size=6)
         ([B, A], [A, B], 1.0),  # two that are alike, not two moved
     ],
 )
-def test_a_distance_by_hand(made: list[ToolCall], wanted: list[ToolCall], expected: float) -> None:
+def test_distance_matches_hand_computation(made: list[ToolCall], wanted: list[ToolCall], expected: float) -> None:
     assert distance(made, wanted) == expected
 
 
 @given(calls, calls, calls)
-def test_a_distance_is_one(one: list[ToolCall], two: list[ToolCall], three: list[ToolCall]) -> None:
+def test_distance_is_a_metric(one: list[ToolCall], two: list[ToolCall], three: list[ToolCall]) -> None:
     assert distance(one, two) == distance(two, one)
     assert (distance(one, two) == 0) == (one == two)
     assert distance(one, three) <= distance(one, two) + distance(two, three)
     assert abs(len(one) - len(two)) <= distance(one, two) <= max(len(one), len(two))
 
 
-def test_closeness_by_hand() -> None:
+def test_closeness_matches_hand_computation() -> None:
     assert closeness(Failure(0.245, [A, B], [A, B], idle=True)) == 0.0
     assert closeness(Failure(0.25, [A], [A, B], idle=False)) == 0.5 * 0.5 + 0.5 * 0.5
     assert closeness(Failure(0.9, [A, B], [A, B], idle=False)) == 1.0
@@ -52,7 +52,7 @@ def test_closeness_by_hand() -> None:
 
 
 def episode(task: Task, made: list[ToolCall]) -> Trajectory:
-    """What comes of it to make these calls at ``task``."""
+    """The episode that makes these calls at ``task``."""
     session = WORLD.open()
     session.reset(task)
     done = [(call, session.step(call)) for call in made]
@@ -60,7 +60,7 @@ def episode(task: Task, made: list[ToolCall]) -> Trajectory:
     return Trajectory("", task.task_id, 0, 0, 0, 0, [], outcomes, session.score().reward, StopReason.DONE, [1])
 
 
-def test_doing_nothing_is_further_than_the_look_alike_which_the_reward_ranks_the_other_way() -> None:
+def test_doing_nothing_is_less_close_than_a_wrong_object() -> None:
     task = next(task for task in WORLD.tasks("broad") if task.tools == ["find_mail", "archive_mail", "complete_task"])
     find, archive, end = task.calls
     (reference,) = rollout(ReferencePolicy(WORLD), WORLD, [RolloutRequest(task, 0)], Limits(16, 512, 64, 30.0))
@@ -72,7 +72,7 @@ def test_doing_nothing_is_further_than_the_look_alike_which_the_reward_ranks_the
     assert found["nothing"].score > found["alike"].score > 0.0
 
 
-def test_what_only_looks_or_ends_does_not_act() -> None:
+def test_lookups_and_endings_do_not_count_as_acting() -> None:
     task = next(task for task in WORLD.tasks("broad") if task.tools == ["find_mail", "archive_mail", "complete_task"])
     session = WORLD.open()
     find, archive, end = task.calls
@@ -92,7 +92,7 @@ def test_what_only_looks_or_ends_does_not_act() -> None:
         ("done", [0], True),  # a policy without tokens
     ],
 )
-def test_an_episode_in_which_the_agent_wrote_nothing_is_no_failure(text: str, tokens: list[int], counts: bool) -> None:
+def test_episode_without_agent_text_is_no_failure(text: str, tokens: list[int], counts: bool) -> None:
     task = WORLD.tasks("broad")[0]
     (reference,) = rollout(ReferencePolicy(WORLD), WORLD, [RolloutRequest(task, 0)], Limits(16, 512, 64, 30.0))
     messages = [{"role": "user", "content": "task"}, {"role": "assistant", "content": text}]

@@ -1,4 +1,4 @@
-"""The example page: made once for each file of tests."""
+"""The example page, made once per file of tests."""
 
 from collections.abc import Iterator
 from contextlib import chdir

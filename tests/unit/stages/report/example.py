@@ -1,4 +1,4 @@
-"""The values of an example page of the report, with markup in what an agent or a user writes."""
+"""The values of an example page of the report, with markup in texts of agents and users."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the page shows of a generator: each part against what it must say by hand."""
+"""The page's section about a generator, each part against hand computation."""
 
 import math
 from pathlib import Path
@@ -18,7 +18,7 @@ TASKS = {task.task_id: task for task in (EASY, HALF)}
 
 
 def spec(number: int, *tools: str, outcome: str = "accepted", task: Task | None = None, solved: int = 0, t: int = 0) -> Generation:  # fmt: skip
-    """A generation whose task, if it has one, was solved in ``solved`` of 8 episodes."""
+    """A generation. Its task, if it has one, was solved in ``solved`` of 8 episodes."""
     read = list(tools) or None
     text = f"<spec>{number}</spec>"
     episodes = 8 if task else 0
@@ -41,18 +41,18 @@ def test_distances_have_an_interval() -> None:
     assert distances(2, WRITTEN[:1], 0.5) == [], "one task has no interval"
 
 
-def test_outcomes_count_what_was_not_taken_by_its_reason() -> None:
+def test_outcomes_are_counted_by_reason() -> None:
     assert [(one["outcome"], one["count"]) for one in outcomes(0, WRITTEN)] == [
         ("accepted", 2), ("gate: solvable", 1), ("unreadable", 1),
     ]  # fmt: skip
 
 
-def test_goals_are_shares_of_what_could_be_read_of_each_iteration() -> None:
+def test_goals_are_shares_of_readable_specs_per_iteration() -> None:
     found = {(one["dataset"], one["tool"]): one["share"] for one in goals({0: WRITTEN, 1: [spec(9, "pay", t=1)]})}
     assert found == pytest.approx({(0, "pay"): 2 / 3, (0, "lock"): 2 / 3, (1, "pay"): 1.0, (1, "lock"): 0.0})
 
 
-def test_lengths_are_of_tasks_and_of_what_the_agent_says_at_them() -> None:
+def test_lengths_cover_tasks_and_the_agents_tokens() -> None:
     found = {one["figure"]: one["value"] for one in lengths(0, WRITTEN, TASKS, {EASY.task_id: [10, 20], "other": [99]})}
     assert found == {
         "calls of the reference": 2, "words of the instruction": 3, "tokens of the agent in training": 15,
@@ -60,7 +60,7 @@ def test_lengths_are_of_tasks_and_of_what_the_agent_says_at_them() -> None:
     assert lengths(0, [], TASKS, {}) == []
 
 
-def test_the_probe_stands_against_the_first_visit() -> None:
+def test_probed_pass_rate_is_compared_with_the_first_visit() -> None:
     visits = [Attempt(EASY.task_id, 1, 1, 0.75, 4, 3), Attempt(EASY.task_id, 1, 3, 0.5, 4, 2)]
     assert realized(WRITTEN, visits) == [{"probe": 1.0, "training": 0.75, "tasks": 1}]
 
@@ -71,7 +71,7 @@ def test_examples_are_those_closest_to_the_target() -> None:
     assert second["solved"] == "8 of 8"
 
 
-def test_tasks_of_a_generator_are_told_from_those_of_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generator_tasks_are_separated_from_random_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     place = exploration_of(WRITTEN[0])
     made, chance = (

@@ -1,4 +1,4 @@
-"""The report page: what it shows, and that it escapes."""
+"""The report page: its content and its escaping."""
 
 import re
 from dataclasses import replace
@@ -25,7 +25,7 @@ from tests.unit.stages.report.example import (
 
 
 class Text(HTMLParser):
-    """Text outside of scripts and styles, and every address in an attribute."""
+    """Text outside scripts and styles, and every address in an attribute."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Text(HTMLParser):
             self.text += data
 
 
-def test_it_is_whole_without_javascript_and_asks_for_nothing(page: Path) -> None:
+def test_page_is_complete_without_javascript_and_requests_nothing(page: Path) -> None:
     found = Text()
     found.feed(page.read_text(encoding="utf-8"))
     for said in ("do <b>0</b> & more", "<script>alert(1)</script>", "why <i>not</i>", "passes without call 0 (pay)", "no phrasebook <here>", "a note",
@@ -57,7 +57,7 @@ def test_it_is_whole_without_javascript_and_asks_for_nothing(page: Path) -> None
     assert "characters more" in found.text  # long observations are cut
 
 
-def test_parts_that_a_run_has_nothing_for_are_left_out(view: dict[str, Any]) -> None:
+def test_sections_without_data_are_left_out(view: dict[str, Any]) -> None:
     bare = {**view, "journey": [], "outcomes": [], "selections": [], "watch": [], "groups": [], "generator": None}
     found = Text()
     found.feed(render(bare, draw(bare)))
@@ -65,7 +65,7 @@ def test_parts_that_a_run_has_nothing_for_are_left_out(view: dict[str, Any]) -> 
     assert "#stages" in found.addresses and "From signals to tasks" not in found.text
 
 
-def test_the_page_leads_with_result_curve_and_trajectories(page: Path) -> None:
+def test_page_begins_with_result_curve_and_trajectories(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert re.findall(r'<section id="(\w+)"', text)[:3] == ["success", "reader", "dataset"]
     found = Text()
@@ -73,14 +73,14 @@ def test_the_page_leads_with_result_curve_and_trajectories(page: Path) -> None:
     assert found.addresses[1:3] == ["#success", "#reader"]
 
 
-def test_a_selection_is_no_rejection_and_has_no_riddle(page: Path) -> None:
+def test_selection_is_not_shown_as_a_rejection(page: Path) -> None:
     found = Text()
     found.feed(page.read_text(encoding="utf-8"))
     assert "others are worth more" not in found.text
     assert "not selected" in page.read_text(encoding="utf-8")  # in the chart
 
 
-def test_an_indicator_without_a_value_is_not_shown(view: dict[str, Any], charts: dict[str, str]) -> None:
+def test_indicator_without_a_value_is_not_shown(view: dict[str, Any], charts: dict[str, str]) -> None:
     rows = {row["name"]: row["values"] for row in by_indicator(view["watch"])}
     assert "regressions" not in rows
     assert [row and row["value"] for row in rows["margin"]] == [None, 0.2]
@@ -91,13 +91,13 @@ def test_an_indicator_without_a_value_is_not_shown(view: dict[str, Any], charts:
     )
 
 
-def test_a_figure_without_a_value_is_not_shown() -> None:
+def test_figure_without_a_value_is_not_shown() -> None:
     summary = replace(SUMMARY, stages=[StageSummary("signals", t, {"rare": t, "idle": None}) for t in range(2)])
     assert figures(summary) == [{"stage": "signals", "names": ["rare"], "rows": [{"t": 0, "values": [0]}, {"t": 1, "values": [1]}], "plots": {}}]  # fmt: skip
     assert figures(replace(SUMMARY, stages=[StageSummary("pairs", 0, {"idle": None})])) == []
 
 
-def test_datasets_by_origin_and_tool() -> None:
+def test_datasets_are_split_by_origin_and_tool() -> None:
     kinds = {"boundary0": "boundary"}
     found = origins([SEEDS, [*SEEDS, *ADDED]], kinds, KINDS)
     assert [(one["dataset"], one["origin"], one["tasks"]) for one in found] == [
@@ -106,7 +106,7 @@ def test_datasets_by_origin_and_tool() -> None:
     assert {one["tool"] for one in tools([SEEDS, [*SEEDS, *ADDED]])} == {"pay", "find"}  # `end` is in every task
 
 
-def test_groups_with_signals_come_first_each_kind_in_turn() -> None:
+def test_groups_with_signals_come_first_with_kinds_alternating() -> None:
     found = groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 3, BESIDE)
     assert [one["task_id"] for one in found] == [SEEDS[0].task_id, SEEDS[1].task_id, SEEDS[2].task_id]
     assert [one["kind"] for one in found[0]["signals"]] == ["boundary", "rare"]
@@ -121,7 +121,7 @@ def failed_by_environment(trajectory: Trajectory) -> Trajectory:
     return replace(trajectory, score=0.0, stop_reason=StopReason.ENVIRONMENT_FAILED, checks={}, calls=[])
 
 
-def test_an_attempt_that_the_environment_failed_is_no_failure_of_the_agent(
+def test_attempt_that_the_environment_failed_is_not_the_agents_failure(
     view: dict[str, Any], charts: dict[str, str]
 ) -> None:
     solved, *others = (attempt(SEEDS[0], 0, 0, sample, 1.0) for sample in range(4))
@@ -140,14 +140,14 @@ def test_an_attempt_that_the_environment_failed_is_no_failure_of_the_agent(
     assert "2 · not counted" in page.text and "2 · failed · 0.00" not in page.text.split(SEEDS[0].task_id)[1]
 
 
-def test_a_later_group_in_which_no_attempt_counts_does_not_hide_an_earlier_group() -> None:
+def test_uncounted_later_group_does_not_hide_an_earlier_group() -> None:
     earlier = [attempt(SEEDS[0], 0, 0, sample, 1.0) for sample in range(2)]
     later = [failed_by_environment(attempt(SEEDS[0], 0, 1, sample, 0.0)) for sample in range(2)]
     (found,) = groups([*earlier, *later], SEEDS, [], KINDS, 3, {})
     assert (found["step"], found["solved"], found["count"]) == (0, 2, 2)
 
 
-def test_a_failure_is_marked_where_it_parts_from_the_reference() -> None:
+def test_failure_is_marked_where_it_departs_from_the_reference() -> None:
     first, second, *_ = groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 3, BESIDE)
     parts = {one["who"]: one["parts"] for one in first["attempts"]}
     # messages after the first: assistant, tool, assistant. The hard negative's first reply makes another call; a failed attempt

@@ -1,4 +1,4 @@
-"""A run summed up from what its stages say: table, curve, page, study and comparison show whatever stages there are."""
+"""A run summarized from the stages' own summaries. Table, curve, page, study and comparison show any stage."""
 
 import csv
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def params() -> Params:
 
 @pytest.fixture
 def run(params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with what the stages of three iterations leave for the report, and the pipeline's graph."""
+    """A folder with everything that three iterations leave for the report, and the pipeline's graph."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dvc.yaml").write_text((ROOT / "dvc.yaml").read_text())
     for t, (solved, size) in enumerate(zip(SUCCESSES, SIZES, strict=True)):
@@ -80,7 +80,7 @@ def lines_of(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line.strip()[:1].isdigit()]
 
 
-def test_the_table_has_a_row_for_every_policy(params: Params, run: Path) -> None:
+def test_table_has_a_row_for_every_policy(params: Params, run: Path) -> None:
     text = table(summed(params))
     assert text.splitlines()[1].split() == [
         "t", "tasks", "forgetting", "rare", "candidates", "accepted", "validation",
@@ -97,7 +97,7 @@ def test_the_table_has_a_row_for_every_policy(params: Params, run: Path) -> None
     assert "dvc exp show --only-changed" in text
 
 
-def test_a_summary_is_read_back_as_it_was(params: Params, run: Path) -> None:
+def test_summary_is_read_back_as_written(params: Params, run: Path) -> None:
     made = summed(params)
     write_json(run / "summary.json", asdict(made))
     assert parse(Summary, read_json(run / "summary.json"), "summary.json") == made
@@ -105,14 +105,14 @@ def test_a_summary_is_read_back_as_it_was(params: Params, run: Path) -> None:
         parse(Summary, {"environment": "miniworld", "policies": []}, "old.json")
 
 
-def test_a_run_says_by_which_arithmetic_it_was_computed(params: Params, run: Path) -> None:
+def test_run_states_its_arithmetic(params: Params, run: Path) -> None:
     assert "Run 0123, computed by unknown" in table(summed(params))
     for t, name in enumerate(("shared", "native 12: other", "shared")):
         write_summary(StageSummary("train", t, {}, arithmetic=name))
     assert "Run 0123, computed by shared; native 12: other\n" in table(summed(params))
 
 
-def test_a_runs_hash_is_of_its_datasets_and_policies_alone(run: Path) -> None:
+def test_run_hash_depends_only_on_datasets_and_policies(run: Path) -> None:
     for t in range(2):
         write_json(Paths.policy(t) / "config.json", {"t": t})
     found = run_hash(1)
@@ -147,7 +147,7 @@ def test_dvc_shows_success_first_and_draws_one_line_per_panel(params: Params, ru
     assert [(line[axes["x"]], line[axes["y"]]) for line in lines] == [(str(t), str(t / 4)) for t in range(4)]
 
 
-def test_a_tracker_gets_success_by_iteration_and_every_stages_figures(params: Params, run: Path) -> None:
+def test_tracker_gets_success_by_iteration_and_every_stages_figures(params: Params, run: Path) -> None:
     made = summed(params)
     found = totals(made)
     assert found["validation/gain"] == pytest.approx(-20 / 128)
@@ -159,7 +159,7 @@ def test_a_tracker_gets_success_by_iteration_and_every_stages_figures(params: Pa
     assert each[3]["validate/tasks"] == 9 and "signals/rare" not in each[3]
 
 
-def test_a_policy_that_solves_nothing_is_said(params: Params, run: Path) -> None:
+def test_policy_that_solves_almost_nothing_is_noted(params: Params, run: Path) -> None:
     for t in range(4):
         found = read_json(Paths.evaluation(t) / "metrics.json")
         write_json(Paths.evaluation(t) / "metrics.json", {**found, "hard": {**found["validation"], "success": 0.01}})
@@ -167,7 +167,7 @@ def test_a_policy_that_solves_nothing_is_said(params: Params, run: Path) -> None
 
 
 def with_stage(folder: Path, name: str, t: str = "t") -> None:
-    """The graph with one stage more, that runs before all others of an iteration."""
+    """The graph with one more stage, which runs before all others of an iteration."""
     graph = yaml.safe_load((folder / "dvc.yaml").read_text())
     out = {f"data/${{item.{t}}}/summary/{name}.json": {"cache": False}}
     stage = {"foreach": "${iterations}", "do": {"cmd": f"python pipelines/{name}.py", "outs": [out]}}
@@ -175,7 +175,7 @@ def with_stage(folder: Path, name: str, t: str = "t") -> None:
     (folder / "dvc.yaml").write_text(yaml.safe_dump(graph, sort_keys=False))
 
 
-def test_a_stage_that_the_report_has_never_heard_of_is_shown_everywhere(params: Params, run: Path) -> None:
+def test_unknown_stage_is_shown_everywhere(params: Params, run: Path) -> None:
     with_stage(run, "partners")
     for t in range(3):
         figures = {"pairs": 11, "rehearsals": 100 + t, "margin": 0.25, "closeness": None}
@@ -211,14 +211,14 @@ def test_a_stage_that_the_report_has_never_heard_of_is_shown_everywhere(params: 
     assert history(Side("a", 2, {}, made, []))["pairs"] == 22
 
 
-def test_what_the_graph_does_not_write_any_more_is_not_shown(params: Params, run: Path) -> None:
+def test_stages_no_longer_in_the_graph_are_not_shown(params: Params, run: Path) -> None:
     before = summed(params)
     write_summary(StageSummary("partners", 0, {"partners": 1}, columns=["partners"]))  # of no stage
     write_summary(StageSummary("train", 3, {"gradient steps": 20}, costs=["gradient steps"]))  # of no iteration
     assert summed(params) == before
 
 
-def test_the_report_depends_on_the_last_summary_of_every_stage() -> None:
+def test_report_depends_on_the_last_summary_of_every_stage() -> None:
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
 
     def summaries(outs: Sequence[str]) -> set[str]:
@@ -234,12 +234,12 @@ def episode(name: str, task: str, score: float) -> Trajectory:
 
 
 def write_episodes(first: Sequence[Trajectory]) -> None:
-    """``first`` are the episodes of iteration 0; the others have none."""
+    """``first`` are the episodes of iteration 0. Other iterations have none."""
     for t in range(3):
         write_trajectories(Paths.trajectories(t), [] if t else first)
 
 
-def test_the_weakest_come_with_the_signals_that_they_set_off(params: Params, run: Path) -> None:
+def test_weakest_episodes_list_the_signals_they_caused(params: Params, run: Path) -> None:
     write_episodes([episode("a", "x", 0.0), episode("b", "y", 0.1)])
     signals = [Signal("s1", "rare", 0, None, ["pay"], 0.5, {"count": 1, "total": 2}, ["a"]),
                Signal("s2", "forgetting", 0, "x", None, 0.5, {"mixed": 1}, ["a"])]  # fmt: skip
@@ -248,23 +248,21 @@ def test_the_weakest_come_with_the_signals_that_they_set_off(params: Params, run
     assert [(one.trajectory.trajectory_id, one.kinds) for one in weak] == [("a", ["forgetting", "rare"]), ("b", [])]
 
 
-def test_the_weakest_are_of_different_tasks() -> None:
+def test_weakest_episodes_are_of_different_tasks() -> None:
     many = [episode("a", "x", 0.0), episode("b", "x", 0.1), episode("c", "y", 0.4), episode("d", "z", 1.0)]
     assert [found.trajectory_id for found in weakest(many, 3, {})] == ["a", "c", "d"]
     assert [found.trajectory_id for found in weakest(many, 4, {})] == ["a", "c", "d", "b"]
 
 
-def test_an_episode_that_the_environment_failed_is_no_weak_episode() -> None:
+def test_episode_that_the_environment_failed_is_not_weak() -> None:
     failed = replace(episode("e", "x", 0.0), stop_reason=StopReason.ENVIRONMENT_FAILED)
     assert [found.trajectory_id for found in weakest([failed, episode("a", "y", 0.5)], 2, {})] == ["a"]
     assert weakest([failed], 2, {}) == []
     assert origins([Weak(failed, [], ["new"]), Weak(episode("a", "y", 0.0), [], [])]) == {"y": "a"}
 
 
-def test_new_tasks_lead_to_the_failures_that_they_grew_from_and_other_tasks_to_their_own(
-    params: Params, run: Path
-) -> None:
-    """Of equally weak trajectories, those that new tasks grew from are logged first."""
+def test_new_tasks_link_to_their_origin_failure_and_others_to_their_own(params: Params, run: Path) -> None:
+    """Among equally weak trajectories, those that new tasks grew from are logged first."""
     write_episodes([episode("a", "x", 0.0), episode("b", "y", 0.0), episode("c", "z", 1.0)])
     write_jsonl(Paths.signals(0), [Signal("s", "rare", 0, None, ["pay"], 0.5, {"count": 1, "total": 2}, ["b", "c"])])
     origin = Provenance(0, ["s", "lost"], "e")

@@ -1,4 +1,4 @@
-"""The registry: a kind is one file and one line; extraction, guidance, parameters and the command know it by that alone."""
+"""The registry of signal kinds: a kind is one file and one line, and all users of kinds know it from there."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ from tests import ROOT
 
 
 class Never:
-    """Fires where no attempt at a task ever succeeded."""
+    """Fires if no attempt at a task ever succeeded."""
 
     def __init__(self, config: Signals) -> None:
         self._shown: list[str] = []
@@ -52,7 +52,7 @@ def another(monkeypatch: pytest.MonkeyPatch) -> Kind:
 
 @pytest.fixture
 def trajectories(tmp_path: Path) -> Path:
-    """Episodes of a task that is never solved, and of one that is solved and then not."""
+    """Episodes of a task that is never solved, and of a task that is solved once and then fails."""
     rows = [
         {"task_id": task, "step": step, "score": score, "trajectory_id": f"{task}{step}"}
         for task, scores in (("never", (0.0, 0.0)), ("once", (1.0, 0.0)))
@@ -68,7 +68,7 @@ def extracted(path: Path, kinds: list[str]) -> list[Signal]:
         return list(extract(table, 0, Signals(window=5, rare_threshold=2.0, kinds=kinds)))
 
 
-def test_names_are_those_of_the_kinds_and_each_has_one_rule() -> None:
+def test_every_kind_has_its_name_and_one_rule() -> None:
     assert tuple(KINDS) == config.KINDS
     for name, kind in KINDS.items():
         assert name == kind.name
@@ -76,7 +76,7 @@ def test_names_are_those_of_the_kinds_and_each_has_one_rule() -> None:
         assert kind.meaning.endswith(".") and kind.condition
 
 
-def test_a_kind_in_the_table_is_extracted(another: Kind, trajectories: Path) -> None:
+def test_kind_in_the_table_is_extracted(another: Kind, trajectories: Path) -> None:
     signals = extracted(trajectories, list(KINDS))
     assert [(one.kind, one.task_id, one.strength, one.trajectory_ids) for one in signals] == [
         ("never", "never", 0.25, ["never1"]),
@@ -85,7 +85,7 @@ def test_a_kind_in_the_table_is_extracted(another: Kind, trajectories: Path) -> 
     assert [one.kind for one in extracted(trajectories, ["never"])] == ["never"]
 
 
-def test_a_kind_in_the_table_is_a_parameter(another: Kind) -> None:
+def test_kind_in_the_table_is_a_valid_parameter(another: Kind) -> None:
     raw = read_yaml((ROOT / "params.yaml").read_text())
     raw["signals"]["kinds"] = ["never", "rare"]
     assert parse(raw, "params.yaml").signals.kinds == ["never", "rare"]
@@ -98,7 +98,7 @@ def test_a_kind_in_the_table_is_a_parameter(another: Kind) -> None:
     )
 
 
-def test_a_kind_in_the_table_is_known_to_the_command(
+def test_kind_in_the_table_is_known_to_the_command(
     another: Kind, trajectories: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parser = argparse.ArgumentParser()
@@ -110,7 +110,7 @@ def test_a_kind_in_the_table_is_known_to_the_command(
     assert "1 never" in capsys.readouterr().out
 
 
-def test_a_kind_in_the_table_guides_exploration(another: Kind, trajectories: Path) -> None:
+def test_kind_in_the_table_guides_exploration(another: Kind, trajectories: Path) -> None:
     signals = extracted(trajectories, list(KINDS))
     world = make("miniworld")
     once, never = (
@@ -122,7 +122,7 @@ def test_a_kind_in_the_table_guides_exploration(another: Kind, trajectories: Pat
     assert around["never", "never"] < around["forgetting", "once"]  # it is weaker, by its own strength
 
 
-def test_a_signal_is_as_strong_as_the_agent_is_weak_by_its_kind_s_own_measure(trajectories: Path) -> None:
+def test_strength_measures_weakness_by_the_kinds_own_measure(trajectories: Path) -> None:
     rows = [
         {"task_id": task, "step": step, "score": score, "trajectory_id": f"{task}{step}{number}", "calls": [{"name": name}]}
         for task, name, visits in (

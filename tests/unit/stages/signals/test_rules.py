@@ -1,4 +1,4 @@
-"""The rules against brute-force oracles that follow the definitions word by word."""
+"""The rules against brute-force oracles that follow the definitions literally."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ names = st.lists(st.lists(st.sampled_from("abcd"), max_size=8), max_size=12)
 
 
 def forgotten(values: Sequence[float], window: int, history: int = 0) -> Firing | None:
-    """What forgetting finds in visits with these scores, the first ``history`` of them before the iteration."""
+    """The finding of forgetting for visits with these scores. The first ``history`` visits precede the iteration."""
     rule = Forgetting(Signals(window=window, rare_threshold=2.0, kinds=["forgetting"]))
     for step, score in enumerate(values):
         rule.see(Visit(Attempt("task", 0, step, score), step >= history, [f"failed{step}"], [f"passed{step}"]))
@@ -48,7 +48,7 @@ def test_forgetting_is_a_success_in_the_window_and_a_failure_now(
         assert finding.evidence["scores"] == values[max(0, last - window + 1) : last + 1]
 
 
-def test_forgetting_by_hand() -> None:
+def test_forgetting_matches_hand_computation() -> None:
     finding = forgotten([1, 0, 0, 0], 3)
     assert finding is not None
     assert finding.evidence == {"window": 3, "scores": [1, 0, 0], "steps": [[0, 0], [0, 1], [0, 2]], "firings": 2, "visits": 4}  # fmt: skip
@@ -59,7 +59,7 @@ def test_forgetting_by_hand() -> None:
 
 
 def unsolved(groups: Sequence[tuple[int, int]], current: int) -> Firing | None:
-    """What unsolved finds in visits of (size, successes), the last ``current`` of them of this iteration."""
+    """The finding of unsolved for visits of (size, successes). The last ``current`` visits are of this iteration."""
     rule = Unsolved(Signals(window=2, rare_threshold=2.0, kinds=["unsolved"]))
     for step, (size, successes) in enumerate(groups):
         attempt = Attempt("task", 0, step, successes / size, size, successes)
@@ -79,7 +79,7 @@ def test_unsolved_is_no_success_in_eight_episodes_of_two_visits(groups: list[tup
         assert finding.weakness == 1 - finding.evidence["bound"]
 
 
-def test_unsolved_by_hand() -> None:
+def test_unsolved_matches_hand_computation() -> None:
     finding = unsolved([(8, 8), (8, 0), (8, 0)], 1)
     assert finding is not None and finding.trajectory_ids == ["failed2"]
     assert finding.evidence == {
@@ -87,7 +87,7 @@ def test_unsolved_by_hand() -> None:
     }  # fmt: skip
 
 
-def test_a_mean_that_is_a_success_is_one_where_a_history_counts_none() -> None:
+def test_successful_mean_is_a_success_if_the_history_has_no_counts() -> None:
     rule = Unsolved(Signals(window=2, rare_threshold=2.0, kinds=["unsolved"]))
     rule.see(Visit(Attempt("task", 0, 0, 0.9), False))
     rule.see(Visit(Attempt("task", 1, 0, 0.0, 8, 0), True))
@@ -99,7 +99,7 @@ def test_boundary_is_both_outcomes_in_one_group(outcomes: list[bool]) -> None:
     assert boundary(len(outcomes), sum(outcomes)) == (True in outcomes and False in outcomes)
 
 
-def test_a_boundary_signal_is_as_strong_as_its_latest_visit_fails() -> None:
+def test_boundary_strength_is_the_failure_rate_of_the_latest_visit() -> None:
     rule = Boundary(Signals(window=2, rare_threshold=2.0, kinds=["boundary"]))
     for step, successes in enumerate((4, 1, 3, 0)):
         rule.see(Visit(Attempt("task", 0, step, successes / 4, 4, successes), True, [f"failed{step}"], ["passed"]))
@@ -124,7 +124,7 @@ def test_rare_is_present_and_below_theta_percent(calls: list[list[str]], order: 
 
 
 @given(st.integers(1, 10_000), st.integers(0, 10_000))
-def test_a_tie_is_decided_by_the_decimal_that_was_written(total: int, hundredths: int) -> None:
+def test_tie_is_decided_by_the_written_decimal(total: int, hundredths: int) -> None:
     """Against exact arithmetic, for every theta of two digits and every count around a tie."""
     theta = Fraction(hundredths, 10_000)  # a share
     tie = int(theta * total)
@@ -133,7 +133,7 @@ def test_a_tie_is_decided_by_the_decimal_that_was_written(total: int, hundredths
         assert (("a",) in rare(counts, hundredths / 100)) == (Fraction(count, total) < theta)
 
 
-def test_a_share_of_exactly_theta_is_not_rare() -> None:
+def test_share_of_exactly_theta_is_not_rare() -> None:
     assert rare({("a",): 2, ("b",): 98}, 2.0) == []
     assert rare({("a",): 7, ("b",): 2493}, 0.28) == []
     assert rare({("a",): 2, ("b",): 99}, 2.0) == [("a",)]

@@ -1,4 +1,4 @@
-"""The table (DuckDB) against plain Python over the same rows, and what it says of bad files."""
+"""The table (DuckDB) against plain Python over the same rows, and its errors for bad files."""
 
 import json
 from collections import defaultdict
@@ -59,7 +59,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 def oracle(
     rows: list[dict[str, Any]], history: list[dict[str, Any]], window: int, theta: float
 ) -> set[tuple[Any, ...]]:
-    """(kind, task or pattern, last firing) by the definitions alone."""
+    """(kind, task or pattern, last firing) by the definitions only."""
     rows = [row for row in rows if row["stop_reason"] != "environment_failed"]
     groups: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     for row in rows:
@@ -90,7 +90,7 @@ def summary(signal: Signal) -> tuple[Any, ...]:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows_strategy, st.integers(2, 5), st.sampled_from([5.0, 30.0, 100.0]), st.sampled_from(["jsonl", "parquet"]))
-def test_signals_are_those_of_the_definitions(
+def test_signals_equal_those_of_the_definitions(
     tmp_path: Path, rows: list[dict[str, Any]], window: int, theta: float, ending: str
 ) -> None:
     rows = [{**row, "trajectory_id": f"x{number:03d}"} for number, row in enumerate(rows)]
@@ -110,7 +110,7 @@ def test_signals_are_those_of_the_definitions(
         assert signal.task_id is None or {by_id[i]["task_id"] for i in signal.trajectory_ids} == {signal.task_id}
 
 
-def test_what_is_optional_may_be_absent(tmp_path: Path) -> None:
+def test_optional_columns_may_be_absent(tmp_path: Path) -> None:
     rows = [{"task_id": "a", "step": s, "score": 1.0 - s} for s in (0, 1)]
     with open_table(write(tmp_path / "t.jsonl", rows)) as table:
         signals = list(extract(table, 0, Signals(window=5, rare_threshold=50.0, kinds=["forgetting"])))
@@ -129,7 +129,7 @@ def test_what_is_optional_may_be_absent(tmp_path: Path) -> None:
         ("[1]\n", ":1: expected a JSON object"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path: Path, text: str, message: str) -> None:
+def test_bad_line_error_names_file_and_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text(text)
     with pytest.raises(CoevolveError, match=message) as caught, open_table(path):
@@ -137,7 +137,7 @@ def test_a_bad_line_is_named(tmp_path: Path, text: str, message: str) -> None:
     assert "\n" not in str(caught.value) and str(path) in str(caught.value)
 
 
-def test_bad_parquet_is_named(tmp_path: Path) -> None:
+def test_bad_parquet_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"task_id": ["a"], "step": [1]}), path)
     with pytest.raises(CoevolveError, match="missing column score"), open_table(path):
@@ -158,7 +158,7 @@ def test_bad_parquet_is_named(tmp_path: Path) -> None:
         pass
 
 
-def test_history_that_holds_the_same_attempt_is_refused(tmp_path: Path) -> None:
+def test_history_with_the_same_attempt_is_refused(tmp_path: Path) -> None:
     rows = write(tmp_path / "t.jsonl", [{"task_id": "a", "step": 0, "score": 1.0}])
     history = write(tmp_path / "h.jsonl", [{"task_id": "a", "iteration": 0, "step": 0, "score": 1.0}])
     with open_table(rows, history) as table, pytest.raises(CoevolveError, match="so do the trajectories"):
@@ -166,7 +166,9 @@ def test_history_that_holds_the_same_attempt_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_many_files_are_one_wherever_they_are(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_split_files_and_object_stores_give_the_same_signals(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A group of episodes may be cut in two; in several files, by a glob or in an object store it is one visit. So it is where not all
     tasks are grouped at once.
     """
@@ -202,7 +204,7 @@ def test_many_files_are_one_wherever_they_are(tmp_path: Path, ending: str, monke
         assert signals(whole) == expected
 
 
-def test_files_that_are_not_there_or_do_not_go_together_are_named(tmp_path: Path) -> None:
+def test_missing_or_mixed_files_are_named(tmp_path: Path) -> None:
     one = write(tmp_path / "one.jsonl", [{"task_id": "a", "step": 0, "score": 1.0}])
     other = write(tmp_path / "other.parquet", [{"task_id": "a", "step": 0, "score": 1.0}])
     bad = tmp_path / "two.jsonl"

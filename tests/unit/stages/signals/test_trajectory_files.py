@@ -1,4 +1,4 @@
-"""The files that `coevolve signals` reads: each once, with whole numbers as steps."""
+"""The files that `coevolve signals` reads: each is read once, and steps are whole numbers."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def write(folder: Path, ending: str, rows: list[dict[str, Any]]) -> Path:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_a_file_in_two_spellings_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
+def test_file_with_two_spellings_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
     pair = [{**ROWS[0], "score": 0.0}, {**ROWS[0], "score": 1.0}]
     path = write(tmp_path, ending, pair)
     expected = signals(path)
@@ -38,7 +38,7 @@ def test_a_file_in_two_spellings_counts_once(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("key", ["step", "iteration"])
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_a_fraction_as_a_step_or_iteration_is_refused(tmp_path: Path, ending: str, key: str) -> None:
+def test_fractional_step_or_iteration_is_refused(tmp_path: Path, ending: str, key: str) -> None:
     rows = [{**row, key: float(row[key])} for row in ROWS]
     rows[0][key] = 0.5
     address = ":1" if ending == "jsonl" else ""
@@ -46,7 +46,7 @@ def test_a_fraction_as_a_step_or_iteration_is_refused(tmp_path: Path, ending: st
         signals(write(tmp_path, ending, rows))
 
 
-def test_a_fraction_in_an_object_store_or_in_the_history_is_refused(tmp_path: Path) -> None:
+def test_fractional_step_in_an_object_store_or_history_is_refused(tmp_path: Path) -> None:
     bad = write(tmp_path, "jsonl", [{**ROWS[0], "step": 1.25}])
     fsspec.filesystem("memory").pipe("/bucket/fractions/a.jsonl", bad.read_bytes())
     with pytest.raises(CoevolveError, match=r"a\.jsonl: step: expected bigint, found 1\.25; fix the row"):
@@ -57,7 +57,7 @@ def test_a_fraction_in_an_object_store_or_in_the_history_is_refused(tmp_path: Pa
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_whole_steps_that_another_tool_wrote_as_floats_are_read(tmp_path: Path, ending: str) -> None:
+def test_whole_steps_stored_as_floats_are_read(tmp_path: Path, ending: str) -> None:
     expected = signals(write(tmp_path, ending, ROWS), kinds=KINDS)
     floats = [{**row, "step": float(row["step"]), "iteration": 0.0} for row in ROWS]
     assert signals(write(tmp_path, ending, floats), kinds=KINDS) == expected != []

@@ -1,4 +1,4 @@
-"""Chains become tasks: instructions hide what a lookup reveals, references are minimal, wordings vary."""
+"""Chains become tasks: instructions hide lookup results, references are minimal, wordings vary."""
 
 import json
 import re
@@ -43,7 +43,7 @@ def test_three_hundred_tasks_have_two_hundred_skeletons(candidates: list[Candida
     assert len({skeleton(candidate.task.turns[0]) for candidate in candidates}) >= 200
 
 
-def test_what_a_lookup_reveals_is_never_given(candidates: list[Candidate]) -> None:
+def test_instruction_never_reveals_a_lookup_result(candidates: list[Candidate]) -> None:
     for candidate in candidates:
         text = candidate.task.turns[0].split()
         ids = [v for c in candidate.task.reference[0] for k, v in c.arguments.items() if k.endswith("_id")]
@@ -53,7 +53,7 @@ def test_what_a_lookup_reveals_is_never_given(candidates: list[Candidate]) -> No
             assert candidate.asks[-1] == [0, len(candidate.task.reference[0]) - 1]
 
 
-def test_provenance_leads_back_to_the_exploration(candidates: list[Candidate]) -> None:
+def test_provenance_leads_to_the_exploration(candidates: list[Candidate]) -> None:
     for candidate in candidates:
         assert candidate.task.provenance is not None
         assert candidate.task.provenance.exploration_id
@@ -69,7 +69,7 @@ def exploration(*calls: ToolCall) -> Exploration:
     return Exploration("e", "miniworld", 0, ["s"], task.task_id, task.world, "rare", [], [], made, "test")
 
 
-def test_calls_that_nothing_needs_are_left_out() -> None:
+def test_unneeded_calls_are_left_out() -> None:
     subject = next(c.arguments["subject"] for c in TASKS[0].reference[0] if "subject" in c.arguments)
     session = WORLD.open()
     session.reset(TASKS[0])
@@ -95,11 +95,11 @@ def test_calls_that_nothing_needs_are_left_out() -> None:
     assert mail not in found[0].task.turns[0]
 
 
-def test_nothing_comes_of_nothing() -> None:
+def test_empty_exploration_gives_no_task() -> None:
     assert synthesize(ScriptedSynthesizer(WORLD, TASKS, 0), [exploration()], 5, lambda count: None) == []
 
 
-def test_a_name_that_a_lookup_shows_is_described_by_its_field() -> None:
+def test_name_found_by_a_lookup_is_described_by_its_field() -> None:
     mails = json.loads(json.dumps(_state(TASKS[0])["mail"]))
     subject, sender = next(
         (mail["subject"], mail["from"])
@@ -118,7 +118,7 @@ def test_a_name_that_a_lookup_shows_is_described_by_its_field() -> None:
     assert re.search(f"(sender of|whoever wrote|whoever sent) the .*{subject}", found.task.turns[0])
 
 
-def test_one_of_several_is_not_asked_for() -> None:
+def test_ambiguous_object_is_not_asked_for() -> None:
     contacts = _state(TASKS[0])["contacts"]
     names = [contact["name"] for contact in contacts.values()]
     twice = next(name for name in names if names.count(name) == 2)
@@ -133,7 +133,7 @@ def _state(task: Task) -> dict[str, Any]:
     return session._state  # type: ignore[attr-defined,no-any-return]
 
 
-def test_a_constructed_task_is_what_its_world_says() -> None:
+def test_constructed_task_equals_the_environments() -> None:
     quiz = Quiz()
     tasks = quiz.tasks("seed")
     wanted = requests(quiz, tasks, [], [], CONFIG.model_copy(update={"explorations": 12}), 0, 0)

@@ -5,7 +5,7 @@ from coevolve.stages.tasks.config import Tasks
 from coevolve.stages.tasks.seed_tasks import start
 
 
-def test_a_split_with_fewer_tasks_is_named_and_one_with_enough_is_not() -> None:
+def test_split_with_too_few_tasks_is_noted() -> None:
     world = make("miniworld")
     offered = len(world.tasks("seed"))
     first = start(world, Tasks(seed_tasks=999_999), "validation")

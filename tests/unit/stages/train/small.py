@@ -1,4 +1,4 @@
-"""A small run of GRPO on the committed tiny policy, which several tests look at."""
+"""A small run of GRPO on the committed tiny policy, used by several tests."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def settings(config: Train = CONFIG, launch: Launch = PARAMS.launch, **own: obje
 
 
 def changed(**updates: object) -> Train:
-    """CONFIG with changes; those of the section ``lora`` as a dictionary."""
+    """CONFIG with changes. Those of section ``lora`` come as a dictionary."""
     lora = CONFIG.lora.model_copy(update=updates.pop("lora", {}))  # type: ignore[arg-type]
     return CONFIG.model_copy(update={**updates, "lora": lora})
 

@@ -1,4 +1,4 @@
-"""The rows that each process trains on: all of them once, as many for each, in whole groups."""
+"""The rows that each process trains on: every row once, equally many per process, in whole groups."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ def episode(number: int, reward: float = 0.0, replies: int = 1) -> Episode:
     return Episode(trajectory, said, 0.0)
 
 
-def test_what_the_environment_wrote_is_masked_and_has_no_log_probability() -> None:
+def test_environment_tokens_are_masked_and_have_no_log_probability() -> None:
     made = row(episode(7, replies=2), 1.0, END)
     assert made.prompt == [10]
     assert made.completion == [7, END, 11, 7, END]
@@ -28,7 +28,7 @@ def test_what_the_environment_wrote_is_masked_and_has_no_log_probability() -> No
     assert (empty.prompt, empty.completion, empty.mask, empty.logprobs) == ([END], [END], [0], [0.0])
 
 
-def test_an_observation_that_left_no_room_for_a_reply_is_no_part_of_the_row() -> None:
+def test_observation_without_room_for_a_reply_is_not_in_the_row() -> None:
     whole = episode(7, replies=2)
     cut = [*whole.replies, Reply("", prompt_ids=[12] * 3000, truncated=True)]
     assert row(Episode(whole.trajectory, cut, 0.0), 1.0, END) == row(whole, 1.0, END)
@@ -57,7 +57,7 @@ def test_every_row_is_dealt_once_and_evenly(groups: int, size: int, world: int, 
     }
 
 
-def test_alone_a_process_plays_all_groups_under_their_numbers() -> None:
+def test_single_process_plays_all_groups_with_their_numbers() -> None:
     asked: list[tuple[int, Task]] = []
     tasks = [Task(str(number), "e", "s", [], {}, []) for number in range(3)]
 

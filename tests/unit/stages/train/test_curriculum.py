@@ -1,4 +1,4 @@
-"""Which tasks a step draws: by any curriculum."""
+"""The tasks that a step draws, for each curriculum."""
 
 import random
 from collections import Counter
@@ -38,7 +38,7 @@ attempted = st.dictionaries(
 
 
 @given(st.sampled_from(sorted(CURRICULA)), attempted, st.integers(1, 30), st.integers(0, 50), st.integers(0, 5))
-def test_a_step_draws_every_task_once_and_the_same_again(
+def test_step_draws_every_task_once_and_deterministically(
     curriculum: str, records: dict[str, Record], count: int, number: int, seed: int
 ) -> None:
     step = Step.of(seed, 1, number, count)
@@ -48,18 +48,18 @@ def test_a_step_draws_every_task_once_and_the_same_again(
 
 
 @pytest.mark.parametrize("curriculum", sorted(CURRICULA))
-def test_iterations_and_seeds_differ(curriculum: str) -> None:
+def test_orders_differ_between_iterations_and_seeds(curriculum: str) -> None:
     orders = {tuple(names(Step.of(seed, t, 0, 5), curriculum=curriculum)) for seed, t in product(range(2), range(2))}
     assert len(orders) == 4
 
 
-def test_even_visits_are_even() -> None:
+def test_even_curriculum_visits_tasks_evenly() -> None:
     visits = Counter(name for number in range(23) for name in names(Step.of(0, 0, number, 5))[:5])
     assert sum(visits.values()) == 23 * 5
     assert set(visits) == set(NAMES) and max(visits.values()) - min(visits.values()) <= 4
 
 
-def test_learnable_tries_everything_once_before_anything_twice() -> None:
+def test_learnable_curriculum_tries_every_task_once_first() -> None:
     records: dict[str, Record] = {}
     for number in range(4):
         drawn = names(Step.of(0, 0, number, 6), records, curriculum="learnable")[:6]
@@ -68,7 +68,7 @@ def test_learnable_tries_everything_once_before_anything_twice() -> None:
     assert set(records) == set(NAMES)
 
 
-def test_learnable_prefers_what_is_solved_half_the_time_and_leaves_nothing_out() -> None:
+def test_learnable_curriculum_prefers_half_solved_tasks_and_omits_none() -> None:
     records = dict(zip(NAMES, [Record(0, 8)] * 8 + [Record(4, 8)] * 7 + [Record(8, 8)] * 8, strict=True))
     visits = Counter(
         name for n in range(400) for name in names(Step.of(0, 0, n, 4), records, curriculum="learnable")[:4]
@@ -80,10 +80,10 @@ def test_learnable_prefers_what_is_solved_half_the_time_and_leaves_nothing_out()
 
 
 @given(st.integers(0, 60), st.integers(0, 3), st.sampled_from([0.0, 0.02, 0.5, 1.0]), st.integers(2, 12))
-def test_tasks_that_the_environment_fails_take_their_share_of_slots_and_no_more(
+def test_tasks_that_the_environment_fails_take_only_their_share_of_slots(
     failing: int, seed: int, chance: float, count: int
 ) -> None:
-    """Whatever their share is, and however well the agent solves the others."""
+    """For any share of such tasks, and for any skill of the agent at the others."""
     tasks = [made(None, number) for number in range(60)]
     unsound = {task.task_id for task in tasks[:failing]}
     rng, steps = random.Random(seed), 900 // count

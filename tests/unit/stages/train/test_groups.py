@@ -13,7 +13,7 @@ from coevolve.stages.train.groups import Gathered, Group, attempts, check_acts, 
 
 
 def group(*scores: float | None) -> Group:
-    """A group of these rewards; None is an episode that the environment broke."""
+    """A group with these rewards. None is an episode that the environment failed."""
     return [
         Episode(
             Trajectory(
@@ -57,7 +57,7 @@ def test_groups_that_teach_nothing_are_replaced_within_bounds(mixed: list[bool],
     assert found.dropped == len(found.played) - len(teaching)
 
 
-def test_attempts_are_by_task_and_step_without_what_the_environment_broke() -> None:
+def test_attempts_are_grouped_by_task_and_step_without_failed_episodes() -> None:
     def episode(task: str, step: int, number: int, score: float | None) -> Trajectory:
         stop = StopReason.DONE if score is not None else StopReason.ENVIRONMENT_FAILED
         return Trajectory(f"{number}", task, 1, step, number, 0, [], [], score or 0.0, stop)
@@ -72,7 +72,7 @@ def test_attempts_are_by_task_and_step_without_what_the_environment_broke() -> N
     assert attempts(played) == [Attempt("a", 1, 0, 1.25 / 3, 3, 1), failed, Attempt("a", 1, 1, 0.5, 2, 2)]
 
 
-def test_a_policy_that_never_acts_is_told_before_hours_are_spent() -> None:
+def test_policy_that_never_acts_is_an_early_error() -> None:
     silent, mixed = group(0.0, 0.0), group(0.0, 0.2)
     with pytest.raises(CoevolveError, match=r"policies/0 made no call in its first 4 episodes.* warm.steps"):
         check_acts(Gathered([], [silent, silent]), "policies/0")

@@ -1,4 +1,4 @@
-"""Learners by name: ours, and one of another package, which is one file and one line of entry points."""
+"""Learners by name: built-in ones, and one from another package, which is one file and one entry point."""
 
 import sys
 from collections.abc import Callable
@@ -48,7 +48,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Install a package of one module, as pip would, whose entry point is the learner ``mine``."""
+    """Install a package of one module, as pip would. Its entry point is the learner ``mine``."""
 
     def installed(module: str = MODULE, place: str = "theirs", name: str = "mine") -> None:
         (tmp_path / "site/theirs.py").write_text(module)
@@ -66,13 +66,13 @@ def made(**values: Any) -> Params:
     return parse({"iterations": [{"t": 0, "next": 1}], **values}, "params.yaml")
 
 
-def test_ours_are_listed_with_their_sections() -> None:
+def test_built_in_learners_are_listed_with_their_sections() -> None:
     assert LEARNERS.names() == ["grpo", "dpo", "sft"]
     assert [config_of(name).by_pairs for name in LEARNERS.names()] == [False, True, True]
     assert set(LEARNERS.names()) <= set(sections())
 
 
-def test_a_learner_of_another_package_is_chosen_configured_and_run(install: Install, tmp_path: Path) -> None:
+def test_learner_of_another_package_is_chosen_configured_and_run(install: Install, tmp_path: Path) -> None:
     install()
     params = made(train={"learner": "mine"}, mine={"scale": 0.25})
     assert plain(params)["mine"] == value(params, "learner") == {"scale": 0.25}
@@ -100,7 +100,7 @@ def test_a_learner_of_another_package_is_chosen_configured_and_run(install: Inst
         ),
     ],
 )
-def test_a_mistake_in_its_section_is_one_line(install: Install, values: dict[str, Any], said: str) -> None:
+def test_mistake_in_its_section_is_a_one_line_error(install: Install, values: dict[str, Any], said: str) -> None:
     install()
     with pytest.raises(CoevolveError) as caught:
         made(**values)
@@ -120,14 +120,14 @@ def test_a_mistake_in_its_section_is_one_line(install: Install, values: dict[str
         (MODULE.replace("def learn", "def teach"), "theirs", "learner mine: theirs has no learn"),
     ],
 )
-def test_a_module_that_is_no_learner_is_one_line(install: Install, module: str, place: str, said: str) -> None:
+def test_invalid_learner_module_is_a_one_line_error(install: Install, module: str, place: str, said: str) -> None:
     install(module, place)
     with pytest.raises(CoevolveError) as caught:
         LEARNERS.find(made(train={"learner": "mine"}).train.learner, "learn")
     assert str(caught.value).removeprefix("params.yaml: ").startswith(said) and "\n" not in str(caught.value)
 
 
-def test_its_code_and_what_it_imports_of_ours_decide_whether_training_is_run_again(install: Install) -> None:
+def test_learners_code_and_its_imports_decide_whether_training_reruns(install: Install) -> None:
     install()
     found = {name: digest("train", made(train={"learner": name}))["code"] for name in LEARNERS.names()}
     pairs = digest("pairs", made(train={"learner": "mine"}))
@@ -139,7 +139,7 @@ def test_its_code_and_what_it_imports_of_ours_decide_whether_training_is_run_aga
     assert digest("train", made(train={"learner": "mine"}))["code"]["theirs.py"] != found["mine"]["theirs.py"]
 
 
-def test_one_that_is_named_as_a_section_of_the_loop_is_refused(install: Install) -> None:
+def test_learner_named_like_a_section_of_the_loop_is_refused(install: Install) -> None:
     install(name="verify")
     with pytest.raises(CoevolveError, match=r"learner verify: params\.yaml has a section of that name already"):
         parse({}, "here")

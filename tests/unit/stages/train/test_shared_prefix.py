@@ -1,4 +1,4 @@
-"""Rows that share a prefix: the same log-probabilities and gradients as plain passes, from fewer tokens."""
+"""Rows that share a prefix give the same log-probabilities and gradients as plain passes, from fewer tokens."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def tiny(**changes: Any) -> Any:
 
 
 def rows_of(groups: list[list[int]], tools: int, seed: int) -> list[list[int]]:
-    """Rows that begin with ``tools`` common tokens. A group is a task of 20 tokens, with attempts of the given lengths."""
+    """Rows that begin with ``tools`` common tokens. A group is a task of 20 tokens with attempts of these lengths."""
     rng = torch.Generator().manual_seed(seed)
 
     def words(count: int) -> list[int]:
@@ -43,7 +43,7 @@ def rows_of(groups: list[list[int]], tools: int, seed: int) -> list[list[int]]:
 
 
 def batch(rows: list[list[int]], prompt: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ids and mask, rows × columns. The first ``prompt`` tokens of each row end at one column: padding on both sides."""
+    """Ids and mask, rows × columns. The first ``prompt`` tokens of each row end at one column (padding both sides)."""
     longest = max(len(row) - prompt for row in rows)
     ids = torch.zeros((len(rows), 3 + prompt + longest), dtype=torch.long)
     mask = torch.zeros_like(ids)
@@ -63,7 +63,7 @@ def passed(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Ten
 
 
 def counted(model: Any) -> list[int]:
-    """The tokens that each later call of the body of ``model`` computes."""
+    """The number of tokens in each later call of the body of ``model``."""
     sizes: list[int] = []
     plain = model.base_model.forward
 
@@ -76,7 +76,7 @@ def counted(model: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("groups", [[[5, 9, 30], [12, 3]], [[4, 4, 4, 4]], [[7], [9], [30]], [[40, 1, 2], [8]]])
-def test_log_probabilities_and_gradients_are_those_of_the_plain_pass(groups: list[list[int]]) -> None:
+def test_log_probabilities_and_gradients_equal_those_of_the_plain_pass(groups: list[list[int]]) -> None:
     ids, mask = batch(rows_of(groups, tools=130, seed=1), prompt=150)
     model = tiny()
     logps, gradients = passed(model, ids, mask)
@@ -89,7 +89,7 @@ def test_log_probabilities_and_gradients_are_those_of_the_plain_pass(groups: lis
         torch.testing.assert_close(shared, plain, atol=1e-6, rtol=1e-4)
 
 
-def test_attempts_compute_their_own_tokens_alone() -> None:
+def test_attempts_compute_only_their_own_tokens() -> None:
     ids, mask = batch(rows_of([[30] * 8, [30] * 8], tools=500, seed=2), prompt=520)
     model = tiny()
     sizes = counted(model)
@@ -133,8 +133,8 @@ def test_rows_without_a_common_prefix_are_one_plain_pass() -> None:
     assert len(sizes) == 1
 
 
-def test_on_request_only_passes_share_that_say_what_to_keep() -> None:
-    """A trainer that finds its prompts short takes plain passes, also where attempts go on alike for long."""
+def test_on_request_sharing_needs_the_columns_to_keep() -> None:
+    """A trainer with short prompts takes plain passes, even if attempts share a long beginning."""
     ids, mask = batch(rows_of([[5, 9]], tools=130, seed=4), prompt=150)
     model = tiny()
     sizes = counted(model)
@@ -145,7 +145,7 @@ def test_on_request_only_passes_share_that_say_what_to_keep() -> None:
     assert len(sizes) > 2
 
 
-def test_generation_and_models_that_cannot_share_compute_as_before() -> None:
+def test_generation_and_unshareable_models_compute_as_before() -> None:
     ids, mask = batch(rows_of([[5, 9]], tools=130, seed=5), prompt=150)
     windowed = AutoModelForCausalLM.from_config(
         MistralConfig(vocab_size=WORDS, hidden_size=32, intermediate_size=64, num_hidden_layers=1, sliding_window=16)
@@ -162,8 +162,8 @@ def test_generation_and_models_that_cannot_share_compute_as_before() -> None:
     assert torch.equal(model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=4, do_sample=False), before)
 
 
-def test_a_wrong_shared_pass_ends_training_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The self-check sees that keys of another segment were attended to."""
+def test_wrong_shared_pass_ends_training_with_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The self-check notices attention to keys of another segment."""
     ids, mask = batch(rows_of([[9] * 6, [9] * 6], tools=130, seed=6), prompt=150)
     right = shared_prefix._selected
     monkeypatch.setattr(shared_prefix, "_selected", lambda cache, segments: right(cache, segments * 0))
@@ -183,7 +183,7 @@ def test_a_wrong_shared_pass_ends_training_in_one_line(monkeypatch: pytest.Monke
         ({}, "none", ""),
     ],
 )
-def test_what_does_not_allow_it_is_told_in_one_line(
+def test_obstacle_to_sharing_is_reported_in_one_line(
     changes: dict[str, Any], sharding: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = changed(**changes)

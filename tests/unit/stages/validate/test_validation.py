@@ -1,4 +1,4 @@
-"""The last door before training: bad rows are quarantined by name, a bad file stops the pipeline."""
+"""The last gate before training: bad rows are quarantined by name, and a bad file stops the pipeline."""
 
 import copy
 import json
@@ -93,7 +93,7 @@ def test_a_malformed_decision_names_its_file_and_line(
     ],
     ids=["as it is", "a key more", "other words and a key more", "its words alone", "a seed task's id"],
 )  # fmt: skip
-def test_a_panels_task_is_known_in_any_spelling(disguise: Callable[[Task], dict[str, Any]]) -> None:
+def test_panel_task_is_recognized_in_any_spelling(disguise: Callable[[Task], dict[str, Any]]) -> None:
     rows = [disguise(task) for task in PANELS["test"][:64]]
     if rows[0]["task_id"] == rows[1]["task_id"]:
         rows = rows[:1]
@@ -136,7 +136,7 @@ def test_good_rows_pass_and_bad_ones_are_quarantined_by_name(tmp_path: Path) -> 
     assert text == report(found, "Dataset 1")
 
 
-def test_an_id_is_the_hash_of_its_own_content() -> None:
+def test_id_is_the_hash_of_its_own_content() -> None:
     copied = {**GOOD[0], "task_id": "deadbeef" * 2}
     borrowed = {**GOOD[1], "task_id": GOOD[2]["task_id"]}
     found = judged([borrowed, *GOOD, copied])
@@ -161,13 +161,13 @@ def test_an_id_is_the_hash_of_its_own_content() -> None:
         ([row | {"tags": ["one"]} for row in GOOD], "no family dominates"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_the_file_is_critical(rows: list[Any], name: str) -> None:
+def test_flaw_of_the_whole_file_is_critical(rows: list[Any], name: str) -> None:
     critical = judged(rows).critical
     assert critical is not None
     assert critical.expectation.name == name
 
 
-def test_a_file_may_be_as_one_sided_as_its_own_training_tasks() -> None:
+def test_file_may_be_as_one_sided_as_its_own_training_tasks() -> None:
     tasks = WORLD.tasks("seed")
     single = [row(task) for task in tasks if task.family == tasks[0].family][:20]
     assert judged(single).critical is None, "nobody can ask for balance if there is one family to start from"
@@ -180,7 +180,7 @@ def test_a_file_may_be_as_one_sided_as_its_own_training_tasks() -> None:
         assert critical.expectation.name == "no family dominates"
 
 
-def test_an_expectation_that_breaks_fails_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expectation_that_raises_fails_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
     from coevolve.stages.validate import validation as module
 
     real = module.expectations
@@ -206,7 +206,7 @@ ANY = st.recursive(
 
 @settings(max_examples=3)
 @given(st.lists(ANY, min_size=1, max_size=9))
-def test_any_json_value_is_quarantined_and_none_ends_it(rows: list[Any]) -> None:
+def test_any_json_value_is_quarantined_without_stopping(rows: list[Any]) -> None:
     strange = [
         *rows,
         {**GOOD[0], "task_id": []},
@@ -222,7 +222,7 @@ def test_any_json_value_is_quarantined_and_none_ends_it(rows: list[Any]) -> None
     assert [row["row"] for row in found.quarantine] == list(range(40, 40 + len(strange)))
 
 
-def test_data_docs_show_what_a_file_says_and_run_none_of_it(tmp_path: Path) -> None:
+def test_data_docs_escape_hostile_texts(tmp_path: Path) -> None:
     payload = "<script>alert('{}')</script><img src=x onerror=alert(1)>"
     rows = [
         *GOOD,

@@ -1,4 +1,4 @@
-"""Candidates from outside, in an environment whose methods raise for wrong arguments, as people write them."""
+"""Candidates from outside, for an environment in the usual style, whose methods raise for wrong arguments."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def task(*calls: ToolCall) -> Task:
         (task(sent("ada", "nobody", 7)), "executable"),
     ],
 )
-def test_a_wrong_variant_that_breaks_the_session_fails(
+def test_wrong_variant_that_breaks_the_session_fails(
     candidate: Task, refusal: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("coevolve.environments.registry.REGISTERED", {})

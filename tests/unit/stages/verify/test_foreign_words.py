@@ -1,4 +1,4 @@
-"""Corrupted instructions are refused, whatever a candidate claims, and sound ones are not.
+"""Corrupted instructions are refused for any claims of a candidate, and sound ones are accepted.
 
 The classes are those of `benchmarks/corrupted_words.py`, which measures them on more tasks.
 """
@@ -70,7 +70,7 @@ def verdict(candidate: Candidate) -> Verdict:
 
 
 def sound_in(name: str) -> list[Candidate]:
-    """Own tasks, and in miniworld what the scripted explorer and synthesizer make, as far as every gate accepts it."""
+    """The environment's tasks, and for miniworld synthesized tasks that pass every gate."""
     world = make(name)
     tasks = world.tasks("seed")[:24]
     own = [Candidate(task.task_id, task, []) for task in tasks]
@@ -87,7 +87,7 @@ def sound() -> list[Candidate]:
 
 
 @pytest.mark.parametrize("kind", SAID)
-def test_corrupted_words_are_refused_and_sound_ones_are_not(sound: list[Candidate], kind: str) -> None:
+def test_corrupted_instructions_are_refused_and_sound_ones_are_not(sound: list[Candidate], kind: str) -> None:
     assert len(sound) >= 24
     accepted = []
     for candidate in sound:
@@ -101,7 +101,7 @@ def test_corrupted_words_are_refused_and_sound_ones_are_not(sound: list[Candidat
 
 
 @pytest.mark.parametrize("claims", ["as they were", "a lookup", "everything"])
-def test_no_claim_lets_the_words_of_another_task_pass(sound: list[Candidate], claims: str) -> None:
+def test_no_claim_lets_the_instruction_of_another_task_pass(sound: list[Candidate], claims: str) -> None:
     passed = []
     for candidate, other in zip(sound, [*sound[7:], *sound[:7]], strict=True):
         if [call.arguments for call in candidate.task.calls] == [call.arguments for call in other.task.calls]:
@@ -116,7 +116,7 @@ def test_no_claim_lets_the_words_of_another_task_pass(sound: list[Candidate], cl
     assert len(passed) <= 0.05 * len(sound), passed
 
 
-def test_a_change_that_the_words_never_mention_fails_whatever_is_claimed(sound: list[Candidate]) -> None:
+def test_unmentioned_change_fails_whatever_is_claimed(sound: list[Candidate]) -> None:
     for candidate in sound:
         hidden = HIDDEN[candidate.task.world.get("domain", "miniworld")]
         *calls, last = candidate.task.reference[0]
@@ -126,8 +126,8 @@ def test_a_change_that_the_words_never_mention_fails_whatever_is_claimed(sound: 
 
 
 @given(st.data())
-def test_a_claim_only_adds_duties(data: st.DataObject) -> None:
-    """Whatever fails without claims fails with any."""
+def test_claim_only_adds_duties(data: st.DataObject) -> None:
+    """A candidate that fails without claims fails with any claims."""
     tasks = list(make("miniworld").tasks("hard")[:30])
     task, other = data.draw(st.sampled_from(tasks)), data.draw(st.sampled_from(tasks))
     bare = said(Candidate(task.task_id, task, []), data.draw(st.sampled_from([*other.turns, *task.turns])))
@@ -149,17 +149,17 @@ def test_a_claim_only_adds_duties(data: st.DataObject) -> None:
         ("say no to the party", ""),
     ],
 )
-def test_a_prohibition_begins_or_ends_an_instruction(text: str, shown: str) -> None:
+def test_prohibition_begins_or_ends_an_instruction(text: str, shown: str) -> None:
     assert forbids(text) == shown
 
 
-def test_courtesies_and_commas_mean_nothing() -> None:
+def test_courtesies_and_commas_are_ignored() -> None:
     assert courteous("Hi, could you please archive it, thanks!") == "archive it"
     assert normal("Archive it, then pay Ana, please") == "Archive it , then pay Ana"
     assert normal("pay Ana, who lives in Rome, 1,000") == "pay Ana who lives in Rome 1,000"
 
 
 @pytest.mark.parametrize("words", ["please " * 20_000, "not " * 30_000])
-def test_long_words_are_judged_soon(sound: list[Candidate], words: str) -> None:
+def test_long_instructions_are_judged_quickly(sound: list[Candidate], words: str) -> None:
     found = verdict(said(sound[0], words))
     assert not any("longer than" in gate.reason for gate in found.gates)

@@ -109,7 +109,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_an_unreadable_line_says_why(enabled: bool) -> None:
+def test_unreadable_line_states_why(enabled: bool) -> None:
     for reason, found in zip(UNREADABLE, judged(list(UNREADABLE.values()), enabled), strict=True):
         assert not found.accepted
         assert found.gates[0].name == "readable" and reason.split()[-1] in found.gates[0].reason

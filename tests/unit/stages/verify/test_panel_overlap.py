@@ -1,4 +1,4 @@
-"""A panel's task is refused however it is spelled: its words, its world or its reference."""
+"""A panel's task is refused in any spelling of its words, its world or its reference."""
 
 import json
 from collections.abc import Callable
@@ -58,15 +58,15 @@ TRICKS: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("trick", TRICKS)
-def test_an_instruction_of_a_panel_is_one_however_it_is_written(trick: str) -> None:
-    """Text with characters that nobody sees is refused before it is compared."""
+def test_instruction_of_a_panel_is_recognized_in_any_spelling(trick: str) -> None:
+    """Text with invisible characters is refused before it is compared."""
     task = worded(TRICKS[trick](LONG.turns[0]))
     assert Library([], PANELS, 0.9).panel(task) == "test"
     (found,) = judged(task)
     assert outcome(found) == ("readable" if unreadable(task.turns) else "panel_overlap"), task.turns
 
 
-def test_a_short_instruction_is_part_of_many_and_counts_in_its_own_world_alone() -> None:
+def test_short_panel_instruction_counts_only_in_its_own_world() -> None:
     short = next(task for task in PANELS["test"] if len(task.turns[0]) < 25)
     longer = f"{AROUND} {short.turns[0]} and put yoga on monday"
     (elsewhere,), (there,) = judged(worded(longer)), judged(worded(longer, short.world["seed"]))
@@ -95,7 +95,7 @@ SOLUTIONS: dict[str, Callable[[Task], Task]] = {
 
 
 @pytest.mark.parametrize("how", SOLUTIONS)
-def test_a_solution_of_a_panel_is_one_however_its_world_and_reference_are_spelled(how: str) -> None:
+def test_solution_of_a_panel_is_recognized_in_any_spelling(how: str) -> None:
     tasks = [SOLUTIONS[how](task) for name in WORLD.panels for task in PANELS[name][::32]]
     found = judged(*tasks)
     outcomes = [outcome(one) for one in found]
@@ -106,7 +106,7 @@ def test_a_solution_of_a_panel_is_one_however_its_world_and_reference_are_spelle
 
 
 def test_another_task_in_the_same_world_is_no_overlap() -> None:
-    """A world is a world: only what a panel asks there is taken."""
+    """Only the panel's own task in a world is taken."""
     tasks = [
         Task.create(
             "miniworld", "synthesized", [f"put yoga number {n} on monday"], {"seed": task.world["seed"]}, [CALLS]
@@ -117,8 +117,8 @@ def test_another_task_in_the_same_world_is_no_overlap() -> None:
     assert tasks and {outcome(one) for one in judged(*tasks)} <= {"accepted", "near_duplicate"}
 
 
-def test_without_the_environment_words_and_spelled_solutions_are_compared() -> None:
-    """The ablation of verification asks the environment nothing, here neither."""
+def test_ablation_compares_instructions_and_normalized_solutions() -> None:
+    """The ablation of verification never runs the environment."""
     task = resolved(LONG)
     lines = [
         json.dumps(asdict(one)) for one in (task, worded(f"{AROUND} {LONG.turns[0]}"), worded("quite another thing"))

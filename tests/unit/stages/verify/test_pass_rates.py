@@ -1,4 +1,4 @@
-"""Episodes in which the environment failed count in no pass rate, but they count as costs."""
+"""Episodes that the environment failed count in no pass rate, but they count as costs."""
 
 import errno
 from collections import Counter
@@ -65,7 +65,7 @@ def measured(counts: dict[str, PassCount]) -> list[Judged]:
     return [with_pass_rate(verdict, task, counts) for verdict, task in zip(verdicts, TASKS, strict=True)]
 
 
-def test_an_episode_in_which_the_environment_failed_is_played_but_does_not_count(counts: dict[str, PassCount]) -> None:
+def test_failed_episode_is_played_but_does_not_count(counts: dict[str, PassCount]) -> None:
     assert counts == {
         SOUND.task_id: PassCount(4, 4, played=4),
         FRAGILE.task_id: PassCount(1, 1, played=4),
@@ -73,7 +73,7 @@ def test_an_episode_in_which_the_environment_failed_is_played_but_does_not_count
     }
 
 
-def test_the_pass_rate_is_the_share_of_the_episodes_that_count(measured: list[Judged]) -> None:
+def test_pass_rate_is_the_share_of_counted_episodes(measured: list[Judged]) -> None:
     assert [verdict.pass_rate for verdict, _ in measured] == [1.0, 1.0, None]
     found = pass_counts(ReferencePolicy(WORLD), FailingWorld(), TASKS, LIMITS, SAMPLES, 0, lambda count: None)
     assert {name: count.rate for name, count in found.items()} == {

@@ -1,4 +1,4 @@
-"""Over-generate and select: what is kept, why the others are not, variety has a floor, and environments keep their shares."""
+"""Over-generate and select: kept tasks, reasons for the others, a floor for variety, and shares of environments."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ SAMPLES = 4
 def judged(
     rates: list[float | None], families: str = "", accepted: bool = True, environment: str = "e"
 ) -> list[Judged]:
-    """Candidates with these pass rates, each of the family that its letter names."""
+    """Candidates with these pass rates. The letter names each candidate's family."""
     found: list[Judged] = []
     for number, rate in enumerate(rates):
         family = families[number] if families else str(number)
@@ -32,7 +32,7 @@ def judged(
 
 
 def select(found: list[Judged], config: Select, shares: Mapping[str, float] | None = None) -> list[Judged]:
-    """The selection after SAMPLES episodes of each task, in none of which the environment failed."""
+    """The selection after SAMPLES episodes of each task without environment failures."""
     counts = {}
     for verdict, task in found:
         if task is not None and verdict.pass_rate is not None:
@@ -50,7 +50,7 @@ def config(keep: int, variety: float = 0.0, shape: str = "variance") -> Select:
     return Select(shape=shape, keep=keep, variety=variety)
 
 
-def test_what_is_solved_about_half_the_time_is_kept_and_the_others_say_why() -> None:
+def test_half_solved_tasks_are_kept_and_others_state_a_reason() -> None:
     found = select(judged([0.0, 0.5, 1.0, 0.25, None, 0.75]), config(3))
     assert kept(found) == ["c1", "c3", "c5"]
     last = {verdict.candidate_id: verdict.gates[-1] for verdict, _ in found}
@@ -60,7 +60,7 @@ def test_what_is_solved_about_half_the_time_is_kept_and_the_others_say_why() -> 
     assert last["c1"] == Gate(GATE, True, "")
 
 
-def test_of_equals_the_first_and_never_more_than_there_are() -> None:
+def test_first_of_equal_tasks_is_kept_and_keep_may_exceed_the_candidates() -> None:
     assert kept(select(judged([0.5] * 4), config(2))) == ["c0", "c1"]
     assert kept(select(judged([0.0, 1.0]), config(9))) == ["c0", "c1"]
     assert select([], config(9)) == []
@@ -73,19 +73,19 @@ def test_variety_takes_the_best_of_each_family_first() -> None:
     assert kept(select(candidates, config(4, variety=0.5))) == ["c0", "c1", "c2", "c3"]
 
 
-def test_the_shape_decides() -> None:
+def test_shape_decides_the_worth() -> None:
     for shape, worth in (("variance", "0.56"), ("bell", "0.41")):  # at p = 1/6
         [(refused, _), _] = select(judged([0.0, 0.5]), config(1, shape=shape))
         assert refused.gates[-1] == Gate(GATE, False, f"pass rate 0.00: others are worth more than {worth}")
 
 
-def test_what_was_refused_before_is_left_as_it_is() -> None:
+def test_earlier_refusals_stay_unchanged() -> None:
     refused = judged([None, None], accepted=False)
     unreadable: list[Judged] = [(Verdict("c9", None, False, [Gate("readable", False, "no JSON")]), None)]
     assert select([*refused, *unreadable], config(2)) == [*refused, *unreadable]
 
 
-def test_what_repeats_a_task_that_is_kept_stays_refused() -> None:
+def test_duplicate_of_a_kept_task_stays_refused() -> None:
     [(verdict, task)] = judged([0.5])
     again = Verdict("again", verdict.task_id, False, [Gate("duplicate", False, "known")])
     assert select([(verdict, task), (again, task)], config(2))[1] == (again, task)
@@ -95,7 +95,7 @@ rates = st.lists(st.sampled_from([None, 0.0, 0.25, 0.5, 0.75, 1.0]), max_size=20
 
 
 @given(rates, st.integers(1, 25), st.sampled_from([0.0, 0.3, 1.0]), st.data())
-def test_as_many_as_are_wanted_and_with_variety_every_family_that_has_room(
+def test_selection_keeps_the_wanted_number_and_every_family_with_room(
     found: list[float | None], keep: int, variety: float, data: st.DataObject
 ) -> None:
     families = "".join(data.draw(st.sampled_from("abc")) for _ in found)
@@ -123,18 +123,18 @@ def test_equal_environments_keep_equally_many_tasks_in_any_order(order: str, var
     assert numbers_kept(select(candidates, config(128, variety), HALVES)) == {"a": 64, "b": 64}
 
 
-def test_an_environment_with_easy_tasks_keeps_its_share() -> None:
+def test_environment_with_easy_tasks_keeps_its_share() -> None:
     candidates = [*judged([0.5] * 20, environment="a"), *judged([1.0] * 20, environment="b")]
     assert numbers_kept(select(candidates, config(10), {"a": 0.7, "b": 0.3})) == {"a": 7, "b": 3}
 
 
-def test_others_fill_the_room_of_an_environment_with_few_tasks_in_proportion_to_their_shares() -> None:
+def test_other_environments_fill_free_places_by_their_shares() -> None:
     sizes, shares = {"a": 1, "b": 30, "c": 30}, {"a": 0.5, "b": 0.4, "c": 0.1}
     candidates = [each for name in sizes for each in judged([0.5] * sizes[name], environment=name)]
     assert numbers_kept(select(candidates, config(21), shares)) == {"a": 1, "b": 16, "c": 4}
 
 
-def test_without_pass_rates_each_environment_keeps_its_share_of_the_families() -> None:
+def test_each_environment_keeps_its_share_of_families_without_pass_rates() -> None:
     candidates = [each for name in "ab" for each in judged([None] * 4, "aabc", environment=name)]
     selected = select_in(candidates, config(6, variety=1.0), {}, HALVES)
     assert [task.family for verdict, task in selected if verdict.accepted and task] == ["a", "b", "c"] * 2
@@ -146,7 +146,7 @@ shares_of_three = st.lists(st.integers(1, 9), min_size=3, max_size=3)
 
 
 @given(sizes_of_three, shares_of_three, st.integers(1, 40), varieties)
-def test_a_mixture_selects_in_each_environment_as_if_it_were_alone(
+def test_mixture_selects_in_each_environment_as_if_it_were_alone(
     sizes: list[int], weights: list[int], keep: int, variety: float
 ) -> None:
     shares = {name: weight / sum(weights) for name, weight in zip("abc", weights, strict=True)}

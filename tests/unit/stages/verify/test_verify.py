@@ -52,15 +52,15 @@ def failed(one: Verdict) -> list[tuple[str, str]]:
     return [(gate.name, gate.reason) for gate in one.gates if gate.passed is False]
 
 
-def test_a_good_candidate_passes_every_gate() -> None:
+def test_good_candidate_passes_every_gate() -> None:
     (found,) = verdict([line(candidate("put a yoga party into the calendar on monday", [ADD, DONE], [[0, 0]]))])
     assert found.accepted
     assert [(gate.name, gate.passed) for gate in found.gates] == [(name, True) for name in GATES]
     assert found.unchecked == []
 
 
-def test_a_gate_that_cannot_check_a_candidate_says_so_and_is_counted() -> None:
-    """In words of its own, the good candidate is accepted, and nobody may read that its words were checked."""
+def test_gate_that_cannot_check_a_candidate_is_counted() -> None:
+    """The good candidate in free words is accepted, and its verdict must not claim that its words were checked."""
     found = verdict([line(GOOD), line(candidate("x y", [ToolCall("fly", {})], []))])
     assert [one.accepted for one in found] == [True, False]
     (gate,) = found[0].unchecked
@@ -106,7 +106,7 @@ def _vacuous() -> Candidate:
         (lambda: candidate("add yoga party on friday", [ADD, DONE], [[0, 0]]), "words_match", "monday"),
     ],
 )
-def test_each_gate_has_its_reason(make_it: Callable[[], Candidate], gate: str, reason: str) -> None:
+def test_each_gate_states_its_reason(make_it: Callable[[], Candidate], gate: str, reason: str) -> None:
     (found,) = verdict([line(make_it())])
     assert [name for name, _ in failed(found)] == [gate]
     assert reason in failed(found)[0][1]
@@ -120,7 +120,7 @@ def test_preconditions_need_not_be_asked_for() -> None:
     assert found.accepted, failed(found)
 
 
-def test_duplicates_near_duplicates_and_panels() -> None:
+def test_duplicates_near_duplicates_and_panel_tasks_are_refused() -> None:
     again = replace(GOOD, candidate_id="again")
     reworded = candidate("i would like a yoga party this monday", [ADD, DONE], [[0, 0]])
     close = candidate("put a yoga party on monday into my calendar", [ADD, DONE], [[0, 0]], seed=6)
@@ -133,7 +133,7 @@ def test_duplicates_near_duplicates_and_panels() -> None:
     assert failed(verdict([line(GOOD)], [GOOD.task])[0]) == [("duplicate", "the same as a known task")]
 
 
-def test_bare_tasks_are_judged_but_for_what_they_ask() -> None:
+def test_bare_tasks_are_judged_except_for_their_asks() -> None:
     (found,) = verdict([json.dumps(asdict(GOOD.task))])
     assert found.accepted
     assert {gate.name: gate.passed for gate in found.gates}["collateral"] is None
@@ -162,7 +162,7 @@ def test_garbage_is_rejected_and_never_raises(bad: int) -> None:
     assert failed(found)[0][1]
 
 
-def test_the_ablation_of_verification_asks_the_environment_nothing() -> None:
+def test_ablation_of_verification_asks_the_environment_nothing() -> None:
     broken = candidate("do what nobody can", [ToolCall("no_such_tool")], [[0, 0]])
     lines = [line(GOOD), line(broken), "not JSON", line(GOOD)]
     found = [one for one, _ in verify("miniworld", lines, Library([], PANELS, 0.9), enabled=False)]

@@ -41,7 +41,7 @@ def outcome(candidate: Candidate, values: bool = False) -> Gate:
 
 
 def reason(candidate: Candidate, values: bool = False) -> str:
-    """Why the gate fails; empty if it does not."""
+    """The reason why the gate fails, or an empty text."""
     gate = outcome(candidate, values)
     return gate.reason if gate.passed is False else ""
 
@@ -56,7 +56,7 @@ def party(text: str) -> Candidate:
 
 
 def made_in(name: str) -> list[Candidate]:
-    """What the scripted explorer and synthesizer make."""
+    """Candidates of the scripted explorer and synthesizer."""
     world = make(name)
     tasks, config = world.tasks("seed")[:32], load(ROOT / "params.yaml").explore
     wanted = requests(world, tasks, [], [], config.model_copy(update={"explorations": 60}), 0, 0)
@@ -69,15 +69,15 @@ def made() -> list[Candidate]:
     return made_in("miniworld")
 
 
-def test_nothing_speaks_against_what_the_synthesizer_says(made: list[Candidate]) -> None:
+def test_synthesized_instructions_pass(made: list[Candidate]) -> None:
     """Also if the candidate does not say what it asks."""
     assert len(made) > 40
     asking_nothing = [Candidate("x", one.task, []) for one in made]
     assert [found for one in [*made, *asking_nothing] if (found := reason(one))] == []
 
 
-def test_the_words_of_another_chain_are_rejected(made: list[Candidate]) -> None:
-    """Each has the words of its neighbour, which asks for something else."""
+def test_instruction_of_another_chain_is_rejected(made: list[Candidate]) -> None:
+    """Each candidate gets the instruction of its neighbour, which asks for something else."""
     swapped = 0
     for one, other in pairwise(made):
         old = one.task
@@ -98,7 +98,7 @@ def test_the_words_of_another_chain_are_rejected(made: list[Candidate]) -> None:
         "please lock the wallet app",  # something else altogether
     ],
 )
-def test_corrupted_phrases_are_rejected_with_what_would_be_right(text: str) -> None:
+def test_corrupted_phrase_is_rejected_with_the_right_one(text: str) -> None:
     assert not reason(party("please add party on monday"))
     found = reason(party(text))
     assert repr(text) in found
@@ -106,7 +106,7 @@ def test_corrupted_phrases_are_rejected_with_what_would_be_right(text: str) -> N
     assert "party" in right and "monday" in right
 
 
-def test_of_anybodys_words_nothing_is_known_but_by_values() -> None:
+def test_free_words_are_checked_only_by_values() -> None:
     right, wrong = "i'd like a party in my planner for monday", "i'd like a party in my planner for tuesday"
     assert not reason(party(right)) and not reason(party(wrong))
     assert not reason(party(right), values=True)
@@ -155,7 +155,7 @@ class Lamps(MethodEnvironment):
             yield "dim it to 7", {"lit": False}, [ToolCall("dim", {"level": 7})]
 
 
-def test_values_check_nothing_where_neither_words_nor_calls_have_any() -> None:
+def test_values_stay_unchecked_if_words_and_calls_have_none() -> None:
     world = Lamps()
     with closing(world.open()) as session:
         gates = [
@@ -171,13 +171,13 @@ def test_values_check_nothing_where_neither_words_nor_calls_have_any() -> None:
 
 @pytest.mark.parametrize("text", ["add party on monday", "add party on monday and cancel the yoga"])
 @pytest.mark.parametrize("asks", [[], [[0, 0]], [[0, 0], [0, 1]]])
-def test_an_answer_that_no_lookup_found_is_not_asked_for(text: str, asks: list[list[int]]) -> None:
+def test_answer_that_no_lookup_found_is_not_asked_for(text: str, asks: list[list[int]]) -> None:
     calls = [ToolCall("add_event", {"title": "party", "day": "monday"}), ToolCall("complete_task", {"answer": "zzz"})]
     assert reason(spoken(text, calls, asks))
 
 
-def test_a_call_may_be_claimed_only_if_it_is_said() -> None:
-    """Unlocking may be said or not, but who claims that it is asked for must say it."""
+def test_claimed_call_must_be_mentioned() -> None:
+    """The instruction may omit unlocking, but a candidate that claims it must mention it."""
     locked = next(
         seed
         for seed in range(100)
@@ -191,14 +191,14 @@ def test_a_call_may_be_claimed_only_if_it_is_said() -> None:
     assert outcome(spoken(short, calls, [[0, 0], [0, 1]], locked)).passed is False
 
 
-def test_the_shifted_variant_is_spoken_of_in_the_same_phrases() -> None:
+def test_shifted_variant_is_read_by_the_same_phrases() -> None:
     calls = [ToolCall("create_event", {"title": "party", "weekday": "monday"}), DONE]
     for text, passed in (("plan party for monday", True), ("plan party for sunday", False)):
         task = Task.create("miniworld", "x", [text], {"seed": 5, "variant": "shifted"}, [calls])
         assert outcome(Candidate("x", task, [])).passed is passed
 
 
-def test_the_gate_can_be_left_out() -> None:
+def test_gate_can_be_disabled() -> None:
     line = json.dumps(asdict(party("add party on tuesday")))
     gates = {}
     for words in ("none", "language"):

@@ -1,4 +1,4 @@
-"""A warm start on the committed tiny policy: what is imitated, by whom, and a run that was killed."""
+"""A warm start on the committed tiny policy: the imitated episodes, their mistakes, and a killed run."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +38,7 @@ def found() -> Demonstrations:
     return demonstrations(OWN, WORLD, LIMITS, 0)
 
 
-def test_references_are_imitated_and_then_who_errs(found: Demonstrations) -> None:
+def test_references_are_imitated_first_and_then_unreliable_episodes(found: Demonstrations) -> None:
     assert len(found.right) == len(found.unreliable) == OWN.tasks
     assert all(is_success(one.score) for one in found.right)
     failed = [one for one in found.unreliable if not is_success(one.score)]
@@ -49,8 +49,8 @@ def test_references_are_imitated_and_then_who_errs(found: Demonstrations) -> Non
         assert {call.name for call in one.calls} - named <= MUTATING
 
 
-def test_each_episode_has_mistakes_of_its_own() -> None:
-    """Episodes of the same reference, but for the values, do not all go wrong in the same way."""
+def test_each_episode_has_its_own_mistakes() -> None:
+    """Episodes whose references differ only in values do not all fail in the same way."""
     own = OWN.model_copy(update={"unreliability": [0.5, 0.5], "tasks": 64, "split": "seed"})
     several = demonstrations(own, WORLD, LIMITS, 0)
     asked = {one.task_id: tuple(call.name for call in one.calls) for one in several.right}
@@ -61,7 +61,7 @@ def test_each_episode_has_mistakes_of_its_own() -> None:
     assert often and all(len(set(found)) > 1 for found in often)
 
 
-def test_mistakes_are_of_tools_that_change_the_world_and_take_look_alikes() -> None:
+def test_mistakes_affect_changing_tools_and_use_look_alikes() -> None:
     tasks = WORLD.tasks("broad")[:REPLAYED]
     errs = unreliable(WORLD, tasks, 1.0, 1.0, 0)
     assert set(errs.chances) <= MUTATING | {"unlock"} and len(errs.chances) > 5
@@ -69,13 +69,13 @@ def test_mistakes_are_of_tools_that_change_the_world_and_take_look_alikes() -> N
     assert all(name not in others for name, others in errs.look_alikes.items())
 
 
-def test_chances_are_drawn_by_tool() -> None:
+def test_chances_are_drawn_per_tool() -> None:
     assert chances(["a", "b"], 0.2, 0.4, 0) == {**chances(["b"], 0.2, 0.4, 0), **chances(["a"], 0.2, 0.4, 0)}
     assert all(0.2 <= one <= 0.4 for one in chances("abcdef", 0.2, 0.4, 1).values())
     assert Unreliable({}, {}).chances == {}
 
 
-def test_the_agents_words_alone_are_targets(found: Demonstrations) -> None:
+def test_only_the_agents_words_are_targets(found: Demonstrations) -> None:
     _, tokenizer = load(ROOT / "policies/base")
     episode = found.right[0]
     one = tokens(Renderer(tokenizer), found.tools[episode.task_id], episode)
@@ -83,7 +83,7 @@ def test_the_agents_words_alone_are_targets(found: Demonstrations) -> None:
     assert said.replace("<|end|>", "") == "".join(m["content"] for m in episode.messages if m["role"] == "assistant")
 
 
-def test_episodes_of_a_file(found: Demonstrations, tmp_path: Path) -> None:
+def test_successful_episodes_of_a_file_are_imitated(found: Demonstrations, tmp_path: Path) -> None:
     file = tmp_path / "mine.parquet"
     write_trajectories(file, [*found.right[:3], *(one for one in found.unreliable if not is_success(one.score))])
     mine = demonstrations(OWN.model_copy(update={"demonstrations": str(file)}), WORLD, LIMITS, 0)
@@ -94,7 +94,9 @@ def test_episodes_of_a_file(found: Demonstrations, tmp_path: Path) -> None:
         demonstrations(OWN.model_copy(update={"demonstrations": str(file)}), WORLD, LIMITS, 0)
 
 
-def test_what_cannot_be_imitated(found: Demonstrations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_warm_start_is_an_error(
+    found: Demonstrations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(CoevolveError, match=r"has no split 'nowhere'; expected one of: seed"):
         demonstrations(OWN.model_copy(update={"split": "nowhere"}), WORLD, LIMITS, 0)
     world = make("miniworld")

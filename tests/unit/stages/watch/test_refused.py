@@ -1,4 +1,4 @@
-"""A kind of tasks that is lost to an answer format is named; tasks that are merely hard are not."""
+"""A kind of tasks that is lost to an answer format is reported. Hard tasks are not."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ CONFIG = load(ROOT / "params.yaml").watch
 
 
 class Deaf(Quiz):
-    """Its parser takes no answers to sums of four numbers."""
+    """Its parser rejects answers to sums of four numbers."""
 
     class Play(QuizSession):
         def step(self, call: ToolCall) -> Observation:
@@ -35,7 +35,7 @@ class Deaf(Quiz):
 
 
 class Speaker:
-    """Gives the same reply to everything: an answer in another format, a call that does not parse, or a wrong answer."""
+    """Always gives the same reply: an answer in another format, a malformed call, or a wrong answer."""
 
     name = "speaker"
 
@@ -62,7 +62,7 @@ def kinds(policy: Policy, environment: Environment, attempts: Sequence[Attempt] 
     return refused(episodes, tasks, {task.task_id: environment.category(task) for task in tasks.values()}, attempts)
 
 
-def test_a_broken_parser_loses_one_kind_and_the_watchdog_names_it() -> None:
+def test_watchdog_names_the_kind_that_a_broken_parser_loses() -> None:
     found = kinds(ReferencePolicy(Deaf()), Deaf())
     assert found == {"sum_2": None, "sum_4": 1.0, "sum_8": None} and share(found) == pytest.approx(1 / 3)
     (note,) = notes(found)
@@ -73,23 +73,23 @@ def test_a_broken_parser_loses_one_kind_and_the_watchdog_names_it() -> None:
 
 
 @pytest.mark.parametrize("reply", [PROSE, GARBLED])
-def test_an_agent_that_writes_another_format_loses_all_kinds(reply: Reply) -> None:
+def test_agent_with_another_format_loses_all_kinds(reply: Reply) -> None:
     found = kinds(Speaker(reply), Quiz())
     assert found == {"sum_2": 1.0, "sum_4": 1.0, "sum_8": 1.0} and share(found) == 1.0
 
 
 @pytest.mark.parametrize("reply", [WRONG, CUT])
-def test_wrong_answers_and_replies_that_are_cut_are_no_matter_of_format(reply: Reply) -> None:
+def test_wrong_answers_and_truncated_replies_are_no_format_errors(reply: Reply) -> None:
     assert share(kinds(Speaker(reply), Quiz())) == 0.0
 
 
-def test_one_success_at_any_time_shows_that_the_format_is_known() -> None:
+def test_one_earlier_success_shows_that_the_format_is_known() -> None:
     (solved,) = [task for task in Quiz().tasks("seed") if task.family == "sum_4"][:1]
     found = kinds(Speaker(PROSE), Quiz(), [Attempt(solved.task_id, 0, 0, 0.1, 8, 1)])
     assert found == {"sum_2": 1.0, "sum_4": None, "sum_8": 1.0}
 
 
-def test_few_episodes_and_episodes_that_the_environment_failed_say_nothing() -> None:
+def test_few_or_failed_episodes_give_no_verdict() -> None:
     tasks = {task.task_id: task for task in Quiz().tasks("seed")}
     (task, *_) = tasks.values()
     kinds = dict.fromkeys(tasks, "sums")

@@ -1,4 +1,4 @@
-"""Watchdogs: each indicator against what it must say by hand, and the limits."""
+"""Watchdogs: each indicator against hand computation, and the limits."""
 
 import random
 from dataclasses import replace
@@ -41,7 +41,7 @@ def task(number: int, *tools: str) -> Task:
     return Task.create("e", "s", [str(number)], {}, [[ToolCall(name) for name in tools]])
 
 
-def test_entropy_is_one_where_all_tools_are_used_alike_and_zero_for_one() -> None:
+def test_entropy_is_one_for_even_use_and_zero_for_one_tool() -> None:
     assert evenness({"a": 5, "b": 5, "c": 5, "d": 5}, 4) == pytest.approx(1.0)
     assert str(evenness({"a": 5}, 4)) == "0.0"
     assert evenness({"a": 5, "b": 5}, 4) == pytest.approx(0.5)
@@ -56,11 +56,11 @@ def test_drift_is_zero_for_equal_and_one_for_disjoint() -> None:
 
 
 def visits(name: str, *successes: int) -> list[Attempt]:
-    """Two an iteration, each of a group of 8."""
+    """Visits, two per iteration, each of a group of 8."""
     return [Attempt(name, n // 2, n, count / 8, 8, count) for n, count in enumerate(successes)]
 
 
-def test_regressions_are_of_tasks_once_solved_and_visited_now() -> None:
+def test_regressions_count_tasks_solved_before_and_visited_now() -> None:
     attempts = [
         *visits("lost", 8, 5, 0),
         *visits("kept", 0, 8, 7),
@@ -72,7 +72,7 @@ def test_regressions_are_of_tasks_once_solved_and_visited_now() -> None:
     assert regressions([], 1) is None
 
 
-def test_chance_alone_is_no_regression_and_a_collapse_is_one() -> None:
+def test_chance_is_no_regression_and_a_collapse_is() -> None:
     rng = random.Random(0)
 
     def group(chance: float) -> int:
@@ -85,7 +85,7 @@ def test_chance_alone_is_no_regression_and_a_collapse_is_one() -> None:
         assert (regressions(gone, 2) or 0.0) >= (0.25 if chance >= 0.3 else 0.0), chance
 
 
-def test_what_is_solved_by_luck_does_not_rise() -> None:
+def test_lucky_successes_are_no_progress() -> None:
     def visits(name: str, *solved: int) -> list[Attempt]:
         return [Attempt(name, n // 2, n, count / 4, 4, count) for n, count in enumerate(solved)]
 
@@ -111,7 +111,7 @@ def test_what_is_solved_by_luck_does_not_rise() -> None:
     assert stagnant([*rising, *lucky, *visits("x", 2, 0), *more], 1, made | {"x"}) == pytest.approx(4 / 10), "by shares"
 
 
-def test_all_of_an_iteration() -> None:
+def test_indicators_of_an_iteration_match_hand_computation() -> None:
     groups = [
         [[call("a", x=1)], [call("a", x=1)], [call("a", x=2)]],  # one of two repeats
         [[], [call("b", ok=False)], [call("b", y=1)]],
@@ -143,7 +143,7 @@ def test_all_of_an_iteration() -> None:
     assert found["action_entropy"] == pytest.approx(evenness({"a": 3, "b": 1}, 4))
 
 
-def test_groups_hold_only_attempts_that_count() -> None:
+def test_groups_hold_only_counted_attempts() -> None:
     def attempt(group: int, stop_reason: StopReason, *calls: CallOutcome) -> Trajectory:
         return Trajectory("", "t", 0, 0, group, 0, [], list(calls), 0.0, stop_reason)
 
@@ -161,7 +161,7 @@ def test_groups_hold_only_attempts_that_count() -> None:
     assert found["environment_failed"] == pytest.approx(5 / 8)
 
 
-def test_limits_say_and_critical_ones_stop() -> None:
+def test_limits_warn_and_critical_limits_stop() -> None:
     values = {name: 0.5 for name, _ in CONFIG} | {"action_entropy": 0.3, "drift": 0.61, "regressions": None}
     states = {one.name: one.state for one in indicators(values, CONFIG)}
     assert states["action_entropy"] == "limit"
@@ -175,7 +175,7 @@ def test_limits_say_and_critical_ones_stop() -> None:
     )  # critical: null never stops
 
 
-def test_tasks_that_never_yield_an_episode_that_counts_are_named() -> None:
+def test_tasks_without_any_counted_episode_are_named() -> None:
     def visits(number: int, *sizes: int) -> list[Attempt]:
         return [Attempt(task(number).task_id, 0, step, 0.0, size) for step, size in enumerate(sizes)]
 
@@ -199,7 +199,7 @@ def test_tasks_that_never_yield_an_episode_that_counts_are_named() -> None:
         ((True, True, True), 17),
     ],
 )
-def test_a_run_shows_only_the_watchdogs_that_belong_to_it(run: tuple[bool, bool, bool], shown: int) -> None:
+def test_run_shows_only_its_own_watchdogs(run: tuple[bool, bool, bool], shown: int) -> None:
     values = dict.fromkeys(MEANING, 0.0)
     names = [indicator.name for indicator in indicators(values, CONFIG, foreign(*run))]
     assert len(names) == shown and names[:9] == list(MEANING)[:9]
@@ -207,7 +207,7 @@ def test_a_run_shows_only_the_watchdogs_that_belong_to_it(run: tuple[bool, bool,
     assert ("failure_idle" in names) == (run[0] and run[1])
 
 
-def test_indicators_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_indicators_are_read_back_as_written(tmp_path: Path) -> None:
     measured = indicators(dict.fromkeys(MEANING, 0.25), CONFIG)
     write_json(tmp_path / "watch.json", {one.name: one.as_dict() for one in measured})
     assert read_indicators(tmp_path / "watch.json") == measured
@@ -222,7 +222,7 @@ def test_indicators_are_read_as_they_were_written(tmp_path: Path) -> None:
         ({"drift": 5}, "drift: "),
     ],
 )
-def test_a_strange_indicator_is_one_line(tmp_path: Path, content: Any, reason: str) -> None:
+def test_invalid_indicator_is_a_one_line_error(tmp_path: Path, content: Any, reason: str) -> None:
     write_json(tmp_path / "watch.json", content)
     with pytest.raises(CoevolveError, match=reason) as caught:
         read_indicators(tmp_path / "watch.json")
