@@ -123,14 +123,9 @@ def test_interrupt_ends_only_the_experiments_of_its_study(tmp_path: Path, monkey
     )
     monkeypatch.chdir(tmp_path / "project")
     dvc("exp", "run", "--queue", "-n", "theirs", "-S", "key=3")
-
-    def started() -> bool:
-        if not workers(tmp_path):  # on a busy machine a worker may end before it takes what is queued
-            # not captured: the worker would hold the pipe open
-            subprocess.run([sys.executable, "-m", "dvc", "queue", "start"], check=True, stdout=subprocess.DEVNULL)
-        return states().get("theirs") == "Running"
-
-    until(started, "theirs has not started")
+    # not captured: the worker would hold the pipe open
+    subprocess.run([sys.executable, "-m", "dvc", "queue", "start"], check=True, stdout=subprocess.DEVNULL)
+    until(lambda: states().get("theirs") == "Running", "theirs has not started")
 
     def collect(ended: Sequence[str]) -> Sequence[str]:
         if states().get("first") == "Running":
