@@ -21,7 +21,7 @@ def refuse(event: str) -> None:
 
 def watch(event: str, arguments: tuple[Any, ...]) -> None:
     if event in STARTS and not any(probe in str(arguments[:2]) for probe in PROBES):
-        refuse(event)
+        refuse(f"{event} {arguments[:2]}")
 
 
 sys.addaudithook(watch)
