@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system", "socket.bind"}
-PROBES = ("/sbin/ldconfig", "'::1'")  # a library that is imported looks for another library, or for IPv6
+PROBES = ("/sbin/ldconfig", "'uname'", "'::1'")  # a library looks for another library, the processor or IPv6
 running: list[str] = []  # the unit test that runs now
 started: list[str] = []  # what it started
 
