@@ -1,4 +1,4 @@
-"""Run DVC's queue of experiments until each experiment has ended."""
+"""Run experiments by DVC's queue, and collect each one when it has ended."""
 
 import os
 import re
@@ -6,32 +6,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import psutil
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.processes import VARIABLE, available
 from coevolve.core.yaml_files import one_line
 
-POLL = 2.0, 30.0  # seconds between checks of the queue, at first and later; a check takes two seconds of CPU time
-PATIENCE = 15.0  # seconds with too few workers before others are started, because a worker may start slowly
-STARTS = 3  # most starts of workers in a row without an experiment that ends
+POLL = 2.0, 30.0  # seconds between looks at the queue, at first and later; a look takes two seconds of CPU time
+SILENCE = 120.0  # seconds without an answer of a worker after which none is left: a busy one may be slow
 WAITING = ("Queued", "Running")
+STATES = (*WAITING, "Failed", "Success")
+NOBODY = "Worker status: 0 active, 0 idle"
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 WORDS = ("true", "false", "null", "inf", "nan")
-STATES = (*WAITING, "Failed", "Success")
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A task of the queue. An experiment that was queued twice has two tasks."""
-
-    id: str
-    name: str
-    status: str
 
 
 def work(
@@ -42,115 +29,67 @@ def work(
 ) -> list[str]:
     """Run the experiments ``wanted`` (changes to params.yaml by name), ``jobs`` at a time. Returns the names of failed experiments.
 
-    Waiting experiments of ``later`` are removed from the queue, because an earlier call may have queued them before these. So are those
-    of ``wanted``, to be queued with the changes that they have now. ``collect`` gets the names of successful experiments at each check, and returns those whose
-    results it has.
-
-    DVC's workers may end early, together with their task: the queue consists of files, and reading it can disturb a worker. So this
-    function starts workers and queues tasks again until each has ended, or raises a CoevolveError if that does not help. A failed
-    experiment is tried once more. Experiments that share stages may disturb each other: DVC's run cache can take a file that another
-    experiment is writing for a corrupted file, and remove it. Ctrl-C ends these experiments, and the workers if they have no others.
+    Experiments of ``later`` that wait leave the queue, because an earlier call may have queued them before these. So do those of
+    ``wanted``, to be queued with the changes that they have now; those that run go on. ``collect`` gets the names of successful
+    experiments at each look at the queue, and returns those whose results it has. Ctrl-C ends these experiments, and nobody else's.
+    Raises CoevolveError if DVC's workers end before the experiments do.
     """
-    left, jobs = dict(wanted), min(jobs, len(wanted))
-    _remove({*wanted, *later})
-    past = _start(left, jobs)
-    starts, began = 0, time.monotonic()
-    short_since: float | None = None
-    tried: set[str] = set()  # failed experiments that were tried once more
+    _take(wanted, ("Queued", "Failed", "Success"), "remove")
+    _take(later, ("Queued",), "remove")
+    running = {name for _, name, _ in _look()[0]}
+    for name in (name for name in wanted if name not in running):
+        settings = [part for key, value in wanted[name].items() for part in ("-S", f"++{key}={override(value)}")]
+        _dvc("exp", "run", "--queue", "-n", name, *settings)
+    left, began = list(wanted), time.monotonic()
+    heard = began  # when a worker last answered
     try:
+        # without pipes: the workers would hold them open until the last experiment has ended
+        subprocess.run(
+            [sys.executable, "-m", "dvc", "queue", "start", "-j", str(min(jobs, len(wanted)))],
+            env={
+                **os.environ,
+                "PATH": os.pathsep.join(
+                    [os.environ.get("PATH", ""), os.path.dirname(sys.executable)]
+                ),  # DVC starts `dvc`
+                VARIABLE: str(max(available() // jobs, 1)),  # each has its share of the cores
+            },
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
         while True:
-            rows, alive = _look()
-            status = {row.name: row.status for row in rows if row.id not in past}
-            ended = collect([name for name in left if status.get(name) == "Success"])
-            left = {name: changes for name, changes in left.items() if name not in ended}
-            again = {name: left[name] for name in left if status.get(name) == "Failed" and name not in tried}
-            if again:
-                tried.update(again)
-                past |= _start(again, jobs)
-                continue
-            going = {name: changes for name, changes in left.items() if status.get(name) != "Failed"}
+            tasks, answers = _look()
+            states = {name: state for _, name, state in tasks}
+            ended = collect([name for name in left if states.get(name) == "Success"])
+            left = [name for name in left if name not in ended]
+            going = [name for name in left if states.get(name) in WAITING]
             if not going:
-                return list(left)
-            found = [status.get(name) for name in going]
-            lost = any(one not in WAITING for one in found)
-            needed = jobs if "Queued" in found else 1
-            now = time.monotonic()
-            short_since = (short_since or now) if lost or alive < needed else None
-            starts = 0 if ended else starts
-            if short_since and now - short_since >= PATIENCE:
-                if starts == STARTS:
-                    raise CoevolveError(f"DVC's workers end before {', '.join(going)}; see `dvc queue status`")
-                past |= _start(going, jobs)
-                starts, short_since = starts + 1, None
-            time.sleep(min(POLL[0] + (now - began) / 20, POLL[1]))
+                return left
+            heard = time.monotonic() if answers else heard
+            if time.monotonic() - heard > SILENCE:
+                names = " ".join(going)
+                raise CoevolveError(
+                    f"DVC's workers have ended before {names}; call again, after `dvc queue kill --force {names}` if they are "
+                    "said to be running"
+                )
+            time.sleep(min(POLL[0] + (time.monotonic() - began) / 20, POLL[1]))
     except KeyboardInterrupt:
-        _end(wanted)
+        _take(wanted, ("Queued",), "remove")
+        _take(wanted, ("Running",), "kill", "--force")
         raise
 
 
-def _remove(names: Collection[str]) -> None:
-    """Take the waiting experiments ``names`` from the queue."""
-    if waiting := [row.id for row in _look()[0] if row.status == "Queued" and row.name in names]:
-        _dvc("queue", "remove", *waiting)
+def _take(names: Collection[str], states: Sequence[str], *command: str) -> None:
+    """Give DVC's ``command`` the tasks of the experiments ``names`` that are in one of the ``states``."""
+    if tasks := [task for task, name, state in _look()[0] if name in names and state in states]:
+        _dvc("queue", *command, *tasks)
 
 
-def _end(names: Collection[str]) -> None:
-    """End the experiments ``names``. Another study's may be in the same queue."""
-    _remove(names)
-    busy = [row for row in _look()[0] if row.status in WAITING]
-    ours = [row.id for row in busy if row.name in names]
-    if len(ours) == len(busy):
-        _dvc("queue", "stop", "--kill")
-    elif ours:
-        _dvc("queue", "kill", "--force", *ours)
-
-
-def _start(wanted: Mapping[str, Mapping[str, Any]], jobs: int) -> set[str]:
-    """Queue the ``wanted`` experiments that neither wait nor run, and start workers. Returns the ids of their ended tasks."""
-    rows, alive = _look()
-    # after a crash of the machine, DVC keeps its tasks as running for ever
-    dead = {row.id for row in rows if row.status == "Running" and not alive}
-    if dead:
-        _dvc("queue", "kill", "--force", *sorted(dead))
-    waiting = {row.name for row in rows if row.status in WAITING and row.id not in dead}
-    for name, changes in wanted.items():
-        if name not in waiting:
-            settings = [part for key, value in changes.items() for part in ("-S", f"++{key}={override(value)}")]
-            _dvc("exp", "run", "--queue", "-n", name, *settings)
-    # not captured: the workers would hold the pipe open until the last task has ended
-    command = [sys.executable, "-m", "dvc", "queue", "start", "-j", str(jobs)]
-    shared = {VARIABLE: str(max(available() // jobs, 1))}  # divides the cores among the parallel experiments
-    started = subprocess.run(
-        command, env={**os.environ, **shared}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    if started.returncode:
-        raise CoevolveError("dvc queue start fails; run it by hand to see why")
-    return {row.id for row in rows if row.name in wanted and (row.id in dead or row.status not in WAITING)}
-
-
-def _look() -> tuple[list[_Row], int]:
-    """The tasks that `dvc queue status` shows, and the number of workers."""
-    rows = []
-    for line in _dvc("queue", "status").splitlines():
-        words = line.split()
-        status = next((word for word in words if word in STATES), None)
-        if status and len(words) > 2:
-            rows.append(_Row(words[0], words[1], status))
-    return rows, workers(Path.cwd())
-
-
-def workers(folder: Path) -> int:
-    """The number of workers of the queue of ``folder``, counted by their processes.
-
-    DVC would ask the workers, and a busy worker does not answer in time. It would count as dead, and lose its task to a new worker.
-    """
-    found = set()
-    for one in psutil.process_iter(["cwd", "cmdline", "status"]):
-        words = one.info["cmdline"] or []
-        alive = one.info["status"] != psutil.STATUS_ZOMBIE
-        if alive and "queue-worker" in words and one.info["cwd"] == str(folder.resolve()):
-            found.add(words[words.index("queue-worker") + 1])  # its name
-    return len(found)
+def _look() -> tuple[list[tuple[str, str, str]], bool]:
+    """The tasks that `dvc queue status` shows (task, experiment, state), and whether a worker answers."""
+    shown = _dvc("queue", "status")
+    rows = (line.split() for line in shown.splitlines())
+    tasks = [(row[0], row[1], state) for row in rows if len(row) > 2 for state in row[2:] if state in STATES]
+    return tasks, NOBODY not in shown
 
 
 def override(value: Any) -> str:

@@ -1,5 +1,7 @@
 """Experiments get exactly the parameters that a study sets."""
 
+import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,7 +16,8 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from coevolve.core.errors import CoevolveError
-from coevolve.studies.run_queue import KEY, _look, keys, override, settable, work, workers
+from coevolve.studies import run_queue
+from coevolve.studies.run_queue import KEY, _look, keys, override, settable, work
 from tests.waiting import until
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"])).filter(
@@ -88,7 +91,7 @@ WORK = """\
 import pathlib, sys
 log = pathlib.Path({log!r})
 log.open("a").write(sys.argv[1] + chr(10))
-sys.exit(sys.argv[1] == "2" or log.read_text().count(sys.argv[1]) == 1)
+sys.exit(sys.argv[1] == "2")
 """
 
 
@@ -112,20 +115,36 @@ def dvc(*words: str) -> str:
     return subprocess.run([sys.executable, "-m", "dvc", *words], check=True, capture_output=True, text=True).stdout
 
 
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at the queue as often as can be."""
+    monkeypatch.setattr(run_queue, "POLL", (0.1, 0.5))
+
+
 def states() -> dict[str, str]:
-    return {row.name: row.status for row in _look()[0]}
+    return {name: state for _, name, state in _look()[0]}
+
+
+def waiting_for(file: Path) -> str:
+    return f"import pathlib, time\nwhile not pathlib.Path({str(file)!r}).exists(): time.sleep(0.1)\n"
+
+
+def start(name: str, key: int) -> None:
+    """Queue an experiment, start a worker, and wait until it runs."""
+    dvc("exp", "run", "--queue", "-n", name, "-S", f"key={key}")
+    # not captured: the worker would hold the pipe open
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    subprocess.run(
+        [sys.executable, "-m", "dvc", "queue", "start"], check=True, stdout=subprocess.DEVNULL, env=environment
+    )
+    until(lambda: states().get(name) == "Running", f"{name} has not started")
 
 
 def test_interrupt_ends_only_the_experiments_of_its_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go = tmp_path / "go"
-    project(
-        tmp_path / "project", f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.1)\n"
-    )
+    project(tmp_path / "project", waiting_for(go))
     monkeypatch.chdir(tmp_path / "project")
-    dvc("exp", "run", "--queue", "-n", "theirs", "-S", "key=3")
-    # not captured: the worker would hold the pipe open
-    subprocess.run([sys.executable, "-m", "dvc", "queue", "start"], check=True, stdout=subprocess.DEVNULL)
-    until(lambda: states().get("theirs") == "Running", "theirs has not started")
+    start("theirs", 3)
 
     def collect(ended: Sequence[str]) -> Sequence[str]:
         if states().get("first") == "Running":
@@ -139,8 +158,9 @@ def test_interrupt_ends_only_the_experiments_of_its_study(tmp_path: Path, monkey
     until(lambda: states()["theirs"] == "Success", "theirs has not ended")
 
 
-def test_failed_experiment_is_tried_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second experiment always fails, the first one fails once."""
+def test_failed_experiment_is_named_and_one_that_waits_gets_its_new_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log, folder = tmp_path / "log", tmp_path / "project"
     project(folder, WORK.format(log=str(log)))
     monkeypatch.chdir(folder)
@@ -154,31 +174,25 @@ def test_failed_experiment_is_tried_once_more(tmp_path: Path, monkeypatch: pytes
 
     assert work({"first": {"key": 1}, "second": {"key": 2}}, 1, collect) == ["second"]
     assert whole == ["first"]
-    assert sorted(log.read_text().split()) == ["1", "1", "2", "2"]
+    assert sorted(log.read_text().split()) == ["1", "2"]
 
 
-def test_worker_counts_as_alive_as_long_as_its_process(tmp_path: Path) -> None:
-    """Whether it answers or not. It is stopped here, because a busy machine may stall it in the same way."""
-
-    def start(folder: Path, *words: str) -> subprocess.Popen[bytes]:
-        folder.mkdir(exist_ok=True)
-        return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", *words], cwd=folder)
-
-    ours, others = tmp_path / "ours", tmp_path / "others"
-    started = [
-        start(ours, "exp", "queue-worker", "dvc-exp-1@localhost", "--clean"),
-        start(ours, "exp", "queue-worker", "dvc-exp-2@localhost"),
-        start(ours, "exp", "queue-worker", "dvc-exp-2@localhost"),  # a twin
-        start(ours, "exp", "exec-run"),
-        start(others, "exp", "queue-worker", "dvc-exp-1@localhost"),
-    ]
-    try:
-        until(lambda: workers(ours) == 2 and workers(others) == 1, "they do not start")
-        psutil.Process(started[0].pid).suspend()
-        assert workers(ours) == 2
-        started[0].kill()
-        until(lambda: workers(ours) == 1, "a killed one is gone, its zombie too")
-    finally:
-        for one in started:
-            one.kill()
-            one.wait()
+def test_experiment_of_a_killed_machine_is_an_error_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DVC keeps its tasks as running."""
+    folder, go = tmp_path / "project", tmp_path / "go"
+    project(folder, waiting_for(go))
+    monkeypatch.chdir(folder)
+    start("first", 1)
+    found = psutil.process_iter(["pid", "cwd"])
+    for one in [one for one in found if one.info["cwd"] and Path(one.info["cwd"]).is_relative_to(folder)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if one.info["pid"] != os.getpid():
+                one.kill()
+    monkeypatch.setattr(run_queue, "SILENCE", 15.0)
+    with pytest.raises(CoevolveError, match="ended before first; call again, after `dvc queue kill --force first`"):
+        work({"first": {"key": 1}}, 1, lambda ended: ended)
+    dvc("queue", "kill", "--force", "first")
+    go.touch()
+    assert work({"first": {"key": 1}}, 1, lambda ended: ended) == []
