@@ -23,9 +23,9 @@ class StageSummary:
     """The summary of one stage in one iteration. A stage that makes dataset or policy t + 1 reports on iteration t + 1.
 
     A figure is None if there is nothing to measure. Whole numbers are counts, which add up over iterations. ``columns``
-    name the figures for the table that ends a run. ``costs`` name the figures that add up to the run's budget. ``plots``
-    are curves over the iterations, one chart per title. ``notes`` are messages that need attention. ``arithmetic`` names
-    the arithmetic of a model's computations (``coevolve.core.arithmetic``).
+    name the figures for the table that ends a run. ``costs`` name the figures that add up to the run's budget. ``notes``
+    are messages that need attention. ``arithmetic`` names the arithmetic of a model's computations
+    (``coevolve.core.arithmetic``).
     """
 
     stage: str
@@ -33,15 +33,13 @@ class StageSummary:
     figures: Mapping[str, int | float | None]
     columns: list[str] = field(default_factory=list)
     costs: list[str] = field(default_factory=list)
-    plots: Mapping[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     arithmetic: str = ""
     schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
-        named = [*self.columns, *self.costs, *(name for names in self.plots.values() for name in names)]
-        if unknown := [name for name in named if name not in self.figures]:
-            raise ValueError(f"columns, costs and plots name figures, and {', '.join(unknown)} is none")
+        if unknown := [name for name in (*self.columns, *self.costs) if name not in self.figures]:
+            raise ValueError(f"columns and costs name figures, and {', '.join(unknown)} is none")
 
 
 def timeouts(stop_reasons: Iterable[str]) -> list[str]:

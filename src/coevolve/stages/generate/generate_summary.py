@@ -30,10 +30,5 @@ def summary(t: int, generated: "Generated", arithmetic: str) -> StageSummary:
         FAR: generated.figures[-1]["spec_kl"] if generated.figures else None,
         "generator steps": len(generated.figures),
     }
-    plots = {
-        "what the generator writes": [SPEC_VALID, SPEC_ENTROPY, "distinct specs"],
-        "divergence of specs from the first generator (nats)": [FAR],
-        "effective sample of the generator's update": [SPEC_SAMPLE],
-    }
     notes = [f"the generator did not learn: {generated.reason}"] if generated.reason and t else []
-    return StageSummary("generate", t, figures, [], ["generations"], plots, notes, arithmetic)
+    return StageSummary("generate", t, figures, [], ["generations"], notes, arithmetic)

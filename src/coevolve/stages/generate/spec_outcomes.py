@@ -84,5 +84,4 @@ def with_generator(summary: StageSummary, new: Sequence[Generation], config: Gen
         else None,
         **{f"specs: {reason}": count for reason, count in sorted(outcomes.items())},
     }
-    plots = {**summary.plots, "distance of the pass rate to alpha": [OFF]}
-    return replace(summary, figures={**summary.figures, **figures}, plots=plots)
+    return replace(summary, figures={**summary.figures, **figures})

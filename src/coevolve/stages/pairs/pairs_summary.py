@@ -38,16 +38,14 @@ def summary(t: int, result: Made | None, arithmetic: str) -> StageSummary:
         CLOSE: _closeness(failures),
         IDLE: _idle(failures),
     }
-    plots = {"how close failures come": [CLOSE], "failures that do nothing": [IDLE]}
     costs: list[str] = []
     notes: list[str] = []
     if evolved := result.evolved:
         figures |= _failure_agent(evolved, result.hard)
-        plots = {"how close failures come": [CLOSE, THEIRS, HARD], "failures that do nothing": [IDLE, FAILURE_IDLE]}
         notes = [f"the failure agent did not learn: {evolved.reason}"] if evolved.reason else []
         notes += timeouts(episode.stop_reason for episode in (*evolved.before, *evolved.after))
         costs = [EPISODES, TOKENS]
-    return StageSummary("pairs", t, figures, ["pairs"], costs, plots, notes, arithmetic)
+    return StageSummary("pairs", t, figures, ["pairs"], costs, notes, arithmetic)
 
 
 def _failure_agent(evolved: Evolved, hard: Sequence[Trajectory]) -> Figures:

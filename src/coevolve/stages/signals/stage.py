@@ -32,8 +32,7 @@ def main(params: Params, t: int) -> None:
         check_start(t, fired.total(), attempts)
         write_jsonl(Paths.attempts(t + 1), attempts)
         mean = learnability(recorded({}, attempts))
-        plots = {"mean of 4p(1 − p) over the tasks that were tried": [LEARNABILITY]}
-        write_summary(StageSummary("signals", t, {**counts, LEARNABILITY: mean}, columns=list(counts), plots=plots))
+        write_summary(StageSummary("signals", t, {**counts, LEARNABILITY: mean}, columns=list(counts)))
 
 
 def check_start(t: int, signals: int, attempts: Sequence[Attempt]) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from coevolve.core.stage_summary import TOKENS, StageSummary
 
 # metrics of DPO at the last step: beta times the log-ratios to the anchor, of both sides and their difference
-PREFERENCE_PLOT = "preference at the last step"
 PREFERENCE = {
     "margin": "margin of pairs",
     "accuracy": "pairs ranked right",
@@ -28,7 +27,6 @@ def summary(t: int, steps: Sequence[Mapping[str, float]], group_size: int) -> St
     }
     last = steps[-1] if steps else {}
     preferred = {title: last[name] for name, title in PREFERENCE.items() if name in last}
-    plots = {PREFERENCE_PLOT: list(preferred)} if preferred else {}
     wasted = int(sum(step["groups_without_variance"] for step in steps))
     waste = {"share of groups that teach nothing": wasted / groups if groups else None}
     return StageSummary(
@@ -36,5 +34,4 @@ def summary(t: int, steps: Sequence[Mapping[str, float]], group_size: int) -> St
         t,
         {**costs, **success, "groups": groups, "groups without variance": wasted, **waste, **preferred},
         costs=list(costs),
-        plots={"success while training": list(success), "groups of equal rewards": list(waste), **plots},
     )

@@ -228,6 +228,5 @@ def summary(t: int, verdicts: Sequence[Verdict], counts: Mapping[str, PassCount]
         **{f"not checked by {gate}": count for gate, count in sorted(unchecked(verdicts).items())},
         **meter.costs(),
     }
-    plots = {"mean pass rate of what was accepted": ["pass rate"]}
     costs = ["pass rate episodes", *meter.costs()]
-    return StageSummary("verify", t, figures, columns=[ACCEPTED], costs=costs, plots=plots, notes=meter.lost())
+    return StageSummary("verify", t, figures, columns=[ACCEPTED], costs=costs, notes=meter.lost())

@@ -11,7 +11,7 @@ from coevolve.core.stage_summary import StageSummary
 from coevolve.core.task import CallOutcome, Provenance, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.stages.report.page.verification import measured, outcomes, selection, unchecked
-from coevolve.stages.report.page.view import costs, figures, groups, origins, strength, tools
+from coevolve.stages.report.page.view import groups, origins, strength
 from coevolve.stages.report.run_summary import Summary
 from coevolve.stages.schema import load
 from coevolve.stages.verify.select import GATE
@@ -88,9 +88,6 @@ GENERATOR = {
     "alpha": 0.5,
     "distances": [ONE, {**ONE, "generator": "not"}],
     "outcomes": [{"t": 0, "outcome": "accepted", "count": 3}, {"t": 0, "outcome": "unreadable", "count": 1}],
-    "goals": [{"dataset": 0, "tool": "pay", "tasks": 2, "share": 0.5}],
-    "lengths": [{"iteration": 0, "figure": "calls of the reference", "value": 2.0}],
-    "realized": [{"probe": 0.5, "training": 0.75, "tasks": 3}],
     "examples": [{"t": 0, "spec": "<spec>{}</spec>", "instruction": "pay <b>", "task_id": "x", "solved": "4 of 8"}],
 }
 SUMMARY = Summary(
@@ -106,8 +103,7 @@ SUMMARY = Summary(
     ],
     stages=[
         StageSummary("tasks", 0, {"tasks": 3}, ["tasks"]),
-        StageSummary("train", 0, {"gradient steps": 1000, "success <&> first": 0.25}, costs=["gradient steps"],
-                     plots={"success <&> training": ["success <&> first"]}),
+        StageSummary("train", 0, {"gradient steps": 1000, "success": 0.25}, costs=["gradient steps"]),
         StageSummary("signals", 0, {"forgetting": 0, "boundary": 1, "rare": 1}, KINDS),
         StageSummary("validate", 1, {"tasks": 4}, ["tasks"]),
     ],
@@ -137,16 +133,12 @@ def values_of_the_page() -> dict[str, Any]:
         "summary": SUMMARY,
         "kinds": strength(SUMMARY),
         "origins": origins([SEEDS, [*SEEDS, *ADDED]], kinds, KINDS),
-        "tools": tools([SEEDS, [*SEEDS, *ADDED]]),
         "added": [{"t": 0, "tasks": 1, "families": 1, "new": 1, "most": [("find+end", 1)]}],
         "journey": [{"t": 0, "rows": [{"kind": "boundary", "signals": 1, "explorations": 2, "candidates": 2, "accepted": 1}]}],
         "outcomes": outcomes(0, VERDICTS),
         "unchecked": unchecked(0, VERDICTS),
         "selections": [selection(0, VERDICTS)],
         "generator": GENERATOR,
-        "quarantine": [],
         "watch": measured(2),
-        "stages": figures(SUMMARY),
-        "costs": costs(SUMMARY),
         "groups": groups(ATTEMPTS, SEEDS, SIGNALS, KINDS, 3, BESIDE),
     }  # fmt: skip

@@ -7,10 +7,10 @@ import pytest
 
 from coevolve.core.io import write_jsonl
 from coevolve.core.paths import Paths
-from coevolve.core.records import Attempt, Exploration, Generation
+from coevolve.core.records import Exploration, Generation
 from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.stages.generate.spec import exploration_of
-from coevolve.stages.report.page.generated import distances, examples, goals, lengths, outcomes, realized
+from coevolve.stages.report.page.generated import distances, examples, outcomes
 from coevolve.stages.report.page.view import journey, origins
 
 EASY, HALF = (Task.create("e", "s", [f"do {n} now"], {}, [[ToolCall("pay"), ToolCall("end")]]) for n in range(2))
@@ -45,24 +45,6 @@ def test_outcomes_are_counted_by_reason() -> None:
     assert [(one["outcome"], one["count"]) for one in outcomes(0, WRITTEN)] == [
         ("accepted", 2), ("gate: solvable", 1), ("unreadable", 1),
     ]  # fmt: skip
-
-
-def test_goals_are_shares_of_readable_specs_per_iteration() -> None:
-    found = {(one["dataset"], one["tool"]): one["share"] for one in goals({0: WRITTEN, 1: [spec(9, "pay", t=1)]})}
-    assert found == pytest.approx({(0, "pay"): 2 / 3, (0, "lock"): 2 / 3, (1, "pay"): 1.0, (1, "lock"): 0.0})
-
-
-def test_lengths_cover_tasks_and_the_agents_tokens() -> None:
-    found = {one["figure"]: one["value"] for one in lengths(0, WRITTEN, TASKS, {EASY.task_id: [10, 20], "other": [99]})}
-    assert found == {
-        "calls of the reference": 2, "words of the instruction": 3, "tokens of the agent in training": 15,
-    }  # fmt: skip
-    assert lengths(0, [], TASKS, {}) == []
-
-
-def test_probed_pass_rate_is_compared_with_the_first_visit() -> None:
-    visits = [Attempt(EASY.task_id, 1, 1, 0.75, 4, 3), Attempt(EASY.task_id, 1, 3, 0.5, 4, 2)]
-    assert realized(WRITTEN, visits) == [{"probe": 1.0, "training": 0.75, "tasks": 1}]
 
 
 def test_examples_are_those_closest_to_the_target() -> None:

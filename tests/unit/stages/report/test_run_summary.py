@@ -20,11 +20,9 @@ from coevolve.core.task import Provenance, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory, write_trajectories
 from coevolve.lineage.comparison import Side, history
 from coevolve.stages.evaluate.evaluation import summary as evaluated
-from coevolve.stages.report.page.panels import draw
-from coevolve.stages.report.page.view import gather
 from coevolve.stages.report.run_summary import Summary, run_hash, summarize
 from coevolve.stages.report.tables import by_iteration, table, totals
-from coevolve.stages.report.write import Weak, origins, render, weakest, write
+from coevolve.stages.report.write import Weak, origins, weakest, write
 from coevolve.stages.schema import Params
 from coevolve.stages.schema import load as load_params
 from coevolve.studies.study_results import Study, report, result, rows
@@ -186,7 +184,6 @@ def test_unknown_stage_is_shown_everywhere(params: Params, run: Path) -> None:
                 figures,
                 ["pairs"],
                 ["rehearsals"],
-                {"how close pairs are": ["margin", "closeness"]},
                 ["odd"],
             )
         )
@@ -196,11 +193,6 @@ def test_unknown_stage_is_shown_everywhere(params: Params, run: Path) -> None:
     assert [row[1] for row in lines_of(text)] == ["11", "11", "11", "-"]
     assert "Budget: 303 rehearsals, 60 gradient steps" in text
     assert "Iteration 2: odd." in text
-    view = {**gather(made, params.generate.alpha), "groups": []}
-    charts = draw(view)
-    page = render(view, charts)
-    assert "partners-how-close-pairs-are" in charts and charts["partners-how-close-pairs-are"] in page
-    assert "<h3>partners</h3>" in page and "<td>0.25</td>" in page and "<td>303</td>" in page
     runs = [result("arm", 0, made), result("other", 0, replace(made, budget={"rehearsals": 1}))]
     assert rows(runs).splitlines()[1].split(",")[:4] == ["arm", "0", "validation", "0"]
     header = rows(runs).splitlines()[0].split(",")

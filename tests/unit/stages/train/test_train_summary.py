@@ -1,6 +1,6 @@
 """The summary of a training: figures of every learner, and figures of some."""
 
-from coevolve.stages.train.train_summary import PREFERENCE, PREFERENCE_PLOT, summary
+from coevolve.stages.train.train_summary import PREFERENCE, summary
 
 STEP = {"groups": 5.0, "groups_without_variance": 2.0, "tokens": 30.0, "success": 0.25}
 
@@ -16,4 +16,3 @@ def test_preference_figures_are_those_of_the_last_step() -> None:
     told = {"margin": 0.5, "accuracy": 0.9, "chosen": -0.1, "rejected": -0.6}
     found = summary(0, [{**STEP, **dict.fromkeys(told, 0.0)}, {**STEP, **told}], 8)
     assert {name: found.figures[title] for name, title in PREFERENCE.items()} == told
-    assert found.plots[PREFERENCE_PLOT] == list(PREFERENCE.values())

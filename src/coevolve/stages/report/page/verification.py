@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coevolve.core.io import read_jsonl, read_jsonl_objects
+from coevolve.core.io import read_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.records import Verdict
 from coevolve.stages.verify.select import GATE
@@ -62,14 +62,6 @@ def selection(t: int, verdicts: Sequence[Verdict]) -> dict[str, Any] | None:
         "kept": sum(verdict.accepted for verdict in passed),
         "left_out": [(name, counts[name]) for name in names],
     }
-
-
-def quarantine(t: int) -> list[dict[str, Any]]:
-    """The number of rows of dataset ``t`` that broke each expectation."""
-    file = Paths.validation(t) / "quarantine.jsonl"
-    rows = [value for _, value in read_jsonl_objects(file, ["expectations"])] if file.exists() else []
-    counts = Counter(name for row in rows for name in row["expectations"])
-    return [{"dataset": t, "expectation": name, "rows": count} for name, count in sorted(counts.items())]
 
 
 def measured(last: int) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import chain, groupby
+from itertools import groupby
 from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,11 +16,10 @@ from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory, read_trajectories
 from coevolve.stages.pairs.closeness import parting
 from coevolve.stages.report.page.generated import explored, written
-from coevolve.stages.report.page.verification import measured, outcomes, quarantine, read_verdicts, selection, unchecked
+from coevolve.stages.report.page.verification import measured, outcomes, read_verdicts, selection, unchecked
 from coevolve.stages.report.run_summary import Summary
 
 SEED, GENERATOR, UNGUIDED = "seed tasks", "the generator", "no signal"
-TOOLS = 24  # most tools to list
 SHOWN = 1500  # most characters of a message
 TURNS = 40  # most messages of an attempt
 
@@ -40,17 +39,13 @@ def gather(summary: Summary, alpha: float) -> dict[str, Any]:
         "summary": summary,
         "kinds": order,
         "origins": origins(datasets, kinds, order),
-        "tools": tools(datasets),
         "added": [added(datasets, t) for t in ts],
         "journey": [journey(t, signals[t], kinds, order) for t in ts],
         "outcomes": [row for t, batch in verdicts.items() for row in outcomes(t, batch)],
         "unchecked": [row for t, batch in verdicts.items() for row in unchecked(t, batch)],
         "selections": [row for t, batch in verdicts.items() if (row := selection(t, batch))],
         "generator": written(summary.last, alpha),
-        "quarantine": [row for t in ts for row in quarantine(t + 1)],
         "watch": measured(summary.last),
-        "stages": figures(summary),
-        "costs": costs(summary),
     }
 
 
@@ -82,18 +77,6 @@ def origins(datasets: Sequence[Sequence[Task]], kinds: Mapping[str, str], order:
         {"dataset": t, "origin": name, "tasks": count[name], "order": reasons.index(name)}
         for t, count in enumerate(counts)
         for name in used
-    ]
-
-
-def tools(datasets: Sequence[Sequence[Task]]) -> list[dict[str, Any]]:
-    """The share of tasks in each dataset whose reference uses a tool, without tools that every task uses."""
-    counts = [Counter(name for task in tasks for name in task.tools) for tasks in datasets]
-    total = sum(counts, Counter[str]())
-    shown = [name for name, count in total.most_common() if count < sum(map(len, datasets))][:TOOLS]
-    return [
-        {"dataset": t, "tool": name, "tasks": count[name], "share": count[name] / max(len(tasks), 1)}
-        for t, (count, tasks) in enumerate(zip(counts, datasets, strict=True))
-        for name in shown
     ]
 
 
@@ -132,51 +115,6 @@ def journey(t: int, signals: Sequence[Signal], kinds: Mapping[str, str], order: 
     }
     rows = [name for name in (*order, GENERATOR, UNGUIDED) if any(column[name] for column in columns.values())]
     return {"t": t, "rows": [{"kind": name, **{key: column[name] for key, column in columns.items()}} for name in rows]}
-
-
-def figures(summary: Summary) -> list[dict[str, Any]]:
-    """The figures of each stage by iteration, and its plots. Figures without any value are left out."""
-    stages = []
-    for name in dict.fromkeys(stage.stage for stage in summary.stages):
-        summaries = [stage for stage in summary.stages if stage.stage == name]
-        values_of = [stage.figures for stage in summaries]
-        names = [
-            name for name in dict.fromkeys(chain(*values_of)) if any(row.get(name) is not None for row in values_of)
-        ]
-        if not names:
-            continue
-        plots: dict[str, list[dict[str, Any]]] = {}
-        for stage in summaries:
-            for title, plotted in stage.plots.items():
-                values = [(figure, stage.figures[figure]) for figure in plotted]
-                plots.setdefault(title, []).extend(
-                    {"iteration": stage.iteration, "figure": figure, "value": value}
-                    for figure, value in values
-                    if value is not None
-                )
-        rows = [
-            {"t": stage.iteration, "values": [stage.figures.get(figure) for figure in names]} for stage in summaries
-        ]
-        stages.append({"stage": name, "names": names, "rows": rows, "plots": plots})
-    return stages
-
-
-def costs(summary: Summary) -> list[dict[str, Any]]:
-    """The costs of the run, by iteration and in total."""
-    ts = range(summary.last + 1)
-    return [
-        {
-            "name": name,
-            "spent": [
-                sum(
-                    stage.figures[name] or 0 for stage in summary.stages if stage.iteration == t and name in stage.costs
-                )
-                for t in ts
-            ],
-            "total": total,
-        }
-        for name, total in summary.budget.items()
-    ]
 
 
 def groups(
