@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.numeric_options import count, whole
 
 if TYPE_CHECKING:
-    from coevolve.core.workers import Compute
     from coevolve.studies.study_results import Result, Study
-
-Collect = Callable[[dict[tuple[str, int], "Result"]], None]
 
 HELP = """
   coevolve study studies/ablation              # run all
@@ -37,8 +34,7 @@ After every run the command writes the results so far into FOLDER:
 
 Exits with 1 if any requested run is missing.
 An arm whose parameters are refused, such as a key that coevolve no longer has, keeps its results and gets no more runs.
-With compute.engine: ray in params.yaml, the runs spread over the machines of the cluster, with compute.cpus cores each, and
-send back their results.
+With compute.engine: ray in params.yaml, each run plays and verifies on the cluster.
 """
 
 
@@ -155,80 +151,26 @@ def _run(
 ) -> None:
     """Make the missing ``runs`` and add their results to ``found``. Experiments named in ``later`` stay in the queue."""
     from coevolve.core.progress import bar
-    from coevolve.stages.schema import parse
     from coevolve.studies.plan import in_turns
-    from coevolve.studies.study_runs import experiment, params
+    from coevolve.studies.run_queue import work
+    from coevolve.studies.study_runs import experiment, finished
 
-    compute = parse(params(), "params.yaml").compute
     left = in_turns([run for run in runs if run not in found], jobs)
     missing = {experiment(folder, *run): run for run in left}
     with bar(len(runs), folder.name, "runs", len(runs) - len(missing)) as progress:
 
-        def collect(new: dict[tuple[str, int], "Result"]) -> None:
+        def ended(names: Sequence[str]) -> list[str]:
+            new = finished(folder, study, [missing[name] for name in names])
             progress.update(len(new))
             if new:
                 found.update(new)
                 _write(folder, study, found)
+            return [experiment(folder, *run) for run in new]
 
-        if compute.engine == "local":
-            failed = _queued(folder, study, missing, jobs, later, collect)
-        else:
-            failed = _spread(study, missing, compute, collect)
+        wanted = {name: {"seed": seed, **study.arms[arm]} for name, (arm, seed) in missing.items()}
+        failed = work(wanted, jobs, ended, later)
     if failed:
-        print(f"failed: {', '.join(failed)}", file=sys.stderr)
-
-
-def _queued(
-    folder: Path,
-    study: "Study",
-    missing: Mapping[str, tuple[str, int]],
-    jobs: int,
-    later: Collection[str],
-    collect: Collect,
-) -> list[str]:
-    """Make the ``missing`` runs through DVC's queue. Returns the names of failed runs, and how to see the reason."""
-    from coevolve.studies.run_queue import work
-    from coevolve.studies.study_runs import experiment, finished
-
-    def ended(names: Sequence[str]) -> list[str]:
-        new = finished(folder, study, [missing[name] for name in names])
-        collect(new)
-        return [experiment(folder, *run) for run in new]
-
-    wanted = {name: {"seed": seed, **study.arms[arm]} for name, (arm, seed) in missing.items()}
-    failed = work(wanted, jobs, ended, later)
-    return [*failed[:-1], f"{failed[-1]}; `dvc queue logs NAME` says why"] if failed else []
-
-
-def _spread(study: "Study", missing: Mapping[str, tuple[str, int]], compute: "Compute", collect: Collect) -> list[str]:
-    """Make the ``missing`` runs on the machines of a cluster. Returns the failed runs with their reasons."""
-    from coevolve.core.arithmetic import arithmetic_fingerprint
-    from coevolve.core.outcomes import OUTCOMES
-    from coevolve.core.paths import Paths
-    from coevolve.core.workers import engine
-    from coevolve.core.yaml_files import write_yaml
-    from coevolve.stages.report.run_summary import SUMMARY
-    from coevolve.studies.arms import departure, parameters
-    from coevolve.studies.machines import PARAMS, Texts, work
-    from coevolve.studies.study_runs import from_files, head, params
-
-    now, code = params(), head()
-    if other := departure(params(code), now):
-        raise CoevolveError(
-            f"params.yaml is not committed ({other}), but results are stored by commit; commit it, or run `git stash`"
-        )
-    changes = {
-        name: {**study.arms[arm], "seed": seed, "compute.engine": "local"} for name, (arm, seed) in missing.items()
-    }
-    wanted = {name: write_yaml(parameters(now, some)) for name, some in changes.items()}
-    files = [PARAMS, str(SUMMARY), str(Paths.panel(study.panel)), str(Paths.evaluation(0).parent / "*" / OUTCOMES)]
-
-    def ended(name: str, texts: Texts) -> None:
-        collect({missing[name]: from_files(texts, study, missing[name], name, code)})
-
-    with engine(compute, arithmetic_fingerprint) as workers:
-        assert workers is not None
-        return work(wanted, workers, compute.cpus, files, ended)
+        print(f"failed: {', '.join(failed)}; `dvc queue logs NAME` says why", file=sys.stderr)
 
 
 def _write(folder: Path, study: "Study", found: dict[tuple[str, int], "Result"]) -> None:

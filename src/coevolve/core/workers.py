@@ -168,11 +168,6 @@ class Workers:
         """The results of ``action`` for every item, in order. ``action`` makes the calls; as many run at once as workers exist."""
         yield from in_order(action, items, self.count)
 
-    def all(self, method: str) -> None:
-        """Call ``method`` once on each worker. All must be idle."""
-        for worker in self._workers.values():
-            worker.call(method)
-
     def close(self) -> None:
         for worker in self._workers.values():
             worker.close()

@@ -120,11 +120,6 @@ def params(code: str | None = None) -> dict[str, Any]:
     return found
 
 
-def head() -> str:
-    """The commit of the working tree."""
-    return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-
-
 def _baselines() -> dict[str, str]:
     """The commit that each experiment builds on. DVC keeps it in the names of its references."""
     done = subprocess.run(["git", "for-each-ref", "--format=%(refname)", "refs/exps"], capture_output=True, text=True)

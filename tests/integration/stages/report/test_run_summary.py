@@ -6,14 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from fsspec import filesystem
+
 from coevolve.core.io import write_jsonl
 from coevolve.core.yaml_files import load_yaml, write_yaml
 from coevolve.stages.report.run_summary import SUMMARY
 from coevolve.stages.schema import Params
 from coevolve.studies.arms import parameters
-from coevolve.studies.machines import Texts
 from coevolve.studies.study_results import Result, Study
-from coevolve.studies.study_runs import RESULTS, from_files, head, kept
+from coevolve.studies.study_runs import RESULTS, from_files, kept
 from tests import ROOT
 from tests.unit.stages.report.test_run_summary import params, run, summed  # noqa: F401  (fixtures)
 
@@ -30,13 +31,17 @@ def test_result_lists_uncommitted_edits(
     who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
     for words in (["init", "-q"], ["add", "params.yaml"], [*who, "commit", "-q", "-m", "a"]):
         subprocess.run(["git", *words], check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     summary = json.dumps(asdict(summed(params)))
 
     def found(edits: dict[str, Any]) -> Result:
         ran = parameters(committed, {**arms["random"], **edits, "seed": 0})
         Path("params.yaml").write_text(write_yaml(parameters(committed, edits)))
-        files = Texts({"params.yaml": write_yaml(ran), str(SUMMARY): summary})
-        return from_files(files, study, ("random", 0), "small-random-0", head())
+        Path("run", SUMMARY).parent.mkdir(parents=True, exist_ok=True)
+        Path("run", SUMMARY).write_text(summary)
+        Path("run/params.yaml").write_text(write_yaml(ran))
+        files = filesystem("dir", path="run", fs=filesystem("file"))
+        return from_files(files, study, ("random", 0), "small-random-0", head)
 
     assert found({}).changes == arms["random"]
     edits = {"train.steps": 40, "signals.window": 7}
