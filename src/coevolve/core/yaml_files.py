@@ -3,7 +3,6 @@
 import difflib
 import json
 from collections.abc import Callable, Collection, Mapping
-from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,13 +31,6 @@ def read_yaml(text: str, where: str = "YAML") -> Any:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or error
         line = f"line {mark.line + 1}: " if mark else ""
         raise CoevolveError(f"{where}: {line}expected YAML ({shortened(str(problem), 300)})") from None
-
-
-def write_yaml(values: Any) -> str:
-    """The YAML text that ``read_yaml`` reads ``values`` from."""
-    text = StringIO()
-    YAML(typ="safe", pure=True).dump(values, text)
-    return text.getvalue()
 
 
 def one_line(value: Any, word: Callable[[str], str]) -> str:

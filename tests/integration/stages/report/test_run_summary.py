@@ -6,10 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import yaml
 from fsspec import filesystem
 
 from coevolve.core.io import write_jsonl
-from coevolve.core.yaml_files import load_yaml, write_yaml
+from coevolve.core.yaml_files import load_yaml
 from coevolve.stages.report.run_summary import SUMMARY
 from coevolve.stages.schema import Params
 from coevolve.studies.arms import parameters
@@ -27,7 +28,7 @@ def test_result_lists_uncommitted_edits(
     arms: dict[str, dict[str, Any]] = {"random": {"explore.guidance": "random"}}
     study = Study(question="Why?", seeds=[0], panel="validation", against=[], arms=arms)
     committed = load_yaml(ROOT / "params.yaml", "the project's")
-    Path("params.yaml").write_text(write_yaml(committed))
+    Path("params.yaml").write_text(yaml.safe_dump(committed))
     who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
     for words in (["init", "-q"], ["add", "params.yaml"], [*who, "commit", "-q", "-m", "a"]):
         subprocess.run(["git", *words], check=True)
@@ -36,10 +37,10 @@ def test_result_lists_uncommitted_edits(
 
     def found(edits: dict[str, Any]) -> Result:
         ran = parameters(committed, {**arms["random"], **edits, "seed": 0})
-        Path("params.yaml").write_text(write_yaml(parameters(committed, edits)))
+        Path("params.yaml").write_text(yaml.safe_dump(parameters(committed, edits)))
         Path("run", SUMMARY).parent.mkdir(parents=True, exist_ok=True)
         Path("run", SUMMARY).write_text(summary)
-        Path("run/params.yaml").write_text(write_yaml(ran))
+        Path("run/params.yaml").write_text(yaml.safe_dump(ran))
         files = filesystem("dir", path="run", fs=filesystem("file"))
         return from_files(files, study, ("random", 0), "small-random-0", head)
 
@@ -48,5 +49,5 @@ def test_result_lists_uncommitted_edits(
     assert found(edits).changes == {**arms["random"], **edits}
     write_jsonl(Path(RESULTS), [found(edits)])
     assert not kept(Path(), study)[1], "the edits are still there"
-    Path("params.yaml").write_text(write_yaml(committed))
+    Path("params.yaml").write_text(yaml.safe_dump(committed))
     assert kept(Path(), study) == ({}, ["random 0 ran with signals.window 7, not 5"])
