@@ -69,13 +69,15 @@ repro: install
 	$(BIN)/dvc repro
 	@$(BIN)/coevolve summary
 
-PYTEST = $(BIN)/python -m pytest -n $(JOBS) --no-loadscope-reorder --durations 25
+PYTEST = $(BIN)/python -m pytest --no-loadscope-reorder --durations 25
 
 test: develop
-	$(PYTEST) tests/unit tests/smoke
+	$(PYTEST) -n $(JOBS) tests/unit tests/smoke
+
+# one process more than for unit tests, because servers and queues let a core wait
 
 test-all: test environments $(VERIFIERS)/.installed models/smollm2/config.json
-	COEVOLVE_REQUIRE_BFCL=1 COEVOLVE_REQUIRE_SMOLLM2=1 $(PYTEST) tests/integration tests/docs
+	COEVOLVE_REQUIRE_BFCL=1 COEVOLVE_REQUIRE_SMOLLM2=1 $(PYTEST) -n $(shell expr $(JOBS) + 1) tests/integration tests/docs
 
 test-vllm: $(VLLM)/.installed
 	PATH=$(VLLM)/bin:$$PATH $(VLLM)/bin/python -m pytest tests/integration/engine
