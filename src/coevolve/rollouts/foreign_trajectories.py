@@ -1,79 +1,106 @@
 """Turn rollouts of any trainer into trajectories, and count the rollouts that are left out and those without a step."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.task import CallOutcome
+from coevolve.core.success import SUCCESS_THRESHOLD
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.core.untrusted import one_line
-from coevolve.rollouts.chats import conversation, opening
-from coevolve.rollouts.match_tasks import REASONS
+from coevolve.rollouts.chats import Chat, chat, opening
 from coevolve.rollouts.rollout_row import RolloutRow, Rows, SkippedRow
 
-MESSAGE, DETAIL = (
-    re.compile(r"message \d+"),
-    re.compile(r" \(.*|, found .*", re.DOTALL),
-)  # parts of a reason that differ from row to row
+# parts of a reason that differ from row to row
+MESSAGE, DETAIL = re.compile(r"message \d+"), re.compile(r" \((.*?)\)?$|, found (.*)$")
 MOST = 12  # reasons to list
+REFUSED = "calls that the environment refused"
+UNANSWERED = "calls without an answer, which do not count as accepted"
 FAILED = "rollouts that an error ended, which say nothing about the agent"
 UNSTEPPED = "rollouts without a step, which count as one visit of their task, so forgetting cannot fire on them"
+OUTSIDE = f"scores outside of 0 to 1, of which those of at least {SUCCESS_THRESHOLD:g} count as success"
 
 
 @dataclass
 class RolloutAccount:
-    """The number of ``kept`` rollouts, and the ``skipped``. ``reasons`` maps a reason to a count and the first address."""
+    """The number of ``kept`` rollouts and of their ``calls``, and the ``skipped``.
+
+    ``reasons`` maps a reason to skip a rollout, and ``notes`` a peculiarity of the others, to a count and the first example.
+    """
 
     kept: int = 0
-    failed: int = 0
-    unstepped: int = 0
+    calls: int = 0
     tasks: set[str] = field(default_factory=set)
     skipped: list[dict[str, str]] = field(default_factory=list)
     reasons: dict[str, tuple[int, str]] = field(default_factory=dict)
+    notes: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def leave_out(self, where: str, reason: str) -> None:
         reason, where = one_line(reason), one_line(where)
-        kind = DETAIL.sub("", MESSAGE.sub("a message", reason))
-        count, first = self.reasons.get(kind, (0, where))
-        self.reasons[kind] = (count + 1, first)
+        kind = MESSAGE.sub("a message", reason)
+        detail = DETAIL.search(kind)
+        example = f"{where}: {detail[1] or detail[2]}" if detail else where
+        count, first = self.reasons.get(DETAIL.sub("", kind), (0, example))
+        self.reasons[DETAIL.sub("", kind)] = (count + 1, first)
         self.skipped.append({"where": where, "reason": reason})
+
+    def note(self, kind: str, where: str, example: str = "") -> None:
+        count, first = self.notes.get(kind, (0, ""))
+        self.notes[kind] = (count + 1, first or one_line(f"{where}: {example}" if example else where, 160))
 
     def some(self, found: Iterator[Trajectory], where: str, remarks: dict[str, int]) -> Iterator[Trajectory]:
         """Yield ``found``. If it holds no rollout, raise a CoevolveError that lists the skipped ones by reason."""
         yield from found
         if not self.kept:
-            raise CoevolveError(f"{where}: no rollout to read: {'; '.join(self.lines(remarks)) or 'it is empty'}")
+            raise CoevolveError(f"{where}: no rollout to read: {'; '.join(self.left_out(remarks)) or 'it is empty'}")
+
+    def left_out(self, remarks: dict[str, int]) -> list[str]:
+        """Notes for the user: the rollouts that are left out, by reason, and the ``remarks`` of the reader."""
+        reasons = sorted(self.reasons.items())
+        lines = [f"{count} left out: {reason} (first: {first})" for reason, (count, first) in reasons[:MOST]]
+        if others := sum(count for _, (count, _) in reasons[MOST:]):
+            lines.append(f"{others} left out for {len(reasons) - MOST} other reasons")
+        return [*lines, *(f"{text}: {count}" for text, count in remarks.items())]
 
     def lines(self, remarks: dict[str, int]) -> list[str]:
-        """Notes for the user: the rollouts that are left out, by reason, and peculiarities of the others."""
-        lines = [
-            f"{count} left out: {reason} (first: {first})"
-            for reason, (count, first) in sorted(self.reasons.items())[:MOST]
-        ]
-        counts = {**remarks, FAILED: self.failed, UNSTEPPED: self.unstepped}
-        return [*lines, *(f"{text}: {count}" for text, count in counts.items() if count)]
+        """Notes for the user: what is left out, how many calls were refused, and peculiarities of the rollouts."""
+        refused, first = self.notes.get(REFUSED, (0, ""))
+        calls = f"{self.calls} calls, {refused} of them refused{f' (first: {first})' if first else ''}"
+        notes = [f"{text}: {count} (first: {first})" for text, (count, first) in self.notes.items() if text != REFUSED]
+        return [*self.left_out(remarks), calls, *notes]
 
 
-def trajectories(rows: Rows, task_of: Callable[[RolloutRow], str], account: RolloutAccount) -> Iterator[Trajectory]:
-    """A trajectory for each rollout whose task is known. Its id is its address in the trainer's files."""
+def trajectories(
+    rows: Rows,
+    task_of: Callable[[RolloutRow], str],
+    account: RolloutAccount,
+    tools: Sequence[Mapping[str, Any]] = (),
+) -> Iterator[Trajectory]:
+    """A trajectory for each rollout whose task is known. Its id is its address in the trainer's files.
+
+    ``task_of`` raises a CoevolveError for a rollout without a known task. ``tools`` are the environment's, if it is known.
+    """
     for row in rows:
         if isinstance(row, SkippedRow):
             account.leave_out(row.where, row.reason)
             continue
-        task_id = task_of(row)
-        if task_id in REASONS:
-            account.leave_out(row.where, task_id)
-            continue
         try:
-            messages, calls = conversation(row.messages, row.where)
+            task_id, heard = task_of(row), _of_the_agent(row, chat(row.messages, tools), tools)
         except CoevolveError as error:
-            account.leave_out(row.where, str(error).removeprefix(f"{row.where}: "))
+            account.leave_out(row.where, str(error))
             continue
         account.kept += 1
-        account.failed += bool(row.failure)
-        account.unstepped += row.step is None
+        account.calls += len(heard.calls)
         account.tasks.add(task_id)
+        for kind, example in heard.unread:
+            account.note(kind, row.where, example)
+        for call in (call for call in heard.calls if not call.ok):
+            kind = REFUSED if call.observation else UNANSWERED
+            account.note(kind, row.where, f"{call.name} {call.observation}")
+        for kind, holds in {FAILED: row.failure, UNSTEPPED: row.step is None, OUTSIDE: not 0 <= row.score <= 1}.items():
+            if holds:
+                account.note(kind, row.where)
         yield Trajectory(
             trajectory_id=row.trajectory_id or row.where,
             task_id=task_id,
@@ -81,23 +108,29 @@ def trajectories(rows: Rows, task_of: Callable[[RolloutRow], str], account: Roll
             step=row.step or 0,
             group=0,
             sample=account.kept - 1,
-            messages=messages,
-            calls=_of_the_agent(row, calls) if row.calls is None else row.calls,
+            messages=heard.messages,
+            calls=heard.calls,
             score=row.score,
             stop_reason=StopReason.ENVIRONMENT_FAILED if row.failure else StopReason.DONE,
             failure=row.failure,
         )
 
 
-def _of_the_agent(row: RolloutRow, calls: list[CallOutcome]) -> list[CallOutcome]:
-    """The ``calls`` without those of examples in the prompt. The prompt's last request begins the first turn."""
+def _of_the_agent(row: RolloutRow, heard: Chat, tools: Sequence[Mapping[str, Any]]) -> Chat:
+    """``heard`` with the calls that the file lists, or without those of examples in the prompt.
+
+    The prompt's last request begins the first turn.
+    """
+    if row.calls is not None:
+        return replace(heard, calls=row.calls, unread=[])
     prompt = row.messages[: row.prompt_messages]
     roles = [message["role"] for message in prompt]
     if "assistant" not in roles:
-        return calls
-    _, examples = conversation(prompt, row.where)
+        return heard
+    examples = chat(prompt, tools)
     turns = max(roles.count("user") - 1, 0)
-    return [replace(call, turn=call.turn - turns) for call in calls[len(examples) :]]
+    calls = [replace(call, turn=call.turn - turns) for call in heard.calls[len(examples.calls) :]]
+    return replace(heard, calls=calls, unread=heard.unread[len(examples.unread) :])
 
 
 def named_or_opening(row: RolloutRow) -> str:

@@ -11,10 +11,10 @@ from coevolve.core.hashing import content_hash
 from coevolve.rollouts.own_episodes import COEVOLVE
 from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, first_object
 from coevolve.rollouts.trl_completions import TRL
-from coevolve.rollouts.verifiers_traces import VERIFIERS
+from coevolve.rollouts.verifiers_traces import RESULTS, VERIFIERS
 from coevolve.rollouts.verl_dump import VERL
 
-FORMATS: dict[str, RolloutFormat] = {rows.name: rows for rows in (VERIFIERS, TRL, VERL, COEVOLVE)}
+FORMATS: dict[str, RolloutFormat] = {rows.name: rows for rows in (VERIFIERS, TRL, VERL, RESULTS, COEVOLVE)}
 AUTO = "auto"
 Source = str | Path | Sequence[str | Path]
 
@@ -57,9 +57,9 @@ def _files(entry: str, name: str) -> list[Path]:
 def _inside(folder: Path, name: str) -> list[Path]:
     """The rollouts in ``folder``: the files of the first format that has any."""
     for rows in FORMATS.values() if name == AUTO else [FORMATS[name]]:
-        if found := sorted(file for file in folder.rglob(rows.pattern) if file.is_file()):
+        if found := sorted({file for end in rows.patterns for file in folder.rglob(end) if file.is_file()}):
             return found
-    known = ", ".join(f"{rows.pattern} ({rows.writer})" for rows in FORMATS.values())
+    known = ", ".join(f"{' or '.join(rows.patterns)} ({rows.writer})" for rows in FORMATS.values())
     raise CoevolveError(f"{folder}: holds no rollouts; expected one of: {known}; or name the files themselves")
 
 
@@ -78,8 +78,11 @@ def _columns(file: Path) -> Mapping[str, Any]:
 def read_rollouts(rows: RolloutFormat, files: Sequence[Path], options: Options) -> Rows:
     """The rollouts of all ``files``. Their addresses are relative to the folder that the files share."""
     folder = Path(commonpath([file.resolve().parent for file in files]))
-    before = ""
+    before, whole_files = "", {file.resolve() for file in files}
     for file in files:
+        if _original(file.resolve()) in whole_files:
+            options.remark("files that repeat another file, left out (`effective` beside `all`, a sealed chunk)")
+            continue
         found: Rows = rows.read(file, file.resolve().relative_to(folder).as_posix(), options)
         if rows is TRL:  # a batch of several updates is logged after each of them
             whole = list(found)
@@ -94,6 +97,13 @@ def read_rollouts(rows: RolloutFormat, files: Sequence[Path], options: Options) 
         yield from found
 
 
+def _original(file: Path) -> Path:
+    """The file of prime-rl that holds all rollouts of ``file``, if it exists: `all` beside `effective`, a chunk before its seal."""
+    if file.parent.name == "effective":
+        return file.parent.parent / "all" / file.name
+    return file.with_suffix("") if file.suffix == ".zst" else file / "none"
+
+
 def listed() -> str:
     """A line for each format: its writer and the values that it lacks."""
-    return "\n".join(f"  {rows.name:11}{rows.writer}: {rows.lacks}" for rows in FORMATS.values())
+    return "\n".join(f"  {rows.name:12}{rows.writer}: {rows.lacks}" for rows in FORMATS.values())

@@ -1,27 +1,33 @@
 """A rollout as the reader of a trainer's files returns it, and functions that the readers share.
 
 Some trainers log rollouts as decoded text: calls between <tool_call> tags, answers between <tool_response> tags (Hermes, Qwen).
-Decoding without special tokens leaves role names in the text, at the edges of a reply. ``messages_of`` removes them.
+Decoding without special tokens leaves the names of roles in the text, at the edges of a reply. ``messages_of`` removes them.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from math import isfinite
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from coevolve.core.errors import CoevolveError, first_line
-from coevolve.core.io import decode, flaw
+from coevolve.core.io import decode
 from coevolve.core.task import CallOutcome
+from coevolve.core.trajectories import FAILURE
+from coevolve.rollouts.chats import Message, Unreadable, sound
+from coevolve.rollouts.text_calls import ANSWER, ANSWER_END
 
-Message = dict[str, Any]
 Progress = Callable[[int], object]  # called with the number of bytes read
 AT_ONCE = 500  # rows of a Parquet file in memory
-ANSWER = re.compile(r"<tool_response>(.*?)</tool_response>", re.DOTALL)
+UNTOLD = "the text of an answer says whether the call was refused"
+HIGHEST = 1e12  # size of a score: sums of any number of scores are finite
+COMPRESSED = (".zst", ".gz")
 # Templates of Qwen3 and others end a prompt with an empty thought, or with the beginning of one
 THOUGHTS = ("<think>\n\n</think>", "<think>")
+# The line before an answer, where decoding leaves the names of roles
+HEARD = ("user", "tool", "ipython", "observation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +66,17 @@ class SkippedRow:
 Rows = Iterator[RolloutRow | SkippedRow]
 
 
-class Unreadable(CoevolveError):
-    """A row that a reader cannot read. Its text has no address: the reader adds it."""
-
-
 @dataclass(frozen=True)
 class RolloutFormat:
     """A format of rollouts: its files, its reader, and the values that it lacks.
 
-    ``pattern`` matches its files in a folder. ``claims`` returns whether the first row, or the columns of a Parquet file, are
+    ``patterns`` match its files in a folder. ``claims`` returns whether the first row, or the columns of a Parquet file, are
     of this format. ``lacks`` names in one line the values that the format does not record.
     """
 
     name: str
     writer: str
-    pattern: str
+    patterns: tuple[str, ...]
     lacks: str
     claims: Callable[[Mapping[str, Any]], bool]
     read: Callable[[Path, str, "Options"], Rows]
@@ -82,40 +84,67 @@ class RolloutFormat:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``reward`` names the reward that is the score. ``progress`` counts bytes.
+    """``reward`` names the reward that is the score, and ``score`` is the one of chats without any. ``progress`` counts bytes.
 
-    A reader notes peculiarities in ``remarks``, and in ``columns`` the rewards that it took for the score.
+    A reader notes peculiarities in ``remarks``, in ``columns`` the rewards that it took for the score, and in ``seen`` ids.
     """
 
     reward: str | None = None
+    score: float | None = None
     progress: Progress = lambda count: None
     remarks: dict[str, int] = field(default_factory=dict)
     columns: set[str] = field(default_factory=set)
+    seen: set[str] = field(default_factory=set)
 
     def remark(self, text: str) -> None:
         """Count a peculiarity of a rollout."""
         self.remarks[text] = self.remarks.get(text, 0) + 1
 
+    def again(self, name: Any) -> bool:
+        """Whether an earlier rollout has the id ``name``."""
+        if not isinstance(name, str) or name not in self.seen:
+            self.seen.update([name] if isinstance(name, str) else [])
+            return False
+        return True
+
 
 def json_rows(
-    path: Path, name: str, options: Options, read: Callable[[dict[str, Any], str], Iterator[RolloutRow]]
+    path: Path,
+    name: str,
+    options: Options,
+    read: Callable[[dict[str, Any], str], Iterator[RolloutRow]],
+    reader: Callable[[str], Any] = decode,
 ) -> Rows:
-    """The rollouts of a JSONL file, each line read by ``read``. An unreadable line becomes a SkippedRow."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            options.progress(len(line))
-            if not line.strip():
-                continue
-            where = f"{name}:{number}"
-            try:
-                value = decode(line.decode())
-                if not isinstance(value, dict):
-                    raise Unreadable(f"expected a JSON object, found {type(value).__name__}")
-                yield from read(value, where)
-            except ValueError as error:  # invalid UTF-8 is one, too
-                yield SkippedRow(where, f"not a line of JSON ({str(error)[:100]})")
-            except Unreadable as error:
-                yield SkippedRow(where, str(error))
+    """The rollouts of a JSONL file, each line read by ``reader`` and ``read``. An unreadable line becomes a SkippedRow."""
+    number = 0
+    try:
+        with _opened(path) as file:
+            for number, line in enumerate(file, 1):
+                options.progress(len(line))
+                if not line.strip():
+                    continue
+                where = f"{name}:{number}"
+                try:
+                    value = reader(line.decode())
+                    if not isinstance(value, dict):
+                        raise Unreadable(f"expected a JSON object, found {type(value).__name__}")
+                    yield from read(value, where)
+                except ValueError as error:  # invalid UTF-8 is one, too
+                    yield SkippedRow(where, f"not a line of JSON ({str(error)[:100]})")
+                except Unreadable as error:
+                    yield SkippedRow(where, str(error))
+    except OSError as error:
+        yield SkippedRow(f"{name}:{number + 1}", f"the file cannot be read from here on ({first_line(error)})")
+
+
+def _opened(path: Path) -> BinaryIO:
+    """The bytes of a file, decompressed if its name says how."""
+    if path.suffix not in COMPRESSED:
+        return path.open("rb")
+    import pyarrow as pa
+
+    file: Any = pa.input_stream(str(path), compression="detect")
+    return BufferedReader(file)
 
 
 def parquet_rows(
@@ -123,7 +152,8 @@ def parquet_rows(
 ) -> Rows:
     """The rollouts of a Parquet file, each row read by ``read``. An unreadable row becomes a SkippedRow.
 
-    A CoevolveError names the ``needed`` columns that the file lacks.
+    A row has the columns that are ``needed``, a task id, a failure, and all numbers, which may be rewards. A
+    CoevolveError names the ``needed`` columns that the file lacks.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -131,10 +161,18 @@ def parquet_rows(
     size, row_number = path.stat().st_size, 0
     try:
         with pq.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            if lacking := [column for column in needed if column not in names]:
-                raise CoevolveError(f"{path}: no column {', '.join(lacking)}; it has {', '.join(names[:12]) or 'none'}")
-            for batch in file.iter_batches(batch_size=AT_ONCE):
+            schema = file.schema_arrow
+            if lacking := [column for column in needed if column not in schema.names]:
+                has = ", ".join(schema.names[:12]) or "none"
+                raise CoevolveError(f"{path}: no column {', '.join(lacking)}; it has {has}")
+            kept = [
+                column.name
+                for column in schema
+                if column.name in (*needed, "task_id", FAILURE, options.reward)
+                or pa.types.is_floating(column.type)
+                or pa.types.is_integer(column.type)
+            ]
+            for batch in file.iter_batches(batch_size=AT_ONCE, columns=kept):
                 for row in batch.to_pylist():
                     row_number += 1
                     where = f"{name}:{row_number}"
@@ -142,7 +180,7 @@ def parquet_rows(
                         yield read(row, where)
                     except (Unreadable, ValueError, KeyError, TypeError) as error:
                         yield SkippedRow(where, str(error)[:200])
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise CoevolveError(
             f"{path}: not a whole Parquet file ({first_line(error)}); correct it, or name another one"
         ) from None
@@ -151,7 +189,7 @@ def parquet_rows(
 
 def first_object(path: Path) -> dict[str, Any]:
     """The first line of a JSONL file that is a JSON object; empty if none of the first hundred lines is one."""
-    with path.open("rb") as file:
+    with suppress(OSError), _opened(path) as file:
         for _, line in zip(range(100), file, strict=False):
             try:
                 value = json.loads(line)
@@ -163,9 +201,11 @@ def first_object(path: Path) -> dict[str, Any]:
 
 
 def number(value: Any, name: str) -> float:
-    """A finite number; anything else is Unreadable."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise Unreadable(f"{name}: expected a number, found {str(value)[:40]}")
+    """A number, which may stand in a list of one; anything else is Unreadable, also a number whose sums could overflow."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= HIGHEST:
+        raise Unreadable(f"{name}: expected a number of at most {HIGHEST:g} (found {str(value)[:40]})")
     return float(value)
 
 
@@ -177,7 +217,7 @@ def step_of(value: Any) -> int | None:
 
 def rollout(
     where: str,
-    messages: list[Message],
+    messages: Any,
     score: Any,
     name: str = "score",
     step: Any = None,
@@ -186,42 +226,48 @@ def rollout(
 ) -> RolloutRow:
     """A rollout from the values of a file, where the score is called ``name``. Unsound values are Unreadable.
 
-    The task id may be a whole number in the file. Contents of messages become texts.
+    The task id may be a whole number in the file, also one that a table stores as a float.
     """
-    if not messages:
-        raise Unreadable("it has no messages")
-    for message in messages:
-        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise Unreadable("a message has no role")
-        message["content"] = _text_of(message.get("content"))
-    if reason := flaw(messages):
-        raise Unreadable(reason)
+    if isinstance(task_id, float) and task_id.is_integer():
+        task_id = int(task_id)
     if isinstance(task_id, int) and not isinstance(task_id, bool):
         task_id = str(task_id)
     stated = task_id if isinstance(task_id, str) and task_id else None
-    return RolloutRow(where, messages, number(score, name), step=step_of(step), task_id=stated, **others)
-
-
-def _text_of(content: Any) -> str:
-    """The text of a message's content, which may be a list of parts. Images are left out."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, dict)]
-    return "\n".join(text for text in texts if isinstance(text, str))
+    return RolloutRow(where, sound(messages), number(score, name), step=step_of(step), task_id=stated, **others)
 
 
 def messages_of(prompt: str, completion: str) -> list[Message]:
-    """The messages of a rollout. Where the prompt holds a line `user`, the request is what follows the last one."""
-    before, line, request = f"\n{request_of(prompt)}".rpartition("\nuser\n")
+    """The messages of a rollout. Where the prompt holds a line `user`, the request is what follows the last one.
+
+    An answer stands between <tool_response> tags. If the prompt ends with the name of a role, the names survived the
+    decoding. Then an answer follows a line of HEARD or another answer, and all others are words of the agent.
+    """
+    opening = request_of(prompt)
+    before, line, request = f"\n{opening}".rpartition("\nuser\n")
     messages: list[Message] = [{"role": "system", "content": before.strip()}] if before.strip() else []
     messages.append({"role": "user", "content": (request if line else prompt).strip()})
-    for position, part in enumerate(ANSWER.split(completion)):
-        if position % 2:
-            messages.append({"role": "tool", "content": part.strip()})
-        elif reply := part.strip().removeprefix("assistant").removesuffix("user").strip():
-            messages.append({"role": "assistant", "content": reply})
-    return messages
+    named = any(role in prompt[len(opening) :] for role in ("assistant", "model"))
+    said, *parts = completion.split(ANSWER)
+    words, answered = [said], False
+    for part in parts:
+        answer, closed, after = part.partition(ANSWER_END)
+        text, _, last = words[-1].rstrip().rpartition("\n")
+        heard = last in HEARD or not named or (answered and not words[-1].strip())
+        if not closed or not heard:
+            words += [ANSWER, part]
+            answered = False
+            continue
+        words[-1] = text if last in HEARD else words[-1]
+        messages += [*_reply(words), {"role": "tool", "content": answer.strip()}]
+        words, answered = [after], True
+    return messages + _reply(words)
+
+
+def _reply(words: list[str]) -> list[Message]:
+    """The agent's message, without the name of its role; none if there are no words."""
+    text = "".join(words).strip()
+    text = text.removeprefix("assistant") if text.startswith("assistant") else text.removeprefix("model\n")
+    return [{"role": "assistant", "content": text.strip()}] if text.strip() else []
 
 
 def request_of(prompt: str) -> str:
@@ -229,4 +275,4 @@ def request_of(prompt: str) -> str:
     text = prompt.rstrip()
     for thought in THOUGHTS:
         text = text.removesuffix(thought).rstrip()
-    return text.removesuffix("assistant").rstrip()
+    return text.removesuffix("assistant").removesuffix("\nmodel").rstrip()

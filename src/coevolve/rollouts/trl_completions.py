@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
+from coevolve.rollouts.chats import Message, Unreadable
 from coevolve.rollouts.rollout_row import (
-    Message,
+    UNTOLD,
     Options,
     RolloutFormat,
     RolloutRow,
     Rows,
-    Unreadable,
     messages_of,
     parquet_rows,
     rollout,
@@ -95,9 +95,8 @@ def _reward(row: dict[str, Any], path: Path, options: Options) -> str:
 TRL = RolloutFormat(
     "trl",
     "TRL",
-    "completions_*.parquet",
-    "no task id without a column task_id (`log_extra`); null arguments are dropped; an answer that begins with 'error' marks a "
-    "refused call",
+    ("completions_*.parquet",),
+    f"no task id without a column task_id (`log_extra`); null arguments are dropped; {UNTOLD}",
     lambda row: {"step", "prompt", "completion", "advantage"} <= set(row),
     read,
 )

@@ -1,20 +1,22 @@
-"""Rollouts of verifiers and prime-rl: traces.jsonl, an episode a line, or a trace a line.
+"""Rollouts of verifiers and prime-rl: an episode a line, or a trace a line, and the results.jsonl of older versions.
 
 A trace holds a graph of messages. Its last branch is the rollout, as verifiers' own ``Trace.messages`` has it, and its
-score is the weighted sum of its rewards (``Trace.reward``). Traces of agents that are not trained are left out.
+score is the weighted sum of its rewards (``Trace.reward``). Traces of agents that are not trained are left out, and
+those of evaluations within a training run. prime-rl wrote traces.jsonl until August 2026, in the folders `all` and
+`effective`, then a stream of chunks, sealed with zstd.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from coevolve.rollouts.chats import Message, Unreadable
 from coevolve.rollouts.rollout_row import (
-    Message,
+    UNTOLD,
     Options,
     RolloutFormat,
     RolloutRow,
     Rows,
-    Unreadable,
     json_rows,
     number,
     rollout,
@@ -27,15 +29,20 @@ def read(path: Path, name: str, options: Options) -> Rows:
         traces = value.get("traces") if "traces" in value else [value]
         if not isinstance(traces, list) or not all(isinstance(trace, dict) for trace in traces):
             raise Unreadable("traces: expected a list of traces")
-        trained = [trace for trace in traces if _inner(trace, "agent").get("trainable", True)]
-        for _ in range(len(traces) - len(trained)):
-            options.remark("traces of agents that are not trained, left out")
-        if not traces:
+        if not traces or not {"traces", "nodes"} & set(value):
             raise Unreadable("the episode holds no trace")
         work = _inner(_inner(value, "run"), "work")
         step = step_of(work.get("step")) if work.get("type") == "train" else None
+        trained = [trace for trace in traces if _inner(trace, "agent").get("trainable", True)]
+        for _ in range(len(traces) - len(trained)):
+            options.remark("traces of agents that are not trained, left out")
         for position, trace in enumerate(trained):
-            yield _rollout(trace, where if len(trained) == 1 else f"{where}.{position}", step, options)
+            if "eval" in (work.get("type"), trace.get("kind"), _inner(trace, "info").get("kind")):
+                options.remark("rollouts of evaluations within a training run, left out")
+            elif options.again(trace.get("id")):
+                options.remark("rollouts that the files hold twice, left out")
+            else:
+                yield _rollout(trace, where if len(trained) == 1 else f"{where}.{position}", step, options)
 
     return json_rows(path, name, options, episode)
 
@@ -46,14 +53,7 @@ def _rollout(trace: dict[str, Any], where: str, step: int | None, options: Optio
     score, failure = _score(trace, options)
     messages = _branch(trace, options)
     if not messages and failure:  # it ended before the first message
-        prompt = data.get("prompt")
-        messages = (
-            [{"role": "user", "content": prompt}]
-            if isinstance(prompt, str)
-            else prompt
-            if isinstance(prompt, list)
-            else []
-        )
+        messages = _chat(data.get("prompt"), "user")
     names = [data.get("task_id"), data.get("id"), task.get("key"), data.get("name"), task.get("hash")]
     return rollout(
         where, messages, score, step=step, names=tuple(name for name in names if isinstance(name, str)), failure=failure
@@ -76,7 +76,7 @@ def _score(trace: dict[str, Any], options: Options) -> tuple[float, str]:
         number(reward.get("score"), name) * number(reward.get("weight", 1.0), f"weight of {name}")
         for name, reward in rewards.items()
     ]
-    return sum(values), ""
+    return number(sum(values), "weighted sum of the rewards"), ""
 
 
 def _branch(trace: dict[str, Any], options: Options) -> list[Message]:
@@ -105,11 +105,41 @@ def _inner(value: Any, key: str) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
+def _chat(value: Any, role: str) -> list[Any]:
+    """Messages, which may be a text of one ``role`` in the file."""
+    return [{"role": role, "content": value}] if isinstance(value, str) else value if isinstance(value, list) else []
+
+
+def read_results(path: Path, name: str, options: Options) -> Rows:
+    reward = options.reward or "reward"
+
+    def line(row: dict[str, Any], where: str) -> Iterator[RolloutRow]:
+        prompt, completion = _chat(row.get("prompt"), "user"), _chat(row.get("completion"), "assistant")
+        failure = "" if row.get("error") is None else str(_inner(row, "error").get("error") or row["error"])[:100]
+        score = row.get(reward) if not failure else 0.0
+        info = _inner(row, "info")
+        names = tuple(value for key in ("task_id", "id") if isinstance(value := info.get(key), str))
+        yield rollout(
+            where, [*prompt, *completion], score, reward, row.get("step"), row.get("example_id"),
+            names=names, failure=failure, prompt_messages=len(prompt),
+        )  # fmt: skip
+
+    return json_rows(path, name, options, line)
+
+
 VERIFIERS = RolloutFormat(
     "verifiers",
     "verifiers and prime-rl",
-    "traces.jsonl",
-    "no step outside training runs; an answer that begins with 'error' marks a refused call",
+    ("traces.jsonl", "stream.jsonl", "stream/[0-9]*.jsonl", "stream/[0-9]*.jsonl.zst"),
+    f"no step outside training runs; {UNTOLD}",
     lambda row: "traces" in row or {"nodes", "task"} <= set(row),
     read,
+)
+RESULTS = RolloutFormat(
+    "vf-results",
+    "verifiers before version 1",
+    ("results.jsonl",),
+    f"no step, and no task id but the row of the data set; {UNTOLD}",
+    lambda row: {"prompt", "completion", "reward"} <= set(row) and "advantage" not in row,
+    read_results,
 )

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from coevolve.rollouts.chats import Unreadable
 from coevolve.rollouts.rollout_row import (
     Options,
     RolloutFormat,
     RolloutRow,
     Rows,
-    Unreadable,
     json_rows,
     messages_of,
     rollout,
@@ -34,7 +34,7 @@ def read(path: Path, name: str, options: Options) -> Rows:
 VERL = RolloutFormat(
     "verl",
     "verl",
-    "[0-9]*.jsonl",
+    ("[0-9]*.jsonl",),
     "no task id unless the reward function returns a task_id; calls and answers are those in <tool_call> and <tool_response> "
     "tags",
     lambda row: {"input", "output", "score"} <= set(row),

@@ -1,0 +1,49 @@
+"""The rule for a refused call in messages that do not record it: its answer says so by a protocol, never by its looks."""
+
+import json
+import re
+from ast import literal_eval
+from collections.abc import Mapping
+from typing import Any
+
+HEAD, MOST = 300, 100_000  # characters that may name an error; most characters of an object that is one
+ERROR = re.compile(
+    r"(?i:error:"  # coevolve, LangGraph
+    r"|error (?:when )?(?:executing|calling|running) tool\b"  # FastMCP, verl
+    r"|(?:input|output) validation error:|unknown tool:"  # the SDK of MCP
+    r"|traceback \(most recent call last\):)"
+    r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception):"  # an exception's type
+)
+
+
+def refused(text: str, message: Mapping[str, Any] | None = None) -> bool:
+    """Whether the environment refused the call that got the answer ``text``.
+
+    ``message`` decides, if it has `isError`, `is_error`, or the `status` error or success. Otherwise ``text`` is an error
+    if it begins with the words of a known protocol (``ERROR``), or is an object that has `isError` or `is_error`, or only
+    the key `error`: JSON, or Python's `str` of a dict, as TRL writes it.
+    """
+    facts = message or {}
+    for flag in (facts.get("isError"), facts.get("is_error")):
+        if isinstance(flag, bool):
+            return flag
+    if facts.get("status") in ("error", "success"):
+        return bool(facts["status"] == "error")
+    text = text.strip()
+    if ERROR.match(text[:HEAD]):
+        return True
+    value = _object(text)
+    return (
+        value.get("isError") is True or value.get("is_error") is True or (len(value) == 1 and bool(value.get("error")))
+    )
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The object that ``text`` is; empty if it is none."""
+    if not text.startswith("{") or len(text) > MOST:
+        return {}
+    try:
+        value = literal_eval(text) if text.startswith("{'error':") else json.loads(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
