@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
@@ -13,12 +13,13 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.io import flaw, strict
 from coevolve.core.refused_answers import refused
 from coevolve.core.task import CallOutcome, ToolCall
-from coevolve.policies.agent_prompt import render_call
-from coevolve.rollouts.text_calls import ANSWER, read_calls
+from coevolve.policies.agent_prompt import parse_reply, render_call
+from coevolve.rollouts.flat_text import ANSWER, MARKS
 
 # OpenAI's newer models and its first functions, Gemma and Llama 3 have other names
 ROLES = {"developer": "system", "model": "assistant", "function": "tool", "ipython": "tool"}
 ROLES |= {role: role for role in ("system", "user", "assistant", "tool")}
+UNTOLD = "the text of an answer says whether the call was refused"
 MAX_CALLS = 1_000  # most calls of a message
 REPLY = "replies with the marks of a call, but without a call that can be read"
 CALL = "calls left out, because they cannot be read"
@@ -74,15 +75,18 @@ def _content(content: Any) -> tuple[str, list[Any]]:
     return "\n".join(text for text in texts if isinstance(text, str)), others
 
 
-def chat(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Chat:
-    """Read ``sound`` messages. ``tools`` are the schemas that give types to the values of calls in texts.
+def chat(messages: Sequence[Message], prompt: int = 0) -> Chat:
+    """Read ``sound`` messages. The calls in the first ``prompt`` messages are examples, and do not count.
 
     Calls that cannot be carried out are left out, such as calls whose arguments are not JSON: agents in training write many.
     """
     unread: list[tuple[str, str]] = []
-    heard = [{**message, "calls": _calls(message, tools, unread)} for message in messages]
+    heard = [
+        {**message, "calls": _calls(message, unread if place >= prompt else [])}
+        for place, message in enumerate(messages)
+    ]
     plain = [{"role": message["role"], "content": _with_calls(message)} for message in heard]
-    return Chat(plain, list(_outcomes(heard)), unread)
+    return Chat(plain, list(_outcomes(heard, prompt)), unread)
 
 
 def opening(messages: Sequence[Message], prompt: int = 0) -> str:
@@ -91,9 +95,7 @@ def opening(messages: Sequence[Message], prompt: int = 0) -> str:
     return content_hash([[message["role"], message["content"]] for message in first])
 
 
-def _calls(
-    message: Message, tools: Sequence[Mapping[str, Any]], unread: list[tuple[str, str]]
-) -> list[tuple[str | None, ToolCall | None]]:
+def _calls(message: Message, unread: list[tuple[str, str]]) -> list[tuple[str | None, ToolCall | None]]:
     """Pairs of the id that an answer names and a call, None for a call that cannot be read, so that later ones keep their places."""
     unread.extend((PART, str(part.get("type"))) for part in message["parts"])
     if message["role"] != "assistant":
@@ -105,9 +107,10 @@ def _calls(
         raise Unreadable("tool_calls: expected a list of calls")
     pairs: list[tuple[str | None, ToolCall | None]] = []
     if not entries:
-        calls, marked = read_calls(message["content"], tools)
-        if marked and not calls:
-            unread.append((REPLY, marked))
+        calls, error = parse_reply(message["content"])
+        mark = MARKS.search(message["content"].rpartition("</think>")[2])
+        if error or (mark and not calls):
+            unread.append((REPLY, f"{error or 'no JSON'}: {message['content'].rpartition('</think>')[2]}"))
         pairs = [(None, call) for call in calls]
     for entry in entries[: MAX_CALLS + 1]:
         try:
@@ -144,14 +147,19 @@ def _with_calls(message: Message) -> str:
     return "\n".join(filter(None, [content, *(render_call(call) for _, call in message["calls"] if call)]))
 
 
-def _outcomes(messages: Sequence[Message]) -> Iterator[CallOutcome]:
-    """Each call with its answer: the next answer that names its id, or else the answer at its position. Reads ``messages`` once."""
+def _outcomes(messages: Sequence[Message], prompt: int) -> Iterator[CallOutcome]:
+    """Each call with its answer: the next answer that names its id, or else the answer at its position. Reads ``messages`` once.
+
+    The last request of the first ``prompt`` messages begins the first turn.
+    """
     turns = 0
     for place, message in enumerate(messages):
-        turns += message["role"] == "user"
-        if not message["calls"]:
+        if message["role"] == "user":
+            turns = turns + 1 if place >= prompt else 1
+        if not message["calls"] or place < prompt:
             continue
-        answers = list(_answers(messages, place + 1))
+        after = takewhile(lambda row: messages[row]["role"] == "tool", range(place + 1, len(messages)))
+        answers = [messages[row] for row in after]
         named = defaultdict(list)
         for told in reversed(answers):
             named[_id(told.get("tool_call_id"))].append(told)
@@ -164,14 +172,6 @@ def _outcomes(messages: Sequence[Message]) -> Iterator[CallOutcome]:
             text = answer["content"] if answer else ""
             accepted = answer is not None and not refused(text, answer)
             yield CallOutcome(call.name, call.arguments, accepted, text, max(turns - 1, 0))
-
-
-def _answers(messages: Sequence[Message], start: int) -> Iterator[Message]:
-    """The tools' messages from ``start`` until a message of another role."""
-    for place in range(start, len(messages)):
-        if messages[place]["role"] != "tool":
-            return
-        yield messages[place]
 
 
 def _id(value: Any) -> str | None:

@@ -1,15 +1,14 @@
 """Turn rollouts of any trainer into trajectories, and count the rollouts that are left out and those without a step."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import SUCCESS_THRESHOLD
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.core.untrusted import one_line
-from coevolve.rollouts.chats import Chat, chat, opening
+from coevolve.rollouts.chats import chat, opening
 from coevolve.rollouts.rollout_row import RolloutRow, Rows, SkippedRow
 
 # parts of a reason that differ from row to row
@@ -53,49 +52,43 @@ class RolloutAccount:
         """Yield ``found``. If it holds no rollout, raise a CoevolveError that lists the skipped ones by reason."""
         yield from found
         if not self.kept:
-            raise CoevolveError(f"{where}: no rollout to read: {'; '.join(self.left_out(remarks)) or 'it is empty'}")
-
-    def left_out(self, remarks: dict[str, int]) -> list[str]:
-        """Notes for the user: the rollouts that are left out, by reason, and the ``remarks`` of the reader."""
-        reasons = sorted(self.reasons.items())
-        lines = [f"{count} left out: {reason} (first: {first})" for reason, (count, first) in reasons[:MOST]]
-        if others := sum(count for _, (count, _) in reasons[MOST:]):
-            lines.append(f"{others} left out for {len(reasons) - MOST} other reasons")
-        return [*lines, *(f"{text}: {count}" for text, count in remarks.items())]
+            raise CoevolveError(f"{where}: no rollout to read: {'; '.join(self.lines(remarks)) or 'it is empty'}")
 
     def lines(self, remarks: dict[str, int]) -> list[str]:
         """Notes for the user: what is left out, how many calls were refused, and peculiarities of the rollouts."""
-        refused, first = self.notes.get(REFUSED, (0, ""))
-        calls = f"{self.calls} calls, {refused} of them refused{f' (first: {first})' if first else ''}"
-        notes = [f"{text}: {count} (first: {first})" for text, (count, first) in self.notes.items() if text != REFUSED]
-        return [*self.left_out(remarks), calls, *notes]
+        lines = [
+            f"{count} left out: {reason} (first: {first})"
+            for reason, (count, first) in sorted(self.reasons.items())[:MOST]
+        ]
+        lines += [f"{text}: {count}" for text, count in remarks.items()]
+        notes = dict(self.notes)
+        refused, first = notes.pop(REFUSED, (0, ""))
+        if self.kept:
+            lines.append(f"{REFUSED}: {refused} of {self.calls}{f' (first: {first})' if first else ''}")
+        return [*lines, *(f"{text}: {count} (first: {first})" for text, (count, first) in notes.items())]
 
 
-def trajectories(
-    rows: Rows,
-    task_of: Callable[[RolloutRow], str],
-    account: RolloutAccount,
-    tools: Sequence[Mapping[str, Any]] = (),
-) -> Iterator[Trajectory]:
+def trajectories(rows: Rows, task_of: Callable[[RolloutRow], str], account: RolloutAccount) -> Iterator[Trajectory]:
     """A trajectory for each rollout whose task is known. Its id is its address in the trainer's files.
 
-    ``task_of`` raises a CoevolveError for a rollout without a known task. ``tools`` are the environment's, if it is known.
+    ``task_of`` raises a CoevolveError for a rollout without a known task.
     """
     for row in rows:
         if isinstance(row, SkippedRow):
             account.leave_out(row.where, row.reason)
             continue
         try:
-            task_id, heard = task_of(row), _of_the_agent(row, chat(row.messages, tools), tools)
+            task_id, heard = task_of(row), chat(row.messages, row.prompt_messages)
         except CoevolveError as error:
             account.leave_out(row.where, str(error))
             continue
+        calls, unread = (heard.calls, heard.unread) if row.calls is None else (row.calls, [])
         account.kept += 1
-        account.calls += len(heard.calls)
+        account.calls += len(calls)
         account.tasks.add(task_id)
-        for kind, example in heard.unread:
+        for kind, example in unread:
             account.note(kind, row.where, example)
-        for call in (call for call in heard.calls if not call.ok):
+        for call in (call for call in calls if not call.ok):
             kind = REFUSED if call.observation else UNANSWERED
             account.note(kind, row.where, f"{call.name} {call.observation}")
         for kind, holds in {FAILED: row.failure, UNSTEPPED: row.step is None, OUTSIDE: not 0 <= row.score <= 1}.items():
@@ -109,28 +102,11 @@ def trajectories(
             group=0,
             sample=account.kept - 1,
             messages=heard.messages,
-            calls=heard.calls,
+            calls=calls,
             score=row.score,
             stop_reason=StopReason.ENVIRONMENT_FAILED if row.failure else StopReason.DONE,
             failure=row.failure,
         )
-
-
-def _of_the_agent(row: RolloutRow, heard: Chat, tools: Sequence[Mapping[str, Any]]) -> Chat:
-    """``heard`` with the calls that the file lists, or without those of examples in the prompt.
-
-    The prompt's last request begins the first turn.
-    """
-    if row.calls is not None:
-        return replace(heard, calls=row.calls, unread=[])
-    prompt = row.messages[: row.prompt_messages]
-    roles = [message["role"] for message in prompt]
-    if "assistant" not in roles:
-        return heard
-    examples = chat(prompt, tools)
-    turns = max(roles.count("user") - 1, 0)
-    calls = [replace(call, turn=call.turn - turns) for call in heard.calls[len(examples.calls) :]]
-    return replace(heard, calls=calls, unread=heard.unread[len(examples.unread) :])
 
 
 def named_or_opening(row: RolloutRow) -> str:

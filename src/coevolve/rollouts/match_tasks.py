@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from coevolve.core.task import Task
 from coevolve.rollouts.chats import Unreadable
-from coevolve.rollouts.rollout_row import RolloutRow, request_of
+from coevolve.rollouts.flat_text import request_of
+from coevolve.rollouts.rollout_row import RolloutRow
 
 UNKNOWN = "no known task begins with its first request"
 SEVERAL = "several known tasks begin with its first request"

@@ -1,27 +1,18 @@
-"""Rollouts in coevolve's own forms: trajectories.parquet, and chat messages as `coevolve import messages` reads them."""
+"""Rollouts in coevolve's own forms: trajectories.parquet, and chats as `coevolve import messages` reads them.
+
+A chat has `messages`, or `prompt` and `completion` as in the results.jsonl of verifiers before version 1.
+"""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.calls import misfit
-from coevolve.core.errors import CoevolveError
-from coevolve.core.io import decode, parse, strict
+from coevolve.core.io import decode, strict
 from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import FAILURE, StopReason
-from coevolve.rollouts.chats import Unreadable
-from coevolve.rollouts.rollout_row import (
-    UNTOLD,
-    Options,
-    RolloutFormat,
-    RolloutRow,
-    Rows,
-    json_rows,
-    parquet_rows,
-    rollout,
-    step_of,
-)
+from coevolve.rollouts.chats import UNTOLD, Unreadable
+from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, json_rows, parquet_rows, rollout
 
 NEEDED = ("trajectory_id", "task_id", "iteration", "step", "messages", "calls", "stop_reason")
 UNNAMED = "rows whose trajectory_id is missing or repeats another, known by their address"
@@ -39,9 +30,24 @@ def _chat(options: Options, row: dict[str, Any], where: str) -> Iterator[Rollout
     if reward is not None and reward not in row:
         raise Unreadable(f"missing key {reward}")
     score = row.get("score", row.get("reward", options.score)) if reward is None else row[reward]
-    iteration = step_of(row.get("iteration")) or 0
-    messages = row.get("messages")
-    yield rollout(where, messages, score, reward or "score", row.get("step"), row.get("task_id"), iteration=iteration)
+    prompt, messages = as_chat(row.get("prompt"), "user"), row.get("messages")
+    failure = row.get("error") or ""
+    yield rollout(
+        where,
+        messages if messages is not None else [*prompt, *as_chat(row.get("completion"), "assistant")],
+        0.0 if failure else score,
+        reward or "score",
+        row.get("step"),
+        row.get("task_id", row.get("example_id")),
+        row.get("iteration"),
+        prompt_messages=0 if messages is not None else len(prompt),
+        failure=str(failure)[:100],
+    )
+
+
+def as_chat(value: Any, role: str) -> list[Any]:
+    """The messages of ``value``, which may be a text of one ``role``."""
+    return [{"role": role, "content": value}] if isinstance(value, str) else value if isinstance(value, list) else []
 
 
 def _trajectory(reward: str, options: Options, row: Mapping[str, Any], where: str) -> RolloutRow:
@@ -49,9 +55,10 @@ def _trajectory(reward: str, options: Options, row: Mapping[str, Any], where: st
     name = row["trajectory_id"]
     if not isinstance(name, str | None):
         raise Unreadable("trajectory_id: expected text")
-    if name is None or options.again(name):
+    if name is None or name in options.seen:
         options.remark(UNNAMED)
         name = None
+    options.seen.add(name or where)
     return rollout(
         where,
         decode(row["messages"]),
@@ -59,7 +66,7 @@ def _trajectory(reward: str, options: Options, row: Mapping[str, Any], where: st
         reward,
         row["step"],
         row["task_id"],
-        iteration=step_of(row["iteration"]) or 0,
+        row["iteration"],
         failure=str(row.get(FAILURE) or "the environment failed") if failed else "",
         trajectory_id=name,
         calls=[_outcome(call) for call in row["calls"]],
@@ -67,21 +74,18 @@ def _trajectory(reward: str, options: Options, row: Mapping[str, Any], where: st
 
 
 def _outcome(value: Mapping[str, Any]) -> CallOutcome:
-    try:
-        call = parse(CallOutcome, {**value, "arguments": decode(value["arguments"])}, "calls")
-    except CoevolveError as error:
-        raise Unreadable(str(error)) from None
-    reason = misfit(call.name, call.arguments) or ("" if step_of(call.turn) is not None else "turn: out of range")
-    if reason:
-        raise Unreadable(f"calls: {reason}")
+    call = CallOutcome(**{**value, "arguments": decode(value["arguments"])})
+    kinds = {"name": str, "arguments": dict, "ok": bool, "observation": str, "turn": int}
+    if not all(isinstance(getattr(call, key), kind) for key, kind in kinds.items()) or not 0 <= call.turn < 2**31:
+        raise Unreadable("calls: expected name, arguments, ok, observation and turn")
     return call
 
 
 COEVOLVE = RolloutFormat(
     "coevolve",
-    "coevolve",
-    ("trajectories.parquet",),
+    "coevolve, or chat messages as verifiers wrote them before version 1",
+    ("trajectories.parquet", "results.jsonl"),
     f"chat messages need a task_id and a step; {UNTOLD}",
-    lambda row: {"trajectory_id", "task_id", "messages", "calls"} <= set(row) or "messages" in row,
+    lambda row: "messages" in row or {"prompt", "completion"} <= set(row),
     read,
 )

@@ -11,10 +11,10 @@ from coevolve.core.hashing import content_hash
 from coevolve.rollouts.own_episodes import COEVOLVE
 from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, first_object
 from coevolve.rollouts.trl_completions import TRL
-from coevolve.rollouts.verifiers_traces import RESULTS, VERIFIERS
+from coevolve.rollouts.verifiers_traces import VERIFIERS
 from coevolve.rollouts.verl_dump import VERL
 
-FORMATS: dict[str, RolloutFormat] = {rows.name: rows for rows in (VERIFIERS, TRL, VERL, RESULTS, COEVOLVE)}
+FORMATS: dict[str, RolloutFormat] = {rows.name: rows for rows in (VERIFIERS, TRL, VERL, COEVOLVE)}
 AUTO = "auto"
 Source = str | Path | Sequence[str | Path]
 
@@ -59,7 +59,7 @@ def _inside(folder: Path, name: str) -> list[Path]:
     for rows in FORMATS.values() if name == AUTO else [FORMATS[name]]:
         if found := sorted({file for end in rows.patterns for file in folder.rglob(end) if file.is_file()}):
             return found
-    known = ", ".join(f"{' or '.join(rows.patterns)} ({rows.writer})" for rows in FORMATS.values())
+    known = ", ".join(f"{rows.patterns[0]} ({rows.writer})" for rows in FORMATS.values())
     raise CoevolveError(f"{folder}: holds no rollouts; expected one of: {known}; or name the files themselves")
 
 
@@ -80,8 +80,9 @@ def read_rollouts(rows: RolloutFormat, files: Sequence[Path], options: Options) 
     folder = Path(commonpath([file.resolve().parent for file in files]))
     before, whole_files = "", {file.resolve() for file in files}
     for file in files:
-        if _original(file.resolve()) in whole_files:
-            options.remark("files that repeat another file, left out (`effective` beside `all`, a sealed chunk)")
+        parent = file.resolve().parent
+        if parent.name == "effective" and parent.parent / "all" / file.name in whole_files:
+            options.remark("files of prime-rl whose rollouts are in `all` too, left out")
             continue
         found: Rows = rows.read(file, file.resolve().relative_to(folder).as_posix(), options)
         if rows is TRL:  # a batch of several updates is logged after each of them
@@ -97,13 +98,6 @@ def read_rollouts(rows: RolloutFormat, files: Sequence[Path], options: Options) 
         yield from found
 
 
-def _original(file: Path) -> Path:
-    """The file of prime-rl that holds all rollouts of ``file``, if it exists: `all` beside `effective`, a chunk before its seal."""
-    if file.parent.name == "effective":
-        return file.parent.parent / "all" / file.name
-    return file.with_suffix("") if file.suffix == ".zst" else file / "none"
-
-
 def listed() -> str:
     """A line for each format: its writer and the values that it lacks."""
-    return "\n".join(f"  {rows.name:12}{rows.writer}: {rows.lacks}" for rows in FORMATS.values())
+    return "\n".join(f"  {rows.name:11}{rows.writer}: {rows.lacks}" for rows in FORMATS.values())

@@ -1,8 +1,4 @@
-"""A rollout as the reader of a trainer's files returns it, and functions that the readers share.
-
-Some trainers log rollouts as decoded text: calls between <tool_call> tags, answers between <tool_response> tags (Hermes, Qwen).
-Decoding without special tokens leaves the names of roles in the text, at the edges of a reply. ``messages_of`` removes them.
-"""
+"""A rollout as the reader of a trainer's files returns it, and functions that the readers share."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,17 +13,11 @@ from coevolve.core.io import decode
 from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import FAILURE
 from coevolve.rollouts.chats import Message, Unreadable, sound
-from coevolve.rollouts.text_calls import ANSWER, ANSWER_END
 
 Progress = Callable[[int], object]  # called with the number of bytes read
 AT_ONCE = 500  # rows of a Parquet file in memory
-UNTOLD = "the text of an answer says whether the call was refused"
 HIGHEST = 1e12  # size of a score: sums of any number of scores are finite
 COMPRESSED = (".zst", ".gz")
-# Templates of Qwen3 and others end a prompt with an empty thought, or with the beginning of one
-THOUGHTS = ("<think>\n\n</think>", "<think>")
-# The line before an answer, where decoding leaves the names of roles
-HEARD = ("user", "tool", "ipython", "observation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +54,7 @@ class SkippedRow:
 
 
 Rows = Iterator[RolloutRow | SkippedRow]
+Lines = Callable[[dict[str, Any], str], Iterator[RolloutRow]]  # reads a JSON object at an address
 
 
 @dataclass(frozen=True)
@@ -100,21 +91,8 @@ class Options:
         """Count a peculiarity of a rollout."""
         self.remarks[text] = self.remarks.get(text, 0) + 1
 
-    def again(self, name: Any) -> bool:
-        """Whether an earlier rollout has the id ``name``."""
-        if not isinstance(name, str) or name not in self.seen:
-            self.seen.update([name] if isinstance(name, str) else [])
-            return False
-        return True
 
-
-def json_rows(
-    path: Path,
-    name: str,
-    options: Options,
-    read: Callable[[dict[str, Any], str], Iterator[RolloutRow]],
-    reader: Callable[[str], Any] = decode,
-) -> Rows:
+def json_rows(path: Path, name: str, options: Options, read: Lines, reader: Callable[[str], Any] = decode) -> Rows:
     """The rollouts of a JSONL file, each line read by ``reader`` and ``read``. An unreadable line becomes a SkippedRow."""
     number = 0
     try:
@@ -222,6 +200,7 @@ def rollout(
     name: str = "score",
     step: Any = None,
     task_id: Any = None,
+    iteration: Any = None,
     **others: Any,
 ) -> RolloutRow:
     """A rollout from the values of a file, where the score is called ``name``. Unsound values are Unreadable.
@@ -233,46 +212,5 @@ def rollout(
     if isinstance(task_id, int) and not isinstance(task_id, bool):
         task_id = str(task_id)
     stated = task_id if isinstance(task_id, str) and task_id else None
-    return RolloutRow(where, sound(messages), number(score, name), step=step_of(step), task_id=stated, **others)
-
-
-def messages_of(prompt: str, completion: str) -> list[Message]:
-    """The messages of a rollout. Where the prompt holds a line `user`, the request is what follows the last one.
-
-    An answer stands between <tool_response> tags. If the prompt ends with the name of a role, the names survived the
-    decoding. Then an answer follows a line of HEARD or another answer, and all others are words of the agent.
-    """
-    opening = request_of(prompt)
-    before, line, request = f"\n{opening}".rpartition("\nuser\n")
-    messages: list[Message] = [{"role": "system", "content": before.strip()}] if before.strip() else []
-    messages.append({"role": "user", "content": (request if line else prompt).strip()})
-    named = any(role in prompt[len(opening) :] for role in ("assistant", "model"))
-    said, *parts = completion.split(ANSWER)
-    words, answered = [said], False
-    for part in parts:
-        answer, closed, after = part.partition(ANSWER_END)
-        text, _, last = words[-1].rstrip().rpartition("\n")
-        heard = last in HEARD or not named or (answered and not words[-1].strip())
-        if not closed or not heard:
-            words += [ANSWER, part]
-            answered = False
-            continue
-        words[-1] = text if last in HEARD else words[-1]
-        messages += [*_reply(words), {"role": "tool", "content": answer.strip()}]
-        words, answered = [after], True
-    return messages + _reply(words)
-
-
-def _reply(words: list[str]) -> list[Message]:
-    """The agent's message, without the name of its role; none if there are no words."""
-    text = "".join(words).strip()
-    text = text.removeprefix("assistant") if text.startswith("assistant") else text.removeprefix("model\n")
-    return [{"role": "assistant", "content": text.strip()}] if text.strip() else []
-
-
-def request_of(prompt: str) -> str:
-    """``prompt`` up to the end of the user's message: without what begins the agent's reply."""
-    text = prompt.rstrip()
-    for thought in THOUGHTS:
-        text = text.removesuffix(thought).rstrip()
-    return text.removesuffix("assistant").removesuffix("\nmodel").rstrip()
+    others = {**others, "step": step_of(step), "iteration": step_of(iteration) or 0}
+    return RolloutRow(where, sound(messages), number(score, name), task_id=stated, **others)

@@ -1,4 +1,4 @@
-"""Rollouts of verifiers and prime-rl: an episode a line, or a trace a line, and the results.jsonl of older versions.
+"""Rollouts of verifiers and prime-rl: an episode a line, or a trace a line.
 
 A trace holds a graph of messages. Its last branch is the rollout, as verifiers' own ``Trace.messages`` has it, and its
 score is the weighted sum of its rewards (``Trace.reward``). Traces of agents that are not trained are left out, and
@@ -10,18 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coevolve.rollouts.chats import Message, Unreadable
-from coevolve.rollouts.rollout_row import (
-    UNTOLD,
-    Options,
-    RolloutFormat,
-    RolloutRow,
-    Rows,
-    json_rows,
-    number,
-    rollout,
-    step_of,
-)
+from coevolve.rollouts.chats import UNTOLD, Message, Unreadable
+from coevolve.rollouts.own_episodes import as_chat
+from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, json_rows, number, rollout, step_of
 
 
 def read(path: Path, name: str, options: Options) -> Rows:
@@ -39,9 +30,10 @@ def read(path: Path, name: str, options: Options) -> Rows:
         for position, trace in enumerate(trained):
             if "eval" in (work.get("type"), trace.get("kind"), _inner(trace, "info").get("kind")):
                 options.remark("rollouts of evaluations within a training run, left out")
-            elif options.again(trace.get("id")):
+            elif isinstance(name := trace.get("id"), str) and name in options.seen:
                 options.remark("rollouts that the files hold twice, left out")
             else:
+                options.seen.add(str(name))
                 yield _rollout(trace, where if len(trained) == 1 else f"{where}.{position}", step, options)
 
     return json_rows(path, name, options, episode)
@@ -53,7 +45,7 @@ def _rollout(trace: dict[str, Any], where: str, step: int | None, options: Optio
     score, failure = _score(trace, options)
     messages = _branch(trace, options)
     if not messages and failure:  # it ended before the first message
-        messages = _chat(data.get("prompt"), "user")
+        messages = as_chat(data.get("prompt"), "user")
     names = [data.get("task_id"), data.get("id"), task.get("key"), data.get("name"), task.get("hash")]
     return rollout(
         where, messages, score, step=step, names=tuple(name for name in names if isinstance(name, str)), failure=failure
@@ -105,28 +97,6 @@ def _inner(value: Any, key: str) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
-def _chat(value: Any, role: str) -> list[Any]:
-    """Messages, which may be a text of one ``role`` in the file."""
-    return [{"role": role, "content": value}] if isinstance(value, str) else value if isinstance(value, list) else []
-
-
-def read_results(path: Path, name: str, options: Options) -> Rows:
-    reward = options.reward or "reward"
-
-    def line(row: dict[str, Any], where: str) -> Iterator[RolloutRow]:
-        prompt, completion = _chat(row.get("prompt"), "user"), _chat(row.get("completion"), "assistant")
-        failure = "" if row.get("error") is None else str(_inner(row, "error").get("error") or row["error"])[:100]
-        score = row.get(reward) if not failure else 0.0
-        info = _inner(row, "info")
-        names = tuple(value for key in ("task_id", "id") if isinstance(value := info.get(key), str))
-        yield rollout(
-            where, [*prompt, *completion], score, reward, row.get("step"), row.get("example_id"),
-            names=names, failure=failure, prompt_messages=len(prompt),
-        )  # fmt: skip
-
-    return json_rows(path, name, options, line)
-
-
 VERIFIERS = RolloutFormat(
     "verifiers",
     "verifiers and prime-rl",
@@ -134,12 +104,4 @@ VERIFIERS = RolloutFormat(
     f"no step outside training runs; {UNTOLD}",
     lambda row: "traces" in row or {"nodes", "task"} <= set(row),
     read,
-)
-RESULTS = RolloutFormat(
-    "vf-results",
-    "verifiers before version 1",
-    ("results.jsonl",),
-    f"no step, and no task id but the row of the data set; {UNTOLD}",
-    lambda row: {"prompt", "completion", "reward"} <= set(row) and "advantage" not in row,
-    read_results,
 )

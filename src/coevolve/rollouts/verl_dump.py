@@ -5,15 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.rollouts.chats import Unreadable
-from coevolve.rollouts.rollout_row import (
-    Options,
-    RolloutFormat,
-    RolloutRow,
-    Rows,
-    json_rows,
-    messages_of,
-    rollout,
-)
+from coevolve.rollouts.flat_text import messages_of
+from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, json_rows, rollout
 
 
 def read(path: Path, name: str, options: Options) -> Rows:

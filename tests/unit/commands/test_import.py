@@ -49,14 +49,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def outcome(folder: Path, line: str) -> bool:
-    """Whether ``line`` is an episode. Otherwise check that it is a one-line error and leaves no file."""
+    """Whether ``line`` is an episode. Otherwise check that a one-line error names it, and that no file is left."""
     (folder / "out.parquet").unlink(missing_ok=True)
     code, errors = imported(folder, line)
     if code == 0:
         (found,) = read_trajectories(folder / "out.parquet")
-        assert not errors and 0 <= found.score <= 1
+        assert not errors and abs(found.score) <= 1e12
     else:
-        assert code == 1 and errors.startswith(f"error: {folder}/chats.jsonl:1: ") and errors.count("\n") == 1
+        assert code == 1 and errors.startswith(f"error: {folder}/chats.jsonl: no rollout to read: 1 left out: ")
+        assert "(first: chats.jsonl:1" in errors and errors.count("\n") == 1
         assert not (folder / "out.parquet").exists()
     return code == 0
 
@@ -83,10 +84,24 @@ def test_line_that_parsers_read_differently_is_a_one_line_error(folder: Path, li
     assert not outcome(folder, line)
 
 
-def test_error_names_the_line_with_the_mistake(folder: Path) -> None:
+def test_line_with_a_mistake_is_left_out_with_its_address(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = json.dumps(CHAT)
-    code, errors = imported(folder, f"{good}\n\n{good}\n{json.dumps({**CHAT, 'score': 5})}")
-    assert code == 1 and f"{folder}/chats.jsonl:4: score: expected a number from 0 to 1" in errors
+    code, _ = imported(folder, f"{good}\n\n{good}\n{json.dumps({**CHAT, 'reward': '5'})}")
+    lines = capsys.readouterr().out.splitlines()
+    assert code == 0 and lines[0] == f"{folder}/out.parquet: 2 rollouts of 1 tasks"
+    assert "  1 left out: score: expected a number of at most 1e+12 (first: chats.jsonl:4: found 5)" in lines
+    assert "  calls that the environment refused: 2 of 4 (first: chats.jsonl:1: pay Error: too poor)" in lines
+
+
+def test_score_option_is_for_episodes_without_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = {"messages": CHAT["messages"]}
+    (folder / "bare.jsonl").write_text("\n".join(map(json.dumps, [bare, CHAT, {**CHAT, "reward": 7}])))
+    with pytest.raises(SystemExit):
+        main(["import", "messages", str(folder / "bare.jsonl"), "--score", "1", "--out", str(folder / "bare.parquet")])
+    assert [found.score for found in read_trajectories(folder / "bare.parquet")] == [1.0, 0.25, 7.0]
+    assert "scores outside of 0 to 1, of which those of at least 0.5 count as success: 1 (first: bare.jsonl:3)" in (
+        capsys.readouterr().out
+    )
 
 
 def test_deeply_nested_task_is_a_one_line_error(folder: Path) -> None:
@@ -98,7 +113,7 @@ def test_deeply_nested_task_is_a_one_line_error(folder: Path) -> None:
 def test_wrong_file_of_the_user_is_not_blamed_on_a_stage(folder: Path) -> None:
     code, errors = imported(folder, '{"message": 1}')
     assert code == 1
-    assert errors == f"error: {folder}/chats.jsonl:1: missing key messages; correct the file, or name another one\n"
+    assert "its first row is of no known format" in errors or "it has no messages (first: chats.jsonl:1)" in errors
 
 
 def test_import_of_verl_rollouts_reports_what_they_lack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,9 +29,6 @@ CHAT: dict[str, Any] = {
 
 
 PAY = ToolCall("pay", {"amount": 5})
-TOOLS = [
-    {"type": "function", "function": {"name": "pay", "parameters": {"properties": {"amount": {"type": "integer"}}}}}
-]
 
 
 def call(arguments: Any) -> dict[str, Any]:
@@ -39,7 +36,7 @@ def call(arguments: Any) -> dict[str, Any]:
 
 
 def read(*messages: dict[str, Any]) -> Chat:
-    return chat(sound(list(messages)), TOOLS)
+    return chat(sound(list(messages)))
 
 
 def answered(answer: str, **message: Any) -> bool:
@@ -175,32 +172,22 @@ def test_answer_that_looks_like_an_error_is_accepted(answer: str) -> None:
         assert not answered(answer, **mark)
 
 
-XML = "<tool_call>\n<function=pay>\n<parameter=amount>\n5\n</parameter>\n</function>\n</tool_call>"
-GLM = "<tool_call>pay\n<arg_key>amount</arg_key>\n<arg_value>5</arg_value>\n</tool_call>"
-LLAMA = '{"name": "pay", "parameters": {"amount": 5}}'
-GEMMA = "<|tool_call>call:pay{amount:5}<tool_call|>"
-
-
-@pytest.mark.parametrize("text", [XML, GLM, LLAMA, GEMMA, f"<think>{render_call(ToolCall('x', {}))}</think>\n{XML}"])
-def test_calls_of_other_families_are_read_with_the_types_of_the_tools(text: str) -> None:
-    found = read({"role": "assistant", "content": text})
-    assert [(one.name, one.arguments) for one in found.calls] == [("pay", {"amount": 5})] and not found.unread
-
-
 @pytest.mark.parametrize(
     "text",
     [
         "<tool_call>{",
-        "<function=",
-        '[TOOL_CALLS][{"name": "pay"}]',
         "<tool_call>pay</tool_call>",
-        XML + "<parameter=a>" * 10**5,
+        "<tool_call>\n<function=pay>\n<parameter=amount>\n5\n</parameter>\n</function>\n</tool_call>",
+        "<function=pay></function>",
+        '[TOOL_CALLS][{"name": "pay"}]',
+        "<|tool_call>call:pay{amount:5}<tool_call|>",
+        '<think>no</think><|python_tag|>{"name": "pay"}',
     ],
-    ids=lambda text: text[:12],
 )
 def test_reply_with_marks_but_no_readable_call_is_named(text: str) -> None:
     found = read({"role": "assistant", "content": f"I pay. {text}"})
-    assert not found.calls and found.unread == [(REPLY, text)]
+    [(kind, example)] = found.unread
+    assert not found.calls and kind == REPLY and text.rpartition("</think>")[2] in example
 
 
 def test_answer_that_the_agent_writes_is_part_of_its_reply() -> None:
