@@ -4,6 +4,7 @@ import json
 import re
 from ast import literal_eval
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 HEAD, MOST = 300, 100_000  # characters that may name an error; most characters of an object that is one
@@ -32,18 +33,12 @@ def refused(text: str, message: Mapping[str, Any] | None = None) -> bool:
     text = text.strip()
     if ERROR.match(text[:HEAD]):
         return True
-    value = _object(text)
+    value = None
+    if text.startswith("{") and len(text) <= MOST:
+        with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            value = literal_eval(text) if text.startswith("{'error':") else json.loads(text)
+    if not isinstance(value, dict):
+        return False
     return (
         value.get("isError") is True or value.get("is_error") is True or (len(value) == 1 and bool(value.get("error")))
     )
-
-
-def _object(text: str) -> dict[str, Any]:
-    """The object that ``text`` is; empty if it is none."""
-    if not text.startswith("{") or len(text) > MOST:
-        return {}
-    try:
-        value = literal_eval(text) if text.startswith("{'error':") else json.loads(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

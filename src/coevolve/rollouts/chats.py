@@ -3,7 +3,6 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
@@ -33,18 +32,6 @@ class Unreadable(CoevolveError):
     """A rollout that a reader cannot read. Its text has no address: the reader adds it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chat:
-    """``messages`` as our trajectories have them, and the ``calls`` with their answers.
-
-    ``unread`` has REPLY, CALL, PART or INVENTED with an example for each part that counts as text or not at all.
-    """
-
-    messages: list[Message]
-    calls: list[CallOutcome]
-    unread: list[tuple[str, str]] = field(default_factory=list)
-
-
 def sound(messages: Any) -> list[Message]:
     """Copies of the ``messages`` with our roles and with texts as contents. Other values are Unreadable."""
     if not isinstance(messages, list) or not messages:
@@ -65,28 +52,26 @@ def _content(content: Any) -> tuple[str, list[Any]]:
     """The text of a message's content, and the parts that are no text, such as images. Other values become JSON."""
     if isinstance(content, str | None):
         return content or "", []
-    typed = isinstance(content, list) and all(
-        isinstance(part, str) or (isinstance(part, dict) and ("text" in part or "type" in part)) for part in content
-    )
-    if not typed:
+    parts = content if isinstance(content, list) else [content]
+    parts = [{"text": part} if isinstance(part, str) else part for part in parts]
+    if not all(isinstance(part, dict) and {"text", "type"} & set(part) for part in parts):
         return json.dumps(content, ensure_ascii=False), []
-    texts = [part if isinstance(part, str) else part.get("text") for part in content]
-    others = [part for part, text in zip(content, texts, strict=True) if not isinstance(text, str)]
-    return "\n".join(text for text in texts if isinstance(text, str)), others
+    others = [part for part in parts if not isinstance(part.get("text"), str)]
+    return "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str)), others
 
 
-def chat(messages: Sequence[Message], prompt: int = 0) -> Chat:
-    """Read ``sound`` messages. The calls in the first ``prompt`` messages are examples, and do not count.
+def chat(
+    messages: Sequence[Message], prompt: int = 0
+) -> tuple[list[Message], list[CallOutcome], list[tuple[str, str]]]:
+    """``sound`` messages as our trajectories have them, the calls with their answers, and what could not be read.
 
-    Calls that cannot be carried out are left out, such as calls whose arguments are not JSON: agents in training write many.
+    The last are REPLY, CALL, PART or INVENTED with an example: agents in training write many calls that cannot be carried
+    out. Calls in the first ``prompt`` messages are examples, and do not count.
     """
     unread: list[tuple[str, str]] = []
-    heard = [
-        {**message, "calls": _calls(message, unread if place >= prompt else [])}
-        for place, message in enumerate(messages)
-    ]
+    heard = [{**row, "calls": _calls(row, unread if place >= prompt else [])} for place, row in enumerate(messages)]
     plain = [{"role": message["role"], "content": _with_calls(message)} for message in heard]
-    return Chat(plain, list(_outcomes(heard, prompt)), unread)
+    return plain, list(_outcomes(heard, prompt)), unread
 
 
 def opening(messages: Sequence[Message], prompt: int = 0) -> str:
@@ -107,10 +92,10 @@ def _calls(message: Message, unread: list[tuple[str, str]]) -> list[tuple[str | 
         raise Unreadable("tool_calls: expected a list of calls")
     pairs: list[tuple[str | None, ToolCall | None]] = []
     if not entries:
-        calls, error = parse_reply(message["content"])
-        mark = MARKS.search(message["content"].rpartition("</think>")[2])
-        if error or (mark and not calls):
-            unread.append((REPLY, f"{error or 'no JSON'}: {message['content'].rpartition('</think>')[2]}"))
+        said = message["content"].rpartition("</think>")[2]
+        calls, error = parse_reply(said)
+        if error or (MARKS.search(said) and not calls):
+            unread.append((REPLY, f"{error or 'a form that is not known'}: {said}"))
         pairs = [(None, call) for call in calls]
     for entry in entries[: MAX_CALLS + 1]:
         try:

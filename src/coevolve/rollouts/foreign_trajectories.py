@@ -14,7 +14,7 @@ from coevolve.rollouts.rollout_row import RolloutRow, Rows, SkippedRow
 # parts of a reason that differ from row to row
 MESSAGE, DETAIL = re.compile(r"message \d+"), re.compile(r" \((.*?)\)?$|, found (.*)$")
 MOST = 12  # reasons to list
-REFUSED = "calls that the environment refused"
+REFUSED = "refused calls"
 UNANSWERED = "calls without an answer, which do not count as accepted"
 FAILED = "rollouts that an error ended, which say nothing about the agent"
 UNSTEPPED = "rollouts without a step, which count as one visit of their task, so forgetting cannot fire on them"
@@ -61,11 +61,9 @@ class RolloutAccount:
             for reason, (count, first) in sorted(self.reasons.items())[:MOST]
         ]
         lines += [f"{text}: {count}" for text, count in remarks.items()]
-        notes = dict(self.notes)
-        refused, first = notes.pop(REFUSED, (0, ""))
         if self.kept:
-            lines.append(f"{REFUSED}: {refused} of {self.calls}{f' (first: {first})' if first else ''}")
-        return [*lines, *(f"{text}: {count} (first: {first})" for text, (count, first) in notes.items())]
+            lines.append(f"calls: {self.calls}, of which the environment refused {self.notes.get(REFUSED, (0,))[0]}")
+        return [*lines, *(f"{text}: {count} (first: {first})" for text, (count, first) in self.notes.items())]
 
 
 def trajectories(rows: Rows, task_of: Callable[[RolloutRow], str], account: RolloutAccount) -> Iterator[Trajectory]:
@@ -78,11 +76,12 @@ def trajectories(rows: Rows, task_of: Callable[[RolloutRow], str], account: Roll
             account.leave_out(row.where, row.reason)
             continue
         try:
-            task_id, heard = task_of(row), chat(row.messages, row.prompt_messages)
+            task_id, (messages, calls, unread) = task_of(row), chat(row.messages, row.prompt_messages)
         except CoevolveError as error:
             account.leave_out(row.where, str(error))
             continue
-        calls, unread = (heard.calls, heard.unread) if row.calls is None else (row.calls, [])
+        if row.calls is not None:
+            calls, unread = row.calls, []
         account.kept += 1
         account.calls += len(calls)
         account.tasks.add(task_id)
@@ -91,9 +90,9 @@ def trajectories(rows: Rows, task_of: Callable[[RolloutRow], str], account: Roll
         for call in (call for call in calls if not call.ok):
             kind = REFUSED if call.observation else UNANSWERED
             account.note(kind, row.where, f"{call.name} {call.observation}")
-        for kind, holds in {FAILED: row.failure, UNSTEPPED: row.step is None, OUTSIDE: not 0 <= row.score <= 1}.items():
-            if holds:
-                account.note(kind, row.where)
+        facts = {FAILED: row.failure, UNSTEPPED: row.step is None, OUTSIDE: not 0 <= row.score <= 1}
+        for kind in (kind for kind, holds in facts.items() if holds):
+            account.note(kind, row.where)
         yield Trajectory(
             trajectory_id=row.trajectory_id or row.where,
             task_id=task_id,
@@ -101,7 +100,7 @@ def trajectories(rows: Rows, task_of: Callable[[RolloutRow], str], account: Roll
             step=row.step or 0,
             group=0,
             sample=account.kept - 1,
-            messages=heard.messages,
+            messages=messages,
             calls=calls,
             score=row.score,
             stop_reason=StopReason.ENVIRONMENT_FAILED if row.failure else StopReason.DONE,

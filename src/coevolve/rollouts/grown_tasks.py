@@ -144,8 +144,9 @@ class _Growth:
     def run(self, read: Step, key: str, say: Say) -> Grown:
         """Do the steps in order. Skip a step if its files exist and its note has the same ``key``."""
         out, work = self.folder, self.work
-        for torn in [*out.glob(".*.tmp"), *work.glob(".*.tmp")]:  # of a process that was killed while it wrote
-            torn.unlink()
+        torn = ".*.[0-9]*.tmp"  # files of a process that was killed while it wrote
+        for file in [*out.glob(torn), *work.glob(torn)]:
+            file.unlink()
         steps: dict[str, tuple[Step, list[Path]]] = {
             "read": (read, [work / "trajectories.parquet", out / "skipped.jsonl"]),
             "signals": (self.find_signals, [out / "signals.jsonl"]),

@@ -30,18 +30,16 @@ def _chat(options: Options, row: dict[str, Any], where: str) -> Iterator[Rollout
     if reward is not None and reward not in row:
         raise Unreadable(f"missing key {reward}")
     score = row.get("score", row.get("reward", options.score)) if reward is None else row[reward]
-    prompt, messages = as_chat(row.get("prompt"), "user"), row.get("messages")
-    failure = row.get("error") or ""
+    prompt: list[Any] = []
+    messages, failure = row.get("messages"), ""
+    if messages is None:
+        prompt, failure = as_chat(row.get("prompt"), "user"), str(row.get("error") or "")[:100]
+        messages = [*prompt, *as_chat(row.get("completion"), "assistant")]
+    steps = {"step": row.get("step"), "iteration": row.get("iteration")}
+    name = row.get("task_id", row.get("example_id"))
+    before, score = len(prompt), 0.0 if failure else score
     yield rollout(
-        where,
-        messages if messages is not None else [*prompt, *as_chat(row.get("completion"), "assistant")],
-        0.0 if failure else score,
-        reward or "score",
-        row.get("step"),
-        row.get("task_id", row.get("example_id")),
-        row.get("iteration"),
-        prompt_messages=0 if messages is not None else len(prompt),
-        failure=str(failure)[:100],
+        where, messages, score, reward or "score", task_id=name, prompt_messages=before, failure=failure, **steps
     )
 
 
@@ -64,9 +62,9 @@ def _trajectory(reward: str, options: Options, row: Mapping[str, Any], where: st
         decode(row["messages"]),
         row[reward],
         reward,
-        row["step"],
-        row["task_id"],
-        row["iteration"],
+        step=row["step"],
+        task_id=row["task_id"],
+        iteration=row["iteration"],
         failure=str(row.get(FAILURE) or "the environment failed") if failed else "",
         trajectory_id=name,
         calls=[_outcome(call) for call in row["calls"]],

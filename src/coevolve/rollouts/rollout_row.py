@@ -139,17 +139,12 @@ def parquet_rows(
     size, row_number = path.stat().st_size, 0
     try:
         with pq.ParquetFile(path) as file:
-            schema = file.schema_arrow
-            if lacking := [column for column in needed if column not in schema.names]:
-                has = ", ".join(schema.names[:12]) or "none"
-                raise CoevolveError(f"{path}: no column {', '.join(lacking)}; it has {has}")
-            kept = [
-                column.name
-                for column in schema
-                if column.name in (*needed, "task_id", FAILURE, options.reward)
-                or pa.types.is_floating(column.type)
-                or pa.types.is_integer(column.type)
-            ]
+            names, types = file.schema_arrow.names, file.schema_arrow.types
+            if lacking := [column for column in needed if column not in names]:
+                raise CoevolveError(f"{path}: no column {', '.join(lacking)}; it has {', '.join(names[:12]) or 'none'}")
+            numbers = [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in types]
+            others = ("task_id", FAILURE, options.reward)
+            kept = [key for key, holds in zip(names, numbers, strict=True) if holds or key in (*needed, *others)]
             for batch in file.iter_batches(batch_size=AT_ONCE, columns=kept):
                 for row in batch.to_pylist():
                     row_number += 1
@@ -169,12 +164,9 @@ def first_object(path: Path) -> dict[str, Any]:
     """The first line of a JSONL file that is a JSON object; empty if none of the first hundred lines is one."""
     with suppress(OSError), _opened(path) as file:
         for _, line in zip(range(100), file, strict=False):
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(value, dict):
-                return value
+            with suppress(ValueError, RecursionError):
+                if isinstance(value := json.loads(line), dict):
+                    return value
     return {}
 
 
@@ -193,24 +185,14 @@ def step_of(value: Any) -> int | None:
     return value if good else None
 
 
-def rollout(
-    where: str,
-    messages: Any,
-    score: Any,
-    name: str = "score",
-    step: Any = None,
-    task_id: Any = None,
-    iteration: Any = None,
-    **others: Any,
-) -> RolloutRow:
+def rollout(where: str, messages: Any, score: Any, name: str = "score", **others: Any) -> RolloutRow:
     """A rollout from the values of a file, where the score is called ``name``. Unsound values are Unreadable.
 
     The task id may be a whole number in the file, also one that a table stores as a float.
     """
-    if isinstance(task_id, float) and task_id.is_integer():
-        task_id = int(task_id)
-    if isinstance(task_id, int) and not isinstance(task_id, bool):
-        task_id = str(task_id)
+    task_id = others.pop("task_id", None)
+    if isinstance(task_id, int | float) and not isinstance(task_id, bool) and task_id == task_id // 1:
+        task_id = str(int(task_id))
     stated = task_id if isinstance(task_id, str) and task_id else None
-    others = {**others, "step": step_of(step), "iteration": step_of(iteration) or 0}
-    return RolloutRow(where, sound(messages), number(score, name), task_id=stated, **others)
+    steps: Any = {"step": step_of(others.pop("step", None)), "iteration": step_of(others.pop("iteration", None)) or 0}
+    return RolloutRow(where, sound(messages), number(score, name), task_id=stated, **steps, **others)

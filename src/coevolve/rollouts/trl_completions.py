@@ -31,7 +31,14 @@ def _rollout(row: dict[str, Any], where: str, path: Path, options: Options) -> R
         messages, before = _given([*(prompt or []), *(completion or [])]), len(prompt or [])
     name = _reward(row, path, options)
     return rollout(
-        where, messages, row[name], name, row["step"], row.get("task_id"), prompt=text, prompt_messages=before
+        where,
+        messages,
+        row[name],
+        name,
+        step=row["step"],
+        task_id=row.get("task_id"),
+        prompt=text,
+        prompt_messages=before,
     )
 
 
@@ -45,14 +52,10 @@ def _given(value: Any) -> Any:
 def _reward(row: dict[str, Any], path: Path, options: Options) -> str:
     """The column of the one reward of all rows. Several are an error that names them, as the file does not hold their weights."""
     if options.reward is None:
-        columns = [
-            name
-            for name, value in row.items()
-            if name not in NO_REWARDS
-            and isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and value == value  # no NaN
-        ]
+        numbers = {
+            name: value for name, value in row.items() if name not in NO_REWARDS and isinstance(value, int | float)
+        }
+        columns = [name for name, value in numbers.items() if value == value]  # no NaN
         options.columns.update(columns)
         if len(options.columns) > 1:
             raise CoevolveError(

@@ -66,13 +66,13 @@ def test_episode_is_exported_once_and_ends_with_the_agents_message(episodes: lis
 
 def test_exported_episodes_are_read_back(episodes: list[Trajectory], rows: list[dict[str, Any]]) -> None:
     for one, row in zip(episodes, rows, strict=True):
-        back = chat(sound(json.loads(json.dumps(row["messages"]))))
-        assert row["task_id"] == one.task_id and not back.unread
-        assert [(call.name, call.arguments, call.turn) for call in back.calls] == [
+        messages, calls, unread = chat(sound(json.loads(json.dumps(row["messages"]))))
+        assert row["task_id"] == one.task_id and not unread
+        assert [(call.name, call.arguments, call.turn) for call in calls] == [
             (call.name, call.arguments, call.turn) for call in one.calls
         ]
         # the last call ends the episode, and its answer is no part of what is learned from
-        assert [call.observation for call in back.calls[:-1]] == [call.observation for call in one.calls[:-1]]
-        assert [message["content"] for message in back.messages] == [
-            message["content"] for message in one.messages[: len(back.messages)]
+        assert [call.observation for call in calls[:-1]] == [call.observation for call in one.calls[:-1]]
+        assert [message["content"] for message in messages] == [
+            message["content"] for message in one.messages[: len(messages)]
         ]

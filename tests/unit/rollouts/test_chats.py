@@ -6,7 +6,7 @@ import pytest
 
 from coevolve.core.task import CallOutcome, ToolCall
 from coevolve.policies.agent_prompt import render_call
-from coevolve.rollouts.chats import CALL, INVENTED, PART, REPLY, Chat, Unreadable, chat, opening, sound
+from coevolve.rollouts.chats import CALL, INVENTED, PART, REPLY, Unreadable, chat, opening, sound
 
 PAID = {"id": "b", "type": "function", "function": {"name": "pay", "arguments": '{"amount": 5}'}}
 CHAT: dict[str, Any] = {
@@ -35,19 +35,22 @@ def call(arguments: Any) -> dict[str, Any]:
     return {"function": {"name": "pay", "arguments": arguments}}
 
 
-def read(*messages: dict[str, Any]) -> Chat:
-    return chat(sound(list(messages)))
+class Read:
+    """What ``chat`` returns for ``messages``."""
+
+    def __init__(self, *messages: dict[str, Any]) -> None:
+        self.messages, self.calls, self.unread = chat(sound(list(messages)))
 
 
 def answered(answer: str, **message: Any) -> bool:
     """Whether a call with this answer counts as accepted."""
     said = {"role": "assistant", "tool_calls": [PAID]}
-    [found] = read(said, {"role": "tool", "tool_call_id": "b", "content": answer, **message}).calls
+    [found] = Read(said, {"role": "tool", "tool_call_id": "b", "content": answer, **message}).calls
     return found.ok
 
 
 def test_calls_get_the_answers_that_name_them() -> None:
-    found = read(*CHAT["messages"])
+    found = Read(*CHAT["messages"])
     assert found.calls == [
         CallOutcome("find", {"name": "bob"}, True, "c1", 0),
         CallOutcome("pay", {"amount": 5}, False, "Error: too poor", 0),
@@ -98,14 +101,14 @@ def test_unsound_chat_is_a_one_line_error(messages: Any, said: str) -> None:
 )
 def test_call_that_cannot_be_read_is_counted_and_the_next_keeps_its_answer(entry: Any, said: str) -> None:
     answers = [{"role": "tool", "content": content} for content in ("no", "yes")]
-    found = read({"role": "assistant", "tool_calls": [entry, call({"amount": 5})]}, *answers)
+    found = Read({"role": "assistant", "tool_calls": [entry, call({"amount": 5})]}, *answers)
     assert [(one.name, one.observation) for one in found.calls] == [("pay", "yes")]
     [(kind, example)] = found.unread
     assert kind == CALL and said in example
 
 
 def test_each_call_with_a_repeated_id_gets_one_answer() -> None:
-    found = read(
+    found = Read(
         {"role": "assistant", "tool_calls": [{**PAID, "id": 7}, {**PAID, "id": 7}, {**PAID, "id": None}]},
         *({"role": "tool", "tool_call_id": 7, "content": content} for content in ("first", "second", "third")),
         {"role": "assistant", "tool_calls": [PAID]},
@@ -114,9 +117,9 @@ def test_each_call_with_a_repeated_id_gets_one_answer() -> None:
     assert [outcome.ok for outcome in found.calls] == [True, True, True, False]
 
 
-def test_roles_and_parts_of_other_writers_are_read() -> None:
+def test_roles_and_parts_of_other_writers_are_Read() -> None:
     """OpenAI's `developer` and `function`, Gemma's `model`, contents in parts, and calls as JSON texts."""
-    found = read(
+    found = Read(
         {"role": "developer", "content": "be good"},
         {"role": "user", "content": [{"type": "text", "text": "pay"}, "bob", {"type": "image_url", "image_url": {}}]},
         {"role": "model", "content": None, "function_call": {"name": "pay", "arguments": "{}"}},
@@ -185,12 +188,12 @@ def test_answer_that_looks_like_an_error_is_accepted(answer: str) -> None:
     ],
 )
 def test_reply_with_marks_but_no_readable_call_is_named(text: str) -> None:
-    found = read({"role": "assistant", "content": f"I pay. {text}"})
+    found = Read({"role": "assistant", "content": f"I pay. {text}"})
     [(kind, example)] = found.unread
     assert not found.calls and kind == REPLY and text.rpartition("</think>")[2] in example
 
 
 def test_answer_that_the_agent_writes_is_part_of_its_reply() -> None:
-    found = read({"role": "assistant", "content": f"{render_call(PAY)}<tool_response>paid</tool_response>"})
+    found = Read({"role": "assistant", "content": f"{render_call(PAY)}<tool_response>paid</tool_response>"})
     assert [(one.ok, one.observation) for one in found.calls] == [(False, "")]
     assert found.unread == [(INVENTED, "paid</tool_response>")]
