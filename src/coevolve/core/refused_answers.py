@@ -12,6 +12,7 @@ ERROR = re.compile(
     r"(?i:error:"  # coevolve, LangGraph
     r"|error (?:when )?(?:executing|calling|running) tool\b"  # FastMCP, verl
     r"|(?:input|output) validation error:|unknown tool:"  # the SDK of MCP
+    r"|\S+ is not a valid tool, try one of"  # LangChain
     r"|traceback \(most recent call last\):)"
     r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception):"  # an exception's type
 )

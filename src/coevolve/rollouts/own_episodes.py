@@ -81,9 +81,9 @@ def _outcome(value: Mapping[str, Any]) -> CallOutcome:
 
 COEVOLVE = RolloutFormat(
     "coevolve",
-    "coevolve, or chat messages as verifiers wrote them before version 1",
+    "coevolve and other chat messages",
     ("trajectories.parquet", "results.jsonl"),
-    f"chat messages need a task_id and a step; {UNTOLD}",
+    f"chat messages need a task_id and a step of their own; {UNTOLD}",
     lambda row: "messages" in row or {"prompt", "completion"} <= set(row),
     read,
 )

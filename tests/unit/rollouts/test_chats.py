@@ -144,6 +144,7 @@ REFUSED = {
     "exception": "ValueError: no money",
     "library": "requests.exceptions.HTTPError: 404",
     "ours": "error: no money",
+    "LangChain": "pai is not a valid tool, try one of [pay].",
     "LangGraph": "Error: pai is not a valid tool, try one of [pay].",
 }
 ACCEPTED = [
