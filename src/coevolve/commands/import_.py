@@ -23,9 +23,9 @@ task. Then find that agent's weaknesses:
 
   coevolve signals trajectories.parquet --out signals.jsonl
 
-A call is refused if its answer says so: by `isError`, `is_error` or `status`, by an object with the one key `error`, by an
-exception or its traceback, or by the words of MCP and of trainers ("error:", "Unknown tool:"). The command prints how
-many calls that are, and what it could not read.
+A call is refused if its answer says so: by `isError`, `is_error` or `status`, by an object with the one key `error`, by
+an exception or its traceback, or by the words of MCP and of trainers ("error:", "Unknown tool:"). The command prints
+how many calls that are, and what it could not read.
 
 Rollouts of trainers keep the task id of their file. Without one, rollouts that begin alike are attempts at the same task.
 The formats do not record everything:

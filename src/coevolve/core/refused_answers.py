@@ -1,4 +1,4 @@
-"""The rule for a refused call in messages that do not record it: its answer says so by a protocol, never by its looks."""
+"""The rule for a refused call in messages that do not record it: a protocol in its answer says so, never its looks."""
 
 import json
 import re
@@ -21,9 +21,9 @@ ERROR = re.compile(
 def refused(text: str, message: Mapping[str, Any] | None = None) -> bool:
     """Whether the environment refused the call that got the answer ``text``.
 
-    ``message`` decides, if it has `isError`, `is_error`, or the `status` error or success. Otherwise ``text`` is an error
-    if it begins with the words of a known protocol (``ERROR``), or is an object that has `isError` or `is_error`, or only
-    the key `error`: JSON, or Python's `str` of a dict, as TRL writes it.
+    ``message`` decides, if it has `isError`, `is_error`, or the `status` error or success. Otherwise ``text`` decides:
+    it begins with the words of a known protocol (``ERROR``), or it is an object with `isError` or `is_error`, or with
+    only the key `error`, in JSON or as Python's `str` of a dict, which TRL writes.
     """
     facts = message or {}
     for flag in (facts.get("isError"), facts.get("is_error")):

@@ -75,7 +75,7 @@ class Replay:
 
 
 def told(turn: Observation) -> str:
-    """The text of an answer for other trainers, which do not log whether a call was refused: ``refused`` finds it in the text."""
+    """The text of an answer for other trainers. They do not log refusals, so ``refused`` must find them in the text."""
     text = writable(turn.content)
     return f"error: {text}" if turn.error and not refused(text) else text
 

@@ -65,8 +65,8 @@ def chat(
 ) -> tuple[list[Message], list[CallOutcome], list[tuple[str, str]]]:
     """``sound`` messages as our trajectories have them, the calls with their answers, and what could not be read.
 
-    The last are REPLY, CALL, PART or INVENTED with an example: agents in training write many calls that cannot be carried
-    out. Calls in the first ``prompt`` messages are examples, and do not count.
+    The last are REPLY, CALL, PART or INVENTED with an example: agents in training write many calls that cannot be made.
+    Calls in the first ``prompt`` messages are examples, and do not count.
     """
     unread: list[tuple[str, str]] = []
     heard = [{**row, "calls": _calls(row, unread if place >= prompt else [])} for place, row in enumerate(messages)]
@@ -81,7 +81,7 @@ def opening(messages: Sequence[Message], prompt: int = 0) -> str:
 
 
 def _calls(message: Message, unread: list[tuple[str, str]]) -> list[tuple[str | None, ToolCall | None]]:
-    """Pairs of the id that an answer names and a call, None for a call that cannot be read, so that later ones keep their places."""
+    """Pairs of the id that an answer names and a call. A call that cannot be read is None, and keeps its place."""
     unread.extend((PART, str(part.get("type"))) for part in message["parts"])
     if message["role"] != "assistant":
         return []
@@ -133,9 +133,9 @@ def _with_calls(message: Message) -> str:
 
 
 def _outcomes(messages: Sequence[Message], prompt: int) -> Iterator[CallOutcome]:
-    """Each call with its answer: the next answer that names its id, or else the answer at its position. Reads ``messages`` once.
+    """Each call with its answer: the next answer that names its id, or else the answer at its position.
 
-    The last request of the first ``prompt`` messages begins the first turn.
+    Reads ``messages`` once. The last request of the first ``prompt`` messages begins the first turn.
     """
     turns = 0
     for place, message in enumerate(messages):

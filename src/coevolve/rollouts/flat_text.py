@@ -1,7 +1,7 @@
 """Rollouts that a trainer logs as decoded text: the messages in it.
 
-Answers stand between <tool_response> tags (Hermes, Qwen). Decoding without special tokens leaves the names of roles in the text,
-at the edges of a reply. ``messages_of`` removes them.
+Answers stand between <tool_response> tags (Hermes, Qwen). Decoding without special tokens leaves the names of roles in
+the text, at the edges of a reply. ``messages_of`` removes them.
 """
 
 import re
@@ -18,8 +18,8 @@ HEARD = ("user", "tool", "ipython", "observation")  # the line before an answer,
 def messages_of(prompt: str, completion: str) -> list[dict[str, Any]]:
     """The messages of a rollout. Where the prompt holds a line `user`, the request is what follows the last one.
 
-    If the prompt ends with the name of a role, decoding left the names. Then an answer follows a line of HEARD or another
-    answer. All others are the agent's words. Takes time in proportion to the text.
+    If the prompt ends with the name of a role, decoding left the names. Then an answer follows a line of HEARD, or
+    another answer. All others are the agent's words. Takes time in proportion to the text.
     """
     opening = request_of(prompt)
     before, line, request = f"\n{opening}".rpartition("\nuser\n")

@@ -25,7 +25,7 @@ OUTSIDE = f"scores outside of 0 to 1, of which those of at least {SUCCESS_THRESH
 class RolloutAccount:
     """The number of ``kept`` rollouts and of their ``calls``, and the ``skipped``.
 
-    ``reasons`` maps a reason to skip a rollout, and ``notes`` a peculiarity of the others, to a count and the first example.
+    ``reasons`` to skip a rollout, and ``notes`` about the others, map a text to a count and the first example.
     """
 
     kept: int = 0

@@ -103,8 +103,8 @@ def grow(
     homes = {content_hash([task.turns, task.world]): name for name, tasks in held_out.items() for task in tasks}
     if shared := [home for task in known_tasks if (home := homes.get(content_hash([task.turns, task.world])))]:
         raise CoevolveError(
-            f"--known: {len(shared)} of {len(known_tasks)} tasks are of the panel {shared[0]}, whose failures must not guide "
-            "training; name the tasks that you trained on"
+            f"--known: {len(shared)} of {len(known_tasks)} tasks are of the panel {shared[0]}, whose failures must not "
+            "guide training; name the tasks that you trained on"
         )
     folder = Path(out)
     busy = f"{folder / 'work'}: another process works here; wait for it, or use another --out"

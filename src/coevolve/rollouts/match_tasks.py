@@ -30,7 +30,8 @@ class TaskMatch:
     def __call__(self, row: RolloutRow) -> str:
         """The task's id. A rollout without a known task is Unreadable.
 
-        A whole number, unless the known ids are whole numbers, is a row of the trainer's data set: then the request decides, as without an id.
+        Unless the known ids are whole numbers, a whole number is a row of the trainer's data set. Then the request
+        decides, as without an id.
         """
         missing = "no task id"
         if row.task_id is not None:

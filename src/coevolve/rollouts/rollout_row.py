@@ -61,8 +61,8 @@ Lines = Callable[[dict[str, Any], str], Iterator[RolloutRow]]  # reads a JSON ob
 class RolloutFormat:
     """A format of rollouts: its files, its reader, and the values that it lacks.
 
-    ``patterns`` match its files in a folder. ``claims`` returns whether the first row, or the columns of a Parquet file, are
-    of this format. ``lacks`` names in one line the values that the format does not record.
+    ``patterns`` match its files in a folder. ``claims`` returns whether the first row, or the columns of a Parquet
+    file, are of this format. ``lacks`` names in one line the values that the format does not record.
     """
 
     name: str
@@ -75,9 +75,9 @@ class RolloutFormat:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``reward`` names the reward that is the score, and ``score`` is the one of chats without any. ``progress`` counts bytes.
+    """``reward`` names the reward that is the score. ``score`` is for chats without one. ``progress`` counts bytes.
 
-    A reader notes peculiarities in ``remarks``, in ``columns`` the rewards that it took for the score, and in ``seen`` ids.
+    A reader notes peculiarities in ``remarks``, in ``columns`` the rewards that it took for the score, and ids in ``seen``.
     """
 
     reward: str | None = None
@@ -93,7 +93,7 @@ class Options:
 
 
 def json_rows(path: Path, name: str, options: Options, read: Lines, reader: Callable[[str], Any] = decode) -> Rows:
-    """The rollouts of a JSONL file, each line read by ``reader`` and ``read``. An unreadable line becomes a SkippedRow."""
+    """The rollouts of a JSONL file, a line by ``reader`` and ``read``. An unreadable line becomes a SkippedRow."""
     number = 0
     try:
         with _opened(path) as file:
@@ -171,7 +171,7 @@ def first_object(path: Path) -> dict[str, Any]:
 
 
 def number(value: Any, name: str) -> float:
-    """A number, which may stand in a list of one; anything else is Unreadable, also a number whose sums could overflow."""
+    """A number, which may stand in a list of one. Others, and numbers whose sums could overflow, are Unreadable."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= HIGHEST:

@@ -1,4 +1,4 @@
-"""Messages in decoded text: roles of several families, answers of the environment, and words of the agent that look like some."""
+"""Messages in decoded text: roles of several families, answers, and words of the agent that look like answers."""
 
 import json
 from pathlib import Path

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.trajectories import Trajectory, read_trajectories, write_trajectories
-from coevolve.rollouts.foreign_trajectories import UNSTEPPED, RolloutAccount, named_or_opening, trajectories
+from coevolve.rollouts.foreign_trajectories import RolloutAccount, named_or_opening, trajectories
 from coevolve.rollouts.match_tasks import SEVERAL, UNKNOWN, TaskMatch
 from coevolve.rollouts.rollout_formats import read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options, RolloutRow
@@ -78,15 +78,6 @@ def test_similar_reasons_are_counted_together(tmp_path: Path) -> None:
     file.write_text("\n".join([json.dumps(DUMP), "{", '{"a', "[1"]))
     _, account = read(file, "verl")
     assert account.lines({})[0].startswith("3 left out: not a line of JSON (first: rows.jsonl:2: Expecting")
-
-
-def test_malformed_call_loses_the_call_but_not_the_rollout(tmp_path: Path) -> None:
-    row = copy.deepcopy(TRACE)
-    calls = [node["message"]["tool_calls"] for node in row["traces"][0]["nodes"] if node["message"].get("tool_calls")]
-    calls[0][0]["arguments"] = '{"subject": '
-    (tmp_path / "traces.jsonl").write_text(json.dumps(row))
-    [found], account = read(tmp_path / "traces.jsonl", "verifiers")
-    assert not account.skipped and len(found.calls) == len(calls) - 1
 
 
 def row(text: str = "", names: tuple[str, ...] = (), prompt: str | None = None) -> RolloutRow:
@@ -196,13 +187,6 @@ def test_trace_score_follows_weights_and_failures(
     (tmp_path / "traces.jsonl").write_text(json.dumps(value))
     _, [found], _, _ = played(tmp_path)
     assert (found.score, found.failure) == (pytest.approx(score), failure)
-
-
-def test_training_step_of_prime_rl_is_read(tmp_path: Path) -> None:
-    value = {**TRACE, "run": {"type": "train", "id": "r", "work": {"type": "train", "step": 7}}}
-    (tmp_path / "traces.jsonl").write_text(json.dumps(value))
-    _, [found], account, _ = played(tmp_path)
-    assert found.step == 7 and UNSTEPPED not in account.notes
 
 
 def test_coevolve_trajectories_are_read_back_unchanged(tmp_path: Path) -> None:
