@@ -18,9 +18,9 @@ from coevolve.rollouts.flat_text import ANSWER, MARKS
 # OpenAI's newer models and its first functions, Gemma and Llama 3 have other names
 ROLES = {"developer": "system", "model": "assistant", "function": "tool", "ipython": "tool"}
 ROLES |= {role: role for role in ("system", "user", "assistant", "tool")}
-UNTOLD = "the text of an answer says whether the call was refused"
+UNTOLD = "the text of answers tells refused calls"
 MAX_CALLS = 1_000  # most calls of a message
-REPLY = "replies with the marks of a call, but without a call that can be read"
+REPLY = "replies with marks of a call that cannot be read"
 CALL = "calls left out, because they cannot be read"
 PART = "parts of messages without text, left out"
 INVENTED = "answers of tools inside a reply of the agent, which count as its words"

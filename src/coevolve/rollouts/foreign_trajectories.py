@@ -15,7 +15,7 @@ from coevolve.rollouts.rollout_row import RolloutRow, Rows, SkippedRow
 MESSAGE, DETAIL = re.compile(r"message \d+"), re.compile(r" \((.*?)\)?$|, found (.*)$")
 MOST = 12  # reasons to list
 REFUSED = "refused calls"
-UNANSWERED = "calls without an answer, which do not count as accepted"
+UNANSWERED = "calls without an answer, not accepted"
 FAILED = "rollouts that an error ended, which say nothing about the agent"
 UNSTEPPED = "rollouts without a step, which count as one visit of their task, so forgetting cannot fire on them"
 OUTSIDE = f"scores outside of 0 to 1, of which those of at least {SUCCESS_THRESHOLD:g} count as success"
@@ -62,7 +62,7 @@ class RolloutAccount:
         ]
         lines += [f"{text}: {count}" for text, count in remarks.items()]
         if self.kept:
-            lines.append(f"calls: {self.calls}, of which the environment refused {self.notes.get(REFUSED, (0,))[0]}")
+            lines.append(f"{self.calls} calls, {self.notes.get(REFUSED, (0,))[0]} of them refused")
         return [*lines, *(f"{text}: {count} (first: {first})" for text, (count, first) in self.notes.items())]
 
 
