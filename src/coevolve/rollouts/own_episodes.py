@@ -30,6 +30,8 @@ def _chat(options: Options, row: dict[str, Any], where: str) -> Iterator[Rollout
     if reward is not None and reward not in row:
         raise Unreadable(f"missing key {reward}")
     score = row.get("score", row.get("reward", options.score)) if reward is None else row[reward]
+    if score is None and not row.get("error"):
+        raise Unreadable("no score or reward (--score sets it in `import messages`)")
     prompt: list[Any] = []
     messages, failure = row.get("messages"), ""
     if messages is None:

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.core.attempts import attempt_of
 from coevolve.core.errors import CoevolveError
 from coevolve.core.trajectories import read_trajectories, stream_trajectories, write_trajectories
 from tests.unit.commands.test_import import VALUES, places
@@ -29,11 +28,6 @@ def test_score_that_is_no_number_leaves_its_row_out(tmp_path: Path, name: str, k
     found, account = read(tmp_path / "rows.jsonl", name)
     assert [one.score for one in found] == [0.5, 0.25]
     assert [row["where"] for row in account.skipped] == ["rows.jsonl:2"]
-
-
-@given(st.lists(st.floats(-1e12, 1e12), max_size=50))
-def test_sums_of_scores_that_are_read_are_finite(scores: list[float]) -> None:
-    assert abs(attempt_of("t", 0, 0, scores).score) <= 1e12
 
 
 @pytest.mark.parametrize(
@@ -60,18 +54,6 @@ ODD = {
 def test_column_that_is_not_needed_is_not_read(tmp_path: Path, kind: str) -> None:
     found, account = read(trl(tmp_path, reward=[0.0, 1.0], odd=ODD[kind]), "trl")
     assert [one.score for one in found] == [0.0, 1.0] and not account.skipped
-
-
-@pytest.mark.parametrize("column", ["prompt", "completion", "step", "task_id"])
-@pytest.mark.parametrize("kind", ODD)
-def test_needed_column_of_an_odd_type_is_one_line_or_leaves_rows_out(tmp_path: Path, kind: str, column: str) -> None:
-    file = trl(tmp_path, **{"reward": [0.0, 1.0], column: ODD[kind]})
-    try:
-        found, account = read(file, "trl")
-    except CoevolveError as error:
-        assert "\n" not in str(error) and str(file) in str(error)
-    else:
-        assert len(found) + len(account.skipped) == 2
 
 
 def stored(folder: Path, **columns: Any) -> Path:
