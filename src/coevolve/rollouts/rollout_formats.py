@@ -6,6 +6,7 @@ from os.path import commonpath
 from pathlib import Path
 from typing import Any
 
+from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.hashing import content_hash
 from coevolve.rollouts.own_episodes import COEVOLVE
@@ -84,7 +85,7 @@ def read_rollouts(rows: RolloutFormat, files: Sequence[Path], options: Options) 
         if parent.name == "effective" and parent.parent / "all" / file.name in whole_files:
             options.remark("files of prime-rl whose rollouts are in `all` too, left out")
             continue
-        found: Rows = rows.read(file, file.resolve().relative_to(folder).as_posix(), options)
+        found: Rows = rows.read(file, writable(file.resolve().relative_to(folder).as_posix()), options)
         if rows is TRL:  # a batch of several updates is logged after each of them
             whole = list(found)
             after = content_hash([[row.messages, row.score] for row in whole if isinstance(row, RolloutRow)])

@@ -46,6 +46,8 @@ def _given(value: Any) -> Any:
     """``value`` without what Parquet added: a struct has every key of the file, and null where a call had none."""
     if isinstance(value, dict):
         return {key: _given(inner) for key, inner in value.items() if inner is not None}
+    if not isinstance(value, list | str | int | float | None):  # a table may hold bytes, dates and more
+        raise Unreadable(f"a message holds a {type(value).__name__}, which is no JSON")
     return [_given(inner) for inner in value] if isinstance(value, list) else value
 
 

@@ -2,6 +2,8 @@
 
 import copy
 import json
+import os
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +135,7 @@ def test_any_value_in_a_table_gives_a_rollout_or_a_reason(
         "task_id": KNOWN[0].task_id,
     }
     container, key = data.draw(st.sampled_from(places(row)))
-    container[key] = data.draw(VALUES)
+    container[key] = data.draw(VALUES | st.binary(max_size=3) | st.dates() | st.timedeltas())
     try:
         pq.write_table(pa.Table.from_pylist([row] * 2), folder / "completions_1.parquet")
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
@@ -146,3 +148,21 @@ def test_any_value_in_a_table_gives_a_rollout_or_a_reason(
     assert len(found) + len(account.skipped) == 2
     stream_trajectories(folder / "stored.parquet", found)
     assert len(read_trajectories(folder / "stored.parquet")) == len(found)
+
+
+@pytest.mark.parametrize("value", [b"\xff", date(2020, 1, 1), timedelta(1)], ids=str)
+@pytest.mark.parametrize("key", ["id", "content", "name", "arguments"])
+def test_table_whose_messages_are_no_json_leaves_rows_out(tmp_path: Path, key: str, value: Any) -> None:
+    function = {"name": value if key == "name" else "a", "arguments": {"x": value if key == "arguments" else 1}}
+    call = {"id": value if key == "id" else "c", "function": function}
+    reply = {"role": "assistant", "content": value if key == "content" else "", "tool_calls": [call]}
+    _, account = read(trl(tmp_path, reward=[0.0, 1.0], completion=[[reply]] * 2), "trl")
+    assert [row["reason"] for row in account.skipped] == [
+        f"a message holds a {type(value).__name__}, which is no JSON"
+    ] * 2
+
+
+def test_name_of_a_file_that_is_no_text_is_escaped(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"\xff.jsonl")).write_text(json.dumps(LINES["verl"]))
+    found, _ = read(tmp_path / "*.jsonl", "verl")
+    assert [one.trajectory_id for one in found] == ["\\udcff.jsonl:1"]
