@@ -7,6 +7,7 @@ the text, at the edges of a reply. ``messages_of`` removes them.
 import re
 from typing import Any
 
+CHATML = re.compile(r"<\|im_(?:start|end)\|>")  # some trainers keep these marks
 ANSWER, ANSWER_END = "<tool_response>", "</tool_response>"
 # what stands before calls in the text of other families
 MARKS = re.compile(r"<function=|<\|tool_call|\[TOOL_CALLS\]|<\|python_tag\|>|\bto=functions\.|<｜tool▁call|<invoke ")
@@ -21,6 +22,7 @@ def messages_of(prompt: str, completion: str) -> list[dict[str, Any]]:
     If the prompt ends with the name of a role, decoding left the names. Then an answer follows a line of HEARD, or
     another answer. All others are the agent's words. Takes time in proportion to the text.
     """
+    prompt, completion = CHATML.sub("", prompt), CHATML.sub("", completion)
     opening = request_of(prompt)
     before, line, request = f"\n{opening}".rpartition("\nuser\n")
     messages = [{"role": "system", "content": before.strip()}] if before.strip() else []
@@ -50,7 +52,7 @@ def _said(reply: list[str]) -> list[dict[str, Any]]:
 
 def request_of(prompt: str) -> str:
     """``prompt`` up to the end of the user's message: without what begins the agent's reply."""
-    text = prompt.rstrip()
+    text = CHATML.sub("", prompt).rstrip()
     for thought in THOUGHTS:
         text = text.removesuffix(thought).rstrip()
     return text.removesuffix("assistant").removesuffix("\nmodel").rstrip()

@@ -1,6 +1,7 @@
 """Rollouts in coevolve's own forms: trajectories.parquet, and chats as `coevolve import messages` reads them.
 
-A chat has `messages`, or `prompt` and `completion` as in the results.jsonl of verifiers before version 1.
+A chat has `messages`, or `prompt` and `completion`, messages or texts: so wrote verifiers before version 1 (results.jsonl),
+prime-rl before July 2026, and so writes AReaL.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from coevolve.core.io import decode, strict
 from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import FAILURE, StopReason
 from coevolve.rollouts.chats import UNTOLD, Unreadable
+from coevolve.rollouts.flat_text import messages_of
 from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, json_rows, parquet_rows, rollout
 
 NEEDED = ("trajectory_id", "task_id", "iteration", "step", "messages", "calls", "stop_reason")
@@ -26,23 +28,21 @@ def read(path: Path, name: str, options: Options) -> Rows:
 
 
 def _chat(options: Options, row: dict[str, Any], where: str) -> Iterator[RolloutRow]:
-    reward = options.reward
-    if reward is not None and reward not in row:
-        raise Unreadable(f"missing key {reward}")
-    score = row.get("score", row.get("reward", options.score)) if reward is None else row[reward]
-    if score is None and not row.get("error"):
-        raise Unreadable("no score or reward (--score sets it in `import messages`)")
-    prompt: list[Any] = []
-    messages, failure = row.get("messages"), ""
-    if messages is None:
-        prompt, failure = as_chat(row.get("prompt"), "user"), str(row.get("error") or "")[:100]
-        messages = [*prompt, *as_chat(row.get("completion"), "assistant")]
-    steps = {"step": row.get("step"), "iteration": row.get("iteration")}
-    name = row.get("task_id", row.get("example_id"))
-    before, score = len(prompt), 0.0 if failure else score
-    yield rollout(
-        where, messages, score, reward or "score", task_id=name, prompt_messages=before, failure=failure, **steps
-    )
+    reward = options.reward or ("score" if "score" in row else "reward")
+    failure = "" if "messages" in row else str(row.get("error") or "")[:100]
+    score = 0.0 if failure else row.get(reward, options.score)
+    if score is None:
+        raise Unreadable(f"no {options.reward or 'score or reward'} (--score sets it in `import messages`)")
+    prompt, completion = row.get("prompt"), row.get("completion")
+    others = {"step": row.get("step"), "iteration": row.get("iteration"), "failure": failure}
+    if "messages" in row:
+        messages = row["messages"]
+    elif isinstance(prompt, str) and isinstance(completion, str):
+        messages, others["prompt"] = messages_of(prompt, completion), prompt
+    else:
+        before = as_chat(prompt, "user")
+        messages, others["prompt_messages"] = [*before, *as_chat(completion, "assistant")], len(before)
+    yield rollout(where, messages, score, reward, task_id=row.get("task_id", row.get("example_id")), **others)
 
 
 def as_chat(value: Any, role: str) -> list[Any]:
@@ -84,7 +84,7 @@ def _outcome(value: Mapping[str, Any]) -> CallOutcome:
 COEVOLVE = RolloutFormat(
     "coevolve",
     "coevolve and other chat messages",
-    ("trajectories.parquet", "results.jsonl"),
+    ("trajectories.parquet", "results.jsonl", "train_rollouts*.jsonl"),
     f"chat messages need a task_id and a step of their own; {UNTOLD}",
     lambda row: "messages" in row or {"prompt", "completion"} <= set(row),
     read,

@@ -43,7 +43,7 @@ def rollout_files(source: Source, name: str = AUTO) -> tuple[RolloutFormat, list
     for rows in FORMATS.values():
         if rows.claims(row):
             return rows, files
-    keys = ", ".join(list(row)[:12]) or "nothing"
+    keys = ", ".join(list(row)[:12]) or "no JSON object"
     raise CoevolveError(f"{file}: its first row is of no known format (it holds {keys}); name one with --format")
 
 

@@ -71,7 +71,7 @@ def test_line_with_a_mistake_is_left_out_with_its_address(folder: Path, capsys: 
     code, _ = imported(folder, f"{good}\n\n{good}\n{json.dumps({**CHAT, 'reward': '5'})}")
     lines = capsys.readouterr().out.splitlines()
     assert code == 0 and lines[0] == f"{folder}/out.parquet: 2 rollouts of 1 tasks"
-    assert "  1 left out: score: expected a number of at most 1e+12 (first: chats.jsonl:4: found 5)" in lines
+    assert "  1 left out: reward: expected a number of at most 1e+12 (first: chats.jsonl:4: found 5)" in lines
     assert "  refused calls: 2 (first: chats.jsonl:1: pay Error: too poor)" in lines
 
 

@@ -15,6 +15,7 @@ from tests.unit.rollouts.test_rollout_formats import DUMP
 CALL = '<tool_call>\n{"name": "find_mail", "arguments": {"subject": "garden"}}\n</tool_call>'
 ANSWER = "<tool_response>\nm34\n</tool_response>"
 CHATML = "system\nact\nuser\nfind it\nassistant\n"
+MARKED = "<|im_start|>system\nact<|im_end|>\n<|im_start|>user\nfind it<|im_end|>\n<|im_start|>assistant\n"
 
 
 def said(prompt: str, completion: str) -> list[tuple[str, str]]:
@@ -29,6 +30,7 @@ def said(prompt: str, completion: str) -> list[tuple[str, str]]:
         (CHATML, f"{CALL}\nuser\n{ANSWER}\nassistant\ndone"),
         (CHATML + "<think>\n\n</think>\n\n", f"{CALL}\nuser\n{ANSWER}\nassistant\ndone"),
         (CHATML, f"{CALL}\ntool\n{ANSWER}\nassistant\ndone"),  # Hermes
+        (MARKED, f"{CALL}<|im_end|>\n<|im_start|>user\n{ANSWER}<|im_end|>\n<|im_start|>assistant\ndone<|im_end|>"),
         ("user\nact\n\nfind it\nmodel\n", f"{CALL}\nuser\n{ANSWER}\nmodel\ndone"),  # Gemma
         ("act find it", f"{CALL}{ANSWER}done"),  # all names of roles are special tokens
         ("act\nuser\nfind it\n<think>\n", f"{CALL}\n{ANSWER}\ndone"),

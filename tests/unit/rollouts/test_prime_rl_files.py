@@ -129,9 +129,17 @@ def test_results_of_older_verifiers_are_read(tmp_path: Path) -> None:
         "error": None,
     }
     failed = {**row, "reward": 0.0, "error": {"error": "SandboxError", "error_chain_repr": "x", "error_chain_str": "x"}}
-    text = {**row, "prompt": KNOWN[1].turns[0], "completion": "done", "reward": [0.5]}
+    text = {**row, "prompt": f"user\n{KNOWN[1].turns[0]}\nassistant\n", "completion": "done", "reward": [0.5]}
     write(tmp_path / "outputs/evals/env--model/run/results.jsonl", lines(row, failed, text))
     name, found, account, _ = played(tmp_path)
     assert name == "coevolve" and not account.skipped and {one.task_id for one in found} == {KNOWN[1].task_id}
     assert [(one.score, one.counts) for one in found] == [(1.0, True), (0.0, False), (0.5, True)]
     assert [(call.name, call.ok, call.observation) for call in found[0].calls] == [("find_mail", True, "m3")]
+
+
+def test_training_files_of_prime_rl_before_july_are_read(tmp_path: Path) -> None:
+    row = {"example_id": 0, "prompt": [{"role": "user", "content": KNOWN[0].turns[0]}], "completion": "no", "reward": 0}
+    for kind in ("train", "eval"):
+        write(tmp_path / f"rollouts/step_3/{kind}_rollouts.jsonl", lines(row))
+    _, [found], _, _ = played(tmp_path)
+    assert found.task_id == KNOWN[0].task_id and found.trajectory_id == "train_rollouts.jsonl:1"

@@ -244,6 +244,6 @@ def test_named_reward_is_the_score_of_coevolve_files(tmp_path: Path, form: str) 
 
 def test_missing_reward_of_coevolve_files_is_named(tmp_path: Path) -> None:
     _, account = read(own(tmp_path, "jsonl"), "coevolve", reward="stile")
-    assert account.skipped == [{"where": "rows.jsonl:1", "reason": "missing key stile"}]
+    assert account.skipped == [{"where": "rows.jsonl:1", "reason": "no stile (--score sets it in `import messages`)"}]
     with pytest.raises(CoevolveError, match=r"no column stile; it has trajectory_id, "):
         read(own(tmp_path, "parquet"), "coevolve", reward="stile")
