@@ -16,8 +16,8 @@ from coevolve.policies.agent_prompt import parse_reply, render_call
 from coevolve.rollouts.flat_text import ANSWER, MARKS
 
 # OpenAI's newer models and its first functions, Gemma and Llama 3 have other names
-ROLES = {"developer": "system", "model": "assistant", "function": "tool", "ipython": "tool"}
-ROLES |= {role: role for role in ("system", "user", "assistant", "tool")}
+OTHERS = {"developer": "system", "model": "assistant", "function": "tool", "ipython": "tool"}
+ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool", **OTHERS}
 UNTOLD = "the text of answers tells refused calls"
 MAX_CALLS = 1_000  # most calls of a message
 REPLY = "replies with marks of a call that cannot be read"
@@ -80,7 +80,7 @@ def opening(messages: Sequence[Message], prompt: int = 0) -> str:
     return content_hash([[message["role"], message["content"]] for message in first])
 
 
-def _calls(message: Message, unread: list[tuple[str, str]]) -> list[tuple[str | None, ToolCall | None]]:
+def _calls(message: Message, unread: list[tuple[str, str]]) -> list[tuple[Any, ToolCall | None]]:
     """Pairs of the id that an answer names and a call. A call that cannot be read is None, and keeps its place."""
     unread.extend((PART, str(part.get("type"))) for part in message["parts"])
     if message["role"] != "assistant":
@@ -90,7 +90,7 @@ def _calls(message: Message, unread: list[tuple[str, str]]) -> list[tuple[str | 
     entries = message.get("tool_calls") or [call for call in [message.get("function_call")] if call]
     if not isinstance(entries, list):
         raise Unreadable("tool_calls: expected a list of calls")
-    pairs: list[tuple[str | None, ToolCall | None]] = []
+    pairs: list[tuple[Any, ToolCall | None]] = []
     if not entries:
         said = message["content"].rpartition("</think>")[2]
         calls, error = parse_reply(said)
@@ -108,7 +108,7 @@ def _calls(message: Message, unread: list[tuple[str, str]]) -> list[tuple[str | 
     return pairs
 
 
-def _call(entry: Any) -> tuple[str | None, ToolCall]:
+def _call(entry: Any) -> tuple[Any, ToolCall]:
     try:
         entry = strict(entry) if isinstance(entry, str) else entry  # verifiers' older files hold JSON texts
         function = entry.get("function", entry) if isinstance(entry, dict) else None
@@ -121,7 +121,7 @@ def _call(entry: Any) -> tuple[str | None, ToolCall]:
         raise Unreadable(f"expected a name and arguments, an object or its JSON ({json.dumps(entry)[:80]})")
     if reason := misfit(name, arguments):
         raise Unreadable(reason)
-    return _id(entry.get("id")), ToolCall(name, arguments)
+    return entry.get("id"), ToolCall(name, arguments)
 
 
 def _with_calls(message: Message) -> str:
@@ -147,18 +147,13 @@ def _outcomes(messages: Sequence[Message], prompt: int) -> Iterator[CallOutcome]
         answers = [messages[row] for row in after]
         named = defaultdict(list)
         for told in reversed(answers):
-            named[_id(told.get("tool_call_id"))].append(told)
+            named[str(told.get("tool_call_id"))].append(told)
         for row, (call_id, call) in enumerate(message["calls"]):
             if call is None:
                 continue
             answer: Message | None = answers[row] if row < len(answers) else None
-            if call_id is not None and named[call_id]:
-                answer = named[call_id].pop()
+            if call_id is not None and named[str(call_id)]:
+                answer = named[str(call_id)].pop()
             text = answer["content"] if answer else ""
             accepted = answer is not None and not refused(text, answer)
             yield CallOutcome(call.name, call.arguments, accepted, text, max(turns - 1, 0))
-
-
-def _id(value: Any) -> str | None:
-    """The id of a call in a comparable form."""
-    return None if value is None else json.dumps(value, sort_keys=True)

@@ -34,7 +34,7 @@ def _chat(options: Options, row: dict[str, Any], where: str) -> Iterator[Rollout
     if score is None:
         raise Unreadable(f"no {options.reward or 'score or reward'} (--score sets it in `import messages`)")
     prompt, completion = row.get("prompt"), row.get("completion")
-    others = {"step": row.get("step"), "iteration": row.get("iteration"), "failure": failure}
+    others: dict[str, Any] = {"failure": failure}
     if "messages" in row:
         messages = row["messages"]
     elif isinstance(prompt, str) and isinstance(completion, str):
@@ -42,7 +42,7 @@ def _chat(options: Options, row: dict[str, Any], where: str) -> Iterator[Rollout
     else:
         before = as_chat(prompt, "user")
         messages, others["prompt_messages"] = [*before, *as_chat(completion, "assistant")], len(before)
-    yield rollout(where, messages, score, reward, task_id=row.get("task_id", row.get("example_id")), **others)
+    yield rollout(where, messages, score, reward, {"task_id": row.get("example_id"), **row}, **others)
 
 
 def as_chat(value: Any, role: str) -> list[Any]:
@@ -64,9 +64,7 @@ def _trajectory(reward: str, options: Options, row: Mapping[str, Any], where: st
         decode(row["messages"]),
         row[reward],
         reward,
-        step=row["step"],
-        task_id=row["task_id"],
-        iteration=row["iteration"],
+        row,
         failure=str(row.get(FAILURE) or "the environment failed") if failed else "",
         trajectory_id=name,
         calls=[_outcome(call) for call in row["calls"]],

@@ -17,7 +17,6 @@ from coevolve.rollouts.chats import Message, Unreadable, sound
 Progress = Callable[[int], object]  # called with the number of bytes read
 AT_ONCE = 500  # rows of a Parquet file in memory
 HIGHEST = 1e12  # size of a score: sums of any number of scores are finite
-COMPRESSED = (".zst", ".gz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def json_rows(path: Path, name: str, options: Options, read: Lines, reader: Call
 
 def _opened(path: Path) -> BinaryIO:
     """The bytes of a file, decompressed if its name says how."""
-    if path.suffix not in COMPRESSED:
+    if path.suffix not in (".zst", ".gz"):
         return path.open("rb")
     import pyarrow as pa
 
@@ -185,14 +184,13 @@ def step_of(value: Any) -> int | None:
     return value if good else None
 
 
-def rollout(where: str, messages: Any, score: Any, name: str = "score", **others: Any) -> RolloutRow:
+def rollout(where: str, messages: Any, score: Any, name: str, row: Mapping[str, Any], **others: Any) -> RolloutRow:
     """A rollout from the values of a file, where the score is called ``name``. Unsound values are Unreadable.
 
-    The task id may be a whole number in the file, also one that a table stores as a float.
+    ``row`` may hold its step, iteration and task id, also as a whole number, which a table may store as a float.
     """
-    task_id = others.pop("task_id", None)
+    task_id, step, iteration = row.get("task_id"), step_of(row.get("step")), step_of(row.get("iteration")) or 0
     if isinstance(task_id, int | float) and not isinstance(task_id, bool) and task_id == task_id // 1:
         task_id = str(int(task_id))
-    stated = task_id if isinstance(task_id, str) and task_id else None
-    steps: Any = {"step": step_of(others.pop("step", None)), "iteration": step_of(others.pop("iteration", None)) or 0}
-    return RolloutRow(where, sound(messages), number(score, name), task_id=stated, **steps, **others)
+    known: Any = {"task_id": task_id if isinstance(task_id, str) and task_id else None, "step": step, **others}
+    return RolloutRow(where, sound(messages), number(score, name), iteration=iteration, **known)

@@ -30,16 +30,7 @@ def _rollout(row: dict[str, Any], where: str, path: Path, options: Options) -> R
     else:
         messages, before = _given([*(prompt or []), *(completion or [])]), len(prompt or [])
     name = _reward(row, path, options)
-    return rollout(
-        where,
-        messages,
-        row[name],
-        name,
-        step=row["step"],
-        task_id=row.get("task_id"),
-        prompt=text,
-        prompt_messages=before,
-    )
+    return rollout(where, messages, row[name], name, row, prompt=text, prompt_messages=before)
 
 
 def _given(value: Any) -> Any:

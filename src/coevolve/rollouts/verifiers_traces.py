@@ -46,10 +46,9 @@ def _rollout(trace: dict[str, Any], where: str, step: int | None, options: Optio
     messages = _branch(trace, options)
     if not messages and failure:  # it ended before the first message
         messages = as_chat(data.get("prompt"), "user")
-    names = [data.get("task_id"), data.get("id"), task.get("key"), data.get("name"), task.get("hash")]
-    return rollout(
-        where, messages, score, step=step, names=tuple(name for name in names if isinstance(name, str)), failure=failure
-    )
+    found = [data.get("task_id"), data.get("id"), task.get("key"), data.get("name"), task.get("hash")]
+    names = tuple(name for name in found if isinstance(name, str))
+    return rollout(where, messages, score, "score", {"step": step}, names=names, failure=failure)
 
 
 def _score(trace: dict[str, Any], options: Options) -> tuple[float, str]:

@@ -19,9 +19,7 @@ def read(path: Path, name: str, options: Options) -> Rows:
         if reward not in row:
             raise Unreadable(f"missing key {reward}")
         messages = messages_of(prompt, response)
-        yield rollout(
-            where, messages, row[reward], reward, step=row.get("step"), task_id=row.get("task_id"), prompt=prompt
-        )
+        yield rollout(where, messages, row[reward], reward, row, prompt=prompt)
 
     return json_rows(path, name, options, line)
 
