@@ -19,9 +19,13 @@ checks the tasks in an environment.
 messages: a line of chats.jsonl is an episode. It has `messages` in OpenAI's format (calls in `tool_calls`, or as text in
 <tool_call>), and `score` or `reward`, a number from 0 to 1. --score sets the score of episodes without one. `task_id`,
 `step` and `iteration` are optional. Episodes without a task_id that begin with the same messages are attempts at the same
-task. A call counts as accepted if its answer does not begin with "error". Then find that agent's weaknesses:
+task. Then find that agent's weaknesses:
 
   coevolve signals trajectories.parquet --out signals.jsonl
+
+A call is refused if its answer says so: by `isError`, `is_error` or `status`, by an object with the one key `error`, by
+an exception or its traceback, or by the words of MCP and of trainers ("error:", "Unknown tool:"). The command prints
+how many calls that are, and what it could not read.
 
 Rollouts of trainers keep the task id of their file. Without one, rollouts that begin alike are attempts at the same task.
 The formats do not record everything:
@@ -48,10 +52,10 @@ def run(args: argparse.Namespace) -> int:
         raise CoevolveError("--score: works only with messages")
     if args.reward is not None and args.kind not in TRAINERS:
         raise CoevolveError(f"--reward: works only with {', '.join(TRAINERS)}")
-    if args.kind in TRAINERS:
-        return _rollouts(args)
-    print(f"{args.out}: {_tasks(args) if args.kind == 'tasks' else _messages(args)}")
-    return 0
+    if args.kind == "tasks":
+        print(f"{args.out}: {_tasks(args)}")
+        return 0
+    return _rollouts(args)
 
 
 def _rollouts(args: argparse.Namespace) -> int:
@@ -60,8 +64,8 @@ def _rollouts(args: argparse.Namespace) -> int:
     from coevolve.rollouts.rollout_formats import read_rollouts, rollout_files
     from coevolve.rollouts.rollout_row import Options
 
-    rows, files = rollout_files(args.source, args.kind)
-    account, options = RolloutAccount(), Options(args.reward)
+    rows, files = rollout_files(args.source, "coevolve" if args.kind == "messages" else args.kind)
+    account, options = RolloutAccount(), Options(args.reward, args.score)
     found = trajectories(read_rollouts(rows, files, options), named_or_opening, account)
     stream_trajectories(args.out, account.some(found, str(args.source), options.remarks))
     print(f"{args.out}: {account.kept} rollouts of {len(account.tasks)} tasks")
@@ -83,18 +87,3 @@ def _tasks(args: argparse.Namespace) -> str:
             )
     write_jsonl(args.out, tasks)
     return f"{len(tasks)} tasks of {', '.join(sorted({one.environment for one in tasks}))}"
-
-
-def _messages(args: argparse.Namespace) -> str:
-    from coevolve.core.io import read_jsonl_objects, strict
-    from coevolve.core.trajectories import write_trajectories
-    from coevolve.rollouts.chats import episode
-
-    rows = [
-        episode(value, f"{args.source}:{number}", row, args.score)
-        for row, (number, value) in enumerate(read_jsonl_objects(args.source, ["messages"], strict))
-    ]
-    if not rows:
-        raise CoevolveError(f"{args.source}: no episodes; expected one per line")
-    write_trajectories(args.out, rows)
-    return f"{len(rows)} episodes of {len({one.task_id for one in rows})} tasks"

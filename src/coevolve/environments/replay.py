@@ -10,6 +10,7 @@ from typing import Any
 from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_tasks
+from coevolve.core.refused_answers import refused
 from coevolve.core.success import is_success
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.core.untrusted import one_line
@@ -74,9 +75,9 @@ class Replay:
 
 
 def told(turn: Observation) -> str:
-    """The text of an answer for other trainers. They do not log whether a call was refused, and our readers know it by "error"."""
+    """The text of an answer for other trainers. They do not log refusals, so ``refused`` must find them in the text."""
     text = writable(turn.content)
-    return f"error: {text}" if turn.error and not text.lower().startswith("error") else text
+    return f"error: {text}" if turn.error and not refused(text) else text
 
 
 def score(environment: Environment, task: Task, requests: Sequence[Request]) -> Score:

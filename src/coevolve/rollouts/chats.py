@@ -1,52 +1,77 @@
-"""Read episodes of other tools, which are chat messages, as trajectories. ``io.strict`` has parsed their JSON."""
+"""Read chat messages of other tools: one rule for roles, contents, calls and answers, for `import` and `grow`."""
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import Any
 
 from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
-from coevolve.core.io import strict
+from coevolve.core.io import flaw, strict
+from coevolve.core.refused_answers import refused
 from coevolve.core.task import CallOutcome, ToolCall
-from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.policies.agent_prompt import parse_reply, render_call
+from coevolve.rollouts.flat_text import ANSWER, MARKS
 
-ROLES = ("system", "user", "assistant", "tool")
+# OpenAI's newer models and its first functions, Gemma and Llama 3 have other names
+OTHERS = {"developer": "system", "model": "assistant", "function": "tool", "ipython": "tool"}
+ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool", **OTHERS}
+UNTOLD = "the text of answers tells refused calls"
 MAX_CALLS = 1_000  # most calls of a message
+REPLY = "replies with marks of a call that cannot be read"
+CALL = "calls left out, because they cannot be read"
+PART = "parts of messages without text, left out"
+INVENTED = "answers of tools inside a reply of the agent, which count as its words"
 
 Message = dict[str, Any]
 
 
-def episode(value: Mapping[str, Any], where: str, number: int, score: float | None) -> Trajectory:
-    """An episode from a JSON object with ``messages``. ``score`` is for objects without one. Other objects are a CoevolveError."""
-    messages = _messages(value["messages"], where)
-    task_id = value.get("task_id", opening(messages))
-    if not isinstance(task_id, str):
-        raise CoevolveError(f"{where}: task_id: expected text")
-    return Trajectory(
-        trajectory_id=content_hash(["imported", number, task_id]),
-        task_id=task_id,
-        iteration=_whole(value, "iteration", where),
-        step=_whole(value, "step", where),
-        group=0,
-        sample=number,
-        messages=_plain(messages),
-        calls=list(_outcomes(messages)),
-        score=_score(value, where, score),
-        stop_reason=StopReason.DONE,
-    )
+class Unreadable(CoevolveError):
+    """A rollout that a reader cannot read. Its text has no address: the reader adds it."""
 
 
-def conversation(value: Any, where: str) -> tuple[list[Message], list[CallOutcome]]:
-    """The messages of a rollout as our trajectories have them, and its calls with their answers.
+def sound(messages: Any) -> list[Message]:
+    """Copies of the ``messages`` with our roles and with texts as contents. Other values are Unreadable."""
+    if not isinstance(messages, list) or not messages:
+        raise Unreadable("it has no messages")
+    if reason := flaw(messages):
+        raise Unreadable(reason)
+    found = []
+    for place, message in enumerate(messages):
+        role = message.get("role") if isinstance(message, dict) else None
+        if not isinstance(role, str) or role not in ROLES:
+            raise Unreadable(f"message {place}: unknown role ({str(role)[:40]!r}, expected {', '.join(ROLES)})")
+        text, parts = _content(message.get("content"))
+        found.append({**message, "role": ROLES[role], "content": text, "parts": parts})
+    return found
 
-    Calls that cannot be carried out are left out, such as calls whose arguments are not JSON: agents in training write many.
+
+def _content(content: Any) -> tuple[str, list[Any]]:
+    """The text of a message's content, and the parts that are no text, such as images. Other values become JSON."""
+    if isinstance(content, str | None):
+        return content or "", []
+    parts = content if isinstance(content, list) else [content]
+    parts = [{"text": part} if isinstance(part, str) else part for part in parts]
+    if not all(isinstance(part, dict) and {"text", "type"} & set(part) for part in parts):
+        return json.dumps(content, ensure_ascii=False), []
+    others = [part for part in parts if not isinstance(part.get("text"), str)]
+    return "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str)), others
+
+
+def chat(
+    messages: Sequence[Message], prompt: int = 0
+) -> tuple[list[Message], list[CallOutcome], list[tuple[str, str]]]:
+    """``sound`` messages as our trajectories have them, the calls with their answers, and what could not be read.
+
+    The last are REPLY, CALL, PART or INVENTED with an example: agents in training write many calls that cannot be made.
+    Calls in the first ``prompt`` messages are examples, and do not count.
     """
-    messages = _messages(value, where, exact=False)
-    return _plain(messages), list(_outcomes(messages))
+    unread: list[tuple[str, str]] = []
+    heard = [{**row, "calls": _calls(row, unread if place >= prompt else [])} for place, row in enumerate(messages)]
+    plain = [{"role": message["role"], "content": _with_calls(message)} for message in heard]
+    return plain, list(_outcomes(heard, prompt)), unread
 
 
 def opening(messages: Sequence[Message], prompt: int = 0) -> str:
@@ -55,120 +80,80 @@ def opening(messages: Sequence[Message], prompt: int = 0) -> str:
     return content_hash([[message["role"], message["content"]] for message in first])
 
 
-def _plain(messages: Sequence[Message]) -> list[Message]:
-    return [{"role": message["role"], "content": _text(message)} for message in messages]
-
-
-def _messages(value: Any, where: str, exact: bool = True) -> list[Message]:
-    """The messages, each with its ``calls``: pairs of a call and the id that its answer names.
-
-    With ``exact`` a call that cannot be read is an error; without it, it is left out.
-    """
-    if not isinstance(value, list) or not value:
-        raise CoevolveError(f"{where}: messages: expected a list of messages")
-    messages = []
-    for place, message in enumerate(value):
-        if (
-            not isinstance(message, dict)
-            or message.get("role") not in ROLES
-            or not isinstance(message.get("content") or "", str)
-        ):
-            raise CoevolveError(
-                f"{where}: message {place}: expected role (one of {', '.join(ROLES)}) and content, a text"
-            )
-        calls = _calls(message, f"{where}: message {place}", exact) if message["role"] == "assistant" else []
-        messages.append({**message, "content": message.get("content") or "", "calls": calls})
-    return messages
-
-
-def _calls(message: Mapping[str, Any], where: str, exact: bool) -> list[tuple[str | None, ToolCall | None]]:
-    entries = message.get("tool_calls") or []
+def _calls(message: Message, unread: list[tuple[str, str]]) -> list[tuple[Any, ToolCall | None]]:
+    """Pairs of the id that an answer names and a call. A call that cannot be read is None, and keeps its place."""
+    unread.extend((PART, str(part.get("type"))) for part in message["parts"])
+    if message["role"] != "assistant":
+        return []
+    if ANSWER in message["content"]:
+        unread.append((INVENTED, message["content"].partition(ANSWER)[2]))
+    entries = message.get("tool_calls") or [call for call in [message.get("function_call")] if call]
     if not isinstance(entries, list):
-        raise CoevolveError(f"{where}: tool_calls: expected a list of calls")
-    calls: list[tuple[str | None, ToolCall | None]] = []
-    for entry in entries:
-        try:
-            calls.append(_call(entry, where))
-        except CoevolveError:
-            if exact:
-                raise
-            calls.append((None, None))  # so that later calls find their answers by position
+        raise Unreadable("tool_calls: expected a list of calls")
+    pairs: list[tuple[Any, ToolCall | None]] = []
     if not entries:
-        calls += ((None, call) for call in parse_reply(message.get("content") or "")[0])
-    if len(calls) > MAX_CALLS:
-        raise CoevolveError(f"{where}: {len(calls)} calls in a message, expected at most {MAX_CALLS}")
-    return calls
+        said = message["content"].rpartition("</think>")[2]
+        calls, error = parse_reply(said)
+        if error or (MARKS.search(said) and not calls):
+            unread.append((REPLY, f"{error or 'a form that is not known'}: {said}"))
+        pairs = [(None, call) for call in calls]
+    for entry in entries[: MAX_CALLS + 1]:
+        try:
+            pairs.append(_call(entry))
+        except Unreadable as error:
+            unread.append((CALL, str(error)))
+            pairs.append((None, None))
+    if len(pairs) > MAX_CALLS:
+        raise Unreadable(f"more than {MAX_CALLS} calls in a message")
+    return pairs
 
 
-def _call(entry: Any, where: str) -> tuple[str | None, ToolCall]:
-    function = entry.get("function", entry) if isinstance(entry, dict) else None
-    name, arguments = (
-        (function.get("name"), function.get("arguments") or {}) if isinstance(function, dict) else (None, {})
-    )
+def _call(entry: Any) -> tuple[Any, ToolCall]:
     try:
+        entry = strict(entry) if isinstance(entry, str) else entry  # verifiers' older files hold JSON texts
+        function = entry.get("function", entry) if isinstance(entry, dict) else None
+        name = function.get("name") if isinstance(function, dict) else None
+        arguments = (function.get("arguments") or {}) if isinstance(function, dict) else {}
         arguments = strict(arguments) if isinstance(arguments, str) else arguments
     except ValueError as error:
-        raise CoevolveError(f"{where}: a tool call: arguments: expected JSON ({error})") from None
+        raise Unreadable(f"expected JSON ({error})") from None
     if not isinstance(name, str) or not isinstance(arguments, dict):
-        raise CoevolveError(f"{where}: a tool call needs a name and arguments, an object or its JSON")
+        raise Unreadable(f"expected a name and arguments, an object or its JSON ({json.dumps(entry)[:80]})")
     if reason := misfit(name, arguments):
-        raise CoevolveError(f"{where}: a tool call: {reason}")
-    return _id(entry.get("id")), ToolCall(name, arguments)
+        raise Unreadable(reason)
+    return entry.get("id"), ToolCall(name, arguments)
 
 
-def _text(message: Mapping[str, Any]) -> str:
+def _with_calls(message: Message) -> str:
     """The text of a message, with its calls in the text, as in coevolve's trajectories."""
     content = str(message["content"])
-    if not message.get("tool_calls"):
+    if not message.get("tool_calls") and not message.get("function_call"):
         return content
     return "\n".join(filter(None, [content, *(render_call(call) for _, call in message["calls"] if call)]))
 
 
-def _outcomes(messages: Sequence[Message]) -> Iterator[CallOutcome]:
-    """Each call with its answer: the next answer that names its id, or else the answer at its position. Reads ``messages`` once."""
+def _outcomes(messages: Sequence[Message], prompt: int) -> Iterator[CallOutcome]:
+    """Each call with its answer: the next answer that names its id, or else the answer at its position.
+
+    Reads ``messages`` once. The last request of the first ``prompt`` messages begins the first turn.
+    """
     turns = 0
     for place, message in enumerate(messages):
-        turns += message["role"] == "user"
-        if not message["calls"]:
+        if message["role"] == "user":
+            turns = turns + 1 if place >= prompt else 1
+        if not message["calls"] or place < prompt:
             continue
-        answers = list(_answers(messages, place + 1))
+        after = takewhile(lambda row: messages[row]["role"] == "tool", range(place + 1, len(messages)))
+        answers = [messages[row] for row in after]
         named = defaultdict(list)
-        for answer in reversed(answers):
-            named[_id(answer.get("tool_call_id"))].append(answer["content"])
+        for told in reversed(answers):
+            named[str(told.get("tool_call_id"))].append(told)
         for row, (call_id, call) in enumerate(message["calls"]):
             if call is None:
                 continue
-            content = answers[row]["content"] if row < len(answers) else None
-            if call_id is not None and named[call_id]:
-                content = named[call_id].pop()
-            accepted = content is not None and not content[:5].lower().startswith("error")
-            yield CallOutcome(call.name, call.arguments, accepted, content or "", max(turns - 1, 0))
-
-
-def _answers(messages: Sequence[Message], start: int) -> Iterator[Message]:
-    """The tools' messages from ``start`` until a message of another role."""
-    for place in range(start, len(messages)):
-        if messages[place]["role"] != "tool":
-            return
-        yield messages[place]
-
-
-def _id(value: Any) -> str | None:
-    """The id of a call in a comparable form."""
-    return None if value is None else json.dumps(value, sort_keys=True)
-
-
-def _score(value: Mapping[str, Any], where: str, otherwise: float | None) -> float:
-    score = value.get("score", value.get("reward", otherwise))
-    if not isinstance(score, int | float) or isinstance(score, bool) or not 0 <= score <= 1:
-        raise CoevolveError(
-            f"{where}: score: expected a number from 0 to 1 as `score` or `reward`; or set one for all episodes with --score"
-        )
-    return float(score)
-
-
-def _whole(value: Mapping[str, Any], key: str, where: str) -> int:
-    number = value.get(key, 0)
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**31:
-        raise CoevolveError(f"{where}: {key}: expected a whole number of at least 0")
-    return number
+            answer: Message | None = answers[row] if row < len(answers) else None
+            if call_id is not None and named[str(call_id)]:
+                answer = named[str(call_id)].pop()
+            text = answer["content"] if answer else ""
+            accepted = answer is not None and not refused(text, answer)
+            yield CallOutcome(call.name, call.arguments, accepted, text, max(turns - 1, 0))

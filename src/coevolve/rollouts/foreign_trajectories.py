@@ -2,42 +2,51 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.task import CallOutcome
+from coevolve.core.success import SUCCESS_THRESHOLD
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.core.untrusted import one_line
-from coevolve.rollouts.chats import conversation, opening
-from coevolve.rollouts.match_tasks import REASONS
+from coevolve.rollouts.chats import chat, opening
 from coevolve.rollouts.rollout_row import RolloutRow, Rows, SkippedRow
 
-MESSAGE, DETAIL = (
-    re.compile(r"message \d+"),
-    re.compile(r" \(.*|, found .*", re.DOTALL),
-)  # parts of a reason that differ from row to row
+# parts of a reason that differ from row to row
+MESSAGE, DETAIL = re.compile(r"message \d+"), re.compile(r" \((.*?)\)?$|, found (.*)$")
 MOST = 12  # reasons to list
+REFUSED = "refused calls"
+UNANSWERED = "calls without an answer, not accepted"
 FAILED = "rollouts that an error ended, which say nothing about the agent"
 UNSTEPPED = "rollouts without a step, which count as one visit of their task, so forgetting cannot fire on them"
+OUTSIDE = f"scores outside of 0 to 1, of which those of at least {SUCCESS_THRESHOLD:g} count as success"
 
 
 @dataclass
 class RolloutAccount:
-    """The number of ``kept`` rollouts, and the ``skipped``. ``reasons`` maps a reason to a count and the first address."""
+    """The number of ``kept`` rollouts and of their ``calls``, and the ``skipped``.
+
+    ``reasons`` to skip a rollout, and ``notes`` about the others, map a text to a count and the first example.
+    """
 
     kept: int = 0
-    failed: int = 0
-    unstepped: int = 0
+    calls: int = 0
     tasks: set[str] = field(default_factory=set)
     skipped: list[dict[str, str]] = field(default_factory=list)
     reasons: dict[str, tuple[int, str]] = field(default_factory=dict)
+    notes: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def leave_out(self, where: str, reason: str) -> None:
         reason, where = one_line(reason), one_line(where)
-        kind = DETAIL.sub("", MESSAGE.sub("a message", reason))
-        count, first = self.reasons.get(kind, (0, where))
-        self.reasons[kind] = (count + 1, first)
+        kind = MESSAGE.sub("a message", reason)
+        detail = DETAIL.search(kind)
+        example = f"{where}: {detail[1] or detail[2]}" if detail else where
+        count, first = self.reasons.get(DETAIL.sub("", kind), (0, example))
+        self.reasons[DETAIL.sub("", kind)] = (count + 1, first)
         self.skipped.append({"where": where, "reason": reason})
+
+    def note(self, kind: str, where: str, example: str = "") -> None:
+        count, first = self.notes.get(kind, (0, ""))
+        self.notes[kind] = (count + 1, first or one_line(f"{where}: {example}" if example else where, 160))
 
     def some(self, found: Iterator[Trajectory], where: str, remarks: dict[str, int]) -> Iterator[Trajectory]:
         """Yield ``found``. If it holds no rollout, raise a CoevolveError that lists the skipped ones by reason."""
@@ -46,34 +55,44 @@ class RolloutAccount:
             raise CoevolveError(f"{where}: no rollout to read: {'; '.join(self.lines(remarks)) or 'it is empty'}")
 
     def lines(self, remarks: dict[str, int]) -> list[str]:
-        """Notes for the user: the rollouts that are left out, by reason, and peculiarities of the others."""
+        """Notes for the user: what is left out, how many calls were refused, and peculiarities of the rollouts."""
         lines = [
             f"{count} left out: {reason} (first: {first})"
             for reason, (count, first) in sorted(self.reasons.items())[:MOST]
         ]
-        counts = {**remarks, FAILED: self.failed, UNSTEPPED: self.unstepped}
-        return [*lines, *(f"{text}: {count}" for text, count in counts.items() if count)]
+        lines += [f"{text}: {count}" for text, count in remarks.items()]
+        if self.kept:
+            lines.append(f"{self.calls} calls, {self.notes.get(REFUSED, (0,))[0]} of them refused")
+        return [*lines, *(f"{text}: {count} (first: {first})" for text, (count, first) in self.notes.items())]
 
 
 def trajectories(rows: Rows, task_of: Callable[[RolloutRow], str], account: RolloutAccount) -> Iterator[Trajectory]:
-    """A trajectory for each rollout whose task is known. Its id is its address in the trainer's files."""
+    """A trajectory for each rollout whose task is known. Its id is its address in the trainer's files.
+
+    ``task_of`` raises a CoevolveError for a rollout without a known task.
+    """
     for row in rows:
         if isinstance(row, SkippedRow):
             account.leave_out(row.where, row.reason)
             continue
-        task_id = task_of(row)
-        if task_id in REASONS:
-            account.leave_out(row.where, task_id)
-            continue
         try:
-            messages, calls = conversation(row.messages, row.where)
+            task_id, (messages, calls, unread) = task_of(row), chat(row.messages, row.prompt_messages)
         except CoevolveError as error:
-            account.leave_out(row.where, str(error).removeprefix(f"{row.where}: "))
+            account.leave_out(row.where, str(error))
             continue
+        if row.calls is not None:
+            calls, unread = row.calls, []
         account.kept += 1
-        account.failed += bool(row.failure)
-        account.unstepped += row.step is None
+        account.calls += len(calls)
         account.tasks.add(task_id)
+        for kind, example in unread:
+            account.note(kind, row.where, example)
+        for call in (call for call in calls if not call.ok):
+            kind = REFUSED if call.observation else UNANSWERED
+            account.note(kind, row.where, f"{call.name} {call.observation}")
+        facts = {FAILED: row.failure, UNSTEPPED: row.step is None, OUTSIDE: not 0 <= row.score <= 1}
+        for kind in (kind for kind, holds in facts.items() if holds):
+            account.note(kind, row.where)
         yield Trajectory(
             trajectory_id=row.trajectory_id or row.where,
             task_id=task_id,
@@ -82,22 +101,11 @@ def trajectories(rows: Rows, task_of: Callable[[RolloutRow], str], account: Roll
             group=0,
             sample=account.kept - 1,
             messages=messages,
-            calls=_of_the_agent(row, calls) if row.calls is None else row.calls,
+            calls=calls,
             score=row.score,
             stop_reason=StopReason.ENVIRONMENT_FAILED if row.failure else StopReason.DONE,
             failure=row.failure,
         )
-
-
-def _of_the_agent(row: RolloutRow, calls: list[CallOutcome]) -> list[CallOutcome]:
-    """The ``calls`` without those of examples in the prompt. The prompt's last request begins the first turn."""
-    prompt = row.messages[: row.prompt_messages]
-    roles = [message["role"] for message in prompt]
-    if "assistant" not in roles:
-        return calls
-    _, examples = conversation(prompt, row.where)
-    turns = max(roles.count("user") - 1, 0)
-    return [replace(call, turn=call.turn - turns) for call in calls[len(examples) :]]
 
 
 def named_or_opening(row: RolloutRow) -> str:

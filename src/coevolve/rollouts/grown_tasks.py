@@ -96,8 +96,16 @@ def grow(
     if not known_tasks:
         raise CoevolveError("--known: no tasks; expected the tasks that the rollouts are about")
     held_out = {name: tasks_of(panel, environment) for name, panel in (panels or {}).items()}
+    if empty := [name for name, tasks in held_out.items() if not tasks]:
+        raise CoevolveError(f"--panel {empty[0]}: no tasks; expected evaluation tasks, which no new task may overlap")
     if panels is None:
         held_out = {name: list(world.tasks(name)) for name in world.panels}
+    homes = {content_hash([task.turns, task.world]): name for name, tasks in held_out.items() for task in tasks}
+    if shared := [home for task in known_tasks if (home := homes.get(content_hash([task.turns, task.world])))]:
+        raise CoevolveError(
+            f"--known: {len(shared)} of {len(known_tasks)} tasks are of the panel {shared[0]}, whose failures must not "
+            "guide training; name the tasks that you trained on"
+        )
     folder = Path(out)
     busy = f"{folder / 'work'}: another process works here; wait for it, or use another --out"
     with alone(folder / "work" / ".lock", busy):
@@ -136,6 +144,9 @@ class _Growth:
     def run(self, read: Step, key: str, say: Say) -> Grown:
         """Do the steps in order. Skip a step if its files exist and its note has the same ``key``."""
         out, work = self.folder, self.work
+        torn = ".*.[0-9]*.tmp"  # files of a process that was killed while it wrote
+        for file in [*out.glob(torn), *work.glob(torn)]:
+            file.unlink()
         steps: dict[str, tuple[Step, list[Path]]] = {
             "read": (read, [work / "trajectories.parquet", out / "skipped.jsonl"]),
             "signals": (self.find_signals, [out / "signals.jsonl"]),
@@ -172,7 +183,7 @@ class _Growth:
         account, remarks = RolloutAccount(), dict[str, int]()
         size = sum(file.stat().st_size for file in files)
         with bar(size, "read", "bytes") as progress:
-            options = Options(self.options.reward, progress.update, remarks)
+            options = Options(self.options.reward, progress=progress.update, remarks=remarks)
             found = trajectories(read_rollouts(rows, files, options), TaskMatch(self.known), account)
             found = account.some(found, str(files[0]), remarks)
             stream_trajectories(self.work / "trajectories.parquet", found)

@@ -1,67 +1,89 @@
-"""Rollouts in coevolve's own forms: trajectories.parquet, and chat messages as `coevolve import messages` reads them."""
+"""Rollouts in coevolve's own forms: trajectories.parquet, and chats as `coevolve import messages` reads them.
+
+A chat has `messages`, or `prompt` and `completion`, messages or texts: so wrote verifiers before version 1 (results.jsonl),
+prime-rl before July 2026, and so writes AReaL.
+"""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.io import decode
+from coevolve.core.io import decode, strict
 from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import FAILURE, StopReason
-from coevolve.rollouts.rollout_row import (
-    Options,
-    RolloutFormat,
-    RolloutRow,
-    Rows,
-    Unreadable,
-    json_rows,
-    parquet_rows,
-    rollout,
-    step_of,
-)
+from coevolve.rollouts.chats import UNTOLD, Unreadable
+from coevolve.rollouts.flat_text import messages_of
+from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, json_rows, parquet_rows, rollout
 
 NEEDED = ("trajectory_id", "task_id", "iteration", "step", "messages", "calls", "stop_reason")
+UNNAMED = "rows whose trajectory_id is missing or repeats another, known by their address"
 
 
 def read(path: Path, name: str, options: Options) -> Rows:
     if path.suffix == ".parquet":
         reward = options.reward or "score"
-        return parquet_rows(path, name, options, (*NEEDED, reward), partial(_trajectory, reward))
-    return json_rows(path, name, options, partial(_chat, options.reward))
+        return parquet_rows(path, name, options, (*NEEDED, reward), partial(_trajectory, reward, options))
+    return json_rows(path, name, options, partial(_chat, options), strict)
 
 
-def _chat(reward: str | None, row: dict[str, Any], where: str) -> Iterator[RolloutRow]:
-    messages = row.get("messages")
-    if not isinstance(messages, list):
-        raise Unreadable("messages: expected a list of messages")
-    if reward is not None and reward not in row:
-        raise Unreadable(f"missing key {reward}")
-    score = row.get("score", row.get("reward")) if reward is None else row[reward]
-    iteration = step_of(row.get("iteration")) or 0
-    yield rollout(where, messages, score, reward or "score", row.get("step"), row.get("task_id"), iteration=iteration)
+def _chat(options: Options, row: dict[str, Any], where: str) -> Iterator[RolloutRow]:
+    reward = options.reward or ("score" if "score" in row else "reward")
+    failure = "" if "messages" in row else str(row.get("error") or "")[:100]
+    score = 0.0 if failure else row.get(reward, options.score)
+    if score is None:
+        raise Unreadable(f"no {options.reward or 'score or reward'} (--score sets it in `import messages`)")
+    prompt, completion = row.get("prompt"), row.get("completion")
+    others: dict[str, Any] = {"failure": failure}
+    if "messages" in row:
+        messages = row["messages"]
+    elif isinstance(prompt, str) and isinstance(completion, str):
+        messages, others["prompt"] = messages_of(prompt, completion), prompt
+    else:
+        before = as_chat(prompt, "user")
+        messages, others["prompt_messages"] = [*before, *as_chat(completion, "assistant")], len(before)
+    yield rollout(where, messages, score, reward, {"task_id": row.get("example_id"), **row}, **others)
 
 
-def _trajectory(reward: str, row: Mapping[str, Any], where: str) -> RolloutRow:
+def as_chat(value: Any, role: str) -> list[Any]:
+    """The messages of ``value``, which may be a text of one ``role``."""
+    return [{"role": role, "content": value}] if isinstance(value, str) else value if isinstance(value, list) else []
+
+
+def _trajectory(reward: str, options: Options, row: Mapping[str, Any], where: str) -> RolloutRow:
     failed = row["stop_reason"] == StopReason.ENVIRONMENT_FAILED
+    name = row["trajectory_id"]
+    if not isinstance(name, str | None):
+        raise Unreadable("trajectory_id: expected text")
+    if name is None or name in options.seen:
+        options.remark(UNNAMED)
+        name = None
+    options.seen.add(name or where)
     return rollout(
         where,
         decode(row["messages"]),
         row[reward],
         reward,
-        row["step"],
-        row["task_id"],
-        iteration=step_of(row["iteration"]) or 0,
-        failure=(row.get(FAILURE) or "the environment failed") if failed else "",
-        trajectory_id=row["trajectory_id"],
-        calls=[CallOutcome(**{**call, "arguments": decode(call["arguments"])}) for call in row["calls"]],
+        row,
+        failure=str(row.get(FAILURE) or "the environment failed") if failed else "",
+        trajectory_id=name,
+        calls=[_outcome(call) for call in row["calls"]],
     )
+
+
+def _outcome(value: Mapping[str, Any]) -> CallOutcome:
+    call = CallOutcome(**{**value, "arguments": decode(value["arguments"])})
+    kinds = {"name": str, "arguments": dict, "ok": bool, "observation": str, "turn": int}
+    if not all(isinstance(getattr(call, key), kind) for key, kind in kinds.items()) or not 0 <= call.turn < 2**31:
+        raise Unreadable("calls: expected name, arguments, ok, observation and turn")
+    return call
 
 
 COEVOLVE = RolloutFormat(
     "coevolve",
-    "coevolve",
-    "trajectories.parquet",
-    "chat messages need a task_id and a step; an answer that begins with 'error' marks a refused call",
-    lambda row: {"trajectory_id", "task_id", "messages", "calls"} <= set(row) or "messages" in row,
+    "coevolve and other chat messages",
+    ("trajectories.parquet", "results.jsonl", "train_rollouts*.jsonl"),
+    f"chat messages need a task_id and a step of their own; {UNTOLD}",
+    lambda row: "messages" in row or {"prompt", "completion"} <= set(row),
     read,
 )

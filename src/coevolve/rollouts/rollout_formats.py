@@ -6,6 +6,7 @@ from os.path import commonpath
 from pathlib import Path
 from typing import Any
 
+from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.hashing import content_hash
 from coevolve.rollouts.own_episodes import COEVOLVE
@@ -42,7 +43,7 @@ def rollout_files(source: Source, name: str = AUTO) -> tuple[RolloutFormat, list
     for rows in FORMATS.values():
         if rows.claims(row):
             return rows, files
-    keys = ", ".join(list(row)[:12]) or "nothing"
+    keys = ", ".join(list(row)[:12]) or "no JSON object"
     raise CoevolveError(f"{file}: its first row is of no known format (it holds {keys}); name one with --format")
 
 
@@ -57,9 +58,9 @@ def _files(entry: str, name: str) -> list[Path]:
 def _inside(folder: Path, name: str) -> list[Path]:
     """The rollouts in ``folder``: the files of the first format that has any."""
     for rows in FORMATS.values() if name == AUTO else [FORMATS[name]]:
-        if found := sorted(file for file in folder.rglob(rows.pattern) if file.is_file()):
+        if found := sorted({file for end in rows.patterns for file in folder.rglob(end) if file.is_file()}):
             return found
-    known = ", ".join(f"{rows.pattern} ({rows.writer})" for rows in FORMATS.values())
+    known = ", ".join(f"{rows.patterns[0]} ({rows.writer})" for rows in FORMATS.values())
     raise CoevolveError(f"{folder}: holds no rollouts; expected one of: {known}; or name the files themselves")
 
 
@@ -78,9 +79,13 @@ def _columns(file: Path) -> Mapping[str, Any]:
 def read_rollouts(rows: RolloutFormat, files: Sequence[Path], options: Options) -> Rows:
     """The rollouts of all ``files``. Their addresses are relative to the folder that the files share."""
     folder = Path(commonpath([file.resolve().parent for file in files]))
-    before = ""
+    before, whole_files = "", {file.resolve() for file in files}
     for file in files:
-        found: Rows = rows.read(file, file.resolve().relative_to(folder).as_posix(), options)
+        parent = file.resolve().parent
+        if parent.name == "effective" and parent.parent / "all" / file.name in whole_files:
+            options.remark("files of prime-rl whose rollouts are in `all` too, left out")
+            continue
+        found: Rows = rows.read(file, writable(file.resolve().relative_to(folder).as_posix()), options)
         if rows is TRL:  # a batch of several updates is logged after each of them
             whole = list(found)
             after = content_hash([[row.messages, row.score] for row in whole if isinstance(row, RolloutRow)])

@@ -1,27 +1,22 @@
-"""A rollout as the reader of a trainer's files returns it, and functions that the readers share.
-
-Some trainers log rollouts as decoded text: calls between <tool_call> tags, answers between <tool_response> tags (Hermes, Qwen).
-Decoding without special tokens leaves role names in the text, at the edges of a reply. ``messages_of`` removes them.
-"""
+"""A rollout as the reader of a trainer's files returns it, and functions that the readers share."""
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from math import isfinite
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from coevolve.core.errors import CoevolveError, first_line
-from coevolve.core.io import decode, flaw
+from coevolve.core.io import decode
 from coevolve.core.task import CallOutcome
+from coevolve.core.trajectories import FAILURE
+from coevolve.rollouts.chats import Message, Unreadable, sound
 
-Message = dict[str, Any]
 Progress = Callable[[int], object]  # called with the number of bytes read
 AT_ONCE = 500  # rows of a Parquet file in memory
-ANSWER = re.compile(r"<tool_response>(.*?)</tool_response>", re.DOTALL)
-# Templates of Qwen3 and others end a prompt with an empty thought, or with the beginning of one
-THOUGHTS = ("<think>\n\n</think>", "<think>")
+HIGHEST = 1e12  # size of a score: sums of any number of scores are finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +53,20 @@ class SkippedRow:
 
 
 Rows = Iterator[RolloutRow | SkippedRow]
-
-
-class Unreadable(CoevolveError):
-    """A row that a reader cannot read. Its text has no address: the reader adds it."""
+Lines = Callable[[dict[str, Any], str], Iterator[RolloutRow]]  # reads a JSON object at an address
 
 
 @dataclass(frozen=True)
 class RolloutFormat:
     """A format of rollouts: its files, its reader, and the values that it lacks.
 
-    ``pattern`` matches its files in a folder. ``claims`` returns whether the first row, or the columns of a Parquet file, are
-    of this format. ``lacks`` names in one line the values that the format does not record.
+    ``patterns`` match its files in a folder. ``claims`` returns whether the first row, or the columns of a Parquet
+    file, are of this format. ``lacks`` names in one line the values that the format does not record.
     """
 
     name: str
     writer: str
-    pattern: str
+    patterns: tuple[str, ...]
     lacks: str
     claims: Callable[[Mapping[str, Any]], bool]
     read: Callable[[Path, str, "Options"], Rows]
@@ -82,40 +74,54 @@ class RolloutFormat:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``reward`` names the reward that is the score. ``progress`` counts bytes.
+    """``reward`` names the reward that is the score. ``score`` is for chats without one. ``progress`` counts bytes.
 
-    A reader notes peculiarities in ``remarks``, and in ``columns`` the rewards that it took for the score.
+    A reader notes peculiarities in ``remarks``, in ``columns`` the rewards that it took for the score, and ids in ``seen``.
     """
 
     reward: str | None = None
+    score: float | None = None
     progress: Progress = lambda count: None
     remarks: dict[str, int] = field(default_factory=dict)
     columns: set[str] = field(default_factory=set)
+    seen: set[str] = field(default_factory=set)
 
     def remark(self, text: str) -> None:
         """Count a peculiarity of a rollout."""
         self.remarks[text] = self.remarks.get(text, 0) + 1
 
 
-def json_rows(
-    path: Path, name: str, options: Options, read: Callable[[dict[str, Any], str], Iterator[RolloutRow]]
-) -> Rows:
-    """The rollouts of a JSONL file, each line read by ``read``. An unreadable line becomes a SkippedRow."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            options.progress(len(line))
-            if not line.strip():
-                continue
-            where = f"{name}:{number}"
-            try:
-                value = decode(line.decode())
-                if not isinstance(value, dict):
-                    raise Unreadable(f"expected a JSON object, found {type(value).__name__}")
-                yield from read(value, where)
-            except ValueError as error:  # invalid UTF-8 is one, too
-                yield SkippedRow(where, f"not a line of JSON ({str(error)[:100]})")
-            except Unreadable as error:
-                yield SkippedRow(where, str(error))
+def json_rows(path: Path, name: str, options: Options, read: Lines, reader: Callable[[str], Any] = decode) -> Rows:
+    """The rollouts of a JSONL file, a line by ``reader`` and ``read``. An unreadable line becomes a SkippedRow."""
+    number = 0
+    try:
+        with _opened(path) as file:
+            for number, line in enumerate(file, 1):
+                options.progress(len(line))
+                if not line.strip():
+                    continue
+                where = f"{name}:{number}"
+                try:
+                    value = reader(line.decode())
+                    if not isinstance(value, dict):
+                        raise Unreadable(f"expected a JSON object, found {type(value).__name__}")
+                    yield from read(value, where)
+                except ValueError as error:  # invalid UTF-8 is one, too
+                    yield SkippedRow(where, f"not a line of JSON ({str(error)[:100]})")
+                except Unreadable as error:
+                    yield SkippedRow(where, str(error))
+    except OSError as error:
+        yield SkippedRow(f"{name}:{number + 1}", f"the file cannot be read from here on ({first_line(error)})")
+
+
+def _opened(path: Path) -> BinaryIO:
+    """The bytes of a file, decompressed if its name says how."""
+    if path.suffix not in (".zst", ".gz"):
+        return path.open("rb")
+    import pyarrow as pa
+
+    file: Any = pa.input_stream(str(path), compression="detect")
+    return BufferedReader(file)
 
 
 def parquet_rows(
@@ -123,7 +129,8 @@ def parquet_rows(
 ) -> Rows:
     """The rollouts of a Parquet file, each row read by ``read``. An unreadable row becomes a SkippedRow.
 
-    A CoevolveError names the ``needed`` columns that the file lacks.
+    A row has the columns that are ``needed``, a task id, a failure, and all numbers, which may be rewards. A
+    CoevolveError names the ``needed`` columns that the file lacks.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -131,10 +138,13 @@ def parquet_rows(
     size, row_number = path.stat().st_size, 0
     try:
         with pq.ParquetFile(path) as file:
-            names = file.schema_arrow.names
+            names, types = file.schema_arrow.names, file.schema_arrow.types
             if lacking := [column for column in needed if column not in names]:
                 raise CoevolveError(f"{path}: no column {', '.join(lacking)}; it has {', '.join(names[:12]) or 'none'}")
-            for batch in file.iter_batches(batch_size=AT_ONCE):
+            numbers = [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in types]
+            others = ("task_id", FAILURE, options.reward)
+            kept = [key for key, holds in zip(names, numbers, strict=True) if holds or key in (*needed, *others)]
+            for batch in file.iter_batches(batch_size=AT_ONCE, columns=kept):
                 for row in batch.to_pylist():
                     row_number += 1
                     where = f"{name}:{row_number}"
@@ -142,7 +152,7 @@ def parquet_rows(
                         yield read(row, where)
                     except (Unreadable, ValueError, KeyError, TypeError) as error:
                         yield SkippedRow(where, str(error)[:200])
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise CoevolveError(
             f"{path}: not a whole Parquet file ({first_line(error)}); correct it, or name another one"
         ) from None
@@ -151,21 +161,20 @@ def parquet_rows(
 
 def first_object(path: Path) -> dict[str, Any]:
     """The first line of a JSONL file that is a JSON object; empty if none of the first hundred lines is one."""
-    with path.open("rb") as file:
+    with suppress(OSError), _opened(path) as file:
         for _, line in zip(range(100), file, strict=False):
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(value, dict):
-                return value
+            with suppress(ValueError, RecursionError):
+                if isinstance(value := json.loads(line), dict):
+                    return value
     return {}
 
 
 def number(value: Any, name: str) -> float:
-    """A finite number; anything else is Unreadable."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise Unreadable(f"{name}: expected a number, found {str(value)[:40]}")
+    """A number, which may stand in a list of one. Others, and numbers whose sums could overflow, are Unreadable."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= HIGHEST:
+        raise Unreadable(f"{name}: expected a number of at most {HIGHEST:g} (found {str(value)[:40]})")
     return float(value)
 
 
@@ -175,58 +184,13 @@ def step_of(value: Any) -> int | None:
     return value if good else None
 
 
-def rollout(
-    where: str,
-    messages: list[Message],
-    score: Any,
-    name: str = "score",
-    step: Any = None,
-    task_id: Any = None,
-    **others: Any,
-) -> RolloutRow:
+def rollout(where: str, messages: Any, score: Any, name: str, row: Mapping[str, Any], **others: Any) -> RolloutRow:
     """A rollout from the values of a file, where the score is called ``name``. Unsound values are Unreadable.
 
-    The task id may be a whole number in the file. Contents of messages become texts.
+    ``row`` may hold its step, iteration and task id, also as a whole number, which a table may store as a float.
     """
-    if not messages:
-        raise Unreadable("it has no messages")
-    for message in messages:
-        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise Unreadable("a message has no role")
-        message["content"] = _text_of(message.get("content"))
-    if reason := flaw(messages):
-        raise Unreadable(reason)
-    if isinstance(task_id, int) and not isinstance(task_id, bool):
-        task_id = str(task_id)
-    stated = task_id if isinstance(task_id, str) and task_id else None
-    return RolloutRow(where, messages, number(score, name), step=step_of(step), task_id=stated, **others)
-
-
-def _text_of(content: Any) -> str:
-    """The text of a message's content, which may be a list of parts. Images are left out."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, dict)]
-    return "\n".join(text for text in texts if isinstance(text, str))
-
-
-def messages_of(prompt: str, completion: str) -> list[Message]:
-    """The messages of a rollout. Where the prompt holds a line `user`, the request is what follows the last one."""
-    before, line, request = f"\n{request_of(prompt)}".rpartition("\nuser\n")
-    messages: list[Message] = [{"role": "system", "content": before.strip()}] if before.strip() else []
-    messages.append({"role": "user", "content": (request if line else prompt).strip()})
-    for position, part in enumerate(ANSWER.split(completion)):
-        if position % 2:
-            messages.append({"role": "tool", "content": part.strip()})
-        elif reply := part.strip().removeprefix("assistant").removesuffix("user").strip():
-            messages.append({"role": "assistant", "content": reply})
-    return messages
-
-
-def request_of(prompt: str) -> str:
-    """``prompt`` up to the end of the user's message: without what begins the agent's reply."""
-    text = prompt.rstrip()
-    for thought in THOUGHTS:
-        text = text.removesuffix(thought).rstrip()
-    return text.removesuffix("assistant").rstrip()
+    task_id, step, iteration = row.get("task_id"), step_of(row.get("step")), step_of(row.get("iteration")) or 0
+    if isinstance(task_id, int | float) and not isinstance(task_id, bool) and task_id == task_id // 1:
+        task_id = str(int(task_id))
+    known: Any = {"task_id": task_id if isinstance(task_id, str) and task_id else None, "step": step, **others}
+    return RolloutRow(where, sound(messages), number(score, name), iteration=iteration, **known)

@@ -8,17 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.rollouts.rollout_row import (
-    Message,
-    Options,
-    RolloutFormat,
-    RolloutRow,
-    Rows,
-    Unreadable,
-    messages_of,
-    parquet_rows,
-    rollout,
-)
+from coevolve.rollouts.chats import UNTOLD, Unreadable
+from coevolve.rollouts.flat_text import messages_of
+from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, parquet_rows, rollout
 
 NEEDED = ("step", "prompt", "completion")
 NO_REWARDS = (*NEEDED, "advantage", "task_id")  # columns that may hold numbers
@@ -36,46 +28,27 @@ def _rollout(row: dict[str, Any], where: str, path: Path, options: Options) -> R
     elif not isinstance(prompt, list | None) or not isinstance(completion, list | None):
         raise Unreadable("prompt and completion: expected texts or lists of messages")
     else:
-        messages, before = [_message(message) for message in [*(prompt or []), *(completion or [])]], len(prompt or [])
+        messages, before = _given([*(prompt or []), *(completion or [])]), len(prompt or [])
     name = _reward(row, path, options)
-    return rollout(
-        where, messages, row[name], name, row["step"], row.get("task_id"), prompt=text, prompt_messages=before
-    )
-
-
-def _message(message: Any) -> Message:
-    """A message without what Parquet added: a struct has every key of the file, and null where a call had none."""
-    if not isinstance(message, dict):
-        raise Unreadable("a message is no object")
-    kept = {key: value for key, value in message.items() if value is not None}
-    kept["tool_calls"] = [_call(call) for call in kept.get("tool_calls") or []]
-    return kept
-
-
-def _call(call: Any) -> Any:
-    function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict) or not isinstance(function.get("arguments"), dict):
-        return call
-    return {**call, "function": {**function, "arguments": _given(function["arguments"])}}
+    return rollout(where, messages, row[name], name, row, prompt=text, prompt_messages=before)
 
 
 def _given(value: Any) -> Any:
+    """``value`` without what Parquet added: a struct has every key of the file, and null where a call had none."""
     if isinstance(value, dict):
         return {key: _given(inner) for key, inner in value.items() if inner is not None}
+    if not isinstance(value, list | str | int | float | None):  # a table may hold bytes, dates and more
+        raise Unreadable(f"a message holds a {type(value).__name__}, which is no JSON")
     return [_given(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _reward(row: dict[str, Any], path: Path, options: Options) -> str:
     """The column of the one reward of all rows. Several are an error that names them, as the file does not hold their weights."""
     if options.reward is None:
-        columns = [
-            name
-            for name, value in row.items()
-            if name not in NO_REWARDS
-            and isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and value == value  # no NaN
-        ]
+        numbers = {
+            name: value for name, value in row.items() if name not in NO_REWARDS and isinstance(value, int | float)
+        }
+        columns = [name for name, value in numbers.items() if value == value]  # no NaN
         options.columns.update(columns)
         if len(options.columns) > 1:
             raise CoevolveError(
@@ -95,9 +68,8 @@ def _reward(row: dict[str, Any], path: Path, options: Options) -> str:
 TRL = RolloutFormat(
     "trl",
     "TRL",
-    "completions_*.parquet",
-    "no task id without a column task_id (`log_extra`); null arguments are dropped; an answer that begins with 'error' marks a "
-    "refused call",
+    ("completions_*.parquet",),
+    f"no task id without a column task_id (`log_extra`); null arguments are dropped; {UNTOLD}",
     lambda row: {"step", "prompt", "completion", "advantage"} <= set(row),
     read,
 )

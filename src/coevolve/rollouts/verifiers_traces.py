@@ -1,25 +1,18 @@
-"""Rollouts of verifiers and prime-rl: traces.jsonl, an episode a line, or a trace a line.
+"""Rollouts of verifiers and prime-rl: an episode a line, or a trace a line.
 
 A trace holds a graph of messages. Its last branch is the rollout, as verifiers' own ``Trace.messages`` has it, and its
-score is the weighted sum of its rewards (``Trace.reward``). Traces of agents that are not trained are left out.
+score is the weighted sum of its rewards (``Trace.reward``). Traces of agents that are not trained are left out, and
+those of evaluations within a training run. prime-rl wrote traces.jsonl until August 2026, in the folders `all` and
+`effective`, then a stream of chunks, sealed with zstd.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coevolve.rollouts.rollout_row import (
-    Message,
-    Options,
-    RolloutFormat,
-    RolloutRow,
-    Rows,
-    Unreadable,
-    json_rows,
-    number,
-    rollout,
-    step_of,
-)
+from coevolve.rollouts.chats import UNTOLD, Message, Unreadable
+from coevolve.rollouts.own_episodes import as_chat
+from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, json_rows, number, rollout, step_of
 
 
 def read(path: Path, name: str, options: Options) -> Rows:
@@ -27,15 +20,21 @@ def read(path: Path, name: str, options: Options) -> Rows:
         traces = value.get("traces") if "traces" in value else [value]
         if not isinstance(traces, list) or not all(isinstance(trace, dict) for trace in traces):
             raise Unreadable("traces: expected a list of traces")
-        trained = [trace for trace in traces if _inner(trace, "agent").get("trainable", True)]
-        for _ in range(len(traces) - len(trained)):
-            options.remark("traces of agents that are not trained, left out")
-        if not traces:
+        if not traces or not {"traces", "nodes"} & set(value):
             raise Unreadable("the episode holds no trace")
         work = _inner(_inner(value, "run"), "work")
         step = step_of(work.get("step")) if work.get("type") == "train" else None
+        trained = [trace for trace in traces if _inner(trace, "agent").get("trainable", True)]
+        for _ in range(len(traces) - len(trained)):
+            options.remark("traces of agents that are not trained, left out")
         for position, trace in enumerate(trained):
-            yield _rollout(trace, where if len(trained) == 1 else f"{where}.{position}", step, options)
+            if "eval" in (work.get("type"), trace.get("kind"), _inner(trace, "info").get("kind")):
+                options.remark("rollouts of evaluations within a training run, left out")
+            elif isinstance(name := trace.get("id"), str) and name in options.seen:
+                options.remark("rollouts that the files hold twice, left out")
+            else:
+                options.seen.add(str(name))
+                yield _rollout(trace, where if len(trained) == 1 else f"{where}.{position}", step, options)
 
     return json_rows(path, name, options, episode)
 
@@ -46,18 +45,10 @@ def _rollout(trace: dict[str, Any], where: str, step: int | None, options: Optio
     score, failure = _score(trace, options)
     messages = _branch(trace, options)
     if not messages and failure:  # it ended before the first message
-        prompt = data.get("prompt")
-        messages = (
-            [{"role": "user", "content": prompt}]
-            if isinstance(prompt, str)
-            else prompt
-            if isinstance(prompt, list)
-            else []
-        )
-    names = [data.get("task_id"), data.get("id"), task.get("key"), data.get("name"), task.get("hash")]
-    return rollout(
-        where, messages, score, step=step, names=tuple(name for name in names if isinstance(name, str)), failure=failure
-    )
+        messages = as_chat(data.get("prompt"), "user")
+    found = [data.get("task_id"), data.get("id"), task.get("key"), data.get("name"), task.get("hash")]
+    names = tuple(name for name in found if isinstance(name, str))
+    return rollout(where, messages, score, "score", {"step": step}, names=names, failure=failure)
 
 
 def _score(trace: dict[str, Any], options: Options) -> tuple[float, str]:
@@ -76,7 +67,7 @@ def _score(trace: dict[str, Any], options: Options) -> tuple[float, str]:
         number(reward.get("score"), name) * number(reward.get("weight", 1.0), f"weight of {name}")
         for name, reward in rewards.items()
     ]
-    return sum(values), ""
+    return number(sum(values), "weighted sum of the rewards"), ""
 
 
 def _branch(trace: dict[str, Any], options: Options) -> list[Message]:
@@ -108,8 +99,8 @@ def _inner(value: Any, key: str) -> dict[str, Any]:
 VERIFIERS = RolloutFormat(
     "verifiers",
     "verifiers and prime-rl",
-    "traces.jsonl",
-    "no step outside training runs; an answer that begins with 'error' marks a refused call",
+    ("traces.jsonl", "stream.jsonl", "stream/[0-9]*.jsonl", "stream/[0-9]*.jsonl.zst"),
+    f"no step outside training runs; {UNTOLD}",
     lambda row: "traces" in row or {"nodes", "task"} <= set(row),
     read,
 )

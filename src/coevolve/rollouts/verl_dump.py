@@ -4,16 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coevolve.rollouts.rollout_row import (
-    Options,
-    RolloutFormat,
-    RolloutRow,
-    Rows,
-    Unreadable,
-    json_rows,
-    messages_of,
-    rollout,
-)
+from coevolve.rollouts.chats import Unreadable
+from coevolve.rollouts.flat_text import messages_of
+from coevolve.rollouts.rollout_row import Options, RolloutFormat, RolloutRow, Rows, json_rows, rollout
 
 
 def read(path: Path, name: str, options: Options) -> Rows:
@@ -26,7 +19,7 @@ def read(path: Path, name: str, options: Options) -> Rows:
         if reward not in row:
             raise Unreadable(f"missing key {reward}")
         messages = messages_of(prompt, response)
-        yield rollout(where, messages, row[reward], reward, row.get("step"), row.get("task_id"), prompt=prompt)
+        yield rollout(where, messages, row[reward], reward, row, prompt=prompt)
 
     return json_rows(path, name, options, line)
 
@@ -34,7 +27,7 @@ def read(path: Path, name: str, options: Options) -> Rows:
 VERL = RolloutFormat(
     "verl",
     "verl",
-    "[0-9]*.jsonl",
+    ("[0-9]*.jsonl",),
     "no task id unless the reward function returns a task_id; calls and answers are those in <tool_call> and <tool_response> "
     "tags",
     lambda row: {"input", "output", "score"} <= set(row),

@@ -22,7 +22,7 @@ from coevolve.environments.registry import make
 from coevolve.policies.policy import Conversation
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.rollouts.foreign_trajectories import RolloutAccount, trajectories
+from coevolve.rollouts.foreign_trajectories import FAILED, RolloutAccount, trajectories
 from coevolve.rollouts.match_tasks import TaskMatch
 from coevolve.rollouts.rollout_formats import read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options
@@ -79,7 +79,7 @@ class Played:
         rows, files = rollout_files(self.folder / "out")
         account = RolloutAccount()
         found = list(trajectories(read_rollouts(rows, files, Options()), TaskMatch(self.tasks), account))
-        assert rows.name == "verifiers" and not account.skipped and not account.failed
+        assert rows.name == "verifiers" and not account.skipped and FAILED not in account.notes
         order = [task.task_id for task in self.tasks]
         return sorted(found, key=lambda trajectory: order.index(trajectory.task_id))
 

@@ -10,7 +10,7 @@ from coevolve.environments.registry import make
 from coevolve.lineage.run_export import conversation, supervised
 from coevolve.policies.agent_prompt import Renderer
 from coevolve.rollout import Limits
-from coevolve.rollouts.chats import episode
+from coevolve.rollouts.chats import chat, sound
 from coevolve.stages.schema import load
 from coevolve.stages.train.reference_tokens import offered, replayed, tokens
 from tests import ROOT
@@ -65,14 +65,14 @@ def test_episode_is_exported_once_and_ends_with_the_agents_message(episodes: lis
 
 
 def test_exported_episodes_are_read_back(episodes: list[Trajectory], rows: list[dict[str, Any]]) -> None:
-    for number, (one, row) in enumerate(zip(episodes, rows, strict=True)):
-        back = episode(json.loads(json.dumps(row)), "here", number, 1.0)
-        assert (back.task_id, back.score) == (one.task_id, 1.0)
-        assert [(call.name, call.arguments, call.turn) for call in back.calls] == [
+    for one, row in zip(episodes, rows, strict=True):
+        messages, calls, unread = chat(sound(json.loads(json.dumps(row["messages"]))))
+        assert row["task_id"] == one.task_id and not unread
+        assert [(call.name, call.arguments, call.turn) for call in calls] == [
             (call.name, call.arguments, call.turn) for call in one.calls
         ]
         # the last call ends the episode, and its answer is no part of what is learned from
-        assert [call.observation for call in back.calls[:-1]] == [call.observation for call in one.calls[:-1]]
-        assert [message["content"] for message in back.messages] == [
-            message["content"] for message in one.messages[: len(back.messages)]
+        assert [call.observation for call in calls[:-1]] == [call.observation for call in one.calls[:-1]]
+        assert [message["content"] for message in messages] == [
+            message["content"] for message in one.messages[: len(messages)]
         ]

@@ -1,16 +1,14 @@
-"""Chats in OpenAI's message format are read as episodes; invalid ones are one-line errors."""
+"""Chats in OpenAI's message format and its relatives are read as episodes; what cannot be read is named."""
 
-import json
 from typing import Any
 
 import pytest
 
-from coevolve.core.errors import CoevolveError
-from coevolve.core.task import ToolCall
+from coevolve.core.task import CallOutcome, ToolCall
 from coevolve.policies.agent_prompt import render_call
-from coevolve.rollouts.chats import episode
+from coevolve.rollouts.chats import CALL, INVENTED, PART, REPLY, Unreadable, chat, opening, sound
 
-CALL = {"id": "b", "type": "function", "function": {"name": "pay", "arguments": '{"amount": 5}'}}
+PAID = {"id": "b", "type": "function", "function": {"name": "pay", "arguments": '{"amount": 5}'}}
 CHAT: dict[str, Any] = {
     "messages": [
         {"role": "system", "content": "you are an agent"},
@@ -18,7 +16,7 @@ CHAT: dict[str, Any] = {
         {
             "role": "assistant",
             "content": None,
-            "tool_calls": [{"id": "a", "function": {"name": "find", "arguments": {"name": "bob"}}}, CALL],
+            "tool_calls": [{"id": "a", "function": {"name": "find", "arguments": {"name": "bob"}}}, PAID],
         },
         {"role": "tool", "tool_call_id": "b", "content": "Error: too poor"},
         {"role": "tool", "tool_call_id": "a", "content": "c1"},
@@ -37,67 +35,166 @@ def call(arguments: Any) -> dict[str, Any]:
     return {"function": {"name": "pay", "arguments": arguments}}
 
 
+class Read:
+    """What ``chat`` returns for ``messages``."""
+
+    def __init__(self, *messages: dict[str, Any]) -> None:
+        self.messages, self.calls, self.unread = chat(sound(list(messages)))
+
+
+def answered(answer: str, **message: Any) -> bool:
+    """Whether a call with this answer counts as accepted."""
+    said = {"role": "assistant", "tool_calls": [PAID]}
+    [found] = Read(said, {"role": "tool", "tool_call_id": "b", "content": answer, **message}).calls
+    return found.ok
+
+
 def test_calls_get_the_answers_that_name_them() -> None:
-    found = episode(CHAT, "here", 0, None)
-    assert [(one.name, one.arguments, one.ok, one.observation, one.turn) for one in found.calls] == [
-        ("find", {"name": "bob"}, True, "c1", 0),
-        ("pay", {"amount": 5}, False, "Error: too poor", 0),
+    found = Read(*CHAT["messages"])
+    assert found.calls == [
+        CallOutcome("find", {"name": "bob"}, True, "c1", 0),
+        CallOutcome("pay", {"amount": 5}, False, "Error: too poor", 0),
     ]
-    assert (found.score, found.step, found.iteration) == (0.25, 3, 0)
     assert '<tool_call>{"name": "find", "arguments": {"name": "bob"}}</tool_call>' in found.messages[2]["content"]
 
 
 def test_episodes_with_the_same_beginning_share_a_task_id() -> None:
-    other = {**CHAT, "messages": [*CHAT["messages"][:2], {"role": "assistant", "content": "no"}]}
-    another = {**CHAT, "messages": [{"role": "user", "content": "else"}]}
-    ids = [episode(one, "here", 0, None).task_id for one in (CHAT, other, another)]
+    other = [*CHAT["messages"][:2], {"role": "assistant", "content": "no"}]
+    another = [{"role": "user", "content": "else"}]
+    ids = [opening(sound(messages)) for messages in (CHAT["messages"], other, another)]
     assert ids[0] == ids[1] != ids[2]
-    assert episode({**CHAT, "task_id": "mine"}, "here", 0, None).task_id == "mine"
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("messages", "said"),
     [
-        ({"reward": None}, "score: expected a number"),
-        ({"reward": float("nan")}, "score"),
-        ({"step": -1}, "step"),
-        ({"task_id": 7}, "task_id"),
-        ({"messages": []}, "messages: expected a list"),
-        ({"messages": [{"role": "robot", "content": "x"}]}, "message 0: expected role"),
-        ({"messages": [{"role": "user", "content": ["x"]}]}, "message 0: expected role"),
-        (
-            {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "x", "arguments": "{"}}]}]},
-            "a tool call",
-        ),
-        ({"messages": [{"role": "assistant", "tool_calls": ["x"]}]}, "a tool call"),
-        ({"messages": [{"role": "assistant", "tool_calls": 5}]}, "message 0: tool_calls: expected a list"),
-        ({"messages": [{"role": "assistant", "tool_calls": True}]}, "message 0: tool_calls: expected a list"),
-        ({"messages": [{"role": "assistant", "tool_calls": [{"function": []}]}]}, "a tool call needs a name"),
-        ({"messages": [{"role": "assistant", "tool_calls": [{"function": "x"}]}]}, "a tool call needs a name"),
-        ({"messages": [{"role": "assistant", "tool_calls": [call("[" * 10**5)]}]}, "arguments: expected JSON"),
-        ({"messages": [{"role": "assistant", "tool_calls": [call('{"a": 1, "a": 2}')]}]}, "a key stands twice"),
-        ({"messages": [{"role": "assistant", "tool_calls": [call({"a": "x" * 10**5})]}]}, "longer than 100000"),
-        ({"messages": [{"role": "assistant", "tool_calls": [call({})] * 1001}]}, "1001 calls in a message"),
-        ({"messages": [{"role": "assistant", "content": render_call(PAY) * 1001}]}, "1001 calls in a message"),
-        ({"reward": 5}, "score: expected a number from 0 to 1"),
+        ([], "it has no messages"),
+        ("hello", "it has no messages"),
+        (["hello"], "message 0: unknown role"),
+        ([{"role": "robot", "content": "x"}], "message 0: unknown role"),
+        ([{"role": "assistant", "tool_calls": 5}], "tool_calls: expected a list"),
+        ([{"role": "assistant", "tool_calls": True}], "tool_calls: expected a list"),
+        ([{"role": "assistant", "tool_calls": [call({})] * 1001}], "more than 1000 calls in a message"),
+        ([{"role": "assistant", "content": render_call(PAY) * 1001}], "more than 1000 calls in a message"),
+        ([{"role": "user", "content": "\0"}], "a text holds a NUL"),
     ],
 )
-def test_invalid_episode_is_a_one_line_error(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(CoevolveError, match=said) as error:
-        episode({**CHAT, **changes}, "file:4", 0, None)
-    assert str(error.value).startswith("file:4") and "\n" not in str(error.value)
+def test_unsound_chat_is_a_one_line_error(messages: Any, said: str) -> None:
+    with pytest.raises(Unreadable, match=said) as error:
+        chat(sound(messages))
+    assert "\n" not in str(error.value)
 
 
-def test_default_score_applies_to_episodes_without_one() -> None:
-    bare = json.loads(json.dumps({"messages": CHAT["messages"]}))
-    assert episode(bare, "here", 0, 1.0).score == 1.0
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("x", "expected JSON"),
+        (5, "expected a name and arguments"),
+        ({"function": []}, "expected a name and arguments"),
+        ({"function": "x"}, "expected a name and arguments"),
+        (call("{"), "expected JSON"),
+        (call("[" * 10**5), "expected JSON"),
+        (call('{"a": 1, "a": 2}'), "a key stands twice"),
+        (call([1]), "expected a name and arguments"),
+        (call({"a": "x" * 10**5}), "longer than 100000"),
+    ],
+)
+def test_call_that_cannot_be_read_is_counted_and_the_next_keeps_its_answer(entry: Any, said: str) -> None:
+    answers = [{"role": "tool", "content": content} for content in ("no", "yes")]
+    found = Read({"role": "assistant", "tool_calls": [entry, call({"amount": 5})]}, *answers)
+    assert [(one.name, one.observation) for one in found.calls] == [("pay", "yes")]
+    [(kind, example)] = found.unread
+    assert kind == CALL and said in example
 
 
 def test_each_call_with_a_repeated_id_gets_one_answer() -> None:
-    messages = [
-        {"role": "assistant", "tool_calls": [{**CALL, "id": 7}, {**CALL, "id": 7}, {**CALL, "id": None}]},
+    found = Read(
+        {"role": "assistant", "tool_calls": [{**PAID, "id": 7}, {**PAID, "id": 7}, {**PAID, "id": None}]},
         *({"role": "tool", "tool_call_id": 7, "content": content} for content in ("first", "second", "third")),
-        {"role": "assistant", "tool_calls": [CALL]},
-    ]
-    found = episode({"messages": messages, "score": 1}, "here", 0, None)
+        {"role": "assistant", "tool_calls": [PAID]},
+    )
     assert [outcome.observation for outcome in found.calls] == ["first", "second", "third", ""]
+    assert [outcome.ok for outcome in found.calls] == [True, True, True, False]
+
+
+def test_roles_and_parts_of_other_writers_are_Read() -> None:
+    """OpenAI's `developer` and `function`, Gemma's `model`, contents in parts, and calls as JSON texts."""
+    found = Read(
+        {"role": "developer", "content": "be good"},
+        {"role": "user", "content": [{"type": "text", "text": "pay"}, "bob", {"type": "image_url", "image_url": {}}]},
+        {"role": "model", "content": None, "function_call": {"name": "pay", "arguments": "{}"}},
+        {"role": "function", "name": "pay", "content": [{"type": "text", "text": "paid"}]},
+        {"role": "assistant", "tool_calls": ['{"id": "x", "function": {"name": "pay", "arguments": "{}"}}']},
+        {"role": "tool", "tool_call_id": "x", "content": {"paid": 5}},
+    )
+    assert [message["role"] for message in found.messages] == ["system", "user", *["assistant", "tool"] * 2]
+    assert found.messages[1]["content"] == "pay\nbob" and found.unread == [(PART, "image_url")]
+    assert [(one.ok, one.observation) for one in found.calls] == [(True, "paid"), (True, '{"paid": 5}')]
+
+
+REFUSED = {
+    "TRL": "{'error': \"pay() missing 1 required positional argument: 'amount'\"}",
+    "BFCL and AppWorld": '{"error": "No such file"}',
+    "MCP result": '{"isError": true, "content": []}',
+    "MCP SDK": "Input validation error: 'amount' is a required property",
+    "FastMCP": "Unknown tool: pai",
+    "FastMCP, exception": "Error executing tool pay: no money",
+    "verl": "Error when executing tool: no money",
+    "traceback": 'Traceback (most recent call last):\n  File "x", line 1',
+    "exception": "ValueError: no money",
+    "library": "requests.exceptions.HTTPError: 404",
+    "ours": "error: no money",
+    "LangChain": "pai is not a valid tool, try one of [pay].",
+    "LangGraph": "Error: pai is not a valid tool, try one of [pay].",
+}
+ACCEPTED = [
+    "error_log.txt\nnotes.txt",
+    "errors: 3",
+    "Error rates fell",
+    "Terror: a film",
+    "no error: all fine",
+    '{"error": null}',
+    '{"error": "", "rows": []}',
+    '{"error": "none", "rows": []}',
+    '{"status": "error"}',
+    "{'error': " + "[" * 10**5,
+    "",
+]
+
+
+@pytest.mark.parametrize("answer", REFUSED.values(), ids=REFUSED)
+def test_answer_of_a_known_protocol_refuses_the_call(answer: str) -> None:
+    assert not answered(answer) and not answered(f"\n {answer}")
+    assert answered(f"the log says {answer}"), "only at the beginning"
+    assert answered(answer, isError=False), "the message decides"
+
+
+@pytest.mark.parametrize("answer", ACCEPTED, ids=lambda answer: answer[:20])
+def test_answer_that_looks_like_an_error_is_accepted(answer: str) -> None:
+    assert answered(answer)
+    for mark in ({"isError": True}, {"is_error": True}, {"status": "error"}):
+        assert not answered(answer, **mark)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool_call>{",
+        "<tool_call>pay</tool_call>",
+        "<tool_call>\n<function=pay>\n<parameter=amount>\n5\n</parameter>\n</function>\n</tool_call>",
+        "<function=pay></function>",
+        '[TOOL_CALLS][{"name": "pay"}]',
+        "<|tool_call>call:pay{amount:5}<tool_call|>",
+        '<think>no</think><|python_tag|>{"name": "pay"}',
+    ],
+)
+def test_reply_with_marks_but_no_readable_call_is_named(text: str) -> None:
+    found = Read({"role": "assistant", "content": f"I pay. {text}"})
+    [(kind, example)] = found.unread
+    assert not found.calls and kind == REPLY and text.rpartition("</think>")[2] in example
+
+
+def test_answer_that_the_agent_writes_is_part_of_its_reply() -> None:
+    found = Read({"role": "assistant", "content": f"{render_call(PAY)}<tool_response>paid</tool_response>"})
+    assert [(one.ok, one.observation) for one in found.calls] == [(False, "")]
+    assert found.unread == [(INVENTED, "paid</tool_response>")]

@@ -84,6 +84,15 @@ def test_missing_file_is_made_again(grown: Grown, tmp_path: Path) -> None:
     assert content(tmp_path / "out") == content(grown.folder)
 
 
+def test_torn_files_of_a_killed_run_go_at_the_next_run(grown: Grown, tmp_path: Path) -> None:
+    shutil.copytree(grown.folder, tmp_path / "out")
+    torn = [tmp_path / "out" / name for name in (".tasks.jsonl.77.tmp", "work/.trajectories.parquet.77.tmp")]
+    for file in torn:
+        file.write_text("{")
+    grow(MADE / "verl", "miniworld", known=KNOWN, count=COUNT, out=tmp_path / "out")
+    assert not any(file.exists() for file in torn)
+
+
 class Said(Exception):
     """The first line of a command."""
 
@@ -144,6 +153,9 @@ def test_policy_selects_the_most_learnable_tasks(tmp_path: Path) -> None:
         ({"format": "csv"}, "--format csv: expected one of: auto, verifiers"),
         ({"environment": "minworld"}, "'minworld' is unknown"),
         ({"known": []}, "--known: no tasks"),
+        ({"panels": {"mine": []}}, "--panel mine: no tasks"),
+        ({"known": make("miniworld").tasks("test")[:3]}, "--known: 3 of 3 tasks are of the panel test"),
+        ({"panels": {"mine": [replace(read_tasks(KNOWN)[0], task_id="x")]}}, "1 of 6 tasks are of the panel mine"),
     ],
 )
 def test_wrong_option_is_a_one_line_error_and_leaves_no_folder(
@@ -167,7 +179,7 @@ def test_rollouts_without_a_known_task_are_refused_with_count_and_first_line(tmp
 def test_hostile_texts_of_rollouts_are_escaped(tmp_path: Path) -> None:
     row = json.loads((MADE / "verl/1.jsonl").read_text().splitlines()[0])
     script = "<script>alert(1)</script>"
-    call = f'<tool_call>{{"name": "{script}\\u001b[2J"}}</tool_call><tool_response>ok</tool_response>'
+    call = f'<tool_call>{{"name": "{script}\\u001b[2J"}}</tool_call>\nuser\n<tool_response>ok</tool_response>'
     (tmp_path / "a.jsonl").write_text(
         "\n".join(json.dumps({**row, "score": score, "output": call}) for score in (0, 1))
     )

@@ -11,7 +11,7 @@ import pytest
 
 from coevolve.core.io import read_tasks
 from coevolve.core.trajectories import Trajectory
-from coevolve.rollouts.foreign_trajectories import RolloutAccount, trajectories
+from coevolve.rollouts.foreign_trajectories import FAILED, UNSTEPPED, RolloutAccount, trajectories
 from coevolve.rollouts.match_tasks import TaskMatch
 from coevolve.rollouts.rollout_formats import read_rollouts, rollout_files
 from coevolve.rollouts.rollout_row import Options
@@ -49,14 +49,14 @@ def test_verifiers_traces_are_read(traces: Path) -> None:
     assert all(trajectory.score == 1.0 for trajectory in played_to_the_end if solves(trajectory))
     assert {solves(trajectory) for trajectory in played_to_the_end} == {True, False}
     assert failed.failure == "toolset_error" and not failed.counts
-    assert (account.failed, account.unstepped) == (1, 19), "an evaluation has no training step"
+    assert (account.notes[FAILED][0], account.notes[UNSTEPPED][0]) == (1, 19), "an evaluation has no training step"
     assert found[0].trajectory_id == "traces.jsonl:1"
 
 
 @pytest.mark.parametrize("folder", ["trl", "trl_with_id"])
 def test_trl_completions_are_read(folder: str) -> None:
     name, found, account, _ = played(MADE / folder)
-    assert name == "trl" and len(found) == 16 and not account.skipped and not account.unstepped
+    assert name == "trl" and len(found) == 16 and not account.skipped and UNSTEPPED not in account.notes
     assert Counter(trajectory.step for trajectory in found) == {1: 8, 2: 8}
     assert {trajectory.task_id for trajectory in found} == {task.task_id for task in KNOWN[:2]}
     assert any(trajectory.score == 1.0 for trajectory in found)

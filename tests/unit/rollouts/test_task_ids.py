@@ -60,7 +60,15 @@ def test_rollout_with_an_unknown_id_is_skipped_even_if_its_text_is_known(
     write(tmp_path, [KNOWN[0].task_id, "of another split"])
     _, found, account, _ = played(next(tmp_path.iterdir()), name)
     assert [trajectory.task_id for trajectory in found] == [KNOWN[0].task_id]
-    assert [skipped["reason"] for skipped in account.skipped] == [UNLISTED]
+    [reason] = [skipped["reason"] for skipped in account.skipped]
+    assert reason == f"{UNLISTED} ('of another split'; a known id is '{KNOWN[0].task_id}')"
+
+
+@FORMATS
+def test_row_number_is_no_id_and_the_request_decides(tmp_path: Path, name: str, write: Write) -> None:
+    write(tmp_path, [17, 18.0] if name != "trl" else [17.0, 18.0])
+    _, found, account, _ = played(next(tmp_path.iterdir()), name)
+    assert [trajectory.task_id for trajectory in found] == [KNOWN[0].task_id] * 2 and not account.skipped
 
 
 def test_verifiers_row_names_are_not_ids(tmp_path: Path) -> None:
