@@ -5,7 +5,7 @@ Arguments come from schemas, from earlier observations, and from known tasks.
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -16,6 +16,7 @@ from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.chains import is_identifier, observed, replay
 from coevolve.environments.environment import Environment, Session
 from coevolve.environments.knowledge import Knowledge, fruitless
+from coevolve.environments.tool_schema import to_try, tool_schema
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.explorer import Means, record
 from coevolve.stages.explore.guidance import draw_tools
@@ -29,7 +30,7 @@ DRAWS = 3  # draws of arguments for a tool before the explorer gives up the goal
 REMEDIES = 3  # attempts at a call with the same arguments, with a remedy after each refusal
 OMITTED = 0.7  # share of optional arguments to omit: users seldom give them all
 LOOKED_UP = 0.15  # share of values, other than identifiers, to take from an observation where possible
-NUMBERS = range(1, 61)  # values for unknown numbers: typical counts, amounts, days and minutes
+PARTS = 100  # most values to draw for one call, because a record may hold itself
 LONGEST = 500  # most characters of a reused value as JSON: longer values are documents, which users do not give
 
 
@@ -87,6 +88,7 @@ class _Walk:
 
     def __init__(self, session: Session, request: Request, knowledge: Knowledge, config: Explore) -> None:
         self.chain: list[CallOutcome] = []
+        self.reasons: dict[str, str] = {}  # why a tool was not reached, the last reason for each
         self._session = session
         self._knowledge = knowledge
         self._left = config.max_calls
@@ -94,7 +96,8 @@ class _Walk:
         self._rng = random.Random(request.seed)
         start = Task.create(request.task.environment, "exploration", request.task.turns, request.world, [])
         turn = session.reset(start)
-        self._schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in turn.tools or []}
+        functions = [tool["function"] for tool in turn.tools or []]
+        self._schemas = {function["name"]: tool_schema(function["parameters"]) for function in functions}
         if knowledge.terminal:
             self._schemas.pop(knowledge.terminal, None)
         self.goals = self._choose(request)
@@ -126,7 +129,8 @@ class _Walk:
     def _achieve(self, tool: str, hint: str, depth: int) -> None:
         """Call ``tool``. After a refusal that names a remedy, apply the remedy and try again."""
         for _ in range(DRAWS):
-            arguments = self._arguments(tool, hint, depth)
+            self._parts = PARTS
+            arguments = self._record(tool, self._schemas[tool].flat(rng=self._rng), hint, depth)
             if arguments is None:
                 return
             for _ in range(REMEDIES):
@@ -148,6 +152,7 @@ class _Walk:
         turn = self._session.step(call)
         if turn.error:
             self._tries -= 1
+            self.reasons[call.name] = turn.content
             return turn.content
         if fruitless(turn.content) and self._session.digest() == before:
             self._tries -= 1
@@ -164,44 +169,71 @@ class _Walk:
         words = set(refusal.replace(";", " ").replace(".", " ").replace(",", " ").split())
         others = [name for name in self._schemas if name != tool]
         named = [name for name in others if name in words]
-        keys = set(self._properties(tool))
-        verbs = [name for name in others if name.split("_")[0] in words and keys & set(self._properties(name))]
+        keys = {name: set(schema.flat()["properties"]) for name, schema in self._schemas.items()}
+        verbs = [name for name in others if name.split("_")[0] in words and keys[tool] & keys[name]]
         return next(iter(named or verbs), None)
 
-    def _properties(self, tool: str) -> dict[str, Any]:
-        properties: dict[str, Any] = self._schemas[tool].get("properties", {})
-        return properties
+    def _record(self, tool: str, flat: Mapping[str, Any], hint: str, depth: int) -> dict[str, Any] | None:
+        """Arguments for ``tool``, or a record in them, with lookups for values that only a lookup reveals.
 
-    def _arguments(self, tool: str, hint: str, depth: int) -> dict[str, Any] | None:
-        """Arguments for ``tool``, with lookups for values that only a lookup reveals; None if a required one is missing."""
-        required = self._schemas[tool].get("required", [])
-        arguments: dict[str, Any] = {}
-        for key, schema in self._properties(tool).items():
-            if key not in required and self._rng.random() < OMITTED:
+        None if a required value is missing.
+        """
+        record: dict[str, Any] = {}
+        for key, schema in flat["properties"].items():
+            if key not in flat["required"] and self._rng.random() < OMITTED:
                 continue
-            values = self._candidates(tool, key, schema, hint, depth)
+            values = self._values(tool, key, schema, hint, depth)
             if values:
-                arguments[key] = self._rng.choice(values)
-            elif key in required:
+                record[key] = self._rng.choice(values)
+            elif key in flat["required"]:
+                self.reasons[tool] = f"no value is known for {key}"
                 return None
-        return arguments
+        return record
 
-    def _candidates(self, tool: str, key: str, schema: Mapping[str, Any], hint: str, depth: int) -> list[Any]:
-        if hint and (hinted := _hinted(schema, hint, self._chain_values(key))):
+    def _values(self, tool: str, key: str, schema: Any, hint: str, depth: int) -> list[Any]:
+        """Values that fit ``schema``: known values, or else drawn ones, or else null."""
+        self._parts -= 1
+        if self._parts < 0:
+            return []
+        whole = self._schemas[tool]
+        flat = whole.flat(schema, self._rng)
+        values = self._known(tool, key, flat, hint, depth)
+        if values is None:
+            drawn = to_try(flat) or self._chain_values(key)
+            if not drawn and (flat["properties"] or flat.get("type") == "object"):
+                drawn = [self._record(tool, flat, hint, depth)]
+            elif not drawn and flat.get("type") == "array":
+                drawn = [self._list(tool, key, flat, hint, depth)]
+            values = whole.fitting(drawn, flat)
+        return values or whole.fitting([None], schema)
+
+    def _list(self, tool: str, key: str, flat: Mapping[str, Any], hint: str, depth: int) -> list[Any]:
+        """A short list of different items, as far as different values are known."""
+        count = max(min(self._rng.choice((1, 2)), flat.get("maxItems", 2)), min(flat.get("minItems", 0), PARTS))
+        items: list[Any] = []
+        for schema in flat.get("prefixItems") or [flat.get("items", True)] * count:
+            values = self._values(tool, key, schema, hint, depth)
+            if values := [value for value in values if value not in items] or values:
+                items.append(self._rng.choice(values))
+        return items
+
+    def _known(self, tool: str, key: str, flat: Mapping[str, Any], hint: str, depth: int) -> list[Any] | None:
+        """The values that fit, by a refusal, a lookup or a known task. None if these say nothing about the argument."""
+        if hint and (hinted := self._fitting(tool, flat, _hinted(flat, hint, self._chain_values(key)))):
             return hinted
-        if "enum" in schema:
-            return list(schema["enum"])
+        if "enum" in flat:
+            return None
         sources = self._knowledge.source(tool, key)
-        known_values = [value for value in self._knowledge.fitting(tool, key) if _fits(value, schema)]
+        known_values = self._fitting(tool, flat, self._knowledge.fitting(tool, key))
         # an identifier is valid only in its own world; a user may know other values
         if sources and (is_identifier(key) or self._rng.random() < LOOKED_UP):
-            revealed = self._revealed(key, sources, schema)
+            revealed = self._revealed(tool, key, sources, flat)
             lookups = [name for name in sources if name in self._schemas and name != tool]
             while not revealed and lookups and depth > 0 and self._left > 1 and self._tries > 0:
                 tries = self._tries
                 lookup = self._rng.choices(lookups, [sources[name] for name in lookups])[0]
                 self._achieve(lookup, "", depth - 1)
-                revealed = self._revealed(key, sources, schema)
+                revealed = self._revealed(tool, key, sources, flat)
                 if self._tries == tries:
                     break  # the lookup was accepted and still reveals no fitting value
             if revealed or is_identifier(key):
@@ -209,21 +241,18 @@ class _Walk:
         if known_values:
             seen = {json.dumps(value) for call in self.chain for _, value in observed(call.observation)}
             return [value for value in known_values if json.dumps(value) not in seen] or known_values
-        kind = schema.get("type")
-        if kind == "integer":
-            return list(NUMBERS)
-        if kind in ("number", "float"):
-            return [float(value) for value in NUMBERS]
-        return [True, False] if kind == "boolean" else self._chain_values(key)
+        return None
 
-    def _revealed(self, key: str, sources: Mapping[str, int], schema: Mapping[str, Any]) -> list[Any]:
+    def _fitting(self, tool: str, flat: Mapping[str, Any], values: Iterable[Any]) -> list[Any]:
+        return [value for value in self._schemas[tool].fitting(values, flat) if len(json.dumps(value)) < LONGEST]
+
+    def _revealed(self, tool: str, key: str, sources: Mapping[str, int], flat: Mapping[str, Any]) -> list[Any]:
         """The fitting values in the latest observation of a source tool that holds any."""
         for call in reversed(self.chain):
             if call.name in sources:
                 leaves = observed(call.observation)
                 same = [value for name, value in leaves if name == key or (name == "id" and is_identifier(key))]
-                values = [value for value in same or [value for _, value in leaves] if _fits(value, schema)]
-                if values:
+                if values := self._fitting(tool, flat, same or [value for _, value in leaves]):
                     return values
         return []
 
@@ -233,31 +262,13 @@ class _Walk:
         return given + [value for call in self.chain for name, value in observed(call.observation) if name == key]
 
 
-def _hinted(schema: Mapping[str, Any], hint: str, values: Sequence[Any]) -> list[Any]:
+def _hinted(flat: Mapping[str, Any], hint: str, values: Sequence[Any]) -> list[Any]:
     """Values that the words of a refusal suggest."""
     words = hint.replace(";", " ").replace(",", " ").split()
-    if "enum" in schema:
-        return [word for word in words if word in schema["enum"]]
-    if schema.get("type") == "integer":
+    if "enum" in flat:
+        return [word for word in words if word in flat["enum"]]
+    if flat.get("type") == "integer":
         return [int(word) for word in words[::-1] if word.isdigit()][:1]
     return [value for value in values if isinstance(value, str) and value in words][:1] or [
         word for word in words[:1] if any(sign.isdigit() for sign in word)
     ]
-
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "float": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-}
-
-
-def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
-    kinds = _TYPES.get(str(schema.get("type")))
-    if isinstance(value, bool) and schema.get("type") != "boolean":
-        return False
-    return (kinds is None or isinstance(value, kinds)) and len(json.dumps(value)) < LONGEST

@@ -1,0 +1,166 @@
+"""The JSON schema of a tool's arguments: its parts, the values that fit them, and values to try.
+
+`referencing` resolves references, and `jsonschema` decides what fits. Beside draft 2020-12, a schema may have bounds of draft 4,
+OpenAPI's `nullable`, Gemini's types in capitals, and Python's names of types.
+"""
+
+import json
+import math
+import random
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache, reduce
+from operator import getitem
+from typing import Any
+
+import regex
+from jsonschema import Draft202012Validator, FormatChecker
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+NUMBERS = range(1, 61)  # values for unknown numbers: typical counts, amounts, days and minutes
+LARGEST = 1e15  # bounds beyond it are ignored
+MOST = 100  # most parts of a schema that are read as one, because a reference may lead back to itself
+LONGEST = 100  # most characters of a text for a pattern
+NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")  # keywords with schemas by name
+DATA = ("enum", "const", "default", "examples")
+BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+TYPES = {
+    "str": "string", "int": "integer", "float": "number", "double": "number", "bool": "boolean", "list": "array",
+    "tuple": "array", "dict": "object", "none": "null",
+}  # fmt: skip
+FORMATS = {
+    "date": ["2026-03-09", "2026-11-30"], "date-time": ["2026-03-09T10:30:00Z", "2026-11-30T18:00:00Z"],
+    "time": ["10:30:00Z", "18:00:00Z"], "duration": ["PT30M", "P2D"], "email": ["ada@example.com", "bo@example.org"],
+    "uuid": ["0b0f1d52-6a1e-4c39-9d0e-3f5b7c1a2d48", "c2a4e6f8-1b3d-4f5a-8c7e-9d0b2a4c6e81"],
+    "uri": ["https://example.com/a", "https://example.org/b"], "hostname": ["example.com", "example.org"],
+    "ipv4": ["192.0.2.1", "192.0.2.8"], "ipv6": ["2001:db8::1", "2001:db8::8"],
+}  # fmt: skip
+SIGNS = "a@:/._-bcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 #+%,;!?&=()[]{}<>*$^~'\"\\|"
+_META = Draft202012Validator(Draft202012Validator.META_SCHEMA, format_checker=FormatChecker(["regex"]))
+
+
+class ToolSchema:
+    """The schema in ``text``. ``remarks`` names the parts that are not understood, which count as absent."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            root = _standard(json.loads(text))
+            wrong = {tuple(error.absolute_path): error.message for error in _META.iter_errors(root)}
+        except RecursionError:
+            root, wrong = {}, {(): "the schema is nested too deeply"}
+        self.remarks = [f"{'.'.join(map(str, place))}: {said[:100]}".lstrip(": ") for place, said in wrong.items()]
+        for place in sorted(wrong, reverse=True):  # inner parts first
+            if place:
+                del reduce(getitem, place[:-1], root)[place[-1]]
+        self._root = root if isinstance(root, dict) and () not in wrong else {}
+        self._validator = Draft202012Validator(self._root)
+        self._targets: dict[str, Any] = {}
+        resolver = Registry().resolver_with_root(DRAFT202012.create_resource(self._root))
+        for reference in re.findall(r'"\$ref": "([^"\\]*)"', json.dumps(self._root, ensure_ascii=False)):
+            try:
+                self._targets[reference] = resolver.lookup(reference).contents
+            except (Unresolvable, ValueError):
+                self.remarks.append(f"the reference {reference[:100]} leads nowhere")
+
+    def flat(self, part: Any = None, rng: random.Random | None = None) -> dict[str, Any]:
+        """``part`` (by default the whole schema) without references, `allOf`, `anyOf` and `oneOf`; has `properties` and `required`.
+
+        ``rng`` draws one of several alternatives. Without it they are merged. Null does not count as an alternative.
+        """
+        flat: dict[str, Any] = {"properties": {}, "required": []}
+        parts = [self._root if part is None else part]
+        for one in parts:  # the list grows
+            if not isinstance(one, dict):
+                continue
+            more = [*one.get("allOf", ()), self._targets.get(one.get("$ref", ""))]
+            for key in ("anyOf", "oneOf"):
+                more += _drawn([arm for arm in one.get(key, ()) if arm != {"type": "null"}], rng)
+            parts += more[: MOST - len(parts)]
+            if "const" in one:
+                one = {**one, "enum": [one["const"]]}
+            if isinstance(one.get("type"), list):
+                (kind,) = _drawn([kind for kind in one["type"] if kind != "null"], rng)[:1] or ["null"]
+                one = {**one, "type": kind}
+            named = dict(flat["properties"])
+            for key, inner in one.get("properties", {}).items():
+                named[key] = {"allOf": [named[key], inner]} if key in named else inner
+            flat = {**one, **flat, "properties": named, "required": [*flat["required"], *one.get("required", ())]}
+        return flat
+
+    def fitting(self, values: Iterable[Any], part: Any) -> list[Any]:
+        """The values that fit ``part``: none if its references lead nowhere, or without end back to themselves."""
+        validator = self._validator.evolve(schema=part)
+        try:
+            return [value for value in values if validator.is_valid(value)]
+        except Exception:
+            return []
+
+
+def tool_schema(parameters: Any) -> ToolSchema:
+    """The schema of a tool, of whatever its server calls ``parameters``."""
+    try:
+        return _tool_schema(json.dumps(parameters))
+    except (TypeError, ValueError, RecursionError) as error:
+        return ToolSchema(json.dumps(f"not JSON: {error}"))
+
+
+_tool_schema = lru_cache(4096)(ToolSchema)
+
+
+def to_try(flat: Mapping[str, Any]) -> list[Any]:
+    """Values for a flat schema, not all of which need fit. Empty for free text, lists and records."""
+    if "enum" in flat:
+        return list(flat["enum"])
+    given = [*flat.get("examples", ()), *([flat["default"]] if "default" in flat else ())]
+    kind = flat.get("type")
+    if kind in ("integer", "number"):
+        return [*given, *map(int if kind == "integer" else float, _numbers(flat))]
+    if kind == "boolean":
+        return [True, False]
+    texts = FORMATS.get(flat.get("format", ""), []) if kind == "string" else []
+    return given or texts or ([_matching(flat["pattern"])] if "pattern" in flat else [])
+
+
+def _numbers(flat: Mapping[str, Any]) -> list[float]:
+    edges = [flat[key] for pair in BOUNDS.items() for key in pair if abs(flat.get(key, math.inf)) < LARGEST]
+    near = [math.floor(edge) + step for edge in edges for step in range(-NUMBERS[-1], NUMBERS[-1] + 1)]
+    between = [sum(edges) / 2] if len(edges) == 2 and flat["type"] == "number" else []
+    return [*(flat.get("multipleOf", 1) * number for number in NUMBERS), *near, *between]
+
+
+def _matching(pattern: str) -> str:
+    """A text that matches ``pattern``, sign by sign, rather of signs that it lacks; empty if none is found."""
+    text = ""
+    try:
+        while not regex.search(pattern, text, timeout=1) and len(text) < LONGEST:
+            signs = sorted(SIGNS, key=text.count)
+            text += next(sign for sign in signs if regex.fullmatch(pattern, text + sign, partial=True, timeout=1))
+    except (regex.error, StopIteration, TimeoutError):
+        return ""
+    return text
+
+
+def _drawn(options: list[Any], rng: random.Random | None) -> list[Any]:
+    return [rng.choice(options)] if rng and len(options) > 1 else options
+
+
+def _standard(part: Any, named: bool = False) -> Any:
+    """``part`` as draft 2020-12. ``named``: its keys are names of parts, not words of JSON Schema."""
+    if isinstance(part, list):
+        return [_standard(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    new = {
+        key: one if key in DATA and not named else _standard(one, key in NAMED and not named)
+        for key, one in part.items()
+    }
+    if named:
+        return new
+    if isinstance(new.get("type"), str):
+        new["type"] = TYPES.get(new["type"].lower(), new["type"].lower())
+    for key, bound in BOUNDS.items():
+        if isinstance(new.get(key), bool) and new.pop(key) and bound in new:
+            new[key] = new.pop(bound)
+    return {"anyOf": [new, {"type": "null"}]} if new.get("nullable") is True else new
