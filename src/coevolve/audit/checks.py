@@ -26,8 +26,12 @@ from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
 from coevolve.environments.chains import replay
 from coevolve.environments.contract import STRANGE_NAMES
+from coevolve.environments.tool_schema import tool_schema
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.explore.config import Explore
+from coevolve.stages.explore.requests import Request
+from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.verify.words import Played, words_match
 
 LIMITS = Limits(200, 10**6, 2**20, 600.0)  # of a stored episode
@@ -35,6 +39,7 @@ CANARIES = [name for name in PLAYERS if name != "nothing"]
 LUCK = dict.fromkeys(
     ("repeat one call", "call everything", "another task's reference", "print everything"), 0.05
 )  # share of tasks that these players may solve by chance
+EXPLORATIONS = 15  # that ask for a tool before it counts as unreached
 PREFIXES = 8  # most prefixes of a reference to score
 VARIED = 0.5  # least share of different tasks in a split
 MARGIN = 0.5  # least distance between the reward of doing nothing and the maximum
@@ -190,7 +195,7 @@ def bad_arguments_are_refused(subject: Subject) -> Found:
 
 
 def _misused(function: Mapping[str, Any]) -> list[ToolCall]:
-    keys = function["parameters"].get("properties", {})
+    keys = tool_schema(function["parameters"]).flat()["properties"]
     arguments: list[dict[str, Any]] = [{}, {"no_such_argument": 1}, *({key: None} for key in keys)]
     return [ToolCall(function["name"], one) for one in arguments]
 
@@ -329,6 +334,29 @@ def coverage(subject: Subject) -> Found:
     unused = sorted(set(declared) - used)
     bad = [f"no reference of the training split calls {one}" for one in unused]
     return Found(not bad, {"tools": len(declared), "share used": 1.0 - len(unused) / max(len(declared), 1)}, bad)
+
+
+@check("data.reach", "advisory", "add a task whose reference calls the tool, or `examples` to its schema")
+def reach(subject: Subject) -> Found:
+    """Does the scripted explorer reach every tool?
+
+    It takes values from schemas, answers and references. An environment that constructs its tasks needs no explorer.
+    """
+    explorer, bad = ScriptedExplorer(subject.environment, subject.known, Explore()), []
+    tools = [] if subject.environment.goals else [tool["function"] for tool in subject.tools]
+    tools = [tool for tool in tools if tool["name"] != subject.known.terminal]
+    for tool in tools:
+        bad += [
+            f"{tool['name']}: the schema is not understood: {one}" for one in tool_schema(tool["parameters"]).remarks
+        ]
+        asked = [
+            Request("", 0, None, task, task.world, None, [], [], {}, seed, [tool["name"]])
+            for seed, task in zip(range(EXPLORATIONS), cycle(subject.some["seed"]), strict=False)
+        ]
+        if not any(found.calls for found in explorer.explore(asked)):
+            reason = explorer.reasons.get(tool["name"], "no episode offers it")
+            bad.append(f"no exploration of {EXPLORATIONS} reached {tool['name']}: {reason}")
+    return Found(not bad, {"tools": len(tools)}, bad)
 
 
 @check("data.quarantine", "advisory")

@@ -174,12 +174,13 @@ def _show(args: argparse.Namespace) -> int:
 
 def _arguments(parameters: Mapping[str, Any]) -> str:
     """The arguments of a tool with their types; those that may be left out are in brackets."""
-    required = parameters.get("required", ())
-    texts = {
-        name: f"{name}: {schema['type']}" if isinstance(schema, dict) and isinstance(schema.get("type"), str) else name
-        for name, schema in parameters.get("properties", {}).items()
-    }
-    return ", ".join(text if name in required else f"[{text}]" for name, text in texts.items())
+    from coevolve.environments.tool_schema import tool_schema
+
+    schema = tool_schema(parameters)
+    flat = schema.flat()
+    kinds = {name: schema.flat(part).get("type") for name, part in flat["properties"].items()}
+    texts = {name: f"{name}: {kind}" if kind else name for name, kind in kinds.items()}
+    return ", ".join(text if name in flat["required"] else f"[{text}]" for name, text in texts.items())
 
 
 def _doctor(args: argparse.Namespace) -> int:

@@ -123,7 +123,10 @@ def _typed() -> Iterator[str]:
 
 def parse_call(line: str, tools: Sequence[Mapping[str, Any]]) -> ToolCall | None:
     """``line`` as a call with literal arguments, or None if it is not a call. A malformed call is an error."""
-    known = {tool["function"]["name"]: tool["function"]["parameters"].get("properties", {}) for tool in tools}
+    from coevolve.environments.tool_schema import tool_schema
+
+    functions = [tool["function"] for tool in tools]
+    known = {function["name"]: tool_schema(function["parameters"]).flat()["properties"] for function in functions}
     name, bracket, rest = line.partition("(")
     if not bracket or not rest.endswith(")") or " " in name.strip():
         return None

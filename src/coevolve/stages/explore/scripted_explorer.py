@@ -41,6 +41,7 @@ class ScriptedExplorer:
         self._environment = environment
         self._knowledge = knowledge
         self._config = config
+        self.reasons: dict[str, str] = {}  # by tool: why its latest failed attempt failed
 
     def explore(self, requests: Sequence[Request]) -> Iterator[Exploration]:
         return map(self._explore, requests)
@@ -76,6 +77,7 @@ class ScriptedExplorer:
             walk.go()
         finally:
             session.close()
+        self.reasons |= walk.reasons
         return walk
 
 
@@ -88,7 +90,7 @@ class _Walk:
 
     def __init__(self, session: Session, request: Request, knowledge: Knowledge, config: Explore) -> None:
         self.chain: list[CallOutcome] = []
-        self.reasons: dict[str, str] = {}  # why a tool was not reached, the last reason for each
+        self.reasons: dict[str, str] = {}
         self._session = session
         self._knowledge = knowledge
         self._left = config.max_calls
