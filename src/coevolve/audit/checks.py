@@ -26,6 +26,7 @@ from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
 from coevolve.environments.chains import replay
 from coevolve.environments.contract import STRANGE_NAMES
+from coevolve.environments.knowledge import learn
 from coevolve.environments.tool_schema import tool_schema
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
@@ -326,37 +327,30 @@ def variety(subject: Subject) -> Found:
     return Found(not bad, dict(shares), bad)
 
 
-@check("data.coverage", "advisory", "add tasks, or let the loop explore (`explore.guidance: coverage`)")
+@check(
+    "data.coverage",
+    "advisory",
+    "add tasks or `examples` to schemas; let the loop explore (`explore.guidance: coverage`)",
+)
 def coverage(subject: Subject) -> Found:
-    """Does the training split use every tool?"""
+    """Does the training split use every tool, and does exploration reach it?
+
+    The scripted explorer takes values from schemas, answers and references. Where an environment constructs its tasks, it draws none.
+    """
     used = {call.name for task in subject.splits["seed"] for call in task.calls}
-    declared = [tool["function"]["name"] for tool in subject.tools]
+    declared = {tool["function"]["name"]: tool_schema(tool["function"]["parameters"]) for tool in subject.tools}
     unused = sorted(set(declared) - used)
     bad = [f"no reference of the training split calls {one}" for one in unused]
-    return Found(not bad, {"tools": len(declared), "share used": 1.0 - len(unused) / max(len(declared), 1)}, bad)
-
-
-@check("data.reach", "advisory", "add a task whose reference calls the tool, or `examples` to its schema")
-def reach(subject: Subject) -> Found:
-    """Does the scripted explorer reach every tool?
-
-    It takes values from schemas, answers and references. An environment that constructs its tasks needs no explorer.
-    """
-    explorer, bad = ScriptedExplorer(subject.environment, subject.known, Explore()), []
-    tools = [] if subject.environment.goals else [tool["function"] for tool in subject.tools]
-    tools = [tool for tool in tools if tool["name"] != subject.known.terminal]
-    for tool in tools:
-        bad += [
-            f"{tool['name']}: the schema is not understood: {one}" for one in tool_schema(tool["parameters"]).remarks
-        ]
-        asked = [
-            Request("", 0, None, task, task.world, None, [], [], {}, seed, [tool["name"]])
-            for seed, task in zip(range(EXPLORATIONS), cycle(subject.some["seed"]), strict=False)
-        ]
+    bad += [f"the schema of {one} is not understood: {remark}" for one in declared for remark in declared[one].remarks]
+    known = learn(subject.environment, subject.splits["seed"])
+    explorer = ScriptedExplorer(subject.environment, known, Explore())
+    for one in [] if subject.environment.goals else sorted(set(declared) - {known.terminal}):
+        tasks = zip(range(EXPLORATIONS), cycle(subject.some["seed"]), strict=False)
+        asked = [Request("", 0, None, task, task.world, None, [], [], {}, seed, [one]) for seed, task in tasks]
         if not any(found.calls for found in explorer.explore(asked)):
-            reason = explorer.reasons.get(tool["name"], "no episode offers it")
-            bad.append(f"no exploration of {EXPLORATIONS} reached {tool['name']}: {reason}")
-    return Found(not bad, {"tools": len(tools)}, bad)
+            why = explorer.reasons.get(one, "no episode offers it")
+            bad.append(f"no exploration of {EXPLORATIONS} reached {one}: {why}")
+    return Found(not bad, {"tools": len(declared), "share used": 1.0 - len(unused) / max(len(declared), 1)}, bad)
 
 
 @check("data.quarantine", "advisory")

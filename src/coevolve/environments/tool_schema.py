@@ -1,7 +1,7 @@
 """The JSON schema of a tool's arguments: its parts, the values that fit them, and values to try.
 
-`referencing` resolves references, and `jsonschema` decides what fits. Beside draft 2020-12, a schema may have bounds of draft 4,
-OpenAPI's `nullable`, Gemini's types in capitals, and Python's names of types.
+`jsonschema` decides what fits, `referencing` resolves references. Beside draft 2020-12, a schema may have bounds of draft 4, OpenAPI's
+`nullable`, Gemini's types in capitals, and Python's names of types.
 """
 
 import json
@@ -15,27 +15,24 @@ from typing import Any
 
 import regex
 from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema.exceptions import ValidationError
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 NUMBERS = range(1, 61)  # values for unknown numbers: typical counts, amounts, days and minutes
-LARGEST = 1e15  # bounds beyond it are ignored
-MOST = 100  # most parts of a schema that are read as one, because a reference may lead back to itself
-LONGEST = 100  # most characters of a text for a pattern
+LONGEST = 500  # most characters of a value as JSON: longer values are documents, which users do not give
+LARGEST = 2**53
+PARTS = 100  # most parts that are read as one, and characters of a text for a pattern: both may have no end
 NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")  # keywords with schemas by name
 DATA = ("enum", "const", "default", "examples")
 BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
-TYPES = {
-    "str": "string", "int": "integer", "float": "number", "double": "number", "bool": "boolean", "list": "array",
-    "tuple": "array", "dict": "object", "none": "null",
-}  # fmt: skip
+TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object"}
 FORMATS = {
     "date": ["2026-03-09", "2026-11-30"], "date-time": ["2026-03-09T10:30:00Z", "2026-11-30T18:00:00Z"],
     "time": ["10:30:00Z", "18:00:00Z"], "duration": ["PT30M", "P2D"], "email": ["ada@example.com", "bo@example.org"],
     "uuid": ["0b0f1d52-6a1e-4c39-9d0e-3f5b7c1a2d48", "c2a4e6f8-1b3d-4f5a-8c7e-9d0b2a4c6e81"],
-    "uri": ["https://example.com/a", "https://example.org/b"], "hostname": ["example.com", "example.org"],
-    "ipv4": ["192.0.2.1", "192.0.2.8"], "ipv6": ["2001:db8::1", "2001:db8::8"],
+    "uri": ["https://example.com/a", "https://example.org/b"], "ipv4": ["192.0.2.1", "192.0.2.8"],
 }  # fmt: skip
 SIGNS = "a@:/._-bcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 #+%,;!?&=()[]{}<>*$^~'\"\\|"
 _META = Draft202012Validator(Draft202012Validator.META_SCHEMA, format_checker=FormatChecker(["regex"]))
@@ -45,23 +42,21 @@ class ToolSchema:
     """The schema in ``text``. ``remarks`` names the parts that are not understood, which count as absent."""
 
     def __init__(self, text: str) -> None:
-        try:
-            root = _standard(json.loads(text))
-            wrong = {tuple(error.absolute_path): error.message for error in _META.iter_errors(root)}
-        except RecursionError:
-            root, wrong = {}, {(): "the schema is nested too deeply"}
+        root = _standard(json.loads(text))
+        wrong = {tuple(error.absolute_path): error.message for error in _META.iter_errors(root)}
         self.remarks = [f"{'.'.join(map(str, place))}: {said[:100]}".lstrip(": ") for place, said in wrong.items()]
-        for place in sorted(wrong, reverse=True):  # inner parts first
-            if place:
-                del reduce(getitem, place[:-1], root)[place[-1]]
-        self._root = root if isinstance(root, dict) and () not in wrong else {}
+        for place in sorted(filter(None, wrong), reverse=True):  # inner parts first
+            del reduce(getitem, place[:-1], root)[place[-1]]
+        self._root = root if isinstance(root, dict) else {}
         self._validator = Draft202012Validator(self._root)
         self._targets: dict[str, Any] = {}
         resolver = Registry().resolver_with_root(DRAFT202012.create_resource(self._root))
         for reference in re.findall(r'"\$ref": "([^"\\]*)"', json.dumps(self._root, ensure_ascii=False)):
             try:
                 self._targets[reference] = resolver.lookup(reference).contents
-            except (Unresolvable, ValueError):
+                _META.validate(self._targets[reference])
+            except (Unresolvable, ValueError, ValidationError):
+                self._targets[reference] = True
                 self.remarks.append(f"the reference {reference[:100]} leads nowhere")
 
     def flat(self, part: Any = None, rng: random.Random | None = None) -> dict[str, Any]:
@@ -77,24 +72,21 @@ class ToolSchema:
             more = [*one.get("allOf", ()), self._targets.get(one.get("$ref", ""))]
             for key in ("anyOf", "oneOf"):
                 more += _drawn([arm for arm in one.get(key, ()) if arm != {"type": "null"}], rng)
-            parts += more[: MOST - len(parts)]
-            if "const" in one:
-                one = {**one, "enum": [one["const"]]}
-            if isinstance(one.get("type"), list):
-                (kind,) = _drawn([kind for kind in one["type"] if kind != "null"], rng)[:1] or ["null"]
-                one = {**one, "type": kind}
+            parts += more[: PARTS - len(parts)]
             named = dict(flat["properties"])
             for key, inner in one.get("properties", {}).items():
                 named[key] = {"allOf": [named[key], inner]} if key in named else inner
             flat = {**one, **flat, "properties": named, "required": [*flat["required"], *one.get("required", ())]}
+        if isinstance(flat.get("type"), list):
+            flat["type"] = next(iter(_drawn([kind for kind in flat["type"] if kind != "null"], rng)), "null")
         return flat
 
     def fitting(self, values: Iterable[Any], part: Any) -> list[Any]:
-        """The values that fit ``part``: none if its references lead nowhere, or without end back to themselves."""
+        """The ``values`` that fit ``part`` and are not too long: no values if a reference leads only back to itself."""
         validator = self._validator.evolve(schema=part)
         try:
-            return [value for value in values if validator.is_valid(value)]
-        except Exception:
+            return [value for value in values if validator.is_valid(value) and len(json.dumps(value)) < LONGEST]
+        except Exception:  # a reference leads nowhere, or only back to itself
             return []
 
 
@@ -103,7 +95,7 @@ def tool_schema(parameters: Any) -> ToolSchema:
     try:
         return _tool_schema(json.dumps(parameters))
     except (TypeError, ValueError, RecursionError) as error:
-        return ToolSchema(json.dumps(f"not JSON: {error}"))
+        return ToolSchema(json.dumps(f"not readable: {error}"))
 
 
 _tool_schema = lru_cache(4096)(ToolSchema)
@@ -116,25 +108,22 @@ def to_try(flat: Mapping[str, Any]) -> list[Any]:
     given = [*flat.get("examples", ()), *([flat["default"]] if "default" in flat else ())]
     kind = flat.get("type")
     if kind in ("integer", "number"):
-        return [*given, *map(int if kind == "integer" else float, _numbers(flat))]
+        edges = [flat[key] for pair in BOUNDS.items() for key in pair if abs(flat.get(key, math.inf)) < LARGEST]
+        near = [math.floor(edge) + step for edge in edges for step in range(-NUMBERS[-1], NUMBERS[-1] + 1)]
+        between = [sum(edges) / 2] if len(edges) == 2 and kind == "number" else []
+        numbers = [*(flat.get("multipleOf", 1) * number for number in NUMBERS), *near, *between]
+        return [*given, *map(int if kind == "integer" else float, (one for one in numbers if abs(one) < LARGEST))]
     if kind == "boolean":
         return [True, False]
-    texts = FORMATS.get(flat.get("format", ""), []) if kind == "string" else []
-    return given or texts or ([_matching(flat["pattern"])] if "pattern" in flat else [])
-
-
-def _numbers(flat: Mapping[str, Any]) -> list[float]:
-    edges = [flat[key] for pair in BOUNDS.items() for key in pair if abs(flat.get(key, math.inf)) < LARGEST]
-    near = [math.floor(edge) + step for edge in edges for step in range(-NUMBERS[-1], NUMBERS[-1] + 1)]
-    between = [sum(edges) / 2] if len(edges) == 2 and flat["type"] == "number" else []
-    return [*(flat.get("multipleOf", 1) * number for number in NUMBERS), *near, *between]
+    made = FORMATS.get(flat.get("format", ""), []) or ([_matching(flat["pattern"])] if "pattern" in flat else [])
+    return given or made if kind in ("string", None) else given
 
 
 def _matching(pattern: str) -> str:
     """A text that matches ``pattern``, sign by sign, rather of signs that it lacks; empty if none is found."""
     text = ""
     try:
-        while not regex.search(pattern, text, timeout=1) and len(text) < LONGEST:
+        while not regex.search(pattern, text, timeout=1) and len(text) < PARTS:
             signs = sorted(SIGNS, key=text.count)
             text += next(sign for sign in signs if regex.fullmatch(pattern, text + sign, partial=True, timeout=1))
     except (regex.error, StopIteration, TimeoutError):
@@ -158,6 +147,8 @@ def _standard(part: Any, named: bool = False) -> Any:
     }
     if named:
         return new
+    if "const" in new:
+        new["enum"] = [new.pop("const")]
     if isinstance(new.get("type"), str):
         new["type"] = TYPES.get(new["type"].lower(), new["type"].lower())
     for key, bound in BOUNDS.items():

@@ -5,9 +5,10 @@ Arguments come from schemas, from earlier observations, and from known tasks.
 
 import json
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from coevolve.core.records import Exploration
@@ -31,7 +32,6 @@ REMEDIES = 3  # attempts at a call with the same arguments, with a remedy after 
 OMITTED = 0.7  # share of optional arguments to omit: users seldom give them all
 LOOKED_UP = 0.15  # share of values, other than identifiers, to take from an observation where possible
 PARTS = 100  # most values to draw for one call, because a record may hold itself
-LONGEST = 500  # most characters of a reused value as JSON: longer values are documents, which users do not give
 
 
 class ScriptedExplorer:
@@ -176,16 +176,12 @@ class _Walk:
         return next(iter(named or verbs), None)
 
     def _record(self, tool: str, flat: Mapping[str, Any], hint: str, depth: int) -> dict[str, Any] | None:
-        """Arguments for ``tool``, or a record in them, with lookups for values that only a lookup reveals.
-
-        None if a required value is missing.
-        """
+        """Arguments for ``tool``, or a record in them, by lookups if need be; None if a required value is missing."""
         record: dict[str, Any] = {}
         for key, schema in flat["properties"].items():
             if key not in flat["required"] and self._rng.random() < OMITTED:
                 continue
-            values = self._values(tool, key, schema, hint, depth)
-            if values:
+            if values := self._values(tool, key, schema, hint, depth):
                 record[key] = self._rng.choice(values)
             elif key in flat["required"]:
                 self.reasons[tool] = f"no value is known for {key}"
@@ -193,21 +189,41 @@ class _Walk:
         return record
 
     def _values(self, tool: str, key: str, schema: Any, hint: str, depth: int) -> list[Any]:
-        """Values that fit ``schema``: known values, or else drawn ones, or else null."""
+        """Values that fit ``schema``: of a refusal, a lookup or a known task, or else drawn ones, or else null."""
         self._parts -= 1
         if self._parts < 0:
             return []
         whole = self._schemas[tool]
-        flat = whole.flat(schema, self._rng)
-        values = self._known(tool, key, flat, hint, depth)
-        if values is None:
-            drawn = to_try(flat) or self._chain_values(key)
-            if not drawn and (flat["properties"] or flat.get("type") == "object"):
-                drawn = [self._record(tool, flat, hint, depth)]
-            elif not drawn and flat.get("type") == "array":
-                drawn = [self._list(tool, key, flat, hint, depth)]
-            values = whole.fitting(drawn, flat)
-        return values or whole.fitting([None], schema)
+        flat, empty = whole.flat(schema, self._rng), whole.fitting([None], schema)
+        if hint and (hinted := whole.fitting(_hinted(flat, hint, self._chain_values(key)), flat)):
+            return hinted
+        if "enum" in flat:
+            return whole.fitting(flat["enum"], flat)
+        sources = self._knowledge.source(tool, key)
+        known_values = whole.fitting(self._knowledge.fitting(tool, key), flat)
+        # an identifier is valid only in its own world; a user may know other values
+        if sources and (is_identifier(key) or self._rng.random() < LOOKED_UP):
+            fitting = partial(whole.fitting, part=flat)
+            revealed = self._revealed(key, sources, fitting)
+            lookups = [name for name in sources if name in self._schemas and name != tool]
+            while not revealed and lookups and depth > 0 and self._left > 1 and self._tries > 0:
+                tries = self._tries
+                lookup = self._rng.choices(lookups, [sources[name] for name in lookups])[0]
+                self._achieve(lookup, "", depth - 1)
+                revealed = self._revealed(key, sources, fitting)
+                if self._tries == tries:
+                    break  # the lookup was accepted and still reveals no fitting value
+            if revealed or is_identifier(key):
+                return revealed or empty
+        if known_values:
+            seen = {json.dumps(value) for call in self.chain for _, value in observed(call.observation)}
+            return [value for value in known_values if json.dumps(value) not in seen] or known_values
+        drawn = to_try(flat) or self._chain_values(key)
+        if not drawn and flat.get("type") == "array":
+            drawn = [self._list(tool, key, flat, hint, depth)]
+        elif not drawn and (flat["properties"] or flat.get("type") == "object"):
+            drawn = [self._record(tool, flat, hint, depth)]
+        return whole.fitting(drawn, flat) or empty
 
     def _list(self, tool: str, key: str, flat: Mapping[str, Any], hint: str, depth: int) -> list[Any]:
         """A short list of different items, as far as different values are known."""
@@ -219,42 +235,15 @@ class _Walk:
                 items.append(self._rng.choice(values))
         return items
 
-    def _known(self, tool: str, key: str, flat: Mapping[str, Any], hint: str, depth: int) -> list[Any] | None:
-        """The values that fit, by a refusal, a lookup or a known task. None if these say nothing about the argument."""
-        if hint and (hinted := self._fitting(tool, flat, _hinted(flat, hint, self._chain_values(key)))):
-            return hinted
-        if "enum" in flat:
-            return None
-        sources = self._knowledge.source(tool, key)
-        known_values = self._fitting(tool, flat, self._knowledge.fitting(tool, key))
-        # an identifier is valid only in its own world; a user may know other values
-        if sources and (is_identifier(key) or self._rng.random() < LOOKED_UP):
-            revealed = self._revealed(tool, key, sources, flat)
-            lookups = [name for name in sources if name in self._schemas and name != tool]
-            while not revealed and lookups and depth > 0 and self._left > 1 and self._tries > 0:
-                tries = self._tries
-                lookup = self._rng.choices(lookups, [sources[name] for name in lookups])[0]
-                self._achieve(lookup, "", depth - 1)
-                revealed = self._revealed(tool, key, sources, flat)
-                if self._tries == tries:
-                    break  # the lookup was accepted and still reveals no fitting value
-            if revealed or is_identifier(key):
-                return revealed
-        if known_values:
-            seen = {json.dumps(value) for call in self.chain for _, value in observed(call.observation)}
-            return [value for value in known_values if json.dumps(value) not in seen] or known_values
-        return None
-
-    def _fitting(self, tool: str, flat: Mapping[str, Any], values: Iterable[Any]) -> list[Any]:
-        return [value for value in self._schemas[tool].fitting(values, flat) if len(json.dumps(value)) < LONGEST]
-
-    def _revealed(self, tool: str, key: str, sources: Mapping[str, int], flat: Mapping[str, Any]) -> list[Any]:
+    def _revealed(
+        self, key: str, sources: Mapping[str, int], fitting: Callable[[Sequence[Any]], list[Any]]
+    ) -> list[Any]:
         """The fitting values in the latest observation of a source tool that holds any."""
         for call in reversed(self.chain):
             if call.name in sources:
                 leaves = observed(call.observation)
                 same = [value for name, value in leaves if name == key or (name == "id" and is_identifier(key))]
-                if values := self._fitting(tool, flat, same or [value for _, value in leaves]):
+                if values := fitting(same or [value for _, value in leaves]):
                     return values
         return []
 
