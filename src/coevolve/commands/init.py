@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from coevolve.commands.options import DIR
 from coevolve.core.errors import CoevolveError, install
+from coevolve.core.terminal import plain
 
 HELP = """
 Makes the folder DIR with params.yaml (the keys that you decide), dvc.yaml (the loop; no need to edit it), .gitignore, a
@@ -57,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         _write(project, environment, args)
         _version(project, folder)
         os.replace(project, folder)  # nothing half-made remains after an error or Ctrl-C
-    print(_next(folder, environment))
+    print(plain(_next(folder, environment)))
     return 0
 
 
@@ -224,7 +226,7 @@ def _call(command: Sequence[str], folder: Path, check: bool = True) -> subproces
 
 def _next(folder: Path, environment: str) -> str:
     commands = {
-        f"cd {folder}": "",
+        f"cd {shlex.quote(str(folder))}": "",
         "git add -A && git commit -m 'Start a coevolve project'": "# experiments need a commit",
         f"coevolve play {environment}": "# solve a task by hand",
         "dvc repro": "# run the loop",
