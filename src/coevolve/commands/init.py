@@ -84,7 +84,7 @@ def _environment(given: str | None, project: Path) -> str:
     if not path.endswith(".py"):
         return make(given).name if ":" not in given else make_from(given).name
     file = Path(path)
-    if not file.is_file() or not maker:
+    if not file.is_file() or not maker.replace(".", "").isidentifier():
         raise CoevolveError(
             f"--environment {given}: {'expected FILE.py:CLASS' if file.is_file() else f'there is no file {path}'}"
         )
