@@ -328,14 +328,12 @@ def variety(subject: Subject) -> Found:
 
 
 @check(
-    "data.coverage",
-    "advisory",
-    "add tasks or `examples` to schemas; let the loop explore (`explore.guidance: coverage`)",
+    "data.coverage", "advisory", "add tasks, or `examples` to schemas; `explore.guidance: coverage` explores the rest"
 )
 def coverage(subject: Subject) -> Found:
     """Does the training split use every tool, and does exploration reach it?
 
-    The scripted explorer takes values from schemas, answers and references. Where an environment constructs its tasks, it draws none.
+    The scripted explorer draws values from schemas, answers and references, unless the environment constructs its tasks.
     """
     used = {call.name for task in subject.splits["seed"] for call in task.calls}
     declared = {tool["function"]["name"]: tool_schema(tool["function"]["parameters"]) for tool in subject.tools}
@@ -348,7 +346,7 @@ def coverage(subject: Subject) -> Found:
         tasks = zip(range(EXPLORATIONS), cycle(subject.some["seed"]), strict=False)
         asked = [Request("", 0, None, task, task.world, None, [], [], {}, seed, [one]) for seed, task in tasks]
         if not any(found.calls for found in explorer.explore(asked)):
-            why = explorer.reasons.get(one, "no episode offers it")
+            why = explorer.reasons.get(one, "its calls are not offered, find nothing or end the episode")
             bad.append(f"no exploration of {EXPLORATIONS} reached {one}: {why}")
     return Found(not bad, {"tools": len(declared), "share used": 1.0 - len(unused) / max(len(declared), 1)}, bad)
 

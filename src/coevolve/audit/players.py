@@ -64,9 +64,9 @@ def echo(subject: Subject, task: Task) -> Play:
 def print_everything(subject: Subject, task: Task) -> Play | None:
     """Call every reading tool without required arguments, and answer with all results. None if there is no such tool."""
     functions = [tool["function"] for tool in subject.tools]
+    functions = [one for one in functions if not tool_schema(one["parameters"]).flat()["required"]]
     idle = {subject.known.terminal, *subject.known.changing}
-    free = [one["name"] for one in functions if not tool_schema(one["parameters"]).flat()["required"]]
-    calls = [ToolCall(name) for name in free if name not in idle]
+    calls = [ToolCall(function["name"]) for function in functions if function["name"] not in idle]
     heard = subject.play(task, _last(task, calls)).heard[1:]
     text = "\n".join(answer.content for answer in heard if answer.role == "tool" and not answer.error)[:PRINTED]
     return Play(_last(task, calls + _answer(subject, text)), text) if text else None

@@ -39,7 +39,7 @@ def main(params: Params, t: int) -> None:
         explorations, notes = carry_out(plans, params.explore, params.policy, policy, meter, progress.update)
     write_jsonl(Paths.explorations(t), explorations)
     figures = {"explorations": len(explorations), **meter.costs()}
-    write_summary(StageSummary("explore", t, figures, costs=list(figures), notes=[*meter.lost(), *notes]))
+    write_summary(StageSummary("explore", t, figures, costs=list(figures), notes=meter.lost()))
     print(
         f"{Paths.explorations(t)}: {len(explorations)} of {total} explorations found something{meter}", *notes, sep="\n"
     )
