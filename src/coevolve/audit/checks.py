@@ -6,7 +6,7 @@ values on purpose.
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -338,16 +338,16 @@ def coverage(subject: Subject) -> Found:
     used = {call.name for task in subject.splits["seed"] for call in task.calls}
     declared = {tool["function"]["name"]: tool_schema(tool["function"]["parameters"]) for tool in subject.tools}
     unused = sorted(set(declared) - used)
-    bad = [f"no reference of the training split calls {one}" for one in unused]
-    bad += [f"the schema of {one} is not understood: {remark}" for one in declared for remark in declared[one].remarks]
     known = learn(subject.environment, subject.splits["seed"])
-    explorer = ScriptedExplorer(subject.environment, known, Explore())
+    explorer, missed = ScriptedExplorer(subject.environment, known, Explore()), defaultdict(list)
     for one in [] if subject.environment.goals else sorted(set(declared) - {known.terminal}):
         tasks = zip(range(EXPLORATIONS), cycle(subject.some["seed"]), strict=False)
         asked = [Request("", 0, None, task, task.world, None, [], [], {}, seed, [one]) for seed, task in tasks]
         if not any(found.calls for found in explorer.explore(asked)):
-            why = explorer.reasons.get(one, "its calls are not offered, find nothing or end the episode")
-            bad.append(f"no exploration of {EXPLORATIONS} reached {one}: {why}")
+            missed[explorer.reasons.get(one, "its calls are not offered, find nothing or end the episode")].append(one)
+    bad = [f"no exploration of {EXPLORATIONS} reached {', '.join(names)}: {why}" for why, names in missed.items()]
+    bad += [f"the schema of {one} is not understood: {remark}" for one in declared for remark in declared[one].remarks]
+    bad += [f"no reference of the training split calls {one}" for one in unused]
     return Found(not bad, {"tools": len(declared), "share used": 1.0 - len(unused) / max(len(declared), 1)}, bad)
 
 

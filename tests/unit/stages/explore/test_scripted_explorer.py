@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
 from pydantic import AnyUrl, BaseModel, ConfigDict, Field
 
-from coevolve.core.task import ToolCall
+from coevolve.core.task import Task, ToolCall
 from coevolve.environments.knowledge import learn
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.requests import Request
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from tests.unit.environments.open_tools import OpenTools
+from tests.unit.environments.tracker import VALUES, Tracker
 
+ONE = Request("", 0, None, Task.create("", "", [], {}, []), {}, None, [], [], {}, 0)
 TICKETS = [ToolCall("open", {"ticket": number, "title": f"Ticket {number}"}) for number in (3, 7)]
 OPEN = {"type": "object", "properties": {"ticket": {"type": "integer"}, "title": {"type": "string"}}}
 
@@ -30,9 +32,17 @@ def drawn(schema: Any, count: int = 60, known: Sequence[ToolCall] = TICKETS) -> 
     environment = OpenTools({"open": OPEN, "tool": schema}, known)
     tasks = environment.tasks("seed")
     explorer = ScriptedExplorer(environment, learn(environment, tasks), Explore())
-    one = Request("", 0, None, tasks[0], tasks[0].world, None, [], [], {}, 0, ["tool"])
-    found = explorer.explore([replace(one, exploration_id=str(seed), seed=seed) for seed in range(count)])
+    found = explorer.explore([replace(ONE, task=tasks[0], seed=seed, goals=["tool"]) for seed in range(count)])
     return [call.arguments for exploration in found for call in exploration.calls if call.name == "tool"]
+
+
+@pytest.mark.parametrize("tool", VALUES)
+def test_every_tool_of_a_server_in_python_is_reached(tool: str) -> None:
+    tracker = Tracker()
+    tasks = tracker.tasks("seed")
+    explorer = ScriptedExplorer(tracker, learn(tracker, tasks), Explore())
+    asked = [replace(ONE, task=tasks[0], seed=seed, goals=[tool]) for seed in range(60)]
+    assert any(tool in {call.name for call in found.calls} for found in explorer.explore(asked))
 
 
 class State(Enum):
