@@ -196,7 +196,7 @@ def bad_arguments_are_refused(subject: Subject) -> Found:
 
 
 def _misused(function: Mapping[str, Any]) -> list[ToolCall]:
-    keys = tool_schema(function["parameters"]).flat()["properties"]
+    keys = tool_schema(function).flat()["properties"]
     arguments: list[dict[str, Any]] = [{}, {"no_such_argument": 1}, *({key: None} for key in keys)]
     return [ToolCall(function["name"], one) for one in arguments]
 
@@ -336,7 +336,7 @@ def coverage(subject: Subject) -> Found:
     The scripted explorer draws values from schemas, answers and references, unless the environment constructs its tasks.
     """
     used = {call.name for task in subject.splits["seed"] for call in task.calls}
-    declared = {tool["function"]["name"]: tool_schema(tool["function"]["parameters"]) for tool in subject.tools}
+    declared = {tool["function"]["name"]: tool_schema(tool["function"]) for tool in subject.tools}
     unused = sorted(set(declared) - used)
     known = learn(subject.environment, subject.splits["seed"])
     explorer, missed = ScriptedExplorer(subject.environment, known, Explore()), defaultdict(list)

@@ -121,7 +121,7 @@ def _answers(subject: Subject, task: Task, calls: Sequence[ToolCall]) -> list[tu
 
 
 def _required(function: Mapping[str, Any]) -> list[str]:
-    required: list[str] = tool_schema(function["parameters"]).flat()["required"]
+    required: list[str] = tool_schema(function).flat()["required"]
     return required
 
 

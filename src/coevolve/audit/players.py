@@ -48,7 +48,7 @@ def everything(subject: Subject, task: Task) -> Play:
     """Call every tool once, with arguments from a reference or of the right type."""
     calls = []
     for tool in subject.tools:
-        name, schema = tool["function"]["name"], tool_schema(tool["function"]["parameters"])
+        name, schema = tool["function"]["name"], tool_schema(tool["function"])
         if name != subject.known.terminal:
             required = schema.flat()["required"]
             calls.append(ToolCall(name, {key: _value(subject, name, key, schema) for key in required}))
@@ -64,7 +64,7 @@ def echo(subject: Subject, task: Task) -> Play:
 def print_everything(subject: Subject, task: Task) -> Play | None:
     """Call every reading tool without required arguments, and answer with all results. None if there is no such tool."""
     functions = [tool["function"] for tool in subject.tools]
-    functions = [one for one in functions if not tool_schema(one["parameters"]).flat()["required"]]
+    functions = [one for one in functions if not tool_schema(one).flat()["required"]]
     idle = {subject.known.terminal, *subject.known.changing}
     calls = [ToolCall(function["name"]) for function in functions if function["name"] not in idle]
     heard = subject.play(task, _last(task, calls)).heard[1:]
@@ -103,7 +103,7 @@ def _answer(subject: Subject, words: str) -> list[ToolCall]:
     )
     if terminal is None:
         return []
-    schema = tool_schema(terminal["parameters"])
+    schema = tool_schema(terminal)
     properties = schema.flat()["properties"]
     return [
         ToolCall(terminal["name"], {key: words for key, part in properties.items() if schema.fitting([words], part)})

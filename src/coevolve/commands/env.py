@@ -167,16 +167,16 @@ def _show(args: argparse.Namespace) -> int:
         print(f"  {_line(split):12s} {len(tasks)} tasks{ceiling}{example}")
     for schema in environment.tools():
         function = schema["function"]
-        call = _line(f"{function['name']}({_arguments(function['parameters'])})")
+        call = _line(f"{function['name']}({_arguments(function)})")
         print(f"  {call}  {json.dumps(function['description'])[1:-1][:90]}")
     return 0
 
 
-def _arguments(parameters: Mapping[str, Any]) -> str:
+def _arguments(function: Mapping[str, Any]) -> str:
     """The arguments of a tool with their types; those that may be left out are in brackets."""
     from coevolve.environments.tool_schema import tool_schema
 
-    schema = tool_schema(parameters)
+    schema = tool_schema(function)
     flat = schema.flat()
     kinds = {name: schema.flat(part).get("type") for name, part in flat["properties"].items()}
     texts = {name: f"{name}: {kind}" if kind else name for name, kind in kinds.items()}

@@ -126,7 +126,7 @@ def parse_call(line: str, tools: Sequence[Mapping[str, Any]]) -> ToolCall | None
     from coevolve.environments.tool_schema import tool_schema
 
     functions = [tool["function"] for tool in tools]
-    known = {function["name"]: tool_schema(function["parameters"]).flat()["properties"] for function in functions}
+    known = {function["name"]: tool_schema(function).flat()["properties"] for function in functions}
     name, bracket, rest = line.partition("(")
     if not bracket or not rest.endswith(")") or " " in name.strip():
         return None
@@ -147,11 +147,13 @@ def _command(
 ) -> None:
     from rich.markup import escape
 
+    from coevolve.environments.tool_schema import tool_schema
+
     command, _, word = line.partition(" ")
     if command == "/tools":
         for tool in tools:
             function = tool["function"]
-            shown = f"{function['name']}({', '.join(function['parameters'].get('properties', {}))})"
+            shown = f"{function['name']}({', '.join(tool_schema(function).flat()['properties'])})"
             if word in shown or word in function["description"]:
                 about = escape(repr(function["description"][:100]))
                 console.print(f"  {escape(plain(shown))}  [dim]{about}[/dim]")

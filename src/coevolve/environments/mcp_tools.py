@@ -257,10 +257,10 @@ def _first(error: BaseException) -> BaseException:
 
 def _wrong(tools: Sequence[dict[str, Any]], call: ToolCall) -> str:
     """The error in the names of a call; empty if there is none. The server judges the values."""
-    schema = next((one["function"]["parameters"] for one in tools if one["function"]["name"] == call.name), None)
-    if schema is None:
+    function = next((one["function"] for one in tools if one["function"]["name"] == call.name), None)
+    if function is None:
         return f"there is no tool {call.name[:60]!r}"
-    flat = tool_schema(schema).flat()
+    flat = tool_schema(function).flat()
     if not flat.get("additionalProperties") and (unknown := sorted(set(call.arguments) - set(flat["properties"]))):
         return f"{call.name}: there is no argument {unknown[0][:60]!r}"
     return ""

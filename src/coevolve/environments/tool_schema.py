@@ -90,10 +90,10 @@ class ToolSchema:
             return []
 
 
-def tool_schema(parameters: Any) -> ToolSchema:
-    """The schema of a tool, of whatever its server calls ``parameters``."""
+def tool_schema(function: Mapping[str, Any]) -> ToolSchema:
+    """The schema of a tool's arguments, whatever its server sends as such."""
     try:
-        return _tool_schema(json.dumps(parameters))
+        return _tool_schema(json.dumps(function.get("parameters") or {}))
     except (TypeError, ValueError, RecursionError) as error:
         return ToolSchema(json.dumps(f"not readable: {error}"))
 
@@ -105,7 +105,7 @@ def to_try(flat: Mapping[str, Any]) -> list[Any]:
     """Values for a flat schema, not all of which need fit. Empty for free text, lists and records."""
     if "enum" in flat:
         return list(flat["enum"])
-    given = [*flat.get("examples", ()), *([flat["default"]] if "default" in flat else ())]
+    given = [value for value in [*flat.get("examples", ()), flat.get("default")] if value is not None]
     kind = flat.get("type")
     if kind in ("integer", "number"):
         edges = [flat[key] for pair in BOUNDS.items() for key in pair if abs(flat.get(key, math.inf)) < LARGEST]

@@ -1,37 +1,39 @@
-"""A tracker whose tools have schemas as FastMCP and Pydantic write them. Each needs a ticket that exists and one value of its own."""
+"""A tracker whose tools have schemas as FastMCP and Pydantic write them, and refuse what does not fit."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from jsonschema import Draft202012Validator
+
 from coevolve.core.task import Observation, ToolCall
 from tests.unit.environments.open_tools import OpenSession, OpenTools
 
-STATE = {"type": "string", "enum": ["open", "closed"]}
-REQUEST = {"type": "object", "properties": {"ticket": {"type": "integer"}}, "required": ["ticket"]}
-VALUES: dict[str, tuple[dict[str, Any], Any]] = {  # by tool: the schema of its value, and the values that it takes
-    "colour": ({"type": "string", "enum": ["red", "blue"]}, ("red", "blue")),
-    "state": ({"$ref": "#/$defs/State"}, ("open", "closed")),
-    "level": ({"anyOf": [{"type": "string", "enum": ["low", "high"]}, {"type": "null"}], "default": None}, ("low", "high")),
-    "column": ({"allOf": [{"$ref": "#/$defs/State"}], "default": "open"}, ("open", "closed")),
-    "size": ({"oneOf": [{"const": "s"}, {"const": "l"}]}, ("s", "l")),
-    "stars": ({"type": "integer", "minimum": 100, "maximum": 105}, range(100, 106)),
-    "request": ({"$ref": "#/$defs/Request"}, [{"ticket": number} for number in (3, 4)]),
-}  # fmt: skip
+DEFS = {
+    "State": {"type": "string", "enum": ["open", "closed"]},
+    "Request": {"type": "object", "properties": {"ticket": {"type": "integer"}}, "required": ["ticket"]},
+}
+VALUES: dict[str, dict[str, Any]] = {  # by tool: the schema of the value that it takes beside a ticket
+    "colour": {"type": "string", "enum": ["red", "blue"]},
+    "state": {"$ref": "#/$defs/State"},
+    "level": {"anyOf": [{"type": "string", "enum": ["low", "high"]}, {"type": "null"}], "default": None},
+    "column": {"allOf": [{"$ref": "#/$defs/State"}], "default": "open"},
+    "size": {"oneOf": [{"const": "s"}, {"const": "l"}]},
+    "stars": {"type": "integer", "minimum": 100, "maximum": 105},
+    "request": {"$ref": "#/$defs/Request"},
+}
 
 
-def schema(name: str) -> dict[str, Any]:
-    properties = {**({} if name == "request" else {"ticket": {"type": "integer"}}), name: VALUES[name][0]}
-    defs = {"State": STATE, "Request": REQUEST}
-    return {"type": "object", "properties": properties, "required": list(properties), "$defs": defs}
+def schema(name: str, value: Any) -> dict[str, Any]:
+    properties = {"ticket": {"type": "integer"}, name: value}
+    return {"type": "object", "properties": properties, "required": list(properties), "$defs": DEFS}
 
 
 class Tracker(OpenTools):
     name = "tracker"
-    fingerprint = "tracker-1"
 
-    def __init__(self) -> None:
+    def __init__(self, more: Sequence[tuple[str, Any]] = ()) -> None:
         known = [ToolCall("colour", {"ticket": ticket, "colour": "red"}) for ticket in (3, 4)]
-        super().__init__({name: schema(name) for name in VALUES}, known)
+        super().__init__({name: schema(name, value) for name, value in [*VALUES.items(), *more]}, known)
 
     def open(self) -> "TrackerSession":
         return TrackerSession(self)
@@ -39,19 +41,15 @@ class Tracker(OpenTools):
 
 class TrackerSession(OpenSession):
     def step(self, call: ToolCall) -> Observation:
-        if call.name in VALUES and call.arguments.get(call.name) not in VALUES[call.name][1]:
+        if call.name in VALUES and not Draft202012Validator(schema(call.name, VALUES[call.name])).is_valid(
+            call.arguments
+        ):
             return Observation("tool", f"{call.name} cannot be so", error=True)
-        if call.arguments.get("ticket", 3) not in (3, 4):
-            return Observation("tool", "there is no such ticket", error=True)
         return super().step(call)
 
 
 class Secret(Tracker):
-    """Its tool ``unlock`` takes a word that nothing says, its tool ``lost`` has a schema that leads nowhere."""
+    """Its tool ``unlock`` takes a word that nothing says, and the schema of its tool ``lost`` leads nowhere."""
 
-    def tools(self) -> Sequence[dict[str, Any]]:
-        word = {"properties": {"word": {"type": "string"}}, "required": ["word"]}
-        lost = {"properties": {"x": {"$ref": "#/$defs/Lost"}}, "required": ["x"]}
-        added = [("lost", lost), ("unlock", word)]
-        functions = [{"name": name, "description": name, "parameters": one} for name, one in added]
-        return [*super().tools(), *({"type": "function", "function": function} for function in functions)]
+    def __init__(self) -> None:
+        super().__init__([("lost", {"$ref": "#/$defs/Lost"}), ("unlock", {"type": "string"})])

@@ -99,7 +99,7 @@ class _Walk:
         start = Task.create(request.task.environment, "exploration", request.task.turns, request.world, [])
         turn = session.reset(start)
         functions = [tool["function"] for tool in turn.tools or []]
-        self._schemas = {function["name"]: tool_schema(function["parameters"]) for function in functions}
+        self._schemas = {function["name"]: tool_schema(function) for function in functions}
         if knowledge.terminal:
             self._schemas.pop(knowledge.terminal, None)
         self.goals = self._choose(request)
