@@ -19,8 +19,6 @@ from coevolve.stages.explore.explorer import MakeExplorer, Means, explore
 from coevolve.stages.explore.explorers import EXPLORERS
 from coevolve.stages.explore.requests import Request, requests, written
 
-SHOWN = 5  # most names of tools in a note
-
 
 @dataclass(frozen=True)
 class PlannedExploration:
@@ -79,7 +77,7 @@ def carry_out(
         explorations += found
         tools = [tool["function"]["name"] for tool in part.environment.tools()]
         reached = {call.name for exploration in found for call in exploration.calls}
-        if missed := [one_line(name) for name in tools if name not in reached | {knowledge.terminal}]:
-            shown = ", ".join(missed[:SHOWN]) + (", …" if len(missed) > SHOWN else "")
-            notes.append(f"{len(missed)} of {len(tools)} tools were reached by no exploration: {shown}")
+        if missed := [name for name in tools if name not in reached | {knowledge.terminal}]:
+            listed = one_line(", ".join(missed[:5]))
+            notes.append(f"tools that no exploration reached: {len(missed)} of {len(tools)} ({listed})")
     return explorations, notes

@@ -5,10 +5,9 @@ Arguments come from schemas, from earlier observations, and from known tasks.
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from coevolve.core.records import Exploration
@@ -17,7 +16,7 @@ from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.chains import is_identifier, observed, replay
 from coevolve.environments.environment import Environment, Session
 from coevolve.environments.knowledge import Knowledge, fruitless
-from coevolve.environments.tool_schema import to_try, tool_schema
+from coevolve.environments.tool_schema import ToolSchema, to_try, tool_schema
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.explorer import Means, record
 from coevolve.stages.explore.guidance import draw_tools
@@ -203,14 +202,13 @@ class _Walk:
         known_values = whole.fitting(self._knowledge.fitting(tool, key), flat)
         # an identifier is valid only in its own world; a user may know other values
         if sources and (is_identifier(key) or self._rng.random() < LOOKED_UP):
-            fitting = partial(whole.fitting, part=flat)
-            revealed = self._revealed(key, sources, fitting)
+            revealed = self._revealed(key, sources, whole, flat)
             lookups = [name for name in sources if name in self._schemas and name != tool]
             while not revealed and lookups and depth > 0 and self._left > 1 and self._tries > 0:
                 tries = self._tries
                 lookup = self._rng.choices(lookups, [sources[name] for name in lookups])[0]
                 self._achieve(lookup, "", depth - 1)
-                revealed = self._revealed(key, sources, fitting)
+                revealed = self._revealed(key, sources, whole, flat)
                 if self._tries == tries:
                     break  # the lookup was accepted and still reveals no fitting value
             if revealed or is_identifier(key):
@@ -220,30 +218,20 @@ class _Walk:
             return [value for value in known_values if json.dumps(value) not in seen] or known_values
         drawn = to_try(flat) or self._chain_values(key)
         if not drawn and flat.get("type") == "array":
-            drawn = [self._list(tool, key, flat, hint, depth)]
+            items = flat.get("prefixItems") or [flat.get("items", True)] * min(max(flat.get("minItems", 1), 1), PARTS)
+            each = [self._values(tool, key, item, hint, depth) for item in items]
+            drawn = [[self._rng.choice(values) for values in each if values]]
         elif not drawn and (flat["properties"] or flat.get("type") == "object"):
             drawn = [self._record(tool, flat, hint, depth)]
         return whole.fitting(drawn, flat) or empty
 
-    def _list(self, tool: str, key: str, flat: Mapping[str, Any], hint: str, depth: int) -> list[Any]:
-        """A short list of different items, as far as different values are known."""
-        count = max(min(self._rng.choice((1, 2)), flat.get("maxItems", 2)), min(flat.get("minItems", 0), PARTS))
-        items: list[Any] = []
-        for schema in flat.get("prefixItems") or [flat.get("items", True)] * count:
-            values = self._values(tool, key, schema, hint, depth)
-            if values := [value for value in values if value not in items] or values:
-                items.append(self._rng.choice(values))
-        return items
-
-    def _revealed(
-        self, key: str, sources: Mapping[str, int], fitting: Callable[[Sequence[Any]], list[Any]]
-    ) -> list[Any]:
+    def _revealed(self, key: str, sources: Mapping[str, int], whole: ToolSchema, part: Any) -> list[Any]:
         """The fitting values in the latest observation of a source tool that holds any."""
         for call in reversed(self.chain):
             if call.name in sources:
                 leaves = observed(call.observation)
                 same = [value for name, value in leaves if name == key or (name == "id" and is_identifier(key))]
-                if values := fitting(same or [value for _, value in leaves]):
+                if values := whole.fitting(same or [value for _, value in leaves], part):
                     return values
         return []
 

@@ -40,6 +40,6 @@ def main(params: Params, t: int) -> None:
     write_jsonl(Paths.explorations(t), explorations)
     figures = {"explorations": len(explorations), **meter.costs()}
     write_summary(StageSummary("explore", t, figures, costs=list(figures), notes=meter.lost()))
-    print(
-        f"{Paths.explorations(t)}: {len(explorations)} of {total} explorations found something{meter}", *notes, sep="\n"
-    )
+    print(f"{Paths.explorations(t)}: {len(explorations)} of {total} explorations found something{meter}")
+    for note in notes:
+        print(note)

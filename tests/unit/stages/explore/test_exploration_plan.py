@@ -23,7 +23,7 @@ def test_environment_without_tasks_explores_nothing(guidance: str) -> None:
 
 @pytest.mark.parametrize(
     ("environment", "said"),
-    [(Tracker(), []), (Secret(), ["2 of 9 tools were reached by no exploration: lost, unlock"])],
+    [(Tracker(), []), (Secret(), ["tools that no exploration reached: 2 of 9 (lost, unlock)"])],
 )
 def test_tools_that_no_exploration_reached_are_named(environment: Tracker, said: list[str]) -> None:
     config = CONFIG.model_copy(update={"explorations": 200, "guidance": "coverage"})
