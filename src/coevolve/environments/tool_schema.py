@@ -8,7 +8,7 @@ import json
 import math
 import random
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, reduce
 from operator import getitem
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import regex
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
@@ -23,6 +24,7 @@ from referencing.jsonschema import DRAFT202012
 NUMBERS = range(1, 61)  # values for unknown numbers: typical counts, amounts, days and minutes
 LONGEST = 500  # most characters of a value as JSON: longer values are documents, which users do not give
 LARGEST = 2**53
+FOLLOWED = 5_000  # most references to follow for the values of one argument
 PARTS = 100  # most parts that are read as one, and characters of a text for a pattern: both may have no end
 NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")  # keywords with schemas by name
 DATA = ("enum", "const", "default", "examples")
@@ -48,7 +50,7 @@ class ToolSchema:
         for place in sorted(filter(None, wrong), reverse=True):  # inner parts first
             del reduce(getitem, place[:-1], root)[place[-1]]
         self._root = root if isinstance(root, dict) else {}
-        self._validator = Draft202012Validator(self._root)
+        self._validator = extend(Draft202012Validator, {"$ref": self._follow})(self._root)
         self._targets: dict[str, Any] = {}
         resolver = Registry().resolver_with_root(DRAFT202012.create_resource(self._root))
         for reference in re.findall(r'"\$ref": "([^"\\]*)"', json.dumps(self._root, ensure_ascii=False)):
@@ -72,7 +74,7 @@ class ToolSchema:
             more = [*one.get("allOf", ()), self._targets.get(one.get("$ref", ""))]
             for key in ("anyOf", "oneOf"):
                 more += _drawn([arm for arm in one.get(key, ()) if arm != {"type": "null"}], rng)
-            parts += more[: PARTS - len(parts)]
+            parts += [part for part in more if not any(part is known for known in parts)][: PARTS - len(parts)]
             named = dict(flat["properties"])
             for key, inner in one.get("properties", {}).items():
                 named[key] = {"allOf": [named[key], inner]} if key in named else inner
@@ -83,11 +85,18 @@ class ToolSchema:
 
     def fitting(self, values: Iterable[Any], part: Any) -> list[Any]:
         """The ``values`` that fit ``part`` and are not too long: no values if a reference leads only back to itself."""
-        validator = self._validator.evolve(schema=part)
+        validator, self._followed = self._validator.evolve(schema=part), 0
         try:
             return [value for value in values if validator.is_valid(value) and len(json.dumps(value)) < LONGEST]
-        except Exception:  # a reference leads nowhere, or only back to itself
+        except Exception:  # a reference leads only back to itself, or a dynamic one nowhere
             return []
+
+    def _follow(self, validator: Any, reference: str, value: Any, part: Any) -> Iterator[ValidationError]:
+        """Validate ``value`` by the target of ``reference``. References may double the work at each level."""
+        self._followed += 1
+        if self._followed > FOLLOWED:
+            raise RecursionError
+        yield from validator.descend(value, self._targets[reference])
 
 
 def tool_schema(function: Mapping[str, Any]) -> ToolSchema:

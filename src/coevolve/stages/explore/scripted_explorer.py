@@ -193,7 +193,8 @@ class _Walk:
         if self._parts < 0:
             return []
         whole = self._schemas[tool]
-        flat, empty = whole.flat(schema, self._rng), whole.fitting([None], schema)
+        flat = whole.flat(schema, self._rng)
+        empty = whole.fitting([None], schema) if "type" in flat else []
         if hint and (hinted := whole.fitting(_hinted(flat, hint, self._chain_values(key)), flat)):
             return hinted
         if "enum" in flat:

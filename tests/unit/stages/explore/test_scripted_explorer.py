@@ -181,11 +181,13 @@ def nested(levels: int) -> dict[str, Any]:
     return schema
 
 
+DOUBLED = {f"A{n}": {"anyOf": [{"$ref": f"#/$defs/A{n + 1}"}] * 2} for n in range(40)} | {"A40": {"type": "array"}}
 TWICE = {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}]}
 ENDLESS: dict[str, Any] = {
     "a reference to itself": {"properties": {"x": {"$ref": "#/properties/x"}}, "required": ["x"]},
     "a circle of references": {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}},
     "a circle of choices": {"properties": {"x": TWICE}, "required": ["x"], "$defs": {"A": TWICE}},
+    "choices that double": {"properties": {"title": {"$ref": "#/$defs/A0"}}, "required": ["title"], "$defs": DOUBLED},
     "a record that must hold itself": {"properties": {"x": {"$ref": "#"}, "y": {"$ref": "#"}}, "required": ["x", "y"]},
     "many records that may hold themselves": {"properties": {f"x{n}": {"$ref": "#"} for n in range(100)}},
     "a list of itself": {"properties": {"x": {"type": "array", "minItems": 10**9, "items": {"$ref": "#"}}}, "required": ["x"]},
