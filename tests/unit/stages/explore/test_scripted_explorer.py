@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 from pydantic import AnyUrl, BaseModel, ConfigDict, Field
 
 from coevolve.core.task import Task, ToolCall
+from coevolve.environments.chains import observed
 from coevolve.environments.knowledge import learn
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.requests import Request
@@ -221,3 +222,9 @@ JUNK = st.recursive(
 @given(JUNK, st.booleans())
 def test_any_json_as_a_schema_raises_no_error(junk: Any, within: bool) -> None:
     drawn({"properties": {"x": junk}, "required": ["x"]} if within else junk, 1)
+
+
+def test_records_that_a_server_sends_as_several_texts_are_values() -> None:
+    assert observed('{\n  "id": 4\n}\n{\n  "id": 5\n}') == [("id", 4), ("id", 5)]
+    for plain in ("two\nlines", "}\n{", '{"a": 1}\nand {"b": 2}'):
+        assert observed(plain) == [("", plain)]
