@@ -26,7 +26,6 @@ from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
 from coevolve.environments.chains import replay
 from coevolve.environments.contract import STRANGE_NAMES
-from coevolve.environments.knowledge import learn
 from coevolve.environments.tool_schema import tool_schema
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
@@ -40,7 +39,7 @@ CANARIES = [name for name in PLAYERS if name != "nothing"]
 LUCK = dict.fromkeys(
     ("repeat one call", "call everything", "another task's reference", "print everything"), 0.05
 )  # share of tasks that these players may solve by chance
-EXPLORATIONS = 15  # that ask for a tool before it counts as unreached
+EXPLORATIONS = 6  # that ask for a tool before it counts as unreached
 PREFIXES = 8  # most prefixes of a reference to score
 VARIED = 0.5  # least share of different tasks in a split
 MARGIN = 0.5  # least distance between the reward of doing nothing and the maximum
@@ -338,9 +337,8 @@ def coverage(subject: Subject) -> Found:
     used = {call.name for task in subject.splits["seed"] for call in task.calls}
     declared = {tool["function"]["name"]: tool_schema(tool["function"]) for tool in subject.tools}
     unused = sorted(set(declared) - used)
-    known = learn(subject.environment, subject.splits["seed"])
-    explorer, missed = ScriptedExplorer(subject.environment, known, Explore()), defaultdict(list)
-    for one in [] if subject.environment.goals else sorted(set(declared) - {known.terminal}):
+    explorer, missed = ScriptedExplorer(subject.environment, subject.known, Explore()), defaultdict(list)
+    for one in [] if subject.environment.goals else sorted(set(declared) - {subject.known.terminal}):
         tasks = zip(range(EXPLORATIONS), cycle(subject.some["seed"]), strict=False)
         asked = [Request("", 0, None, task, task.world, None, [], [], {}, seed, [one]) for seed, task in tasks]
         if not any(found.calls for found in explorer.explore(asked)):

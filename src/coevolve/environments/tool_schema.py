@@ -23,7 +23,7 @@ from referencing.jsonschema import DRAFT202012
 
 NUMBERS = range(1, 61)  # values for unknown numbers: typical counts, amounts, days and minutes
 LONGEST = 500  # most characters of a value as JSON: longer values are documents, which users do not give
-LARGEST = 2**53
+LARGEST = 10**12  # numbers beyond it are only the limits of a type
 FOLLOWED = 5_000  # most references to follow for the values of one argument
 PARTS = 100  # most parts that are read as one, and characters of a text for a pattern: both may have no end
 NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")  # keywords with schemas by name
@@ -114,7 +114,9 @@ def to_try(flat: Mapping[str, Any]) -> list[Any]:
     """Values for a flat schema, not all of which need fit. Empty for free text, lists and records."""
     if "enum" in flat:
         return list(flat["enum"])
-    given = [value for value in [*flat.get("examples", ()), flat.get("default")] if value is not None]
+    given = [
+        value for value in [*flat.get("examples", ()), flat.get("example"), flat.get("default")] if value is not None
+    ]
     kind = flat.get("type")
     if kind in ("integer", "number"):
         edges = [flat[key] for pair in BOUNDS.items() for key in pair if abs(flat.get(key, math.inf)) < LARGEST]
