@@ -6,7 +6,7 @@ values on purpose.
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -26,8 +26,12 @@ from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
 from coevolve.environments.chains import replay
 from coevolve.environments.contract import STRANGE_NAMES
+from coevolve.environments.tool_schema import tool_schema
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.explore.config import Explore
+from coevolve.stages.explore.requests import Request
+from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.verify.words import Played, words_match
 
 LIMITS = Limits(200, 10**6, 2**20, 600.0)  # of a stored episode
@@ -35,6 +39,7 @@ CANARIES = [name for name in PLAYERS if name != "nothing"]
 LUCK = dict.fromkeys(
     ("repeat one call", "call everything", "another task's reference", "print everything"), 0.05
 )  # share of tasks that these players may solve by chance
+EXPLORATIONS = 6  # that ask for a tool before it counts as unreached
 PREFIXES = 8  # most prefixes of a reference to score
 VARIED = 0.5  # least share of different tasks in a split
 MARGIN = 0.5  # least distance between the reward of doing nothing and the maximum
@@ -190,7 +195,7 @@ def bad_arguments_are_refused(subject: Subject) -> Found:
 
 
 def _misused(function: Mapping[str, Any]) -> list[ToolCall]:
-    keys = function["parameters"].get("properties", {})
+    keys = tool_schema(function).flat()["properties"]
     arguments: list[dict[str, Any]] = [{}, {"no_such_argument": 1}, *({key: None} for key in keys)]
     return [ToolCall(function["name"], one) for one in arguments]
 
@@ -321,13 +326,26 @@ def variety(subject: Subject) -> Found:
     return Found(not bad, dict(shares), bad)
 
 
-@check("data.coverage", "advisory", "add tasks, or let the loop explore (`explore.guidance: coverage`)")
+@check(
+    "data.coverage", "advisory", "add tasks, or `examples` to schemas; `explore.guidance: coverage` explores the rest"
+)
 def coverage(subject: Subject) -> Found:
-    """Does the training split use every tool?"""
+    """Does the training split use every tool, and does exploration reach it?
+
+    The scripted explorer draws values from schemas, answers and references, unless the environment constructs its tasks.
+    """
     used = {call.name for task in subject.splits["seed"] for call in task.calls}
-    declared = [tool["function"]["name"] for tool in subject.tools]
+    declared = {tool["function"]["name"]: tool_schema(tool["function"]) for tool in subject.tools}
     unused = sorted(set(declared) - used)
-    bad = [f"no reference of the training split calls {one}" for one in unused]
+    explorer, missed = ScriptedExplorer(subject.environment, subject.known, Explore()), defaultdict(list)
+    for one in [] if subject.environment.goals else sorted(set(declared) - {subject.known.terminal}):
+        tasks = zip(range(EXPLORATIONS), cycle(subject.some["seed"]), strict=False)
+        asked = [Request("", 0, None, task, task.world, None, [], [], {}, seed, [one]) for seed, task in tasks]
+        if not any(found.calls for found in explorer.explore(asked)):
+            missed[explorer.reasons.get(one, "its calls are not offered, find nothing or end the episode")].append(one)
+    bad = [f"no exploration of {EXPLORATIONS} reached {', '.join(names)}: {why}" for why, names in missed.items()]
+    bad += [f"the schema of {one} is not understood: {remark}" for one in declared for remark in declared[one].remarks]
+    bad += [f"no reference of the training split calls {one}" for one in unused]
     return Found(not bad, {"tools": len(declared), "share used": 1.0 - len(unused) / max(len(declared), 1)}, bad)
 
 

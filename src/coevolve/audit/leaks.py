@@ -11,6 +11,7 @@ from coevolve.audit.finding import Found
 from coevolve.audit.subject import MOST_CALLS, Subject, name
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.chains import observed
+from coevolve.environments.tool_schema import tool_schema
 
 SHORTEST = 3  # fewest characters of a value to look for, because shorter values occur by chance
 LONGEST = 500
@@ -120,7 +121,7 @@ def _answers(subject: Subject, task: Task, calls: Sequence[ToolCall]) -> list[tu
 
 
 def _required(function: Mapping[str, Any]) -> list[str]:
-    required: list[str] = function["parameters"].get("required") or []
+    required: list[str] = tool_schema(function).flat()["required"]
     return required
 
 

@@ -4,19 +4,17 @@ Each player turns a task into its calls, turn by turn, and the message after the
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from coevolve.audit.subject import Calls, Subject
 from coevolve.core.hashing import content_hash
 from coevolve.core.task import Task, ToolCall
+from coevolve.environments.tool_schema import ToolSchema, to_try, tool_schema
 
 REPEATED = 8  # repetitions of a call
 PRINTED = 20_000  # most characters of an answer that repeats everything
-PLACEHOLDERS: Mapping[str, Any] = {
-    "string": "x", "integer": 1, "number": 1.0, "float": 1.0, "boolean": True, "array": [], "object": {},
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +48,9 @@ def everything(subject: Subject, task: Task) -> Play:
     """Call every tool once, with arguments from a reference or of the right type."""
     calls = []
     for tool in subject.tools:
-        name, schema = tool["function"]["name"], tool["function"]["parameters"]
+        name, schema = tool["function"]["name"], tool_schema(tool["function"])
         if name != subject.known.terminal:
-            required = schema.get("required", [])
+            required = schema.flat()["required"]
             calls.append(ToolCall(name, {key: _value(subject, name, key, schema) for key in required}))
     return Play(_last(task, calls + _end(subject)))
 
@@ -65,7 +63,8 @@ def echo(subject: Subject, task: Task) -> Play:
 
 def print_everything(subject: Subject, task: Task) -> Play | None:
     """Call every reading tool without required arguments, and answer with all results. None if there is no such tool."""
-    functions = [tool["function"] for tool in subject.tools if not tool["function"]["parameters"].get("required")]
+    functions = [tool["function"] for tool in subject.tools]
+    functions = [one for one in functions if not tool_schema(one).flat()["required"]]
     idle = {subject.known.terminal, *subject.known.changing}
     calls = [ToolCall(function["name"]) for function in functions if function["name"] not in idle]
     heard = subject.play(task, _last(task, calls)).heard[1:]
@@ -104,9 +103,10 @@ def _answer(subject: Subject, words: str) -> list[ToolCall]:
     )
     if terminal is None:
         return []
-    properties = terminal["parameters"].get("properties", {})
+    schema = tool_schema(terminal)
+    properties = schema.flat()["properties"]
     return [
-        ToolCall(terminal["name"], {key: words for key, schema in properties.items() if schema.get("type") == "string"})
+        ToolCall(terminal["name"], {key: words for key, part in properties.items() if schema.fitting([words], part)})
     ]
 
 
@@ -114,8 +114,7 @@ def _end(subject: Subject) -> list[ToolCall]:
     return [ToolCall(subject.known.terminal)] if subject.known.terminal else []
 
 
-def _value(subject: Subject, tool: str, key: str, schema: Mapping[str, Any]) -> Any:
-    own = schema.get("properties", {}).get(key, {})
-    if values := subject.known.fitting(tool, key):
-        return values[0]
-    return own["enum"][0] if own.get("enum") else PLACEHOLDERS.get(str(own.get("type")), "x")
+def _value(subject: Subject, tool: str, key: str, schema: ToolSchema) -> Any:
+    part = schema.flat()["properties"].get(key, True)
+    values = [*subject.known.fitting(tool, key), *to_try(schema.flat(part)), "x", [], {}]
+    return next(iter(schema.fitting(values, part)), "x")

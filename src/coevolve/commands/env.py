@@ -167,19 +167,20 @@ def _show(args: argparse.Namespace) -> int:
         print(f"  {_line(split):12s} {len(tasks)} tasks{ceiling}{example}")
     for schema in environment.tools():
         function = schema["function"]
-        call = _line(f"{function['name']}({_arguments(function['parameters'])})")
+        call = _line(f"{function['name']}({_arguments(function)})")
         print(f"  {call}  {json.dumps(function['description'])[1:-1][:90]}")
     return 0
 
 
-def _arguments(parameters: Mapping[str, Any]) -> str:
+def _arguments(function: Mapping[str, Any]) -> str:
     """The arguments of a tool with their types; those that may be left out are in brackets."""
-    required = parameters.get("required", ())
-    texts = {
-        name: f"{name}: {schema['type']}" if isinstance(schema, dict) and isinstance(schema.get("type"), str) else name
-        for name, schema in parameters.get("properties", {}).items()
-    }
-    return ", ".join(text if name in required else f"[{text}]" for name, text in texts.items())
+    from coevolve.environments.tool_schema import tool_schema
+
+    schema = tool_schema(function)
+    flat = schema.flat()
+    kinds = {name: schema.flat(part).get("type") for name, part in flat["properties"].items()}
+    texts = {name: f"{name}: {kind}" if kind else name for name, kind in kinds.items()}
+    return ", ".join(text if name in flat["required"] else f"[{text}]" for name, text in texts.items())
 
 
 def _doctor(args: argparse.Namespace) -> int:

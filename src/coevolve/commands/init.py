@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from coevolve.commands.options import DIR
 from coevolve.core.errors import CoevolveError, install
+from coevolve.core.terminal import plain
 
 HELP = """
 Makes the folder DIR with params.yaml (the keys that you decide), dvc.yaml (the loop; no need to edit it), .gitignore, a
@@ -57,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         _write(project, environment, args)
         _version(project, folder)
         os.replace(project, folder)  # nothing half-made remains after an error or Ctrl-C
-    print(_next(folder, environment))
+    print(plain(_next(folder, environment)))
     return 0
 
 
@@ -82,7 +84,7 @@ def _environment(given: str | None, project: Path) -> str:
     if not path.endswith(".py"):
         return make(given).name if ":" not in given else make_from(given).name
     file = Path(path)
-    if not file.is_file() or not maker:
+    if not file.is_file() or not maker.replace(".", "").isidentifier():
         raise CoevolveError(
             f"--environment {given}: {'expected FILE.py:CLASS' if file.is_file() else f'there is no file {path}'}"
         )
@@ -224,7 +226,7 @@ def _call(command: Sequence[str], folder: Path, check: bool = True) -> subproces
 
 def _next(folder: Path, environment: str) -> str:
     commands = {
-        f"cd {folder}": "",
+        f"cd {shlex.quote(str(folder))}": "",
         "git add -A && git commit -m 'Start a coevolve project'": "# experiments need a commit",
         f"coevolve play {environment}": "# solve a task by hand",
         "dvc repro": "# run the loop",

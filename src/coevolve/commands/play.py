@@ -123,7 +123,10 @@ def _typed() -> Iterator[str]:
 
 def parse_call(line: str, tools: Sequence[Mapping[str, Any]]) -> ToolCall | None:
     """``line`` as a call with literal arguments, or None if it is not a call. A malformed call is an error."""
-    known = {tool["function"]["name"]: tool["function"]["parameters"].get("properties", {}) for tool in tools}
+    from coevolve.environments.tool_schema import tool_schema
+
+    functions = [tool["function"] for tool in tools]
+    known = {function["name"]: tool_schema(function).flat()["properties"] for function in functions}
     name, bracket, rest = line.partition("(")
     if not bracket or not rest.endswith(")") or " " in name.strip():
         return None
@@ -144,11 +147,13 @@ def _command(
 ) -> None:
     from rich.markup import escape
 
+    from coevolve.environments.tool_schema import tool_schema
+
     command, _, word = line.partition(" ")
     if command == "/tools":
         for tool in tools:
             function = tool["function"]
-            shown = f"{function['name']}({', '.join(function['parameters'].get('properties', {}))})"
+            shown = f"{function['name']}({', '.join(tool_schema(function).flat()['properties'])})"
             if word in shown or word in function["description"]:
                 about = escape(repr(function["description"][:100]))
                 console.print(f"  {escape(plain(shown))}  [dim]{about}[/dim]")

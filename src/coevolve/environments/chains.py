@@ -75,8 +75,9 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 def observed(text: str) -> list[tuple[str, Any]]:
     """The leaves of an observation. Plain text is a single leaf without a key."""
+    items = text.replace("}\n{", "},{")  # MCP servers send each item of a list as a text
     try:
-        return list(leaves(json.loads(text)))
+        return list(leaves(json.loads(text if items == text else f"[{items}]")))
     except ValueError:
         return [("", text)]
 

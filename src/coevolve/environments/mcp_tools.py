@@ -27,6 +27,7 @@ from coevolve.core.untrusted import one_line
 from coevolve.environments.environment import Environment, EnvironmentFailed, Session, check_owner
 from coevolve.environments.methods import Question, World, asked, met
 from coevolve.environments.tool_list import PAGES, ToolList
+from coevolve.environments.tool_schema import tool_schema
 
 FOLDER = "."  # replaces the name of an episode's folder in answers, because the name differs in every episode
 LONGEST = 100_000  # most characters of an observation
@@ -256,10 +257,11 @@ def _first(error: BaseException) -> BaseException:
 
 def _wrong(tools: Sequence[dict[str, Any]], call: ToolCall) -> str:
     """The error in the names of a call; empty if there is none. The server judges the values."""
-    schema = next((one["function"]["parameters"] for one in tools if one["function"]["name"] == call.name), None)
-    if schema is None:
+    function = next((one["function"] for one in tools if one["function"]["name"] == call.name), None)
+    if function is None:
         return f"there is no tool {call.name[:60]!r}"
-    if not schema.get("additionalProperties") and (unknown := sorted(set(call.arguments) - set(schema["properties"]))):
+    flat = tool_schema(function).flat()
+    if not flat.get("additionalProperties") and (unknown := sorted(set(call.arguments) - set(flat["properties"]))):
         return f"{call.name}: there is no argument {unknown[0][:60]!r}"
     return ""
 

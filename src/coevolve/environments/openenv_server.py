@@ -6,6 +6,7 @@ episode. The last answer has the reward, and so has the state at any time. A cli
 for changes in ``reset``: then each answer has the change of the score, and the sum is the score even if no end is reached.
 """
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ from coevolve.environments.worker import WorkerEnvironment
 
 SPLIT = "tasks"  # the split of the tasks of a file
 REWARDS = ("last", "change")
+EVERYWHERE = ("0.0.0.0", "::")  # with such a --host, the server cannot know its own names
 IDLE = 1800.0  # seconds after which another client may take an unused session
 
 SAY_TOOL = Tool(
@@ -82,11 +84,7 @@ class Served(Environment):  # type: ignore[misc]
     ) -> Observation:
         if rewards not in REWARDS:
             raise ValueError(f"expected rewards to be one of: {', '.join(REWARDS)}")
-        tasks = self.tasks(split)
-        place = index if index is not None else (seed or 0) % max(len(tasks), 1)
-        if not 0 <= place < len(tasks):
-            raise ValueError(f"{split} has {len(tasks)} tasks, numbered from 0")
-        task = tasks[place]
+        task = self._task(split, index if index is not None else (seed or 0) % max(len(self.tasks(split)), 1))
         if self._session is not None:
             self._session.close()
         self._session, self._steps = self.world.open(), 0
@@ -162,7 +160,13 @@ class Served(Environment):  # type: ignore[misc]
         return len(self.tasks(split))
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
-        return self._spec(self.tasks(split)[index])
+        return self._spec(self._task(split, index))
+
+    def _task(self, split: str, index: int) -> Task:
+        tasks = self.tasks(split)
+        if not 0 <= index < len(tasks):
+            raise ValueError(f"{split} has {len(tasks)} tasks, numbered from 0")
+        return tasks[index]
 
     def _spec(self, task: Any) -> dict[str, Any]:
         return {"id": task.task_id, "instruction": task.turns[0], "coevolve": wire.of_task(task)}
@@ -188,6 +192,22 @@ async def refused(request: Any, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": one_line(str(error))}, 400)
 
 
+def own_pages(app: Any, bound: str) -> Any:
+    """``app`` for programs and its own pages only. A browser may show pages of other sites, whose names may lead here too."""
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope.get("headers", ())}
+        host, origin = headers.get("host", ""), headers.get("origin")
+        named = re.sub(r":\d+$", "", host) in {bound, f"[{bound}]", "127.0.0.1", "localhost", "[::1]"}
+        foreign = origin is not None and origin.partition("://")[2] != host
+        if scope["type"] != "lifespan" and (foreign or not (named or bound in EVERYWHERE)):
+            await JSONResponse({"detail": "the request comes from a page of another site"}, 403)(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return answer
+
+
 def main() -> None:
     import uvicorn
 
@@ -209,7 +229,7 @@ def main() -> None:
     for mistake in (CoevolveError, ValueError):
         app.add_exception_handler(mistake, refused)
     try:
-        uvicorn.run(app, host=host, port=int(port), log_level="warning")
+        uvicorn.run(own_pages(app, host), host=host, port=int(port), log_level="warning")
     except KeyboardInterrupt:  # Ctrl-C and SIGTERM are the way to end a server
         pass
     finally:

@@ -42,8 +42,6 @@ def register(environment: Registered) -> Registered:
     from coevolve.environments.hosted import HOSTED
 
     name = _made(environment, getattr(environment, "__qualname__", repr(environment))).name
-    if not isinstance(name, str) or not name.isidentifier():
-        raise CoevolveError(f"{name!r} is no environment's name; use letters, digits and underscores")
     if name in BUILT_IN or name in HOSTED:
         raise CoevolveError(f"environment {name!r} belongs to coevolve; give yours another name")
     REGISTERED[name] = environment
@@ -112,4 +110,6 @@ def _made(maker: Any, place: str) -> Environment:
         raise CoevolveError(f"{place} does not return an environment; the returned object must inherit {BASE}")
     if lacking := [key for key in ("name", "fingerprint", "panels") if not hasattr(made, key)]:
         raise CoevolveError(f"{place} lacks {', '.join(lacking)}; see {BASE}")
+    if not isinstance(made.name, str) or not (made.name.isidentifier() and made.name.isascii()):
+        raise CoevolveError(f"{made.name!r} is no environment's name; use letters, digits and underscores")
     return made

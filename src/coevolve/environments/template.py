@@ -1,8 +1,13 @@
 """Write a new environment's files: a module that works, and the declaration by which coevolve finds it."""
 
+import re
+from importlib.util import find_spec
+from keyword import iskeyword
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError
+from coevolve.environments.hosted import HOSTED
+from coevolve.environments.registry import BUILT_IN
 from coevolve.environments.sources import GROUP
 
 DECLARATION = """\
@@ -96,10 +101,12 @@ def check_new(folder: Path) -> None:
 
 def write(name: str, folder: Path) -> list[Path]:
     """Write the environment ``name`` into ``folder``, which must be new or empty. Returns the files."""
-    if not name.isidentifier() or name != name.lower():
+    if not re.fullmatch("[a-z][a-z0-9_]*", name) or iskeyword(name):
         raise CoevolveError(
             f"{name!r} is not a valid name of an environment; use small letters, digits and underscores"
         )
+    if name in {*BUILT_IN, *HOSTED} or ((spec := find_spec(name)) is not None and spec.origin):
+        raise CoevolveError(f"{name!r} is the name of a module or of an environment of coevolve; use another name")
     check_new(folder)
     folder.mkdir(parents=True, exist_ok=True)
     maker = "".join(part.capitalize() for part in name.split("_"))

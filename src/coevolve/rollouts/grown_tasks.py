@@ -173,7 +173,7 @@ class _Growth:
 
         signals = self.signals()
         verdicts, tasks = read_jsonl(out / "verdicts.jsonl", Verdict), read_tasks(out / "tasks.jsonl")
-        line, *notes = [*told["read"], *told["signals"][1:]]
+        line, *notes = [*told["read"], *told["signals"][1:], *told["explore"][1:]]
         facts = {"line": line, "notes": notes, "rollouts": read_metadata(work / "trajectories.parquet").num_rows}
         lineage(out, tasks, self.explorations(), signals, verdicts)
         page(out, self.name, self.known, facts, self.options.policy)
@@ -219,9 +219,9 @@ class _Growth:
             self.meter("explore", config.explorer == "endpoint", progress) as meter,
         ):
             policy = partial(open_policy, Path(self.options.policy or ""), ACTING, 1.0)
-            found = carry_out(plans, config, ACTING, policy, meter, progress.update)
+            found, notes = carry_out(plans, config, ACTING, policy, meter, progress.update)
         write_jsonl(self.work / "explorations.jsonl", found)
-        return [f"{len(found)} of {config.explorations} explorations found something"]
+        return [f"{len(found)} of {config.explorations} explorations found something", *notes]
 
     def synthesize(self) -> list[str]:
         config, count = self.options.synthesize, CANDIDATES * self.options.count

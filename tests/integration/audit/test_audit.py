@@ -12,6 +12,7 @@ from coevolve.audit.finding import SHOWN, Audit
 from coevolve.core.errors import CoevolveError
 from coevolve.environments.environment import Environment
 from tests.unit.audit import broken, hostile
+from tests.unit.environments import tracker
 from tests.unit.environments.quiz import HeldOut
 from tests.waiting import PATIENCE
 
@@ -90,6 +91,16 @@ def test_panel_of_known_templates_is_reported() -> None:
     assert found(broken.Uniform, ["data.template"]) == {"data.template": "skip"}
     (finding,) = audited(HeldOut, ["data.template"]).findings
     assert finding.status == "pass" and finding.measured["known in validation"] == 0.0
+
+
+def test_tool_that_no_exploration_reaches_is_named_with_the_reason() -> None:
+    (finding,) = audited(tracker.Secret, ["data.coverage"]).findings
+    assert finding.evidence[:4] == [
+        "no exploration of 6 reached lost: no value is known for lost",
+        "no exploration of 6 reached unlock: no value is known for unlock",
+        "the schema of lost is not understood: the reference #/$defs/Lost leads nowhere",
+        "no reference of the training split calls column",
+    ]
 
 
 def test_answers_that_differ_in_another_process_are_found() -> None:

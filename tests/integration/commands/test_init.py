@@ -91,6 +91,7 @@ def test_environment_in_a_file_needs_no_installation(tmp_path: Path) -> None:
 BROKEN = {
     "broken.py": "raise ImportError('no module of mine')",
     "slip.py": "def f(:",
+    "odd.py": OWN.replace('"lamp"', r"""'a"b\n../[red]x[/red]'"""),
 }
 
 
@@ -102,6 +103,11 @@ BROKEN = {
         (["--environment", "{folder}/broken.py:Mine"], "cannot be imported: no module of mine"),
         (["--environment", "{folder}/broken.py"], "expected FILE.py:CLASS"),
         (["--environment", "{folder}/slip.py:Mine"], "SyntaxError: invalid syntax ({folder}/slip.py, line 1)"),
+        (
+            ["--environment", "{folder}/odd.py:MyEnvironment"],
+            r"\n../[red]x[/red]' is no environment's name; use letters",
+        ),
+        (["--environment", '{folder}/odd.py:My"Environment'], "expected FILE.py:CLASS"),
         (["--method", "none"], "method: expected one of"),
         (["--profile", "none"], "no profile 'none'"),
         (["--model", "./nowhere"], "no such directory"),
@@ -118,6 +124,15 @@ def test_mistake_is_a_one_line_error_and_creates_nothing(options: list[str], wor
         make(tmp_path / "mine", *(option.format(folder=tmp_path) for option in options))
     assert words.format(folder=tmp_path) in str(caught.value) and "\n" not in str(caught.value)
     assert sorted(path for path in tmp_path.iterdir() if path.name != "__pycache__") == before
+
+
+def test_folder_with_an_odd_name_is_shown_for_a_shell_and_controls_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path / "mein Projekt ü")
+    assert f"  cd '{tmp_path}/mein Projekt ü'\n" in capsys.readouterr().out
+    make(tmp_path / "a\x1b]0;title\x07b")
+    assert r"a\x1b]0;title\x07b" in (said := capsys.readouterr().out) and said.replace("\n", "").isprintable()
 
 
 def test_folder_that_is_not_empty_stays_unchanged(tmp_path: Path) -> None:

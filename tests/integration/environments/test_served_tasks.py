@@ -1,9 +1,11 @@
 """`coevolve env serve --tasks`: synthesized tasks for any OpenEnv client, with the scores of our own loop."""
 
+import http.client
 import json
 import os
 import subprocess
 import sys
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -63,6 +65,49 @@ def test_server_lists_splits_and_tasks(server: str, tasks: list[Task]) -> None:
     assert {"tasks", "seed", "test"} <= {split["name"] for split in ask(f"{place}/splits")}
     specs = ask(f"{place}/tasks", {"split": "tasks"})["tasks"]
     assert [spec["id"] for spec in specs] == [task.task_id for task in tasks]
+
+
+UPGRADE = {
+    "Upgrade": "websocket",
+    "Connection": "Upgrade",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg==",
+}
+
+
+@needs
+@pytest.mark.parametrize(
+    ("headers", "served"),
+    [
+        ({}, True),
+        ({"Origin": "{own}"}, True),
+        ({"Host": "localhost:1"}, True),
+        ({"Host": "evil.example"}, False),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, False),
+        ({"Origin": "http://evil.example"}, False),
+        ({"Origin": "null"}, False),
+    ],
+)
+def test_page_of_another_site_gets_nothing(server: str, headers: dict[str, str], served: bool) -> None:
+    """Its requests carry its origin. By rebinding its name, they may carry the name of its site as the host instead."""
+    host = server.removeprefix("http://")
+    headers = {"Host": host} | {key: value.format(own=server) for key, value in headers.items()}
+    for path, more, good in (("/metadata", {}, 200), ("/ws", UPGRADE, 101)):
+        connection = http.client.HTTPConnection(host, timeout=PATIENCE)
+        connection.request("GET", path, headers={**headers, **more})
+        assert connection.getresponse().status == (good if served else 403)
+        connection.close()
+
+
+@needs
+@pytest.mark.parametrize("index", [-1, 20])
+def test_task_beyond_the_split_is_an_error_of_the_client(server: str, index: int) -> None:
+    place = f"{server}/{urllib.parse.quote(BOTH, safe='')}/task"
+    body = json.dumps({"split": "tasks", "index": index}).encode()
+    with pytest.raises(urllib.error.HTTPError, match="400"):
+        urllib.request.urlopen(
+            urllib.request.Request(place, body, {"Content-Type": "application/json"}), timeout=PATIENCE
+        )
 
 
 @needs

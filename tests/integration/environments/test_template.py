@@ -8,9 +8,16 @@ from coevolve.core.errors import CoevolveError
 from coevolve.environments.template import write
 
 
-@pytest.mark.parametrize("name", ["Stock", "stock-room", "1room", "../room", ""])
+@pytest.mark.parametrize("name", ["Stock", "stock-room", "1room", "../room", "", "class", "__init__", "_room", "röm"])
 def test_environment_name_must_be_a_module_name(name: str, tmp_path: Path) -> None:
     with pytest.raises(CoevolveError, match="small letters"):
+        write(name, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["os", "json", "coevolve", "pydantic", "miniworld", "tau2_retail", "tests"])
+def test_new_environment_hides_no_module_and_no_other_environment(name: str, tmp_path: Path) -> None:
+    with pytest.raises(CoevolveError, match="use another name"):
         write(name, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

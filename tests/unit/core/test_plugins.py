@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.records import Exploration
 from coevolve.environments.registry import make
 from coevolve.stages.code.digest import digest
 from coevolve.stages.explore.exploration_plan import carry_out, plan
@@ -41,7 +40,7 @@ def test_an_explorer_of_a_file_explores(tmp_path: Path, monkeypatch: pytest.Monk
     params = params_with("explore", "explorer", "mine.py")
     config = params.explore.model_copy(update={"explorations": 3})
     plans = plan(world, world.tasks("seed")[:4], [], [], [], config, 0, 0)
-    found: list[Exploration] = carry_out(plans, config, params.policy, None, None, lambda count: None)  # type: ignore[arg-type]
+    found, _ = carry_out(plans, config, params.policy, None, None, lambda count: None)  # type: ignore[arg-type]
     assert [(one.explorer, one.calls[0].name) for one in found] == [("waiting", "wait")] * 3
 
 

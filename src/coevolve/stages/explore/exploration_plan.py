@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from coevolve.core.records import Exploration, Generation, Signal
 from coevolve.core.task import Task
 from coevolve.core.trajectories import Trajectory
+from coevolve.core.untrusted import one_line
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import learn
@@ -65,12 +66,18 @@ def carry_out(
     policy: Callable[[], Policy | Replicas],
     meter: Meter,
     progress: Callable[[int], object],
-) -> list[Exploration]:
-    """The explorations that found something, in the order of the requests."""
+) -> tuple[list[Exploration], list[str]]:
+    """The explorations that found something, in the order of the requests, and a note about the tools that none reached."""
     make: MakeExplorer = EXPLORERS.find(config.explorer, "make")
-    explorations = []
+    explorations, notes = [], []
     for part in plans:
         knowledge = learn(part.environment, part.tasks, part.trajectories)
         explorer = make(config, Means(part.environment, knowledge, part.tasks, acting, policy, meter))
-        explorations += explore(explorer, part.requests, progress)
-    return explorations
+        found = explore(explorer, part.requests, progress)
+        explorations += found
+        tools = [tool["function"]["name"] for tool in part.environment.tools()]
+        reached = {call.name for exploration in found for call in exploration.calls}
+        if missed := [name for name in tools if name not in reached | {knowledge.terminal}]:
+            listed = one_line(", ".join(missed[:5]))
+            notes.append(f"tools that no exploration reached: {len(missed)} of {len(tools)} ({listed})")
+    return explorations, notes

@@ -16,6 +16,7 @@ from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.chains import is_identifier, observed, replay
 from coevolve.environments.environment import Environment, Session
 from coevolve.environments.knowledge import Knowledge, fruitless
+from coevolve.environments.tool_schema import ToolSchema, to_try, tool_schema
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.explorer import Means, record
 from coevolve.stages.explore.guidance import draw_tools
@@ -29,8 +30,7 @@ DRAWS = 3  # draws of arguments for a tool before the explorer gives up the goal
 REMEDIES = 3  # attempts at a call with the same arguments, with a remedy after each refusal
 OMITTED = 0.7  # share of optional arguments to omit: users seldom give them all
 LOOKED_UP = 0.15  # share of values, other than identifiers, to take from an observation where possible
-NUMBERS = range(1, 61)  # values for unknown numbers: typical counts, amounts, days and minutes
-LONGEST = 500  # most characters of a reused value as JSON: longer values are documents, which users do not give
+PARTS = 100  # most values to draw for one call, because a record may hold itself
 
 
 class ScriptedExplorer:
@@ -40,6 +40,7 @@ class ScriptedExplorer:
         self._environment = environment
         self._knowledge = knowledge
         self._config = config
+        self.reasons: dict[str, str] = {}  # by tool: why its latest failed attempt failed
 
     def explore(self, requests: Sequence[Request]) -> Iterator[Exploration]:
         return map(self._explore, requests)
@@ -75,6 +76,7 @@ class ScriptedExplorer:
             walk.go()
         finally:
             session.close()
+        self.reasons |= walk.reasons
         return walk
 
 
@@ -87,6 +89,7 @@ class _Walk:
 
     def __init__(self, session: Session, request: Request, knowledge: Knowledge, config: Explore) -> None:
         self.chain: list[CallOutcome] = []
+        self.reasons: dict[str, str] = {}
         self._session = session
         self._knowledge = knowledge
         self._left = config.max_calls
@@ -94,7 +97,8 @@ class _Walk:
         self._rng = random.Random(request.seed)
         start = Task.create(request.task.environment, "exploration", request.task.turns, request.world, [])
         turn = session.reset(start)
-        self._schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in turn.tools or []}
+        functions = [tool["function"] for tool in turn.tools or []]
+        self._schemas = {function["name"]: tool_schema(function) for function in functions}
         if knowledge.terminal:
             self._schemas.pop(knowledge.terminal, None)
         self.goals = self._choose(request)
@@ -126,7 +130,8 @@ class _Walk:
     def _achieve(self, tool: str, hint: str, depth: int) -> None:
         """Call ``tool``. After a refusal that names a remedy, apply the remedy and try again."""
         for _ in range(DRAWS):
-            arguments = self._arguments(tool, hint, depth)
+            self._parts = PARTS
+            arguments = self._record(tool, self._schemas[tool].flat(rng=self._rng), hint, depth)
             if arguments is None:
                 return
             for _ in range(REMEDIES):
@@ -148,6 +153,7 @@ class _Walk:
         turn = self._session.step(call)
         if turn.error:
             self._tries -= 1
+            self.reasons[call.name] = turn.content
             return turn.content
         if fruitless(turn.content) and self._session.digest() == before:
             self._tries -= 1
@@ -164,66 +170,69 @@ class _Walk:
         words = set(refusal.replace(";", " ").replace(".", " ").replace(",", " ").split())
         others = [name for name in self._schemas if name != tool]
         named = [name for name in others if name in words]
-        keys = set(self._properties(tool))
-        verbs = [name for name in others if name.split("_")[0] in words and keys & set(self._properties(name))]
+        keys = {name: set(schema.flat()["properties"]) for name, schema in self._schemas.items()}
+        verbs = [name for name in others if name.split("_")[0] in words and keys[tool] & keys[name]]
         return next(iter(named or verbs), None)
 
-    def _properties(self, tool: str) -> dict[str, Any]:
-        properties: dict[str, Any] = self._schemas[tool].get("properties", {})
-        return properties
-
-    def _arguments(self, tool: str, hint: str, depth: int) -> dict[str, Any] | None:
-        """Arguments for ``tool``, with lookups for values that only a lookup reveals; None if a required one is missing."""
-        required = self._schemas[tool].get("required", [])
-        arguments: dict[str, Any] = {}
-        for key, schema in self._properties(tool).items():
-            if key not in required and self._rng.random() < OMITTED:
+    def _record(self, tool: str, flat: Mapping[str, Any], hint: str, depth: int) -> dict[str, Any] | None:
+        """Arguments for ``tool``, or a record in them, by lookups if need be; None if a required value is missing."""
+        record: dict[str, Any] = {}
+        for key, schema in flat["properties"].items():
+            if key not in flat["required"] and self._rng.random() < OMITTED:
                 continue
-            values = self._candidates(tool, key, schema, hint, depth)
-            if values:
-                arguments[key] = self._rng.choice(values)
-            elif key in required:
+            if values := self._values(tool, key, schema, hint, depth):
+                record[key] = self._rng.choice(values)
+            elif key in flat["required"]:
+                self.reasons[tool] = f"no value is known for {key}"
                 return None
-        return arguments
+        return record
 
-    def _candidates(self, tool: str, key: str, schema: Mapping[str, Any], hint: str, depth: int) -> list[Any]:
-        if hint and (hinted := _hinted(schema, hint, self._chain_values(key))):
+    def _values(self, tool: str, key: str, schema: Any, hint: str, depth: int) -> list[Any]:
+        """Values that fit ``schema``: of a refusal, a lookup or a known task, or else drawn ones, or else null."""
+        self._parts -= 1
+        if self._parts < 0:
+            return []
+        whole = self._schemas[tool]
+        flat = whole.flat(schema, self._rng)
+        empty = whole.fitting([None], schema) if "type" in flat else []
+        if hint and (hinted := whole.fitting(_hinted(flat, hint, self._chain_values(key)), flat)):
             return hinted
-        if "enum" in schema:
-            return list(schema["enum"])
+        if "enum" in flat:
+            return whole.fitting(flat["enum"], flat)
         sources = self._knowledge.source(tool, key)
-        known_values = [value for value in self._knowledge.fitting(tool, key) if _fits(value, schema)]
+        known_values = whole.fitting(self._knowledge.fitting(tool, key), flat)
         # an identifier is valid only in its own world; a user may know other values
         if sources and (is_identifier(key) or self._rng.random() < LOOKED_UP):
-            revealed = self._revealed(key, sources, schema)
+            revealed = self._revealed(key, sources, whole, flat)
             lookups = [name for name in sources if name in self._schemas and name != tool]
             while not revealed and lookups and depth > 0 and self._left > 1 and self._tries > 0:
                 tries = self._tries
                 lookup = self._rng.choices(lookups, [sources[name] for name in lookups])[0]
                 self._achieve(lookup, "", depth - 1)
-                revealed = self._revealed(key, sources, schema)
+                revealed = self._revealed(key, sources, whole, flat)
                 if self._tries == tries:
                     break  # the lookup was accepted and still reveals no fitting value
             if revealed or is_identifier(key):
-                return revealed
+                return revealed or empty
         if known_values:
             seen = {json.dumps(value) for call in self.chain for _, value in observed(call.observation)}
             return [value for value in known_values if json.dumps(value) not in seen] or known_values
-        kind = schema.get("type")
-        if kind == "integer":
-            return list(NUMBERS)
-        if kind in ("number", "float"):
-            return [float(value) for value in NUMBERS]
-        return [True, False] if kind == "boolean" else self._chain_values(key)
+        drawn = to_try(flat) or self._chain_values(key)
+        if not drawn and flat.get("type") == "array":
+            items = flat.get("prefixItems") or [flat.get("items", True)] * min(max(flat.get("minItems", 1), 1), PARTS)
+            each = [self._values(tool, key, item, hint, depth) for item in items]
+            drawn = [[self._rng.choice(values) for values in each if values]]
+        elif not drawn and (flat["properties"] or flat.get("type") == "object"):
+            drawn = [self._record(tool, flat, hint, depth)]
+        return whole.fitting(drawn, flat) or empty
 
-    def _revealed(self, key: str, sources: Mapping[str, int], schema: Mapping[str, Any]) -> list[Any]:
+    def _revealed(self, key: str, sources: Mapping[str, int], whole: ToolSchema, part: Any) -> list[Any]:
         """The fitting values in the latest observation of a source tool that holds any."""
         for call in reversed(self.chain):
             if call.name in sources:
                 leaves = observed(call.observation)
                 same = [value for name, value in leaves if name == key or (name == "id" and is_identifier(key))]
-                values = [value for value in same or [value for _, value in leaves] if _fits(value, schema)]
-                if values:
+                if values := whole.fitting(same or [value for _, value in leaves], part):
                     return values
         return []
 
@@ -233,31 +242,13 @@ class _Walk:
         return given + [value for call in self.chain for name, value in observed(call.observation) if name == key]
 
 
-def _hinted(schema: Mapping[str, Any], hint: str, values: Sequence[Any]) -> list[Any]:
+def _hinted(flat: Mapping[str, Any], hint: str, values: Sequence[Any]) -> list[Any]:
     """Values that the words of a refusal suggest."""
     words = hint.replace(";", " ").replace(",", " ").split()
-    if "enum" in schema:
-        return [word for word in words if word in schema["enum"]]
-    if schema.get("type") == "integer":
+    if "enum" in flat:
+        return [word for word in words if word in flat["enum"]]
+    if flat.get("type") == "integer":
         return [int(word) for word in words[::-1] if word.isdigit()][:1]
     return [value for value in values if isinstance(value, str) and value in words][:1] or [
         word for word in words[:1] if any(sign.isdigit() for sign in word)
     ]
-
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "float": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-}
-
-
-def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
-    kinds = _TYPES.get(str(schema.get("type")))
-    if isinstance(value, bool) and schema.get("type") != "boolean":
-        return False
-    return (kinds is None or isinstance(value, kinds)) and len(json.dumps(value)) < LONGEST

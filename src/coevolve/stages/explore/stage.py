@@ -36,8 +36,10 @@ def main(params: Params, t: int) -> None:
         metered(params.endpoint, uses_endpoint, folder, progress) as meter,
     ):
         policy = partial(open_policy, Paths.policy(t + 1), params.policy, params.train.temperature, workers)
-        explorations = carry_out(plans, params.explore, params.policy, policy, meter, progress.update)
+        explorations, notes = carry_out(plans, params.explore, params.policy, policy, meter, progress.update)
     write_jsonl(Paths.explorations(t), explorations)
     figures = {"explorations": len(explorations), **meter.costs()}
     write_summary(StageSummary("explore", t, figures, costs=list(figures), notes=meter.lost()))
     print(f"{Paths.explorations(t)}: {len(explorations)} of {total} explorations found something{meter}")
+    for note in notes:
+        print(note)
