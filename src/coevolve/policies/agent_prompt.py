@@ -33,7 +33,10 @@ def parse_reply(text: str) -> tuple[list[ToolCall], str]:
     Thoughts between <think> and </think> hold no calls. A thought without an end hides all calls after it.
     """
     calls: list[ToolCall] = []
-    said, opened, thought = text.rpartition("</think>")[2].partition("<think>")
+    said = text.rpartition("</think>")[2]
+    if CLOSE in said.partition(OPEN)[0]:  # the tag stands in an argument
+        said = text.partition("</think>")[2] if text.lstrip().startswith("<think>") else text
+    said, opened, thought = said.partition("<think>")
     if opened and OPEN in thought:
         return [], "a thought must end with </think> before a call"
     for part in said.split(OPEN)[1:]:
@@ -46,7 +49,7 @@ def parse_reply(text: str) -> tuple[list[ToolCall], str]:
             return [], "a call must be JSON"
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
             return [], 'a call must be {"name": ..., "arguments": {...}}'
-        arguments = value.get("arguments", {})
+        arguments = value.get("arguments", value.get("parameters", {}))
         if not isinstance(arguments, dict):
             return [], "arguments must be an object"
         if wrong := misfit(value["name"], arguments):
@@ -100,9 +103,12 @@ class Renderer:
         if day := self._arguments.get("date_string"):
             from dateutil.parser import parse as parse_date
 
+            self._arguments["date_string"] = str(day)  # a date in YAML is no text
             self._arguments["strftime_now"] = lambda form: parse_date(str(day)).strftime(form)
         self._closed = ""
-        self.format = None if OWN in str(tokenizer.chat_template) else call_format(tokenizer, self.written)
+        self.format = None
+        if OWN not in str(tokenizer.chat_template):
+            self.format = call_format(tokenizer, self.written, self._takes_text())
         marks = [self._end]
         if self.format:
             marks += (token.content for token in tokenizer.added_tokens_decoder.values() if token.special)
@@ -152,6 +158,13 @@ class Renderer:
         )
         return whole[agreement(prompt, whole) :], prompt
 
+    def _takes_text(self) -> bool:
+        """Whether the template takes an answer to a call that stands in a reply's text."""
+        with suppress(TemplateRefusal):
+            said = {"role": "assistant", "content": _MARK}
+            return bool(self._text([_ASKED, said, {"role": "tool", "content": "b"}, said]))
+        return False
+
     def text(self, messages: Sequence[dict[str, Any]], **arguments: Any) -> str:
         """The template's text of recorded ``messages``. ``arguments`` are those of ``apply_chat_template``."""
         return self._text(self._told(messages), **arguments)
@@ -190,14 +203,17 @@ class Renderer:
 
     def _rest(self, said: str, heard: str) -> tuple[int, ...]:
         later = [{"role": role, "content": content} for role, content in json.loads(heard)]
-        return tuple(self._encode(self._turn(said, later)[1]))
+        # the template may leave out the thought of an earlier turn
+        return tuple(self._encode(self._turn(said.rpartition("</think>")[2], later)[1]))
 
     def _spoken(self, text: str) -> str:
         """The recorded reply ``text`` as the model says it, with its end token."""
         if self.format:
             answer = {"role": "tool" if parse_reply(text)[0] else "user", "content": "b"}
-            with suppress(TemplateRefusal):  # an unreadable reply may hold marks that the template refuses
-                return self._turn(text, [answer])[0]
+            # a prompt may forbid a thought, and an unreadable reply may hold marks that the template refuses
+            for said in (text, text.rpartition("</think>")[2]):
+                with suppress(TemplateRefusal):
+                    return self._turn(said, [answer])[0]
         return text + self._end
 
     def _turn(self, said: str, later: Sequence[dict[str, Any]]) -> tuple[str, str]:
@@ -208,7 +224,7 @@ class Renderer:
         start = agreement(prompt, alone)
         last = next((mark for mark in self._marks.finditer(alone, start) if mark.end() == len(alone)), None)
         reply = alone[start : last.start() if last else None]
-        # a template may leave out thoughts before a next turn
+        # some templates also write an empty thought only in the last turn
         spoken = reply.rpartition("</think>")[2].strip() if self.format else said
         place = whole.find(spoken, start)
         if place < 0 or (self.format and prompt[start:].strip()):
@@ -223,11 +239,8 @@ class Renderer:
 
         try:
             text: str = self._tokenizer.apply_chat_template(messages, tokenize=False, **arguments, **self._arguments)
-        except (
-            TemplateError,
-            TypeError,
-            ValueError,
-        ) as error:  # templates join texts with arguments, which are objects
+        # templates join texts with arguments, which are objects, and a date_string may be no date
+        except (TemplateError, TypeError, ValueError) as error:
             raise TemplateRefusal(f"the chat template refuses a conversation: {first_line(error)}") from None
         return text
 

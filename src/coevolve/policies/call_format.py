@@ -21,7 +21,7 @@ from coevolve.core.task import ToolCall
 
 # what stands around calls in the text of any family that we know
 MARKS = re.compile(
-    r"tool[_▁]?calls?\b|<function|invoke\b|\[TOOL_CALLS\]|<\|python_tag\|>|\bto=functions\.", re.IGNORECASE
+    r"<[^<>]{0,40}tool[_▁]call|<function|<[\w:]*invoke|\[TOOL_CALLS\]|<\|python_tag\|>|\bto=functions\.", re.I
 )
 UNREADABLE = "the reply holds the marks of a call, but no call can be read"
 Tools = Sequence[Mapping[str, Any]]
@@ -89,7 +89,7 @@ def _made(written: str, value: Any, form: Mapping[str, Any]) -> Iterator[ToolCal
             raise ValueError(f"this part of it is no argument: {left[:80]!r}")
     for call in value if isinstance(value, list) else [value]:
         function = call.get("function", call)
-        name, arguments = function["name"], function.get("arguments") or {}
+        name, arguments = function["name"], function.get("arguments") or function.get("parameters") or {}
         if not isinstance(name, str) or not isinstance(arguments, dict):
             raise ValueError("it needs a name, a text, and arguments, an object")
         if wrong := misfit(name, arguments):
@@ -106,11 +106,11 @@ def formats() -> list[CallFormat]:
     return [CallFormat(form) for form in named if "tool_calls" in form["fields"]]
 
 
-def call_format(tokenizer: Any, written: Callable[[ToolCall], tuple[str, str]]) -> CallFormat | None:
+def call_format(tokenizer: Any, written: Callable[[ToolCall], tuple[str, str]], plain: bool) -> CallFormat | None:
     """The form of the tokenizer's model: its own, or the one that TRL knows for its chat template or that reads the template's call.
 
     ``written`` gives a call as the template writes it, and the prompt before it. None means that calls are JSON in <tool_call>
-    tags, as in Hermes, or that nobody knows the form.
+    tags, as in Hermes, which stand in the text if the template is ``plain``; or that nobody knows the form.
     """
     template = tokenizer.chat_template
     template = template.get("default") if isinstance(template, dict) else template
@@ -126,7 +126,7 @@ def call_format(tokenizer: Any, written: Callable[[ToolCall], tuple[str, str]]) 
             holder = known.add_response_schema(SimpleNamespace(chat_template=template))
             response = response or holder.response_template
     if response is None or "tool_calls" not in response["fields"]:
-        response = _reading(written)
+        response = _reading(written, plain)
     return CallFormat(response, training) if response else None
 
 
@@ -139,14 +139,15 @@ def _files() -> set[str]:
     return {file.read_text(encoding="utf-8") for folder in folders for file in folder.glob("*.jinja")}
 
 
-def _reading(written: Callable[[ToolCall], tuple[str, str]]) -> Mapping[str, Any] | None:
+def _reading(written: Callable[[ToolCall], tuple[str, str]], plain: bool) -> Mapping[str, Any] | None:
     """The first of TRL's forms that reads a template's own call."""
     call = ToolCall("look_up", {"title": "a word"})
     try:
         text, prompt = written(call)
     except CoevolveError:
         return None
-    if call.name not in text or f'{{"name": "{call.name}", "arguments": {json.dumps(call.arguments)}}}' in text:
+    hermes = f'{{"name": "{call.name}", "arguments": {json.dumps(call.arguments)}}}'
+    if call.name not in text or (plain and hermes in text):
         return None
     schema = {"type": "object", "properties": {"title": {"type": "string"}}}
     tools = [{"type": "function", "function": {"name": call.name, "parameters": schema}}]
