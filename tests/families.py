@@ -3,7 +3,6 @@
 `python -m tests.families` prints the table of docs/chat-templates.md.
 """
 
-import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -13,9 +12,17 @@ from typing import Any
 from coevolve.audit.chat_template import diagnose, load_tokenizer
 from coevolve.core.diagnosis import ABSENT, BROKEN, Diagnosis
 from coevolve.core.errors import CoevolveError
+from coevolve.core.task import ToolCall
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve.policies.agent_prompt import Renderer
 from coevolve.rollout import Limits
 
+# values that some families cannot write: the name in the table, the type in a schema, and the value
+VALUES: list[tuple[str, str, Any]] = [
+    ("an apostrophe", "string", "it's"), ("a quote", "string", '"a"'), ("lines", "string", "a\nb"), ("digits", "string", "7"),
+    ("a space at the end", "string", "a "), ("a number", "integer", 7), ("a fraction", "number", 0.5),
+    ("a truth value", "boolean", True), ("a list", "array", ["a", 1]), ("an object", "object", {"a": [1]}),
+]  # fmt: skip
 LIMITS = Limits(20, 10**6, 2**12, 600.0)
 # Its checkpoint ships a response template; this one is ours, for the same protocol.
 MUSE = {
@@ -71,6 +78,17 @@ def broken(family: str) -> list[str]:
     return [finding.text for finding in findings(family) if finding.state == BROKEN]
 
 
+def changed(family: str) -> Iterator[str]:
+    """Names of the values that the family's form changes."""
+    renderer = Renderer(tokenizer(family))
+    for name, kind, value in VALUES:
+        call = ToolCall("look_up", {"value": value})
+        parameters = {"type": "object", "properties": {"value": {"type": kind}}}
+        tool = {"type": "function", "function": {"name": "look_up", "description": "", "parameters": parameters}}
+        if renderer.said(*renderer.written(call), [tool]).calls != [call]:
+            yield name
+
+
 def rows() -> Iterator[str]:
     yield "| template | verdict | remarks |"
     yield "|---|---|---|"
@@ -82,8 +100,8 @@ def rows() -> Iterator[str]:
                 remarks.append("with the response template that its checkpoint ships")
             if found["thoughts"].state == ABSENT:
                 remarks.append("leaves out earlier thoughts after a new turn of the user")
-            if changed := re.search("the form changes values with (.*)", found["calls"].text):
-                remarks.append(f"changes values with {changed[1]}")
+            if lost := ", ".join(changed(family)):
+                remarks.append(f"changes texts with {lost}")
             if "date" in found:
                 remarks.append("writes today's date: set `date_string`")
         yield f"| `{family}` | {'refused' if broken(family) else 'ok'} | {'; '.join(remarks)} |"

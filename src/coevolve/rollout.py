@@ -18,6 +18,7 @@ from functools import partial
 from coevolve.core.calls import misfit, writable
 from coevolve.core.concurrency import Threads, in_order
 from coevolve.core.deadline import Deadline
+from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.processes import WorkerLost
 from coevolve.core.task import CallOutcome, Score, Task
@@ -258,8 +259,14 @@ class _Running:
         else:
             self.conversation.room -= len(reply.prompt_ids) + len(reply.token_ids)
         try:
-            if reply.truncated:
+            if reply.refused:
+                self._hear("tool", f"no reply: {reply.refused}")
+            if reply.lost:
+                self.fail(CoevolveError(reply.lost), FailureReason.SERVER)
+            elif reply.truncated:
                 self._end(StopReason.MAX_TOKENS)
+            elif reply.refused:
+                self._end(StopReason.REFUSED)
             elif wrong := reply.error if reply.invalid else _misfit(reply):
                 self._hear("tool", f"not readable: {wrong}")
                 self._misread += 1

@@ -21,6 +21,7 @@ from coevolve.environments.environment import Environment
 from coevolve.policies.agent_prompt import Renderer, TemplateRefusal, agreement, check_template
 from coevolve.policies.pretrained import resolve
 from coevolve.rollout import Limits
+from coevolve.stages.base.tokenizer import build
 from coevolve.stages.train.reference_tokens import Tokens, Tools, offered, replayed, tokens
 
 SAMPLE = 8  # references to choose the longest episode from
@@ -30,19 +31,8 @@ ANOTHER_TURN = [{"role": "user", "content": "and now?"}, {"role": "assistant", "
 EARLIER = "the template changes earlier turns when later ones follow"
 # the special tokens of common families, as they stand in a template
 MARKS = re.compile(r"<\|[^<>|\s]+\|?>|<[a-z_]+\|>|<｜[^｜]+｜>|\[/?[A-Z_]+\]|</?s>|<(?:start|end)_of_turn>|<[be]os>")
-# values that some families cannot write: name in a line, and value
-HARD = {
-    "an apostrophe": "it's",
-    "a quote": '"a"',
-    "lines": "a\nb",
-    "digits in a text": "7",
-    "a number": 7,
-    "a fraction": 0.5,
-}
-HARD |= {"a truth value": True, "a list": ["a", 1], "an object": {"a": [1]}, "a space at the end": "a "}
-TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
 REFUSED = (
-    "set a variable of the template in policy.template, or write a chat_template.jinja that takes such conversations"
+    "set a variable of the template in policy.template, or write a chat_template.jinja that takes such a conversation"
 )
 
 
@@ -69,23 +59,15 @@ def load_tokenizer(model: str) -> Any:
 
 def of_marks(template: str) -> Any:
     """A tokenizer of bytes and of the special tokens in ``template``, whose end token is the first of them after a reply."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE(vocab={letter: place for place, letter in enumerate(letters)}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    marks = sorted({"<s>", "</s>", *MARKS.findall(template)})
-    tokenizer.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in marks])
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<s>", chat_template=template
-    )
+    tokenizer = build([], [])
+    marks: list[Any] = sorted({*MARKS.findall(template)})
+    tokenizer.add_special_tokens({"bos_token": "<s>", "eos_token": "</s>", "additional_special_tokens": marks})
+    tokenizer.chat_template, tokenizer.model_max_length = template, 10**9
     said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "stand-in"}]
     with suppress(Exception):  # the template refuses this conversation; a finding will say so
-        text = made.apply_chat_template([*said, said[0]], tokenize=False)
-        made.eos_token = MARKS.findall(text.rpartition("stand-in")[2])[0]
-    return made
+        text = tokenizer.apply_chat_template([*said, said[0]], tokenize=False)
+        tokenizer.eos_token = MARKS.findall(text.rpartition("stand-in")[2])[0]
+    return tokenizer
 
 
 def diagnose(
@@ -140,7 +122,7 @@ def _tools(renderer: Renderer, tools: Tools, episode: Trajectory) -> Diagnosis:
 
 
 def _calls(renderer: Renderer, tools: Tools, episode: Trajectory) -> Diagnosis:
-    """Check that calls which the template writes are read back equal, those of the episode and some with other values."""
+    """Check that the episode's calls are read back equal as the template writes them."""
     for call in (ToolCall(call.name, call.arguments) for call in episode.calls):
         text, prompt = renderer.written(call)
         _, _, found, error = renderer.said(text, prompt, tools)
@@ -148,25 +130,14 @@ def _calls(renderer: Renderer, tools: Tools, episode: Trajectory) -> Diagnosis:
             told = f"what the template writes for a call is not read back: {text[:AROUND]!r} ({error or found or 'no call'})"
             told = told if call.name in text else "the template writes no calls"
             return Diagnosis("calls", BROKEN, told, "use a model of a family in docs/chat-templates.md")
-    lost = []
-    for name, value in HARD.items():
-        call = ToolCall("look_up", {"value": value})
-        schema = {"type": "object", "properties": {"value": {"type": TYPES[type(value)]}}}
-        tool = {"type": "function", "function": {"name": call.name, "description": "", "parameters": schema}}
-        if renderer.said(*renderer.written(call), [tool]).calls != [call]:
-            lost.append(name)
-    rest = f"; the form changes values with {', '.join(lost)}" if lost else ""
-    return Diagnosis(
-        "calls", WORKS, f"each of the {len(episode.calls)} calls is read back as the template writes it{rest}"
-    )
+    return Diagnosis("calls", WORKS, f"each of the {len(episode.calls)} calls is read back as the template writes it")
 
 
 def _date(tokenizer: Any, variables: Mapping[str, Any], tools: Tools, episode: Trajectory) -> Diagnosis:
     """Check whether a first prompt is the same on another day."""
     days = (date(2026, 11, 27).strftime, date(2025, 1, 2).strftime)
-    one, other = (
-        Renderer(tokenizer, {"strftime_now": day, **variables}).text(episode.messages[:1], tools=tools) for day in days
-    )
+    renderers = (Renderer(tokenizer, {"strftime_now": day, **variables}) for day in days)
+    one, other = (renderer.text(episode.messages[:1], tools=tools) for renderer in renderers)
     if one == other:
         return Diagnosis("date", WORKS, "the prompt is the same on every day")
     place = agreement(one, other)
@@ -186,9 +157,8 @@ def _prefix(tokenizer: Any, renderer: Renderer, tools: Tools, episode: Trajector
         if here == whole:
             continue
         place = agreement(here, whole)
-        text = (
-            f"{EARLIER}{with_thoughts}: {whole[place : place + AROUND]!r} instead of {here[place : place + AROUND]!r}"
-        )
+        there, ours = whole[place : place + AROUND], here[place : place + AROUND]
+        text = f"{EARLIER}{with_thoughts}: {there!r} instead of {ours!r}"
         remedy = "our rollouts and training keep earlier turns; give servers and other trainers a template that does"
         # within one turn of the user, an agent that is served would miss its own thoughts
         return Diagnosis(name, ABSENT if with_thoughts and reply == replies[-1] else BROKEN, text, remedy)
@@ -242,9 +212,7 @@ def _mask(tokenizer: Any, renderer: Renderer, ids: Tokens, episode: Trajectory) 
     """Check that the mask covers the agent's words, and nothing else."""
     trained = sum(ids.mask)
     masked = tokenizer.decode([token for token, own in zip(ids.completion, ids.mask, strict=True) if own])
-    said = "".join(
-        renderer.spoken(message["content"]) for message in episode.messages if message["role"] == "assistant"
-    )
+    said = "".join(renderer.spoken(one["content"]) for one in episode.messages if one["role"] == "assistant")
     text = f"{trained} of {len(ids)} tokens of an episode are the agent's"
     if not trained or masked != said:
         return Diagnosis("mask", BROKEN, f"{text}, and they are not its words: {masked[:AROUND]!r}", "use a chat model")

@@ -28,6 +28,7 @@ class StopReason(StrEnum):
     MAX_TURNS = "max_turns"  # the limit on the agent's turns
     MAX_TOKENS = "max_tokens"  # the limit on tokens of the episode or of one reply, or the model's context
     TIMEOUT = "timeout"  # a call of the agent that did not end: scores 0
+    REFUSED = "refused"  # the model's server refused the conversation, such as for its content: scores like a failure
     INVALID = "invalid"  # too many unreadable replies in a row
     BROKEN = "broken"  # a call of the agent broke its session: scores 0, like any failure of the agent
     ENVIRONMENT_FAILED = "environment_failed"  # a failure that the agent did not cause: not scored

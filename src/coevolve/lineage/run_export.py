@@ -9,7 +9,7 @@ from coevolve.core.io import read_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.records import Pair
 from coevolve.core.trajectories import Trajectory, read_trajectories
-from coevolve.policies.agent_prompt import calls_of
+from coevolve.policies.agent_prompt import message_of
 
 Message = dict[str, Any]
 Tools = Sequence[Mapping[str, Any]]
@@ -19,12 +19,10 @@ EPISODES = ("rehearsals", "references", "hard")  # the files with the episodes o
 
 def conversation(messages: Sequence[Message]) -> list[Message]:
     """OpenAI chat messages, with the agent's calls as ``tool_calls`` and arguments as objects. An unreadable reply stays text."""
-    return [_message(one["role"], one["content"]) for one in messages]
-
-
-def _message(role: str, content: str) -> Message:
-    words, calls = calls_of(content) if role == "assistant" else (content, [])
-    return {"role": role, "content": words, **({"tool_calls": calls} if calls else {})}
+    return [
+        message_of(one["content"]) if one["role"] == "assistant" else {"role": one["role"], "content": one["content"]}
+        for one in messages
+    ]
 
 
 def supervised(episodes: Iterable[Trajectory], tools: Mapping[str, Tools]) -> Iterator[dict[str, Any]]:

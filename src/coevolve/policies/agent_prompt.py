@@ -1,8 +1,9 @@
 """Convert between messages and text: the tokens that a turn adds to the prompt, and the calls in a reply."""
 
+import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -67,11 +68,43 @@ def parse_text(text: str, tools: Tools = ()) -> tuple[list[ToolCall], str]:
     return next(((said.calls, "") for said in read if said.calls), ([], error or UNREADABLE))
 
 
-def calls_of(text: str) -> tuple[str, list[dict[str, Any]]]:
-    """The words of a recorded reply, and its calls in OpenAI's format with arguments as objects. An unreadable reply is words."""
+def message_of(text: str) -> dict[str, Any]:
+    """The recorded reply ``text`` in OpenAI's format, with arguments as objects. An unreadable reply is content."""
     calls, _ = parse_reply(text)
+    if not calls:
+        return {"role": "assistant", "content": text}
     made = [{"type": "function", "function": {"name": call.name, "arguments": call.arguments}} for call in calls]
-    return text.partition(OPEN)[0].strip() if made else text, made
+    return {"role": "assistant", "content": text.partition(OPEN)[0].strip(), "tool_calls": made}
+
+
+def told(
+    messages: Sequence[dict[str, Any]], message: Callable[[str], dict[str, Any]] = message_of
+) -> list[dict[str, Any]]:
+    """Recorded ``messages`` as templates and servers take them: each call has an id, and one answer, which names it.
+
+    An answer without a call is the user's. ``message`` gives a reply in OpenAI's format.
+    """
+    said: list[dict[str, Any]] = []
+    waiting: list[dict[str, Any]] = []
+    ids = itertools.count()
+
+    def answer(content: str) -> dict[str, Any]:
+        call = waiting.pop(0)
+        return {"role": "tool", "tool_call_id": call["id"], "name": call["function"]["name"], "content": content}
+
+    for one in messages:
+        if one["role"] == "tool" and waiting:
+            said.append(answer(one["content"]))
+            continue
+        said += [answer("not carried out") for _ in range(len(waiting))]
+        if one["role"] == "assistant":
+            said.append(message(one["content"]))
+            for call in said[-1].get("tool_calls", ()):
+                call["id"] = f"call{next(ids):05d}"  # as Mistral wants it: nine letters and digits
+                waiting.append(call)
+        else:
+            said.append({"role": "user" if one["role"] == "tool" else one["role"], "content": one["content"]})
+    return said
 
 
 def agreement(one: str, other: str) -> int:
@@ -106,9 +139,9 @@ class Renderer:
             self._arguments["date_string"] = str(day)  # a date in YAML is no text
             self._arguments["strftime_now"] = lambda form: parse_date(str(day)).strftime(form)
         self._closed = ""
+        self._own = OWN in str(tokenizer.chat_template)
         self.format = None
-        if OWN not in str(tokenizer.chat_template):
-            self.format = call_format(tokenizer, self.written, self._takes_text())
+        self.format = None if self._own else call_format(tokenizer, self.written)
         marks = [self._end]
         if self.format:
             marks += (token.content for token in tokenizer.added_tokens_decoder.values() if token.special)
@@ -148,58 +181,29 @@ class Renderer:
 
     def said(self, text: str, prompt: str, tools: Tools) -> Said:
         """Read a reply, with its end token in ``text`` if the model has a ``CallFormat``, after ``prompt``."""
-        return self.format.read(text, prompt, tools) if self.format else Said("", text, *parse_reply(text))
+        if self.format:
+            return self.format.read(text, prompt, tools)
+        return Said("", text, *(parse_reply(text) if self._own else parse_text(text, tools)))
 
     def written(self, call: ToolCall) -> tuple[str, str]:
         """The template's text of a reply with ``call``, and of the prompt before it."""
-        prompt, whole = (
-            self._text([_ASKED], add_generation_prompt=True),
-            self._text([_ASKED, self._message(render_call(call), 0)]),
-        )
+        messages = told([_ASKED, {"role": "assistant", "content": render_call(call)}], self._message)
+        prompt, whole = self._text([_ASKED], add_generation_prompt=True), self._text(messages)
         return whole[agreement(prompt, whole) :], prompt
-
-    def _takes_text(self) -> bool:
-        """Whether the template takes an answer to a call that stands in a reply's text."""
-        with suppress(TemplateRefusal):
-            said = {"role": "assistant", "content": _MARK}
-            return bool(self._text([_ASKED, said, {"role": "tool", "content": "b"}, said]))
-        return False
 
     def text(self, messages: Sequence[dict[str, Any]], **arguments: Any) -> str:
         """The template's text of recorded ``messages``. ``arguments`` are those of ``apply_chat_template``."""
-        return self._text(self._told(messages), **arguments)
+        return self._text(told(messages, self._message) if self.format else messages, **arguments)
 
-    def _message(self, text: str, numbered: int) -> dict[str, Any]:
-        """The recorded reply ``text`` as a message, whose calls have ids from ``numbered`` on."""
+    def _message(self, text: str) -> dict[str, Any]:
+        """The recorded reply ``text`` as a message."""
         thought, _, rest = text.rpartition("</think>")
-        words, calls = calls_of(rest.strip())
-        message: dict[str, Any] = {"role": "assistant", "content": words if thought else self._closed + words}
+        message = message_of(rest.strip())
         if thought and self.format:
             message[self.format.thought] = thought.removeprefix("<think>").strip()
-        if calls:  # ids as Mistral wants them: nine letters and digits
-            message["tool_calls"] = [{"id": f"call{n:05d}", **call} for n, call in enumerate(calls, numbered)]
+        elif self._closed:
+            message["content"] = self._closed + message["content"]
         return message
-
-    def _told(self, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """``messages`` as the template takes them: an answer names its call. An answer without a call is the user's."""
-        if not self.format:
-            return list(messages)
-        told: list[dict[str, Any]] = []
-        waiting: list[dict[str, Any]] = []
-        count = 0
-        for message in messages:
-            role, content = message["role"], message["content"]
-            if role == "assistant":
-                told.append(self._message(content, count))
-                waiting = list(told[-1].get("tool_calls", ()))
-                count += len(waiting)
-            elif role == "tool" and waiting:
-                call = waiting.pop(0)
-                name = call["function"]["name"]
-                told.append({"role": role, "tool_call_id": call["id"], "name": name, "content": content})
-            else:
-                told.append({"role": "user" if role == "tool" else role, "content": content})
-        return told
 
     def _rest(self, said: str, heard: str) -> tuple[int, ...]:
         later = [{"role": role, "content": content} for role, content in json.loads(heard)]

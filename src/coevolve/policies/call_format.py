@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -69,9 +70,8 @@ class CallFormat:
                     body += event["text"]
                 else:
                     regions.append((event["field"], body, event["value"]))
-            calls = [
-                call for name, written, value in regions if name == "tool_calls" for call in _made(written, value, form)
-            ]
+            made = (_made(written, value, form) for name, written, value in regions if name == "tool_calls")
+            calls = list(chain.from_iterable(made))
         except Exception as error:  # a description may hold any rule, and a reply any text
             return Said("", text, [], f"a call cannot be read: {first_line(error)}")
         thought = "\n".join(str(value) for name, _, value in regions if name == self.thought)
@@ -106,11 +106,11 @@ def formats() -> list[CallFormat]:
     return [CallFormat(form) for form in named if "tool_calls" in form["fields"]]
 
 
-def call_format(tokenizer: Any, written: Callable[[ToolCall], tuple[str, str]], plain: bool) -> CallFormat | None:
+def call_format(tokenizer: Any, written: Callable[[ToolCall], tuple[str, str]]) -> CallFormat | None:
     """The form of the tokenizer's model: its own, or the one that TRL knows for its chat template or that reads the template's call.
 
     ``written`` gives a call as the template writes it, and the prompt before it. None means that calls are JSON in <tool_call>
-    tags, as in Hermes, which stand in the text if the template is ``plain``; or that nobody knows the form.
+    tags, as in Hermes, or that nobody knows the form.
     """
     template = tokenizer.chat_template
     template = template.get("default") if isinstance(template, dict) else template
@@ -126,20 +126,18 @@ def call_format(tokenizer: Any, written: Callable[[ToolCall], tuple[str, str]], 
             holder = known.add_response_schema(SimpleNamespace(chat_template=template))
             response = response or holder.response_template
     if response is None or "tool_calls" not in response["fields"]:
-        response = _reading(written, plain)
+        response = _reading(written)
     return CallFormat(response, training) if response else None
 
 
 def _files() -> set[str]:
     """The chat templates that TRL knows."""
     package = find_spec("trl")
-    folders = (
-        [Path(folder) / "chat_templates" for folder in (package.submodule_search_locations or ())] if package else []
-    )
-    return {file.read_text(encoding="utf-8") for folder in folders for file in folder.glob("*.jinja")}
+    folder = Path(package.origin).parent / "chat_templates" if package and package.origin else Path()
+    return {file.read_text(encoding="utf-8") for file in folder.glob("*.jinja")}
 
 
-def _reading(written: Callable[[ToolCall], tuple[str, str]], plain: bool) -> Mapping[str, Any] | None:
+def _reading(written: Callable[[ToolCall], tuple[str, str]]) -> Mapping[str, Any] | None:
     """The first of TRL's forms that reads a template's own call."""
     call = ToolCall("look_up", {"title": "a word"})
     try:
@@ -147,7 +145,7 @@ def _reading(written: Callable[[ToolCall], tuple[str, str]], plain: bool) -> Map
     except CoevolveError:
         return None
     hermes = f'{{"name": "{call.name}", "arguments": {json.dumps(call.arguments)}}}'
-    if call.name not in text or (plain and hermes in text):
+    if call.name not in text or hermes in text:
         return None
     schema = {"type": "object", "properties": {"title": {"type": "string"}}}
     tools = [{"type": "function", "function": {"name": call.name, "parameters": schema}}]

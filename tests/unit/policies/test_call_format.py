@@ -205,19 +205,10 @@ def test_unreadable_date_string_is_one_line() -> None:
         Renderer(tokenizer("gptoss"), {"date_string": "some day"}).text([{"role": "user", "content": "go"}])
 
 
-def test_template_that_refuses_text_gets_calls_with_ids() -> None:
-    strict = (
-        "{% for m in messages %}{% if m.role == 'tool' and m.tool_call_id | default('') | length != 9 %}"
-        "{{ raise_exception('ids have 9 characters') }}{% endif %}<|im_start|>{{ m.role }}\n{{ m.content }}"
-        "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<|im_end|>\n{% endfor %}"
-        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}{# tools #}"
-    )
+def test_template_that_refuses_an_answer_says_why() -> None:
     words = tokenizer("qwen3")
-    words.chat_template = strict
-    episodes = rollout(Speaker(Renderer(words)), WORLD, [RolloutRequest(WORLD.tasks("seed")[0], 0)], LIMITS)
-    assert is_success(episodes[0].trajectory.score)
-    words.chat_template = strict.replace("m.tool_call_id | default('') | length != 9", "true")
-    with pytest.raises(TemplateRefusal, match="ids have 9 characters"):
+    words.chat_template = "{% for m in messages %}{{ raise_exception('no ids') if m.role == 'tool' }}{% endfor %}"
+    with pytest.raises(TemplateRefusal, match="the chat template refuses a conversation: no ids"):
         Renderer(words).later([{"role": "tool", "content": "ok"}], render_call(CALL))
 
 
