@@ -22,7 +22,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.processes import WorkerLost
 from coevolve.core.task import CallOutcome, Score, Task
-from coevolve.core.trajectories import StopReason, Trajectory
+from coevolve.core.trajectories import UNREAD, StopReason, Trajectory
 from coevolve.core.workers import Free
 from coevolve.environments.environment import Environment, FailureReason, Session, blameless
 from coevolve.policies.config import PolicySection
@@ -268,7 +268,7 @@ class _Running:
             elif reply.refused:
                 self._end(StopReason.REFUSED)
             elif wrong := reply.error if reply.invalid else _misfit(reply):
-                self._hear("tool", f"not readable: {wrong}")
+                self._hear("tool", UNREAD + wrong)
                 self._misread += 1
                 if self._misread >= MISREAD_LIMIT:
                     self._end(StopReason.INVALID)

@@ -140,7 +140,6 @@ class Renderer:
             self._arguments["strftime_now"] = lambda form: parse_date(str(day)).strftime(form)
         self._closed = ""
         self._own = OWN in str(tokenizer.chat_template)
-        self.format = None
         self.format = None if self._own else call_format(tokenizer, self.written)
         marks = [self._end]
         if self.format:
@@ -153,7 +152,6 @@ class Renderer:
                 self._closed = "<think>\n</think>"
         self._marks = re.compile(rf"\s*({'|'.join(map(re.escape, sorted(marks, key=len, reverse=True)))})")
         self._later = lru_cache(maxsize=4096)(self._rest)
-        self.spoken = lru_cache(maxsize=4096)(self._spoken)
 
     def first(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> list[int]:
         return self._encode(self.text(messages, tools=list(tools) or None, add_generation_prompt=True))
@@ -210,7 +208,7 @@ class Renderer:
         # the template may leave out the thought of an earlier turn
         return tuple(self._encode(self._turn(said.rpartition("</think>")[2], later)[1]))
 
-    def _spoken(self, text: str) -> str:
+    def spoken(self, text: str) -> str:
         """The recorded reply ``text`` as the model says it, with its end token."""
         if self.format:
             answer = {"role": "tool" if parse_reply(text)[0] else "user", "content": "b"}

@@ -13,7 +13,6 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from coevolve.core.calls import misfit
@@ -107,26 +106,19 @@ def formats() -> list[CallFormat]:
 
 
 def call_format(tokenizer: Any, written: Callable[[ToolCall], tuple[str, str]]) -> CallFormat | None:
-    """The form of the tokenizer's model: its own, or the one that TRL knows for its chat template or that reads the template's call.
+    """The form of the tokenizer's model: its own response template, or the first of TRL's that reads a call of the chat template.
 
-    ``written`` gives a call as the template writes it, and the prompt before it. None means that calls are JSON in <tool_call>
-    tags, as in Hermes, or that nobody knows the form.
+    ``written`` gives a call as the chat template writes it, and the prompt before it. None means that the template is unknown to
+    TRL, and calls are JSON in <tool_call> tags, as in Hermes, or in no known form.
     """
-    template = tokenizer.chat_template
-    template = template.get("default") if isinstance(template, dict) else template
-    response = getattr(tokenizer, "response_template", None)
-    training = None
-    if template in _files():
-        from jinja2 import TemplateError
-        from trl import chat_template_utils as known
+    template, training = tokenizer.chat_template, None
+    known = (template.get("default") if isinstance(template, dict) else template) in _files()
+    if known:
+        from trl.chat_template_utils import get_training_chat_template
 
-        with suppress(ValueError, TypeError, TemplateError):  # TRL has no template for training
-            training = known.get_training_chat_template(tokenizer)
-        with suppress(ValueError):
-            holder = known.add_response_schema(SimpleNamespace(chat_template=template))
-            response = response or holder.response_template
-    if response is None or "tool_calls" not in response["fields"]:
-        response = _reading(written)
+        with suppress(Exception):  # TRL has no template for training, or the template refuses its conversation
+            training = get_training_chat_template(tokenizer)
+    response = getattr(tokenizer, "response_template", None) or _reading(written, known)
     return CallFormat(response, training) if response else None
 
 
@@ -137,15 +129,15 @@ def _files() -> set[str]:
     return {file.read_text(encoding="utf-8") for file in folder.glob("*.jinja")}
 
 
-def _reading(written: Callable[[ToolCall], tuple[str, str]]) -> Mapping[str, Any] | None:
-    """The first of TRL's forms that reads a template's own call."""
+def _reading(written: Callable[[ToolCall], tuple[str, str]], known: bool) -> Mapping[str, Any] | None:
+    """The first of TRL's forms that reads a template's own call. Hermes' needs none, unless TRL has ``known`` the template."""
     call = ToolCall("look_up", {"title": "a word"})
     try:
         text, prompt = written(call)
     except CoevolveError:
         return None
     hermes = f'{{"name": "{call.name}", "arguments": {json.dumps(call.arguments)}}}'
-    if call.name not in text or hermes in text:
+    if call.name not in text or (hermes in text and not known):
         return None
     schema = {"type": "object", "properties": {"title": {"type": "string"}}}
     tools = [{"type": "function", "function": {"name": call.name, "parameters": schema}}]

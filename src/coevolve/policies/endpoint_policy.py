@@ -43,7 +43,10 @@ class EndpointPolicy:
             return Reply("", truncated=True)
         turn = sum(message["role"] == "assistant" for message in one.messages)
         names = _names(one.tools)
-        tools = [{**tool, "function": {**tool["function"], "name": names[_name(tool)]}} for tool in one.tools]
+        tools = [
+            {**tool, "function": {**tool["function"], "name": names[str(tool["function"]["name"])]}}
+            for tool in one.tools
+        ]
         messages = _sent(told(one.messages), names)
         try:
             answer = self._endpoint.chat(
@@ -60,19 +63,14 @@ class EndpointPolicy:
         return _reply(answer, {valid: own for own, valid in names.items()}, one.tools)
 
 
-def _name(tool: Mapping[str, Any]) -> str:
-    return str(tool["function"]["name"])
-
-
 def _names(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """For the name of each tool a different name that servers take. Valid names stay as they are."""
-    names: dict[str, str] = {}
-    for own in sorted(map(_name, tools), key=lambda own: bool(INVALID.search(own))):
-        valid = INVALID.sub("_", own)[:60]
-        while valid in names.values():
-            valid += "_"
-        names[own] = valid
-    return names
+    names = [str(tool["function"]["name"]) for tool in tools]
+    return {name: f"{_valid(name)}_{place}" if _valid(name) != name else name for place, name in enumerate(names)}
+
+
+def _valid(name: str) -> str:
+    return INVALID.sub("_", name)[:60] or "_"
 
 
 def _sent(messages: list[dict[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -81,7 +79,7 @@ def _sent(messages: list[dict[str, Any]], names: Mapping[str, str]) -> list[dict
         message.pop("name", None)
         for call in message.get("tool_calls", ()):
             function = call["function"]
-            name = names.get(function["name"]) or INVALID.sub("_", function["name"])[:60] or "_"
+            name = names.get(function["name"], _valid(function["name"]))
             call["function"] = {"name": name, "arguments": json.dumps(function["arguments"])}
     return messages
 
