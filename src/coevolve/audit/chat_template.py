@@ -173,27 +173,22 @@ def _stop(tokenizer: Any, renderer: Renderer, ids: Tokens, episode: Trajectory) 
         if here and not following
     ]
     end, known = tokenizer.decode(last[-1:]), _ends(tokenizer)
-    if odd := [token for token in last if token not in known]:
-        text = f"{tokenizer.decode(odd[:1])} ends a reply, and is not an end token of the model"
-        return Diagnosis("stop", BROKEN, text, "set eos_token in tokenizer_config.json to the token that ends a reply")
-    spoken = episode.messages[-1]["content"]
     # if nothing follows, the next turn may begin with the token that ends this one
     alone, followed = (
-        renderer.text(messages).rpartition(spoken)[2].lstrip()
-        for messages in (episode.messages, [*episode.messages, episode.messages[0]])
+        renderer.text([*episode.messages, *more]).rpartition(ANOTHER_TURN[-1]["content"])[2].lstrip()
+        for more in ([], episode.messages[:1])
     )
     written = alone or followed
-    if not written.startswith(end):
+    odd = [token for token in last if token not in known]
+    if odd or not written.startswith(end):
         text = f"after a reply the template writes {written[:AROUND]!r}, but the tokenizer's end token is {end}"
+        text = f"{tokenizer.decode(odd[:1])} ends a reply, and is not an end token of the model" if odd else text
         return Diagnosis("stop", BROKEN, text, "set eos_token in tokenizer_config.json to the token that ends a reply")
     if alone:
         return Diagnosis("stop", WORKS, f"{end} ends each of the {len(last)} replies, inside the trained span")
-    text = (
-        f"{end} opens the next turn: our training adds it to the reply, but a trainer that masks by messages does not"
-    )
-    return Diagnosis(
-        "stop", ABSENT, text, "for other trainers move it to the end of the assistant's turn in the template"
-    )
+    text = f"{end} opens the next turn: our training adds it to the reply, a trainer that masks by messages does not"
+    remedy = "for other trainers move it to the end of the assistant's turn in the template"
+    return Diagnosis("stop", ABSENT, text, remedy)
 
 
 def _ends(tokenizer: Any) -> set[int]:

@@ -87,22 +87,18 @@ def told(
     said: list[dict[str, Any]] = []
     waiting: list[dict[str, Any]] = []
     ids = itertools.count()
-
-    def answer(content: str) -> dict[str, Any]:
-        call = waiting.pop(0)
-        return {"role": "tool", "tool_call_id": call["id"], "name": call["function"]["name"], "content": content}
-
     for one in messages:
-        if one["role"] == "tool" and waiting:
-            said.append(answer(one["content"]))
-            continue
-        said += [answer("not carried out") for _ in range(len(waiting))]
+        answered = one["role"] == "tool" and bool(waiting)
+        for content in [one["content"]] if answered else ["not carried out"] * len(waiting):
+            call = waiting.pop(0)
+            name = call["function"]["name"]
+            said.append({"role": "tool", "tool_call_id": call["id"], "name": name, "content": content})
         if one["role"] == "assistant":
             said.append(message(one["content"]))
-            for call in said[-1].get("tool_calls", ()):
+            waiting = said[-1].get("tool_calls", [])[:]
+            for call in waiting:
                 call["id"] = f"call{next(ids):05d}"  # as Mistral wants it: nine letters and digits
-                waiting.append(call)
-        else:
+        elif not answered:
             said.append({"role": "user" if one["role"] == "tool" else one["role"], "content": one["content"]})
     return said
 
@@ -151,15 +147,16 @@ class Renderer:
             if not self.text([_ASKED, {"role": "assistant", "content": _MARK}]).startswith(prompt):
                 self._closed = "<think>\n</think>"
         self._marks = re.compile(rf"\s*({'|'.join(map(re.escape, sorted(marks, key=len, reverse=True)))})")
-        self._later = lru_cache(maxsize=4096)(self._rest)
+        self._turn = lru_cache(maxsize=4096)(self._rendered)
 
     def first(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> list[int]:
         return self._encode(self.text(messages, tools=list(tools) or None, add_generation_prompt=True))
 
     def later(self, messages: Sequence[dict[str, Any]], said: str = _MARK) -> list[int]:
         """Ids of ``messages``, which are not the assistant's, after the reply ``said`` that ended with the end token."""
-        said = said if self.format else _MARK
-        return list(self._later(said, json.dumps([[m["role"], m["content"]] for m in messages])))
+        # the template may leave out the thought of an earlier turn
+        said = said.rpartition("</think>")[2] if self.format else _MARK
+        return self._encode(self._turn(said, _key(messages))[1])
 
     def reply(self, text: str, ended: bool = True) -> list[int]:
         """Ids of the recorded reply ``text``, with the end token if it ``ended``."""
@@ -203,11 +200,6 @@ class Renderer:
             message["content"] = self._closed + message["content"]
         return message
 
-    def _rest(self, said: str, heard: str) -> tuple[int, ...]:
-        later = [{"role": role, "content": content} for role, content in json.loads(heard)]
-        # the template may leave out the thought of an earlier turn
-        return tuple(self._encode(self._turn(said.rpartition("</think>")[2], later)[1]))
-
     def spoken(self, text: str) -> str:
         """The recorded reply ``text`` as the model says it, with its end token."""
         if self.format:
@@ -215,14 +207,14 @@ class Renderer:
             # a prompt may forbid a thought, and an unreadable reply may hold marks that the template refuses
             for said in (text, text.rpartition("</think>")[2]):
                 with suppress(TemplateRefusal):
-                    return self._turn(said, [answer])[0]
+                    return self._turn(said, _key([answer]))[0]
         return text + self._end
 
-    def _turn(self, said: str, later: Sequence[dict[str, Any]]) -> tuple[str, str]:
+    def _rendered(self, said: str, later: str) -> tuple[str, str]:
         """The text of the reply ``said`` with its end token, and the text after it up to the next reply."""
         before = [_ASKED, {"role": "assistant", "content": said}]
         prompt, alone = self.text(before[:1], add_generation_prompt=True), self.text(before).rstrip()
-        whole = self.text([*before, *later], add_generation_prompt=True)
+        whole = self.text([*before, *json.loads(later)], add_generation_prompt=True)
         start = agreement(prompt, alone)
         last = next((mark for mark in self._marks.finditer(alone, start) if mark.end() == len(alone)), None)
         reply = alone[start : last.start() if last else None]
@@ -249,6 +241,10 @@ class Renderer:
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         return ids
+
+
+def _key(messages: Sequence[dict[str, Any]]) -> str:
+    return json.dumps([{"role": message["role"], "content": message["content"]} for message in messages])
 
 
 class Listener:
