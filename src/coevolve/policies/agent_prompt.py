@@ -37,8 +37,8 @@ def parse_reply(text: str) -> tuple[list[ToolCall], str]:
     said = text.rpartition("</think>")[2]
     if CLOSE in said.partition(OPEN)[0]:  # the tag stands in an argument
         said = text.partition("</think>")[2] if text.lstrip().startswith("<think>") else text
-    said, opened, thought = said.partition("<think>")
-    if opened and OPEN in thought:
+    words, opened, _ = said.partition(OPEN)
+    if opened and "<think>" in words:
         return [], "a thought must end with </think> before a call"
     for part in said.split(OPEN)[1:]:
         body, closed, _ = part.partition(CLOSE)
@@ -154,9 +154,13 @@ class Renderer:
 
     def later(self, messages: Sequence[dict[str, Any]], said: str = _MARK) -> list[int]:
         """Ids of ``messages``, which are not the assistant's, after the reply ``said`` that ended with the end token."""
-        # the template may leave out the thought of an earlier turn
-        said = said.rpartition("</think>")[2] if self.format else _MARK
-        return self._encode(self._turn(said, _key(messages))[1])
+        # its words and thoughts do not matter, and its calls only for templates that take them
+        calls = parse_reply(said)[0] if self.format else []
+        try:
+            rest = self._turn("\n".join(map(render_call, calls)) or _MARK, _key(messages))[1]
+        except TemplateRefusal:  # such as of several calls
+            rest = self._turn(_MARK, _key(messages))[1]
+        return self._encode(rest)
 
     def reply(self, text: str, ended: bool = True) -> list[int]:
         """Ids of the recorded reply ``text``, with the end token if it ``ended``."""

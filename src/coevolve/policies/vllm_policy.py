@@ -46,7 +46,6 @@ class VllmPolicy:
         template: Mapping[str, Any] | None = None,
     ) -> None:
         self._complete = complete
-        self._tokenizer = tokenizer
         self._ends = set(ends)
         self._context = context
         self._listener = Listener(Renderer(tokenizer, template))

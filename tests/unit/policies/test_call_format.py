@@ -154,6 +154,10 @@ def test_any_text_becomes_calls_or_one_error(data: st.DataObject) -> None:
     said = RENDERERS[family].said(text, "", TOOLS)
     assert not (said.calls and said.error)
     parse_text(text, TOOLS)
+    answer = [{"role": "tool", "content": "not readable: a word"}]
+    if not parse_reply(text)[0]:
+        assert RENDERERS[family].later(answer, text) == RENDERERS[family].later(answer, "plain words")
+    assert RENDERERS[family].spoken(text)
 
 
 RENDERERS = {family: Renderer(tokenizer(family)) for family in FORMS}
