@@ -18,10 +18,11 @@ from functools import partial
 from coevolve.core.calls import misfit, writable
 from coevolve.core.concurrency import Threads, in_order
 from coevolve.core.deadline import Deadline
+from coevolve.core.errors import CoevolveError
 from coevolve.core.hashing import content_hash
 from coevolve.core.processes import WorkerLost
 from coevolve.core.task import CallOutcome, Score, Task
-from coevolve.core.trajectories import StopReason, Trajectory
+from coevolve.core.trajectories import UNREAD, StopReason, Trajectory
 from coevolve.core.workers import Free
 from coevolve.environments.environment import Environment, FailureReason, Session, blameless
 from coevolve.policies.config import PolicySection
@@ -258,10 +259,16 @@ class _Running:
         else:
             self.conversation.room -= len(reply.prompt_ids) + len(reply.token_ids)
         try:
-            if reply.truncated:
+            if reply.refused:
+                self._hear("tool", f"no reply: {reply.refused}")
+            if reply.lost:
+                self.fail(CoevolveError(reply.lost), FailureReason.SERVER)
+            elif reply.truncated:
                 self._end(StopReason.MAX_TOKENS)
+            elif reply.refused:
+                self._end(StopReason.REFUSED)
             elif wrong := reply.error if reply.invalid else _misfit(reply):
-                self._hear("tool", f"not readable: {wrong}")
+                self._hear("tool", UNREAD + wrong)
                 self._misread += 1
                 if self._misread >= MISREAD_LIMIT:
                     self._end(StopReason.INVALID)

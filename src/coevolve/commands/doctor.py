@@ -26,8 +26,8 @@ Prints a line per check with one of three states, and below a problem the comman
   BROKEN   params.yaml needs it, and it does not work; the exit code is then 1
 
 With --template the command checks only whether training gets a model's chat template right, on an episode of the environment in
-params.yaml: does the template leave earlier turns as they are, are the tokens that end a reply inside the trained span, does the
-mask cover the agent's words, and how many tokens do the tools take?
+params.yaml: is a call read back as the template writes it, does the template leave earlier turns as they are, are the tokens that
+end a reply inside the trained span, does the mask cover the agent's words, and how many tokens do the tools take?
 
 The command installs and downloads nothing, and costs nothing: it asks an endpoint only for its list of models.
 """
@@ -37,7 +37,7 @@ ROOM = 10  # GB that a run and its cache need at least
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--params", type=Path, default=PARAMS, help="file to check (default: params.yaml)")
-    model = "check only the chat template of this model, for training: a directory, or a name in the local cache"
+    model = "check only the chat template of this model, for training: a directory, a name in the local cache, or a .jinja file"
     parser.add_argument("--template", metavar="MODEL", help=model)
 
 

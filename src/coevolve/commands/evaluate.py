@@ -85,6 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from coevolve.core.io import write_jsonl
+    from coevolve.core.outcomes import unread
     from coevolve.core.trajectories import StopReason
     from coevolve.environments.environment import quarantined
     from coevolve.environments.registry import make
@@ -106,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
     with _kept(args, environment, splits) as kept:
         with _opened(args, environment) as (policy, endpoint):
             outcomes = evaluate(policy, environment, splits, limits, config, args.seed, kept, failed)
+            if endpoint and not endpoint.spend.answered and (reasons := getattr(policy, "failures", [])):
+                raise CoevolveError(f"no request got a reply: {plain(reasons[0])}")
         if kept:
             shutil.rmtree(kept, ignore_errors=True)
     seconds = time.monotonic() - began
@@ -124,9 +127,11 @@ def run(args: argparse.Namespace) -> int:
         print(left_out(played - len(outcomes), played, failed))
     if late := sum(outcome.stop_reason == StopReason.TIMEOUT for outcome in outcomes):
         print(f"{late} episodes ended as {StopReason.TIMEOUT}: a call did not end within --max-seconds")
+    for note in unread(outcomes):
+        print(plain(note))
     if failures := getattr(policy, "failures", []):
         print(
-            f"{len(failures)} replies never arrived and count as failures of the policy; the first error: {plain(str(failures[0]))}"
+            f"{len(failures)} requests got no reply, which ended their episodes; the first reason: {plain(failures[0])}"
         )
     if left := getattr(policy, "exhausted", 0):
         print(f"{left} episodes ended because the budget was used up: the figures above are too low")

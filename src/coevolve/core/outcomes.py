@@ -8,7 +8,7 @@ import numpy as np
 from coevolve.core.pass_at_k import several
 from coevolve.core.seeding import derive_seed
 from coevolve.core.statistics import Intervals, bootstrap
-from coevolve.core.trajectories import StopReason
+from coevolve.core.trajectories import StopReason, unread_note
 
 OUTCOMES = "outcomes.jsonl"  # a file in evaluations/t, and an artifact of the tracked run behind a model version
 
@@ -26,6 +26,8 @@ class Outcome:
     turns: int
     tokens: int
     checks: dict[str, bool]
+    unread: int = 0  # replies with a call that could not be read
+    unread_reply: str = ""  # the first of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,12 @@ def metrics(outcomes: Sequence[Outcome], config: Intervals, seed: int) -> dict[s
             several=passes(played),
         )
     return by_panel
+
+
+def unread(outcomes: Sequence[Outcome]) -> list[str]:
+    """A note on the replies of ``outcomes`` with a call that could not be read, if there are any."""
+    first = next((outcome.unread_reply for outcome in outcomes if outcome.unread), "")
+    return unread_note(sum(outcome.unread for outcome in outcomes), sum(outcome.turns for outcome in outcomes), first)
 
 
 def by_task(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:

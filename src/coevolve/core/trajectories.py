@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,14 @@ from coevolve.core.calls import writable
 from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.io import atomic, decode, missing, remedy
 from coevolve.core.task import SCHEMA_VERSION, CallOutcome
+from coevolve.core.untrusted import one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 PART = 2_000  # rows in memory at once
+UNREAD = "not readable: "  # begins the answer to a reply whose calls could not be read
 FAILURE = "failure"  # a column of files with episodes that the environment failed
 
 
@@ -28,6 +30,7 @@ class StopReason(StrEnum):
     MAX_TURNS = "max_turns"  # the limit on the agent's turns
     MAX_TOKENS = "max_tokens"  # the limit on tokens of the episode or of one reply, or the model's context
     TIMEOUT = "timeout"  # a call of the agent that did not end: scores 0
+    REFUSED = "refused"  # the model's server refused the conversation, such as for its content: scores like a failure
     INVALID = "invalid"  # too many unreadable replies in a row
     BROKEN = "broken"  # a call of the agent broke its session: scores 0, like any failure of the agent
     ENVIRONMENT_FAILED = "environment_failed"  # a failure that the agent did not cause: not scored
@@ -60,6 +63,21 @@ class Trajectory:
     def counts(self) -> bool:
         """Whether the episode says something about the agent."""
         return self.stop_reason is not StopReason.ENVIRONMENT_FAILED
+
+    @property
+    def unread(self) -> list[str]:
+        """The replies with a call that could not be read."""
+        return [
+            reply["content"]
+            for reply, answer in pairwise(self.messages)
+            if answer["role"] == "tool" and answer["content"].startswith(UNREAD)
+        ]
+
+
+def unread_note(count: int, replies: int, first: str) -> list[str]:
+    """A note on ``count`` of ``replies`` with a call that could not be read, and the ``first`` of them; empty without any."""
+    share = f"{count} of {replies} replies ({count / max(replies, 1):.0%})"
+    return [f"{share} hold a call that cannot be read; the first: {one_line(first)!r}"] if count else []
 
 
 def by_reason(failures: Mapping[str, int]) -> str:

@@ -36,7 +36,11 @@ LEVELS = DEPTH - 4  # most levels of JSON in a request, so that a line of the lo
 
 
 class Failed(Exception):
-    """A request got no usable answer. Its conversation ends; others continue."""
+    """A request got no usable answer. Its conversation ends; others continue. ``final``: it would never get one."""
+
+    def __init__(self, reason: str, final: bool = False) -> None:
+        super().__init__(reason)
+        self.final = final
 
 
 class Endpoint:
@@ -87,7 +91,7 @@ class Endpoint:
             ask = self._clean(ask)
             key = self.key(ask)
         except (ValueError, TypeError, RecursionError) as error:
-            raise Failed(f"the request cannot be written as JSON ({one_line(str(error))})") from None
+            raise Failed(f"the request cannot be written as JSON ({one_line(str(error))})", final=True) from None
         with self._lock:
             turn = self._asking.setdefault(key, threading.Lock())
         with turn:  # two callers with the same request pay once
@@ -158,7 +162,7 @@ class Endpoint:
                     self._give_up(reason)
                 passing = reason
             except Rejected as reason:
-                raise Failed(str(reason)) from None
+                raise Failed(str(reason), final=True) from None
             finally:
                 self._budget.settle(reserved, answer)
             self._pause(key, attempt, passing.wait)

@@ -61,6 +61,7 @@ class Transport:
         secret = Secret(key)
         self.clean: Callable[[Any], Any] = secret.clean
         self._without: set[str] = set()  # optional fields that this server rejects
+        self._served = False  # whether it has answered a request
         self._exchange = Exchange(timeout, connections, secret.headers())
 
     def close(self) -> None:
@@ -93,7 +94,9 @@ class Transport:
             except (ValueError, TypeError, RecursionError) as error:
                 raise Rejected(f"the request cannot be written as JSON ({one_line(str(error))})") from None
             if response.status == 200:
-                return self._answer(response, ask)
+                answer = self._answer(response, ask)
+                self._served = True
+                return answer
             if not self._adapt(response, body):
                 raise self._failure(response, model, ask)
 
@@ -170,12 +173,14 @@ class Transport:
                 f"context too long: the prompt (with {len(ask.tools)} tool schemas) and the reply take {wanted} tokens, "
                 f"the model has {held}: {wanted - held} too many"
             )
-        if ask.tools and "tool" in lower:
+        # later an error is about one conversation, which may hold any words
+        fresh = not self._served and all(message["role"] != "assistant" for message in ask.messages)
+        if fresh and ask.tools and "tool" in lower:
             return CoevolveError(
                 f"endpoint {self.shown}: {model} is served without tool support ({words[:200]}); for vLLM start it "
                 "with --enable-auto-tool-choice --tool-call-parser hermes"
             )
-        if status == 404 or any(said in lower for said in UNKNOWN_MODEL):
+        if status == 404 or (fresh and any(said in lower for said in UNKNOWN_MODEL)):
             known = self.models()
             offered = f"it has: {', '.join(known)}" if known else words[:200]
             return CoevolveError(f"endpoint {self.shown}: no model {model!r}; {offered}; correct endpoint.model")

@@ -40,6 +40,7 @@ class FailureReason(StrEnum):
     GONE = "no other session started either"
     LOST = "another session's call ended its process"
     MACHINE = "the machine has no space or no files left"
+    SERVER = "the model's server gave no reply"
 
 
 def blameless(error: BaseException, environment: "Environment", task: Task) -> FailureReason | None:

@@ -9,7 +9,7 @@ from coevolve.core.io import read_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.records import Pair
 from coevolve.core.trajectories import Trajectory, read_trajectories
-from coevolve.policies.agent_prompt import OPEN, parse_reply
+from coevolve.policies.agent_prompt import message_of
 
 Message = dict[str, Any]
 Tools = Sequence[Mapping[str, Any]]
@@ -20,17 +20,9 @@ EPISODES = ("rehearsals", "references", "hard")  # the files with the episodes o
 def conversation(messages: Sequence[Message]) -> list[Message]:
     """OpenAI chat messages, with the agent's calls as ``tool_calls`` and arguments as objects. An unreadable reply stays text."""
     return [
-        _message(one) if one["role"] == "assistant" else {"role": one["role"], "content": one["content"]}
+        message_of(one["content"]) if one["role"] == "assistant" else {"role": one["role"], "content": one["content"]}
         for one in messages
     ]
-
-
-def _message(one: Message) -> Message:
-    calls, error = parse_reply(one["content"])
-    if error or not calls:
-        return {"role": "assistant", "content": one["content"]}
-    made = [{"type": "function", "function": {"name": call.name, "arguments": call.arguments}} for call in calls]
-    return {"role": "assistant", "content": one["content"].partition(OPEN)[0].strip(), "tool_calls": made}
 
 
 def supervised(episodes: Iterable[Trajectory], tools: Mapping[str, Tools]) -> Iterator[dict[str, Any]]:

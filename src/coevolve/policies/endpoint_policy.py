@@ -1,28 +1,27 @@
 """A served model as a policy, by the server's function calling."""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coevolve.core.calls import misfit
 from coevolve.core.concurrency import in_order
-from coevolve.core.errors import CoevolveError
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import ToolCall
 from coevolve.endpoint.client import Answer, Ask, Endpoint, Exhausted, Failed
-from coevolve.endpoint.messages import RawCall
-from coevolve.policies.agent_prompt import OPEN, parse_reply, render_call
+from coevolve.policies.agent_prompt import CLOSE, OPEN, parse_text, render_call, told
+from coevolve.policies.call_format import MARKS
 from coevolve.policies.policy import Conversation, Reply
 
-
-class ContextTooShort(CoevolveError):
-    """The first prompt of a task, with its tools' schemas, does not fit the model."""
+INVALID = re.compile(r"[^A-Za-z0-9_-]")  # in the name of a tool, for most servers
 
 
 class EndpointPolicy:
     """See ``coevolve.policies.policy.Policy``. Sends the requests of all conversations in parallel, as many as the endpoint allows.
 
-    A request without an answer ends its episode (as truncated). A used-up budget ends all episodes.
+    A request that the server refuses for good ends its episode. So does a request without an answer: if it is the first, nobody
+    played the episode. A used-up budget ends all episodes. ``failures`` are the reasons of requests without an answer.
     """
 
     def __init__(self, endpoint: Endpoint, temperature: float, name: str = "endpoint") -> None:
@@ -31,67 +30,83 @@ class EndpointPolicy:
         self._temperature = temperature
         self.exhausted = 0
         self.failures: list[str] = []
-        self._said: dict[int, list[dict[str, Any]]] = {}  # OpenAI messages of each conversation
-        self._heard: dict[int, int] = {}  # number of the conversation's messages in them
 
     def begin(self, conversations: Sequence[Conversation]) -> None:
-        self._said = {one.key: [] for one in conversations}
-        self._heard = dict.fromkeys(self._said, 0)
+        """Nothing to do: each request holds its whole conversation."""
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         return list(in_order(self._ask, conversations, self._endpoint.config.concurrency))
 
     def _ask(self, one: Conversation) -> Reply:
-        said = self._said[one.key]
-        self._listen(one)
         room = min(one.reply_tokens, one.room)
         if room <= 0:
             return Reply("", truncated=True)
-        turn = sum(message["role"] == "assistant" for message in said)
-        ask = Ask(list(said), self._temperature, room, derive_seed(one.seed, turn), tools=one.tools)
+        turn = sum(message["role"] == "assistant" for message in one.messages)
+        names = _names(one.tools)
+        tools = [
+            {**tool, "function": {**tool["function"], "name": names[str(tool["function"]["name"])]}}
+            for tool in one.tools
+        ]
+        messages = _sent(told(one.messages), names)
         try:
-            answer = self._endpoint.chat(ask)
+            answer = self._endpoint.chat(
+                Ask(messages, self._temperature, room, derive_seed(one.seed, turn), tools=tools)
+            )
         except Exhausted:
             self.exhausted += 1
             return Reply("", truncated=True)
         except Failed as reason:
-            if turn == 0 and str(reason).startswith("context too long"):
-                raise ContextTooShort(f"task {one.task.task_id}: {reason}; use a model with a longer context") from None
             self.failures.append(str(reason))
-            return Reply("", truncated=True)
-        calls, error = _calls(answer)
-        said.append(_message(answer, calls, turn))
-        return _reply(answer, calls, error)
-
-    def _listen(self, one: Conversation) -> None:
-        """Convert the new messages since the last reply to the form that servers expect."""
-        said = self._said[one.key]
-        waiting = [call["id"] for call in said[-1].get("tool_calls", [])] if said else []
-        for message in one.messages[self._heard[one.key] :]:
-            if message["role"] == "tool" and waiting:
-                said.append({"role": "tool", "tool_call_id": waiting.pop(0), "content": message["content"]})
-            elif message["role"] == "tool":  # about a reply without a call
-                said.append({"role": "user", "content": message["content"]})
-            else:
-                said.append({"role": message["role"], "content": message["content"]})
-        for left in waiting:
-            said.append({"role": "tool", "tool_call_id": left, "content": "not carried out"})
-        self._heard[one.key] = len(one.messages) + 1  # includes the next reply
+            if not turn and not reason.final:
+                return Reply("", lost=str(reason))
+            return Reply("", refused=str(reason), truncated=str(reason).startswith("context too long"))
+        return _reply(answer, {valid: own for own, valid in names.items()}, one.tools)
 
 
-def _message(answer: Answer, calls: Sequence[RawCall], turn: int) -> dict[str, Any]:
-    """The answer as a message of the conversation. Calls get new numbers, so that equal episodes have equal text."""
-    if not calls:
-        return {"role": "assistant", "content": answer.content}
-    numbered = [
-        {
-            "id": f"call_{turn}_{number}",
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments if _object(call.arguments) else "{}"},
-        }
-        for number, call in enumerate(calls)
-    ]
-    return {"role": "assistant", "content": answer.content.partition(OPEN)[0], "tool_calls": numbered}
+def _names(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """For the name of each tool a different name that servers take. Valid names stay as they are."""
+    names = [str(tool["function"]["name"]) for tool in tools]
+    return {name: f"{_valid(name)}_{place}" if _valid(name) != name else name for place, name in enumerate(names)}
+
+
+def _valid(name: str) -> str:
+    return INVALID.sub("_", name)[:60] or "_"
+
+
+def _sent(messages: list[dict[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """``messages`` with valid names and arguments as text. A model may have invented a name."""
+    for message in messages:
+        message.pop("name", None)
+        for call in message.get("tool_calls", ()):
+            function = call["function"]
+            name = names.get(function["name"], _valid(function["name"]))
+            call["function"] = {"name": name, "arguments": json.dumps(function["arguments"])}
+    return messages
+
+
+def _reply(answer: Answer, names: Mapping[str, str], tools: Sequence[Mapping[str, Any]]) -> Reply:
+    """The reply of the server. A server without a parser leaves calls in the text."""
+    said, calls, error = answer.content, list[ToolCall](), ""
+    thought, end, words = said.rpartition("</think>")
+    if not answer.calls and (mark := MARKS.search(words)):
+        calls, error = parse_text(said, tools)
+        said = said if error else thought + end + words[: mark.start()].rstrip()
+    for call in answer.calls:
+        name, arguments = names.get(call.name, call.name), _object(call.arguments)
+        if arguments is None:
+            error = error or f"the arguments of {name} must be a JSON object, not too deep or long"
+            said += f"\n{OPEN}{name} {call.arguments}{CLOSE}"
+        else:
+            calls.append(ToolCall(name, arguments))
+    return Reply(
+        "\n".join(filter(None, [said, *map(render_call, calls)])),
+        [] if error else calls,
+        invalid=bool(error),
+        error=error,
+        truncated=answer.finish_reason == "length" and (bool(error) or not calls),
+        prompt_tokens=answer.prompt_tokens,
+        reply_tokens=answer.completion_tokens,
+    )
 
 
 def _object(arguments: str) -> dict[str, Any] | None:
@@ -101,29 +116,3 @@ def _object(arguments: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and not misfit("", value) else None
-
-
-def _calls(answer: Answer) -> tuple[list[RawCall], str]:
-    """The calls of an answer, and the error in them. A server without a parser leaves calls in the text."""
-    if not answer.calls and OPEN in answer.content:
-        calls, error = parse_reply(answer.content)
-        return [RawCall(call.name, json.dumps(call.arguments)) for call in calls], error
-    wrong = next((call.name for call in answer.calls if _object(call.arguments) is None), None)
-    return (
-        answer.calls,
-        "" if wrong is None else f"the arguments of {wrong} must be a JSON object, not too deep or long",
-    )
-
-
-def _reply(answer: Answer, calls: Sequence[RawCall], error: str) -> Reply:
-    made = [] if error else [ToolCall(call.name, _object(call.arguments) or {}) for call in calls]
-    said = answer.content.partition(OPEN)[0].strip() if made else answer.content
-    return Reply(
-        "\n".join(filter(None, [said, *(render_call(call) for call in made)])),
-        made,
-        invalid=bool(error),
-        error=error,
-        truncated=answer.finish_reason == "length" and not made,
-        prompt_tokens=answer.prompt_tokens,
-        reply_tokens=answer.completion_tokens,
-    )

@@ -33,7 +33,8 @@ class Reply:
     ``prompt_ids`` are the tokens that this turn added before the reply (at first the whole prompt). ``token_ids`` are the sampled
     tokens with their ``logprobs`` (natural logarithm, same length). All three are empty for policies without tokens.
     ``invalid``: the text contains a call that cannot be parsed, for the reason in ``error``. ``truncated``: a token limit cut the
-    reply. A policy that only counts tokens gives ``prompt_tokens`` (of the whole prompt) and ``reply_tokens`` instead.
+    reply. ``refused``: the model's server refused the conversation for this reason. ``lost``: it gave no reply to a first request,
+    so nobody played the episode. A policy that only counts tokens gives ``prompt_tokens`` (of the whole prompt) and ``reply_tokens`` instead.
     """
 
     text: str
@@ -44,6 +45,8 @@ class Reply:
     invalid: bool = False
     error: str = ""
     truncated: bool = False
+    refused: str = ""
+    lost: str = ""
     prompt_tokens: int = 0
     reply_tokens: int = 0
 

@@ -15,7 +15,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from coevolve.core.arithmetic import settle
 from coevolve.core.errors import CoevolveError, first_line
-from coevolve.policies.agent_prompt import Listener, Renderer, check_room, check_template, read_reply
+from coevolve.policies.agent_prompt import Listener, Renderer, check_room, check_template
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.prefix_attention import Prefix, attending, attends
 
@@ -318,7 +318,7 @@ class TransformersPolicy:
         self._turns[one.key] = self._turns.get(one.key, 0) + 1
         self._last[one.key] = ids[-1:]
         ended = bool(ids) and ids[-1] in self._ends.tolist()
-        return read_reply(self.tokenizer, prompt, ids, logprobs, ended)
+        return self._listener.renderer.read(prompt, ids, logprobs, ended, one.tools)
 
 
 def open_transformers(

@@ -11,7 +11,7 @@ from typing import Any
 
 from coevolve.core.concurrency import in_order
 from coevolve.core.seeding import derive_seed
-from coevolve.policies.agent_prompt import Listener, Renderer, check_room, check_template, read_reply
+from coevolve.policies.agent_prompt import Listener, Renderer, check_room, check_template
 from coevolve.policies.config import PolicySection
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.vllm_engine import engine_arguments, require_vllm
@@ -46,7 +46,6 @@ class VllmPolicy:
         template: Mapping[str, Any] | None = None,
     ) -> None:
         self._complete = complete
-        self._tokenizer = tokenizer
         self._ends = set(ends)
         self._context = context
         self._listener = Listener(Renderer(tokenizer, template))
@@ -76,7 +75,7 @@ class VllmPolicy:
             self._ids[one.key] = self._ids[one.key] + ids
             self._turns[one.key] += 1
             ended = bool(ids) and ids[-1] in self._ends
-            replies.append(read_reply(self._tokenizer, prompt, ids, logprobs, ended))
+            replies.append(self._listener.renderer.read(prompt, ids, logprobs, ended, one.tools))
         return replies
 
 

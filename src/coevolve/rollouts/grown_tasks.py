@@ -251,6 +251,7 @@ class _Growth:
         options, config, file = self.options, self.options.verify, self.folder / "tasks.jsonl"
         tasks = {task.task_id: task for task in read_tasks(self.work / "accepted.jsonl")}
         counts: dict[str, PassCount] = {}
+        failures: list[str] = []
         if options.policy is not None:
             with (
                 bar(len(tasks) * options.samples, "pass rates", "episodes") as progress,
@@ -260,6 +261,7 @@ class _Growth:
                     policy, self.world, list(tasks.values()), Limits.of(ACTING), options.samples, options.seed,
                     progress.update,
                 )  # fmt: skip
+                failures = getattr(policy, "failures", [])
         judged = [
             with_pass_rate(verdict, tasks.get(verdict.task_id or "") if verdict.accepted else None, counts)
             for verdict in read_jsonl(self.work / "verdicts.jsonl", Verdict)
@@ -274,6 +276,12 @@ class _Growth:
         write_jsonl(file, validation.tasks)
         count = len(validation.tasks)
         lines = [f"{count} tasks of {len({task.family for task in validation.tasks})} families in {file}"]
+        if failures:
+            lost = sum(count.played - count.episodes for count in counts.values())
+            lines.append(
+                f"{len(failures)} requests to the policy got no reply, and {lost} episodes count in no pass rate; the first "
+                f"reason: {one_line(failures[0])}"
+            )
         if count < options.count:
             page_file = self.folder / "index.html"
             lines.append(f"{options.count} tasks were asked for; read {page_file} for what was rejected")

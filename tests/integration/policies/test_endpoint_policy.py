@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.outcomes import unread
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import StopReason, Trajectory
@@ -16,9 +17,13 @@ from coevolve.endpoint.client import open_endpoint
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 from coevolve.policies.endpoint_policy import EndpointPolicy
+from coevolve.policies.policy import Conversation
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Limits, RolloutRequest, rollout
+from coevolve.stages.evaluate.config import Evaluate
+from coevolve.stages.evaluate.evaluation import evaluate
 from coevolve.stages.schema import load as load_params
+from coevolve.stages.verify.pass_rates import pass_counts
 from tests import ROOT
 from tests.integration.endpoint.proxy import proxy
 
@@ -127,16 +132,77 @@ def test_truncated_reply_ends_the_episode(tmp_path: Path) -> None:
     assert one.stop_reason is StopReason.MAX_TOKENS
 
 
-def test_schemas_too_long_for_the_context_are_one_error(tmp_path: Path) -> None:
+def refusal(words: str) -> tuple[int, dict[str, str], str]:
+    return 400, {}, json.dumps({"error": {"message": words}})
+
+
+def test_refused_conversation_ends_with_its_reason_and_others_go_on(tmp_path: Path) -> None:
+    world, done = make("miniworld"), reply(None, ("complete_task", {}))
+    long = "This model's maximum context length is 512 tokens and your request has 2000 input tokens"
+    filtered = (
+        "The response was filtered: the tool_calls of messages[1] violate the content policy, and it does not exist"
+    )
+    cases = [
+        ([refusal(long)], StopReason.MAX_TOKENS, r"\(with 31 tool schemas\) and the reply take 2064 tokens"),
+        ([reply(None, ("balance", {})), refusal(filtered)], StopReason.REFUSED, "content policy"),
+    ]
+    for number, (script, reason, words) in enumerate(cases):
+        acting = policy("http://proxy.test/v1", "m", tmp_path / str(number), concurrency=1)
+        with proxy(script=[*script, done]):
+            one, other = (played(acting, world, [task])[0] for task in world.tasks("seed")[:2])
+        assert one.stop_reason is reason and one.counts and re.search(words, one.messages[-1]["content"])
+        assert other.stop_reason is StopReason.DONE and len(acting.failures) == 1
+
+
+def test_refusal_of_a_first_request_for_its_tools_ends_the_run(tmp_path: Path) -> None:
     world = make("miniworld")
-    words = "This model's maximum context length is 512 tokens and your request has 2000 input tokens"
     with (
-        proxy(script=[(400, {}, json.dumps({"message": words}))]) as server,
-        pytest.raises(
-            CoevolveError, match=r"\(with 31 tool schemas\) and the reply take 2064 tokens, the model has 512: 1552"
-        ),
+        proxy(script=[refusal("does not support tools")]) as server,
+        pytest.raises(CoevolveError, match="tool support"),
     ):
-        played(policy(server.url, "m", tmp_path / "log"), world, [world.tasks("shifted")[0]])
+        played(policy(server.url, "m", tmp_path / "log"), world, [world.tasks("seed")[0]])
+
+
+def test_names_that_servers_refuse_are_made_valid_and_mapped_back(tmp_path: Path) -> None:
+    names = ["mail.find", "mail_find", "x" * 80, "mail find"]
+    tools = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in names]
+    messages = [{"role": "user", "content": "go"}]
+    one = Conversation(0, messages, tools, make("miniworld").tasks("seed")[0], 0, 10**6, 64)
+    with proxy(script=[reply(None, ("an invention!", {})), reply("done")]) as server:
+        acting = policy(server.url, "m", tmp_path / "log")
+        messages += [{"role": "assistant", "content": acting.act([one])[0].text}, {"role": "tool", "content": "no"}]
+        acting.act([one])
+        offered = [tool["function"]["name"] for tool in server.bodies[1]["tools"]]
+        assert server.bodies[1]["messages"][1]["tool_calls"][0]["function"]["name"] == "an_invention_"
+    assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", name) for name in offered) and len(set(offered)) == 4
+    with proxy(script=[reply(None, *((name, {}) for name in offered))]) as server:
+        (said,) = policy(server.url, "m", tmp_path / "other").act([one])
+    assert [call.name for call in said.calls] == names
+
+
+HTML = (200, {}, "<html>busy</html>")
+
+
+def test_episodes_that_nobody_played_are_not_measured(tmp_path: Path) -> None:
+    world = make("miniworld")
+    tasks = list(world.tasks("validation")[:2])
+    config = Evaluate(tasks=2)
+    with proxy(script=[HTML] * 2) as server, pytest.raises(CoevolveError, match=r"server failed in all 2 .*busy"):
+        evaluate(policy(server.url, "m", tmp_path / "a", retries=0), world, {"validation": tasks}, LIMITS, config, 0)
+    with proxy(script=[HTML, reply(None, ("complete_task", {}))]) as server:
+        acting = policy(server.url, "m", tmp_path / "b", retries=0, concurrency=1)
+        counts = pass_counts(acting, world, tasks, LIMITS, 1, 0, lambda count: None)
+    assert [count.rate for count in counts.values()] == [None, 0.0] and len(acting.failures) == 1
+
+
+def test_unreadable_replies_are_counted_and_shown_and_other_forms_are_read(tmp_path: Path) -> None:
+    world, xml = make("miniworld"), "<tool_call>\n<function=complete_task>\n</function>\n</tool_call>"
+    with proxy(script=[reply("[TOOL_CALLS]balance{}"), reply(f"<think>hm</think>\n{xml}")]) as server:
+        acting, tasks = policy(server.url, "m", tmp_path / "log"), {"validation": list(world.tasks("validation")[:1])}
+        (outcome,) = evaluate(acting, world, tasks, LIMITS, Evaluate(tasks=1), 0)
+    assert outcome.stop_reason == StopReason.DONE and (outcome.unread, outcome.turns) == (1, 2)
+    (note,) = unread([outcome])
+    assert note == "1 of 2 replies (50%) hold a call that cannot be read; the first: '[TOOL_CALLS]balance{}'"
 
 
 def test_evaluate_command_plays_a_served_model(tiny_server: tuple[str, str], tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from coevolve.core.records import Verdict
 from coevolve.environments.registry import make
 from coevolve.rollouts.grow_options import GrowOptions
 from coevolve.rollouts.grown_tasks import _Growth, grow
+from tests.integration.endpoint.proxy import proxy
 from tests.servers import running
 from tests.unit.rollouts.test_grown_tasks import KNOWN, MADE
 
@@ -69,3 +70,16 @@ def test_every_environment_of_a_mixture_keeps_tasks(tmp_path: Path) -> None:
     growth.select()
     numbers = Counter(task.environment for task in read_tasks(tmp_path / "tasks.jsonl"))
     assert numbers == {"miniworld": 4, "sql": 4}
+
+
+def test_policy_whose_server_never_answers_measures_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coevolve.endpoint.client.LONGEST_PAUSE", 0.0)
+    tasks = list(make("miniworld").tasks("seed")[:2])
+    options = GrowOptions(count=2, samples=1, policy="http://proxy.test/v1", model="m")
+    growth = _Growth("miniworld", make("miniworld"), [], {}, options, tmp_path)
+    write_jsonl(growth.work / "accepted.jsonl", tasks)
+    write_jsonl(growth.work / "verdicts.jsonl", [Verdict(task.task_id, task.task_id, True, []) for task in tasks])
+    with proxy(script=[(200, {}, "<html>busy</html>")] * 100):
+        lines = growth.select()
+    assert any("2 episodes count in no pass rate" in line and "busy" in line for line in lines)
+    assert '"pass_rate":0' not in (tmp_path / "tasks.jsonl").read_text().replace(" ", "")

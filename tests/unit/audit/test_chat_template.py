@@ -7,6 +7,7 @@ import pytest
 from coevolve.audit.chat_template import diagnose
 from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
+from coevolve.policies.agent_prompt import OWN
 from coevolve.rollout import Limits
 from coevolve.stages.base.tokenizer import TEMPLATE, build
 from tests import ROOT
@@ -21,11 +22,11 @@ needs_smollm2 = pytest.mark.skipif(
 )
 
 
-def found(template: str, end: str = "<|end|>") -> dict[str, Diagnosis]:
+def found(template: str, end: str = "<|end|>", variables: dict[str, str] | None = None) -> dict[str, Diagnosis]:
     tokenizer = build([], [])
     tokenizer.chat_template, tokenizer.eos_token = template, end
     limits = Limits(20, 10**6, 2**12, 600.0)
-    return {one.name: one for one in diagnose(tokenizer, {}, Miniworld(), "seed", limits)}
+    return {one.name: one for one in diagnose(tokenizer, variables or {}, Miniworld(), "seed", limits)}
 
 
 def states(findings: dict[str, Diagnosis]) -> dict[str, str]:
@@ -35,7 +36,7 @@ def states(findings: dict[str, Diagnosis]) -> dict[str, str]:
 def test_embedded_template_is_sound_and_knows_its_tools() -> None:
     findings = found(TEMPLATE)
     assert set(states(findings).values()) == {WORKS}
-    assert list(findings) == ["tools", "prefix", "thoughts", "stop", "mask"]
+    assert list(findings) == ["tools", "calls", "prefix", "thoughts", "stop", "mask"]
     assert "31 tools take 0 of the" in findings["tools"].text and "does not show them" in findings["tools"].text
     assert "<|end|> ends each of the" in findings["stop"].text
     assert "has no {% generation %}" in findings["mask"].text
@@ -50,7 +51,7 @@ def test_tools_are_counted_in_tokens() -> None:
 def test_template_that_strips_earlier_thoughts_changes_only_thoughts() -> None:
     stripped = "{{ message['content'].split('</think>')[-1] if not loop.last else message['content'] }}"
     findings = found(TEMPLATE.replace("{{ message['content'] or '' }}", stripped))
-    assert states(findings) == {"tools": WORKS, "prefix": WORKS, "thoughts": BROKEN, "stop": WORKS, "mask": WORKS}
+    assert states(findings) == {name: BROKEN if name == "thoughts" else WORKS for name in findings}
     assert "changes earlier turns when later ones follow with the agent's thoughts" in findings["thoughts"].text
     assert "<think>" in findings["thoughts"].text.partition("instead of")[2]
 
@@ -90,10 +91,38 @@ def test_template_with_generation_marks_has_no_note() -> None:
     assert finding.state == WORKS and "generation" not in finding.text
 
 
+def test_template_that_writes_no_calls_or_refuses_answers_has_a_line() -> None:
+    plain = f"{{% for message in messages %}}{TURN}<|end|>{{% endfor %}}{TOOLS}{OPEN_REPLY}"
+    assert found(plain)["calls"].text == "the template writes no calls"
+    refusing = plain.replace(TURN, "{{ raise_exception('no tools, please') if message['role'] == 'tool' }}" + TURN)
+    finding = found(refusing)["template"]
+    assert finding.state == BROKEN and finding.text.endswith("refuses a conversation: no tools, please")
+    assert "chat_template.jinja" in finding.remedy
+
+
+def test_date_in_a_template_has_a_line_and_a_fix() -> None:
+    dated = "{{ strftime_now('%d %b %Y %H:%M') }}" + TEMPLATE
+    finding = found(dated)["date"]
+    assert finding.state == ABSENT and "27 Nov 2026" in finding.text and "date_string: 26 Jul 2024" in finding.remedy
+    assert found(dated, variables={"date_string": "26 Jul 2024"})["date"].state == WORKS
+
+
+def test_template_file_is_checked_without_a_model(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jinja"
+    file.write_text("{# tools #}" + TEMPLATE.replace(OWN, "").replace("<|end|>", "</s>"))
+    done = coevolve("doctor", "--template", str(file), cwd=ROOT)
+    assert done.returncode == 0 and "</s> ends each of the" in done.stdout, done.stdout + done.stderr
+    file.write_text("{% for tools in %}")
+    done = coevolve("doctor", "--template", str(file), cwd=ROOT)
+    assert done.returncode == 1 and "Expected an expression" in done.stdout and "Traceback" not in done.stderr
+    done = coevolve("doctor", "--template", str(tmp_path / "absent.jinja"), cwd=ROOT)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and "no such" in done.stderr
+
+
 @needs_smollm2
 def test_smollm2_template_is_sound() -> None:
     done = coevolve("doctor", "--template", "models/smollm2", cwd=ROOT)
-    assert done.returncode == 0 and done.stdout.count(" ok ") == 5, done.stdout + done.stderr
+    assert done.returncode == 0 and done.stdout.count(" ok ") == 6, done.stdout + done.stderr
     assert "<|im_end|> ends each of the" in done.stdout
 
 

@@ -27,9 +27,9 @@ def test_rendered_turns_equal_the_template_of_the_whole_conversation(name: str) 
     calls = [{"type": "function", "function": function}] * 2
     ids = renderer.first(first, tools)
     ids += words.encode(f"{CALL}\n{CALL}<|im_end|>", add_special_tokens=False)
-    ids += renderer.later(heard)
+    ids += renderer.later(heard, f"{CALL}\n{CALL}")
     ids += words.encode("done<|im_end|>", add_special_tokens=False)
-    ids += renderer.later([{"role": "user", "content": "and now the one about tax"}])
+    ids += renderer.later([{"role": "user", "content": "and now the one about tax"}], "done")
     messages = [
         *first, {"role": "assistant", "content": "", "tool_calls": calls}, *heard,
         {"role": "assistant", "content": "done"}, {"role": "user", "content": "and now the one about tax"},

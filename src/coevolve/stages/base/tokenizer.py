@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from coevolve.policies.agent_prompt import CLOSE, OPEN
+from coevolve.policies.agent_prompt import CLOSE, OPEN, OWN
 
 PAD, END = "<|pad|>", "<|end|>"
 ROLES = ("system", "user", "assistant", "tool")
 # Prefix-preserving: further messages never change the rendered text before them.
 TEMPLATE = (
-    "{# no list of tools: this model knows its tools by heart #}"
-    "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] or '' }}"
+    OWN + "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] or '' }}"
     "{% for call in message['tool_calls'] or [] %}"
     + OPEN
     + "{{ (call['function'] or call) | tojson }}"

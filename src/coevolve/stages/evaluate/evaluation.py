@@ -16,13 +16,15 @@ from coevolve.core.stage_summary import StageSummary, timeouts
 from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.core.trajectories import StopReason, Trajectory, by_reason, read_trajectories, write_trajectories
-from coevolve.environments.environment import Environment
+from coevolve.core.untrusted import one_line
+from coevolve.environments.environment import Environment, FailureReason
 from coevolve.environments.mixture import shares_of
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Episode, Limits, RolloutRequest, in_batches, rollout
 from coevolve.stages.evaluate.config import Evaluate
 
+SHOWN = 200  # characters of an unreadable reply
 FAILED = f"{StopReason.ENVIRONMENT_FAILED}: "  # before the reason, in the files of finished batches
 
 
@@ -123,9 +125,11 @@ def _panel(
             for file in files:
                 file.unlink()
                 file.with_suffix(".parquet").unlink(missing_ok=True)
+            failed = "the model's server" if set(failures) == {FailureReason.SERVER} else f"the environment {one}"
+            first = "".join(f"; the first error: {one_line(reason)}" for reason in getattr(policy, "failures", [])[:1])
             raise CoevolveError(
-                f"the environment {one} failed in all {len(ours)} episodes of {name} ({by_reason(failures)}); repair it and run "
-                "the command again"
+                f"{failed} failed in all {len(ours)} episodes of {name} ({by_reason(failures)}{first}); repair it "
+                "and run the command again"
             )
     return outcomes
 
@@ -153,6 +157,8 @@ def _outcome(panel: str, trajectory: Trajectory, category: str) -> Outcome:
         turns=len(trajectory.tokens),
         tokens=sum(trajectory.tokens),
         checks=trajectory.checks,
+        unread=len(trajectory.unread),
+        unread_reply="".join(trajectory.unread[:1])[:SHOWN],
     )
 
 
@@ -162,11 +168,12 @@ def summary(
     wanted: int,
     stop_reasons: Iterable[str] = (),
     failures: Mapping[str, int] | None = None,
+    unread: Sequence[str] = (),
 ) -> StageSummary:
     """The costs of evaluating policies/t; metrics.json has the results by panel.
 
     A note says if there are fewer episodes than ``wanted``, with the number of ``failures`` by reason. Another note
-    counts timeouts among ``stop_reasons``.
+    counts timeouts among ``stop_reasons``. ``unread`` are notes on unreadable replies.
     """
     figures = {
         "evaluation episodes": sum(metrics.episodes for metrics in panels.values()),
@@ -174,10 +181,10 @@ def summary(
     }
     lost = wanted - figures["evaluation episodes"]
     notes = [left_out(lost, wanted, failures)] if lost else []
-    return StageSummary("evaluate", t, figures, costs=list(figures), notes=[*notes, *timeouts(stop_reasons)])
+    return StageSummary("evaluate", t, figures, costs=list(figures), notes=[*notes, *timeouts(stop_reasons), *unread])
 
 
 def left_out(lost: int, wanted: int, failures: Mapping[str, int] | None = None) -> str:
     """The message that ``lost`` of ``wanted`` episodes do not count, with the number of ``failures`` by reason."""
     reasons = f" ({by_reason(failures)})" if failures else ""
-    return f"{lost} of {wanted} evaluation episodes are left out: the environment failed in them{reasons}"
+    return f"{lost} of {wanted} evaluation episodes are left out: the environment or the server failed in them{reasons}"

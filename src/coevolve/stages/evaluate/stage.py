@@ -15,7 +15,7 @@ from functools import partial
 
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.io import read_tasks, write_json, write_jsonl
-from coevolve.core.outcomes import OUTCOMES, metrics
+from coevolve.core.outcomes import OUTCOMES, metrics, unread
 from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.scratch import claim, scratch
@@ -59,7 +59,7 @@ def main(params: Params, t: int) -> None:
             outcomes = evaluate(policy, environment, panels, limits, config, params.seed, finished, failures, traced)
             seconds = time.monotonic() - began
         solved = sum(outcome.success for outcome in outcomes)
-        stop_reasons = [outcome.stop_reason for outcome in outcomes]
+        stop_reasons, notes = [outcome.stop_reason for outcome in outcomes], unread(outcomes)
         outcomes += by_environment(outcomes, environment, panels)
         results = metrics(outcomes, config, params.seed)
         write_jsonl(folder / OUTCOMES, outcomes)
@@ -67,7 +67,7 @@ def main(params: Params, t: int) -> None:
         wanted = sum(len(tasks[: config.tasks]) for tasks in panels.values()) * config.samples
         # panels per environment repeat episodes of the whole panels
         once = {name: result for name, result in results.items() if name in panels}
-        write_summary(replace(summary(t, once, wanted, stop_reasons, failures), arithmetic=in_effect().name))
+        write_summary(replace(summary(t, once, wanted, stop_reasons, failures, notes), arithmetic=in_effect().name))
         figures = {
             f"{panel}/{key}": getattr(result, key)
             for panel, result in results.items()

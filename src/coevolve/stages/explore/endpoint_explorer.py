@@ -18,7 +18,7 @@ from coevolve.endpoint.client import Endpoint, Exhausted, Failed
 from coevolve.endpoint.structured import Broken, ask_json
 from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import Knowledge
-from coevolve.policies.endpoint_policy import ContextTooShort, EndpointPolicy
+from coevolve.policies.endpoint_policy import EndpointPolicy
 from coevolve.prompts.prompt import Prompt, prompt, quoted, quoted_call, quoted_lines, quoted_name
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.config import Explore
@@ -123,13 +123,7 @@ class EndpointExplorer:
         """The calls that the environment accepted from the model after the instruction ``text``."""
         policy = EndpointPolicy(self._endpoint, self._endpoint.config.temperature)
         task = Task.create(self._environment.name, "exploration", [text], request.world, [[]])
-        try:
-            [episode] = rollout(
-                policy, self._environment, [RolloutRequest(task, request.seed)], self._limits, workers=1
-            )
-        except ContextTooShort:  # other tasks may be shorter
-            self.counts["unanswered"] += 1
-            return []
+        [episode] = rollout(policy, self._environment, [RolloutRequest(task, request.seed)], self._limits, workers=1)
         self.counts["out of budget"] += policy.exhausted
         self.counts["unanswered"] += len(policy.failures)
         return accepted(episode.trajectory, self._knowledge)[: self._calls]

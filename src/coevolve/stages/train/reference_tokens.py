@@ -53,8 +53,9 @@ def tokens(renderer: Renderer, tools: Tools, episode: Trajectory) -> Tokens:
     mask: list[int] = []
     for index, following in zip(replies, [*replies[1:], None], strict=True):
         cut = following is None and episode.stop_reason is StopReason.MAX_TOKENS
-        reply = renderer.reply(episode.messages[index]["content"], ended=not cut)
-        observed = renderer.later(episode.messages[index + 1 : following]) if following else []
+        said = episode.messages[index]["content"]
+        reply = renderer.reply(said, ended=not cut)
+        observed = renderer.later(episode.messages[index + 1 : following], said) if following else []
         completion += reply + observed
         mask += [1] * len(reply) + [0] * len(observed)
     end = len(mask) - mask[::-1].index(1) if 1 in mask else 0

@@ -15,7 +15,7 @@ from coevolve.core.success import is_success
 from coevolve.core.task import Task
 from coevolve.endpoint.client import Endpoint
 from coevolve.environments.environment import Environment
-from coevolve.policies.endpoint_policy import ContextTooShort, EndpointPolicy
+from coevolve.policies.endpoint_policy import EndpointPolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.verify.judge import Judged
 
@@ -60,11 +60,7 @@ class Solver:
         for attempt in range(self._attempts):
             policy = EndpointPolicy(self._endpoint, self._endpoint.config.temperature)
             request = RolloutRequest(task, derive_seed(self._seed, "solver", task.task_id, attempt), sample=attempt)
-            try:
-                [episode] = rollout(policy, self._environment, [request], self._limits, workers=1)
-            except ContextTooShort:
-                self._counts["unanswered"] += 1
-                return Gate(GATE, None, "the model's context is too short for it")
+            [episode] = rollout(policy, self._environment, [request], self._limits, workers=1)
             self._counts["out of budget"] += policy.exhausted
             self._counts["unanswered"] += len(policy.failures)
             if is_success(episode.trajectory.score):

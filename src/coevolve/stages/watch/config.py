@@ -35,6 +35,8 @@ class Watch(Section):
     """Share of attempts in which the environment failed; they do not count."""
     refused: Limit = Limit(limit=0.0)
     """Share of kinds of tasks that are never solved because the environment refuses or cannot read the answers."""
+    unreadable: Limit = Limit(limit=0.5)
+    """Share of the agent's replies with a call that cannot be read; high means another form of calls than the template's."""
     margin: Limit = Limit(limit=3.0)
     """Preference margin in the last step; high means that the pairs teach no more."""
     chosen: Limit = Limit(limit=-1.0)

@@ -15,7 +15,7 @@ from coevolve.core.trajectories import StopReason, Trajectory
 FEW = 8  # fewest episodes of a kind
 MOST = 0.8  # share of a kind's episodes that must end unread
 # causes other than an answer's format
-ENDED = frozenset({StopReason.BROKEN, StopReason.TIMEOUT, StopReason.MAX_TOKENS})
+ENDED = frozenset({StopReason.REFUSED, StopReason.BROKEN, StopReason.TIMEOUT, StopReason.MAX_TOKENS})
 
 
 def unread(episode: Trajectory, task: Task) -> bool:

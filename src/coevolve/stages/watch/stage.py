@@ -53,10 +53,11 @@ def main(params: Params, t: int) -> None:
             for name, value in read_json(Paths.summary(t, stage))["figures"].items()
         },
     )
+    unread = sum(len(trajectory.unread) for trajectory in trajectories)
+    replies = sum(len(trajectory.tokens) for trajectory in trajectories)
+    values |= {"refused": share(kinds), "unreadable": unread / replies if replies else None}
     generator = params.explore.guidance == "generator"
-    measured = indicators(
-        {**values, "refused": share(kinds)}, params.watch, foreign(params.by_pairs, params.pairs.hard > 0, generator)
-    )
+    measured = indicators(values, params.watch, foreign(params.by_pairs, params.pairs.hard > 0, generator))
     write_json(Paths.watch(t), {indicator.name: indicator.as_dict() for indicator in measured})
     notes = [*unfinished(trajectories), *never_counted(visits, tasks), *kinds_refused(kinds)]
     write_summary(summary(t, measured, notes))

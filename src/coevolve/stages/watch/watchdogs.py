@@ -33,7 +33,7 @@ from coevolve.core.stage_summary import (
 )
 from coevolve.core.statistics import evenness
 from coevolve.core.task import CallOutcome, Task
-from coevolve.core.trajectories import StopReason, Trajectory, by_reason
+from coevolve.core.trajectories import StopReason, Trajectory, by_reason, unread_note
 from coevolve.stages.watch.config import Limit, Watch
 
 CHANCE = 0.05  # probability of a false alarm per task in ``regressions``
@@ -55,6 +55,7 @@ MEANING = {
     "environment_failed": "share of attempts in which the environment failed; no statistics count them",
     "refused": "share of kinds of tasks that are never solved and whose episodes end with answers that the environment refuses or "
     "cannot read: the agent may know the answer, but not its format",
+    "unreadable": "share of the agent's replies with a call that cannot be read: the agent may write another form of calls",
     "margin": "beta times the difference of the log-ratios of both sides of a pair, in the last step",
     "chosen": "beta times the log-ratio of the preferred episodes in the last step: below 0, they have become less likely",
     "failure_success": "share of the failure agent's episodes that succeed, which teach no failure",
@@ -140,7 +141,7 @@ def indicators(
 
 
 def unfinished(trajectories: Sequence[Trajectory]) -> list[str]:
-    """A note on episodes that the environment failed, by reason, and a note on those that the agent's calls broke."""
+    """Notes on episodes that the environment failed, by reason, on those that calls broke, and on unreadable replies."""
     total = len(trajectories)
     failures = Counter(trajectory.failure for trajectory in trajectories if not trajectory.counts)
     broken = sum(trajectory.stop_reason is StopReason.BROKEN for trajectory in trajectories)
@@ -150,6 +151,10 @@ def unfinished(trajectories: Sequence[Trajectory]) -> list[str]:
         notes.append(
             f"{failures.total()} of {total} episodes count nowhere, because the environment failed ({reasons})"
         )
+    unread = [reply for trajectory in trajectories for reply in trajectory.unread]
+    notes += unread_note(
+        len(unread), sum(len(trajectory.tokens) for trajectory in trajectories), "".join(unread[:1])[:200]
+    )
     if broken:
         notes.append(f"{broken} of {total} episodes score 0, because a call broke the session")
     return notes

@@ -192,17 +192,17 @@ def test_tasks_without_any_counted_episode_are_named() -> None:
 @pytest.mark.parametrize(
     ("run", "shown"),
     [
-        ((False, True, False), 9),  # CoEvolve, by GRPO
-        ((False, True, True), 12),  # GenEnv
-        ((True, True, False), 14),  # Co-Evolving Agents
-        ((True, False, False), 11),  # pairs without a failure agent
-        ((True, True, True), 17),
+        ((False, True, False), 10),  # CoEvolve, by GRPO
+        ((False, True, True), 13),  # GenEnv
+        ((True, True, False), 15),  # Co-Evolving Agents
+        ((True, False, False), 12),  # pairs without a failure agent
+        ((True, True, True), 18),
     ],
 )
 def test_run_shows_only_its_own_watchdogs(run: tuple[bool, bool, bool], shown: int) -> None:
     values = dict.fromkeys(MEANING, 0.0)
     names = [indicator.name for indicator in indicators(values, CONFIG, foreign(*run))]
-    assert len(names) == shown and names[:9] == list(MEANING)[:9]
+    assert len(names) == shown and names[:10] == list(MEANING)[:10]
     assert any(name.startswith("generator_") for name in names) == run[2]
     assert ("failure_idle" in names) == (run[0] and run[1])
 

@@ -1,0 +1,144 @@
+"""The form in which a family of models writes calls and thoughts, as transformers and TRL describe it.
+
+transformers calls such a description a response template. A tokenizer may have its own, and TRL knows those of many chat templates.
+Importing TRL takes seconds, so its files are compared with a chat template before that.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from coevolve.core.calls import misfit
+from coevolve.core.errors import CoevolveError, first_line
+from coevolve.core.task import ToolCall
+
+# what stands around calls in the text of any family that we know
+MARKS = re.compile(
+    r"<[^<>]{0,40}tool[_▁]call|<function|<[\w:]*invoke|\[TOOL_CALLS\]|<\|python_tag\|>|\bto=functions\.", re.I
+)
+UNREADABLE = "the reply holds the marks of a call, but no call can be read"
+Tools = Sequence[Mapping[str, Any]]
+
+
+class Said(NamedTuple):
+    """A reply that was read: its thought, its words, its calls, and the error in the calls (then there are none)."""
+
+    thought: str
+    words: str
+    calls: list[ToolCall]
+    error: str
+
+
+@dataclass(frozen=True)
+class CallFormat:
+    """A response template, and the chat template that TRL uses in training, if it has one for the model."""
+
+    response: Mapping[str, Any]
+    training: str | None = None
+
+    @property
+    def thought(self) -> str:
+        """The key of the thought in a message."""
+        return next((name for name in self.response["fields"] if name not in ("content", "tool_calls")), "thinking")
+
+    def read(self, text: str, prompt: str, tools: Tools) -> Said:
+        """Read the reply ``text``, with its end token, after ``prompt``. Any text becomes calls or an error."""
+        from transformers.utils.chat_parsing import ResponseParser
+        from transformers.utils.chat_parsing.response_templates import load_response_template
+
+        form = self.response["fields"].get("tool_calls", {})
+        # JSON holds its types; values that are written as text take those of the tool's schema
+        schemas = None if form.get("content") == "json" else [dict(tool) for tool in tools]
+        regions: list[tuple[str, str, Any]] = []
+        body = ""
+        try:
+            whole = load_response_template(dict(self.response))
+            before = prompt if whole.start_anchor_re.search(prompt) else ""
+            parser = ResponseParser(whole, prefix=before, tools=schemas)
+            for event in [*parser.initial_events, *parser.feed(text), *parser.finalize()[1]]:
+                if event["type"] == "region_open":
+                    body = ""
+                elif event["type"] == "region_chunk":
+                    body += event["text"]
+                else:
+                    regions.append((event["field"], body, event["value"]))
+            made = (_made(written, value, form) for name, written, value in regions if name == "tool_calls")
+            calls = list(chain.from_iterable(made))
+        except Exception as error:  # a description may hold any rule, and a reply any text
+            return Said("", text, [], f"a call cannot be read: {first_line(error)}")
+        thought = "\n".join(str(value) for name, _, value in regions if name == self.thought)
+        words = "\n".join(str(value) for name, _, value in regions if name == "content" and value)
+        unread = not calls and MARKS.search(words or thought)
+        return Said(thought, words, calls, UNREADABLE if unread else "")
+
+
+def _made(written: str, value: Any, form: Mapping[str, Any]) -> Iterator[ToolCall]:
+    """The calls of a region. Raises a ValueError, in words for the agent, for a call that is not whole."""
+    pattern = form.get("content_args", {}).get("tag_pattern")
+    if pattern:
+        rest = re.sub(pattern, "", written, flags=re.DOTALL)
+        if left := re.sub(r"</\w+>|[\s,]", "", rest):
+            raise ValueError(f"this part of it is no argument: {left[:80]!r}")
+    for call in value if isinstance(value, list) else [value]:
+        function = call.get("function", call)
+        name, arguments = function["name"], function.get("arguments") or function.get("parameters") or {}
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            raise ValueError("it needs a name, a text, and arguments, an object")
+        if wrong := misfit(name, arguments):
+            raise ValueError(wrong)
+        yield ToolCall(name, arguments)
+
+
+@cache
+def formats() -> list[CallFormat]:
+    """The forms that TRL knows."""
+    from trl import chat_template_utils as known
+
+    named = [value for name, value in vars(known).items() if name.endswith("_template") and isinstance(value, dict)]
+    return [CallFormat(form) for form in named if "tool_calls" in form["fields"]]
+
+
+def call_format(tokenizer: Any, written: Callable[[ToolCall], tuple[str, str]]) -> CallFormat | None:
+    """The form of the tokenizer's model: its own response template, or the first of TRL's that reads a call of the chat template.
+
+    ``written`` gives a call as the chat template writes it, and the prompt before it. None means that the template is unknown to
+    TRL, and calls are JSON in <tool_call> tags, as in Hermes, or in no known form.
+    """
+    template, training = tokenizer.chat_template, None
+    known = (template.get("default") if isinstance(template, dict) else template) in _files()
+    if known:
+        from trl.chat_template_utils import get_training_chat_template
+
+        with suppress(Exception):  # TRL has no template for training, or the template refuses its conversation
+            training = get_training_chat_template(tokenizer)
+    response = getattr(tokenizer, "response_template", None) or _reading(written, known)
+    return CallFormat(response, training) if response else None
+
+
+def _files() -> set[str]:
+    """The chat templates that TRL knows."""
+    package = find_spec("trl")
+    folder = Path(package.origin).parent / "chat_templates" if package and package.origin else Path()
+    return {file.read_text(encoding="utf-8") for file in folder.glob("*.jinja")}
+
+
+def _reading(written: Callable[[ToolCall], tuple[str, str]], known: bool) -> Mapping[str, Any] | None:
+    """The first of TRL's forms that reads a template's own call. Hermes' needs none, unless TRL has ``known`` the template."""
+    call = ToolCall("look_up", {"title": "a word"})
+    try:
+        text, prompt = written(call)
+    except CoevolveError:
+        return None
+    hermes = f'{{"name": "{call.name}", "arguments": {json.dumps(call.arguments)}}}'
+    if call.name not in text or (hermes in text and not known):
+        return None
+    schema = {"type": "object", "properties": {"title": {"type": "string"}}}
+    tools = [{"type": "function", "function": {"name": call.name, "parameters": schema}}]
+    return next((form.response for form in formats() if form.read(text, prompt, tools).calls == [call]), None)
