@@ -98,24 +98,6 @@ def test_trajectories_without_ids_of_their_own_are_known_by_their_address(
     assert list(options.remarks.values()) == [12 - (ids[0] == "same")]
 
 
-NAMES = st.sampled_from(["verifiers", "verl", "coevolve"])
-BYTES = st.binary(max_size=60) | st.sampled_from(
-    ["ü".encode("latin-1"), '{"a": "ü"}'.encode("utf-16"), b"\xef\xbb\xbf{}"]
-)
-
-
-@given(name=NAMES, start=BYTES, cut=st.integers(1, 4_000))
-def test_any_bytes_between_two_lines_leave_both_readable(
-    tmp_path_factory: pytest.TempPathFactory, name: str, start: bytes, cut: int
-) -> None:
-    folder = tmp_path_factory.mktemp("bytes")
-    good = json.dumps(LINES[name]).encode()
-    last = good.replace(TRACE["traces"][0]["id"].encode(), b"another")
-    (folder / "rows.jsonl").write_bytes(good + b"\n" + start + good[cut:] + b"\n" + last + b"\n")
-    found, account = read(folder / "rows.jsonl", name)
-    assert len(found) >= 2 and len(found) + len(account.skipped) >= 2 + bool(good[cut:].strip())
-
-
 @given(data=st.data())
 def test_any_value_in_a_table_gives_a_rollout_or_a_reason(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
