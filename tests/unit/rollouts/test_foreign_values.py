@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from coevolve.core.errors import CoevolveError
 from coevolve.core.trajectories import read_trajectories, stream_trajectories, write_trajectories
 from tests.unit.commands.test_import import VALUES, places
-from tests.unit.rollouts.test_real_files import KNOWN, MADE, played
+from tests.unit.rollouts.test_real_files import MADE, played
 from tests.unit.rollouts.test_rollout_formats import LINES, TRACE, read, trl
 
 SCORES = [10**401, -(10**401), 1e308, -1e308, float("nan"), float("inf"), True, None, "1", [], [1, 2], [[1]], {}]
@@ -69,15 +69,19 @@ def stored(folder: Path, **columns: Any) -> Path:
     return folder
 
 
+CALL = {"name": "a", "arguments": "{}", "ok": True, "observation": "", "turn": 0}
+
+
 @pytest.mark.parametrize(
     "column",
     [
         {"trajectory_id": pa.array(range(12))},
         {"messages": pa.array(["{}"] * 12)},
         {"messages": pa.array(["[" * 999] * 12)},
-        {"calls": pa.array([[{"name": 5, "arguments": "{}", "ok": True, "observation": "", "turn": 0}]] * 12)},
-        {"calls": pa.array([[{"name": "a", "arguments": "[]", "ok": True, "observation": "", "turn": 0}]] * 12)},
-        {"calls": pa.array([[{"name": "a", "arguments": "{}", "ok": True, "observation": "", "turn": 2**40}]] * 12)},
+        *(
+            {"calls": pa.array([[{**CALL, **wrong}]] * 12)}
+            for wrong in ({"name": 5}, {"arguments": "[]"}, {"turn": 2**40})
+        ),
         {"calls": pa.array([[{"name": "a"}]] * 12)},
         {"calls": pa.array([None] * 12)},
         {"score": pa.array([1e308] * 12)},
@@ -104,18 +108,9 @@ def test_any_value_in_a_table_gives_a_rollout_or_a_reason(
 ) -> None:
     """Also what a file of mixed types becomes, if Arrow can write it at all."""
     folder = tmp_path_factory.mktemp("table")
-    messages = [
-        {"role": "user", "content": "hi"},
-        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "a", "arguments": {"x": 1}}}]},
-    ]
-    row: dict[str, Any] = {
-        "step": 1,
-        "prompt": messages[:1],
-        "completion": messages[1:],
-        "reward": 0.5,
-        "advantage": 0.0,
-        "task_id": KNOWN[0].task_id,
-    }
+    call = {"function": {"name": "a", "arguments": {"x": 1}}}
+    chat = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    row: dict[str, Any] = {"step": 1, "prompt": chat[:1], "completion": chat[1:], "reward": 0.5, "advantage": 0.0}
     container, key = data.draw(st.sampled_from(places(row)))
     container[key] = data.draw(VALUES | st.binary(max_size=3) | st.dates() | st.timedeltas())
     try:
