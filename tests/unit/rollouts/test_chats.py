@@ -184,6 +184,8 @@ def test_answer_that_looks_like_an_error_is_accepted(answer: str) -> None:
         "<tool_call>\n<function=pay>\n<parameter=amount>\n5\n</parameter>\n</function>\n</tool_call>",
         "<function=pay></function>",
         '[TOOL_CALLS][{"name": "pay"}]',
+        '<think>no</think>{"name": "pay", "parameters": {"amount": 5}}',
+        "<think>no</think>call:pay{amount:5}",
         "<|tool_call>call:pay{amount:5}<tool_call|>",
         '<think>no</think><|python_tag|>{"name": "pay"}',
     ],

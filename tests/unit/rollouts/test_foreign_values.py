@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from coevolve.core.errors import CoevolveError
 from coevolve.core.trajectories import read_trajectories, stream_trajectories, write_trajectories
 from tests.unit.commands.test_import import VALUES, places
-from tests.unit.rollouts.test_real_files import KNOWN, MADE, played
+from tests.unit.rollouts.test_real_files import MADE, played
 from tests.unit.rollouts.test_rollout_formats import LINES, TRACE, read, trl
 
 SCORES = [10**401, -(10**401), 1e308, -1e308, float("nan"), float("inf"), True, None, "1", [], [1, 2], [[1]], {}]
@@ -69,15 +69,19 @@ def stored(folder: Path, **columns: Any) -> Path:
     return folder
 
 
+CALL = {"name": "a", "arguments": "{}", "ok": True, "observation": "", "turn": 0}
+
+
 @pytest.mark.parametrize(
     "column",
     [
         {"trajectory_id": pa.array(range(12))},
         {"messages": pa.array(["{}"] * 12)},
         {"messages": pa.array(["[" * 999] * 12)},
-        {"calls": pa.array([[{"name": 5, "arguments": "{}", "ok": True, "observation": "", "turn": 0}]] * 12)},
-        {"calls": pa.array([[{"name": "a", "arguments": "[]", "ok": True, "observation": "", "turn": 0}]] * 12)},
-        {"calls": pa.array([[{"name": "a", "arguments": "{}", "ok": True, "observation": "", "turn": 2**40}]] * 12)},
+        *(
+            {"calls": pa.array([[{**CALL, **wrong}]] * 12)}
+            for wrong in ({"name": 5}, {"arguments": "[]"}, {"turn": 2**40})
+        ),
         {"calls": pa.array([[{"name": "a"}]] * 12)},
         {"calls": pa.array([None] * 12)},
         {"score": pa.array([1e308] * 12)},
@@ -98,42 +102,15 @@ def test_trajectories_without_ids_of_their_own_are_known_by_their_address(
     assert list(options.remarks.values()) == [12 - (ids[0] == "same")]
 
 
-NAMES = st.sampled_from(["verifiers", "verl", "coevolve"])
-BYTES = st.binary(max_size=60) | st.sampled_from(
-    ["ü".encode("latin-1"), '{"a": "ü"}'.encode("utf-16"), b"\xef\xbb\xbf{}"]
-)
-
-
-@given(name=NAMES, start=BYTES, cut=st.integers(1, 4_000))
-def test_any_bytes_between_two_lines_leave_both_readable(
-    tmp_path_factory: pytest.TempPathFactory, name: str, start: bytes, cut: int
-) -> None:
-    folder = tmp_path_factory.mktemp("bytes")
-    good = json.dumps(LINES[name]).encode()
-    last = good.replace(TRACE["traces"][0]["id"].encode(), b"another")
-    (folder / "rows.jsonl").write_bytes(good + b"\n" + start + good[cut:] + b"\n" + last + b"\n")
-    found, account = read(folder / "rows.jsonl", name)
-    assert len(found) >= 2 and len(found) + len(account.skipped) >= 2 + bool(good[cut:].strip())
-
-
 @given(data=st.data())
 def test_any_value_in_a_table_gives_a_rollout_or_a_reason(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     """Also what a file of mixed types becomes, if Arrow can write it at all."""
     folder = tmp_path_factory.mktemp("table")
-    messages = [
-        {"role": "user", "content": "hi"},
-        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "a", "arguments": {"x": 1}}}]},
-    ]
-    row: dict[str, Any] = {
-        "step": 1,
-        "prompt": messages[:1],
-        "completion": messages[1:],
-        "reward": 0.5,
-        "advantage": 0.0,
-        "task_id": KNOWN[0].task_id,
-    }
+    call = {"function": {"name": "a", "arguments": {"x": 1}}}
+    chat = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    row: dict[str, Any] = {"step": 1, "prompt": chat[:1], "completion": chat[1:], "reward": 0.5, "advantage": 0.0}
     container, key = data.draw(st.sampled_from(places(row)))
     container[key] = data.draw(VALUES | st.binary(max_size=3) | st.dates() | st.timedeltas())
     try:
