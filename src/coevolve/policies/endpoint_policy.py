@@ -60,6 +60,9 @@ class EndpointPolicy:
             if not turn and not reason.final:
                 return Reply("", lost=str(reason))
             return Reply("", refused=str(reason), truncated=str(reason).startswith("context too long"))
+        if answer.finish_reason == "content_filter":
+            self.failures.append("the server's content filter ended the reply")
+            return Reply("", refused=self.failures[-1])
         return _reply(answer, {valid: own for own, valid in names.items()}, one.tools)
 
 

@@ -145,6 +145,7 @@ def test_refused_conversation_ends_with_its_reason_and_others_go_on(tmp_path: Pa
     cases = [
         ([refusal(long)], StopReason.MAX_TOKENS, r"\(with 31 tool schemas\) and the reply take 2064 tokens"),
         ([reply(None, ("balance", {})), refusal(filtered)], StopReason.REFUSED, "content policy"),
+        ([reply("I", finish="content_filter")], StopReason.REFUSED, "content filter"),
     ]
     for number, (script, reason, words) in enumerate(cases):
         acting = policy("http://proxy.test/v1", "m", tmp_path / str(number), concurrency=1)

@@ -134,6 +134,7 @@ UNREADABLE = [
     ("qwen3", '<tool_call>\n{"name": 3}\n</tool_call><|im_end|>', "needs a name"),
     ("qwen3", '<tool_call>\n[1]\n</tool_call><|im_end|>', "a call cannot be read"),
     ("llama3_1", '{"name": "find", "parameters": {"subject": }}<|eot_id|>', "a call cannot be read"),
+    ("llama3_1", '{"name": "find", "parameters": {}}; {"name": "find", "parameters": {}}<|eot_id|>', "a call cannot be read"),
     ("gptoss", " to=functions.find<|channel|>commentary json<|message|>{<|call|>", "a call cannot be read"),
     ("gemma4", "<|tool_call>call:find{subject:}<tool_call|><turn|>", "a call cannot be read"),
     ("lfm2_2_5", "<|tool_call_start|>find the mail<|tool_call_end|><|im_end|>", "no call can be read"),
