@@ -183,7 +183,9 @@ def _stop(tokenizer: Any, renderer: Renderer, ids: Tokens, episode: Trajectory) 
     if odd or not written.startswith(end):
         text = f"after a reply the template writes {written[:AROUND]!r}, but the tokenizer's end token is {end}"
         text = f"{tokenizer.decode(odd[:1])} ends a reply, and is not an end token of the model" if odd else text
-        return Diagnosis("stop", BROKEN, text, "set eos_token in tokenizer_config.json to the token that ends a reply")
+        remedy = "set eos_token in tokenizer_config.json to the token that ends a reply"
+        remedy = "add it to eos_token_id in generation_config.json" if odd else remedy
+        return Diagnosis("stop", BROKEN, text, remedy)
     if alone:
         return Diagnosis("stop", WORKS, f"{end} ends each of the {len(last)} replies, inside the trained span")
     text = f"{end} opens the next turn: our training adds it to the reply, a trainer that masks by messages does not"

@@ -139,7 +139,13 @@ class Transport:
                 {"name": _text(call["function"]["name"]), "arguments": _arguments(call["function"].get("arguments"))}
                 for call in message.get("tool_calls") or []
             ]
-            said = self.clean({"content": _text(message.get("content")), "calls": calls})
+            content, thought = (
+                _text(message.get("content")),
+                message.get("reasoning_content") or message.get("reasoning"),
+            )
+            if not content and not calls and isinstance(thought, str):  # a call may stand in it
+                content = f"<think>\n{thought}\n</think>"
+            said = self.clean({"content": content, "calls": calls})
             finish = choice.get("finish_reason")
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             words = self._words(response.text, 80)

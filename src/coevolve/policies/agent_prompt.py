@@ -38,7 +38,7 @@ def parse_reply(text: str) -> tuple[list[ToolCall], str]:
     if CLOSE in said.partition(OPEN)[0]:  # the tag stands in an argument
         said = text.partition("</think>")[2] if text.lstrip().startswith("<think>") else text
     words, opened, _ = said.partition(OPEN)
-    if opened and "<think>" in words:
+    if (opened and "<think>" in words) or (not said.strip() and OPEN in text):
         return [], "a thought must end with </think> before a call"
     for part in said.split(OPEN)[1:]:
         body, closed, _ = part.partition(CLOSE)

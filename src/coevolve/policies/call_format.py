@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -98,11 +99,17 @@ def _made(written: str, value: Any, form: Mapping[str, Any]) -> Iterator[ToolCal
 
 @cache
 def formats() -> list[CallFormat]:
-    """The forms that TRL knows."""
+    """The forms that TRL knows. Of a value that is written as text, only a line break on each side belongs to the form."""
     from trl import chat_template_utils as known
 
     named = [value for name, value in vars(known).items() if name.endswith("_template") and isinstance(value, dict)]
-    return [CallFormat(form) for form in named if "tool_calls" in form["fields"]]
+    forms = deepcopy([form for form in named if "tool_calls" in form["fields"]])
+    for values in (form["fields"]["tool_calls"].get("content_args", {}) for form in forms):
+        if values.get("value_parser", {}).get("name") == "text":
+            stripped, whole = r"\s*(?P<value>.*?)\s*", r"\n?(?P<value>.*?)\n?"
+            values["tag_pattern"] = values["tag_pattern"].replace(stripped, whole)
+            values["value_parser"] = {"name": "text", "args": {"strip": False}}
+    return list(map(CallFormat, forms))
 
 
 def call_format(tokenizer: Any, written: Callable[[ToolCall], tuple[str, str]]) -> CallFormat | None:

@@ -60,6 +60,9 @@ class EndpointPolicy:
             if not turn and not reason.final:
                 return Reply("", lost=str(reason))
             return Reply("", refused=str(reason), truncated=str(reason).startswith("context too long"))
+        if answer.finish_reason == "content_filter":
+            self.failures.append("the server's content filter ended the reply")
+            return Reply("", refused=self.failures[-1])
         return _reply(answer, {valid: own for own, valid in names.items()}, one.tools)
 
 
@@ -87,10 +90,11 @@ def _sent(messages: list[dict[str, Any]], names: Mapping[str, str]) -> list[dict
 def _reply(answer: Answer, names: Mapping[str, str], tools: Sequence[Mapping[str, Any]]) -> Reply:
     """The reply of the server. A server without a parser leaves calls in the text."""
     said, calls, error = answer.content, list[ToolCall](), ""
-    thought, end, words = said.rpartition("</think>")
-    if not answer.calls and (mark := MARKS.search(words)):
+    if not answer.calls and MARKS.search(said):
         calls, error = parse_text(said, tools)
-        said = said if error else thought + end + words[: mark.start()].rstrip()
+    if calls:
+        thought, end, words = said.rpartition("</think>")
+        said = thought + end + words[: MARKS.search(words).start()].rstrip()  # type: ignore[union-attr]
     for call in answer.calls:
         name, arguments = names.get(call.name, call.name), _object(call.arguments)
         if arguments is None:

@@ -145,6 +145,7 @@ def test_refused_conversation_ends_with_its_reason_and_others_go_on(tmp_path: Pa
     cases = [
         ([refusal(long)], StopReason.MAX_TOKENS, r"\(with 31 tool schemas\) and the reply take 2064 tokens"),
         ([reply(None, ("balance", {})), refusal(filtered)], StopReason.REFUSED, "content policy"),
+        ([reply("I", finish="content_filter")], StopReason.REFUSED, "content filter"),
     ]
     for number, (script, reason, words) in enumerate(cases):
         acting = policy("http://proxy.test/v1", "m", tmp_path / str(number), concurrency=1)
@@ -197,12 +198,15 @@ def test_episodes_that_nobody_played_are_not_measured(tmp_path: Path) -> None:
 
 def test_unreadable_replies_are_counted_and_shown_and_other_forms_are_read(tmp_path: Path) -> None:
     world, xml = make("miniworld"), "<tool_call>\n<function=complete_task>\n</function>\n</tool_call>"
-    with proxy(script=[reply("[TOOL_CALLS]balance{}"), reply(f"<think>hm</think>\n{xml}")]) as server:
+    thought = {"role": "assistant", "content": None, "reasoning_content": xml}  # vllm#19017
+    usage = {"prompt_tokens": 50, "completion_tokens": 7}
+    hidden = 200, dict[str, str](), json.dumps({"choices": [{"message": thought}], "usage": usage})
+    with proxy(script=[reply("[TOOL_CALLS]balance{}"), hidden, reply(f"<think>hm</think>\n{xml}")]) as server:
         acting, tasks = policy(server.url, "m", tmp_path / "log"), {"validation": list(world.tasks("validation")[:1])}
         (outcome,) = evaluate(acting, world, tasks, LIMITS, Evaluate(tasks=1), 0)
-    assert outcome.stop_reason == StopReason.DONE and (outcome.unread, outcome.turns) == (1, 2)
+    assert outcome.stop_reason == StopReason.DONE and (outcome.unread, outcome.turns) == (2, 3)
     (note,) = unread([outcome])
-    assert note == "1 of 2 replies (50%) hold a call that cannot be read; the first: '[TOOL_CALLS]balance{}'"
+    assert note == "2 of 3 replies (67%) hold a call that cannot be read; the first: '[TOOL_CALLS]balance{}'"
 
 
 def test_evaluate_command_plays_a_served_model(tiny_server: tuple[str, str], tmp_path: Path) -> None:

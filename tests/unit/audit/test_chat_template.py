@@ -1,10 +1,11 @@
 """The doctor reports which chat templates training would get wrong."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from coevolve.audit.chat_template import diagnose
+from coevolve.audit.chat_template import diagnose, load_tokenizer
 from coevolve.core.diagnosis import ABSENT, BROKEN, WORKS, Diagnosis
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.policies.agent_prompt import OWN
@@ -12,6 +13,8 @@ from coevolve.rollout import Limits
 from coevolve.stages.base.tokenizer import TEMPLATE, build
 from tests import ROOT
 from tests.cli import coevolve
+from tests.families import LIMITS
+from tests.families import tokenizer as family
 
 TOOLS = "{% for tool in tools or [] %}{{ tool | tojson }}{% endfor %}"
 TURN = "<|{{ message['role'] }}|>{{ message['content'] }}"
@@ -117,6 +120,21 @@ def test_template_file_is_checked_without_a_model(tmp_path: Path) -> None:
     assert done.returncode == 1 and "Expected an expression" in done.stdout and "Traceback" not in done.stderr
     done = coevolve("doctor", "--template", str(tmp_path / "absent.jinja"), cwd=ROOT)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and "no such" in done.stderr
+
+
+def test_end_of_a_call_must_be_an_end_token_of_the_model(tmp_path: Path) -> None:
+    """vllm#45591: without <|tool_response> in generation_config.json Gemma 4 never stops after a call."""
+    words = family("gemma4")
+    words.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "gemma3_text"}')
+    for known, state in (([words.eos_token_id], BROKEN), (words.convert_tokens_to_ids(["<|tool_response>"]), WORKS)):
+        (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": known}))
+        findings = diagnose(load_tokenizer(str(tmp_path)), {}, Miniworld(), "seed", LIMITS)
+        finding = next(one for one in findings if one.name == "stop")
+        assert finding.state == state, finding
+        assert state == WORKS or (
+            "<|tool_response> ends a reply" in finding.text and "generation_config" in finding.remedy
+        )
 
 
 @needs_smollm2

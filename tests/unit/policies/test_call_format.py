@@ -123,10 +123,18 @@ UNREADABLE = [
     ("qwen3_5_think", "</think>\n\n<tool_call>\n<function=find>\n<parameter=subject>\nre<|im_end|>", "no argument"),
     ("qwen3_5_think", '</think>\n\n<tool_call>\n{"name": "find", "arguments": {}}\n</tool_call><|im_end|>', "no call can"),
     ("qwen3_5_think", "a thought <tool_call>\n<function=find>\n</function>\n</tool_call><|im_end|>", "no call can be read"),
+    ("qwen3_5_think", "<tool_call>\n<function=find>\n</function>\n</tool_call>\n</think><|im_end|>", "no call can be read"),
+    (
+        "qwen3_5_think",
+        "</think>\n<tool_call>\n<function=find>\n<parameter=subject>\na </parameter> b\n</parameter>\n</function>\n</tool_call>"
+        "<|im_end|>",
+        "no argument: 'b",
+    ),
     ("qwen3", '<tool_call>\n{"name": "find", "arguments": \n</tool_call><|im_end|>', "a call cannot be read"),
     ("qwen3", '<tool_call>\n{"name": 3}\n</tool_call><|im_end|>', "needs a name"),
     ("qwen3", '<tool_call>\n[1]\n</tool_call><|im_end|>', "a call cannot be read"),
     ("llama3_1", '{"name": "find", "parameters": {"subject": }}<|eot_id|>', "a call cannot be read"),
+    ("llama3_1", '{"name": "find", "parameters": {}}; {"name": "find", "parameters": {}}<|eot_id|>', "a call cannot be read"),
     ("gptoss", " to=functions.find<|channel|>commentary json<|message|>{<|call|>", "a call cannot be read"),
     ("gemma4", "<|tool_call>call:find{subject:}<tool_call|><turn|>", "a call cannot be read"),
     ("lfm2_2_5", "<|tool_call_start|>find the mail<|tool_call_end|><|im_end|>", "no call can be read"),
@@ -164,6 +172,20 @@ RENDERERS = {family: Renderer(tokenizer(family)) for family in FORMS}
 WRITTEN = {family: renderer.spoken(render_call(CALL)) for family, renderer in RENDERERS.items()}
 
 
+def test_spaces_and_lines_around_a_text_survive() -> None:
+    for family in ("qwen3_5_think", "glm4moe", "nemotron_3_nano"):
+        call = ToolCall("find", {"subject": "\n  if x:\n    y\n"})
+        assert read(family, RENDERERS[family].spoken(render_call(call))).calls == [call]
+
+
+def test_thought_that_the_prompt_opens_is_recorded_and_said_again() -> None:
+    """TRL rendered such a reply as an empty thought, the words, and a lone end of a thought (trl#6361)."""
+    text = "2 and 2 are 4.\n</think>\n\nIt is 4.<|im_end|>"
+    reply = read("qwen3_5_think", text)
+    assert reply.text == "<think>\n2 and 2 are 4.\n</think>\n\nIt is 4."
+    assert RENDERERS["qwen3_5_think"].spoken(reply.text) == text
+
+
 @pytest.mark.parametrize("family", ["qwen3", "qwen3_5_think", "glm4moe", "gemma4", "gptoss", "lfm2_2_5"])
 def test_flat_text_of_any_family_is_read_without_its_template(family: str) -> None:
     calls, error = parse_text(WRITTEN[family].rpartition("</think>")[2], TOOLS)
@@ -185,8 +207,9 @@ def test_hermes_calls_with_odd_words_are_read() -> None:
         [ToolCall("f", {"a": 1})],
         "",
     )
-    calls, error = parse_reply(f"<think>I could {render_call(CALL)}")
-    assert calls == [] and "a thought must end" in error
+    for text in (f"<think>I could {render_call(CALL)}", f"<think>{render_call(CALL)}</think>"):
+        assert parse_reply(text) == ([], "a thought must end with </think> before a call")
+    assert parse_reply(f"<think>{render_call(CALL)}</think>done") == ([], "")
 
 
 GRANITE = "{{ 'Today: ' + strftime_now('%B %d, %Y') }}{% for t in tools or [] %}{{ t | tojson }}{% endfor %}"
