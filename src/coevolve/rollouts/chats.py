@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from itertools import takewhile
 from typing import Any
 
@@ -12,13 +13,15 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.io import flaw, strict
 from coevolve.core.refused_answers import refused
 from coevolve.core.task import CallOutcome, ToolCall
-from coevolve.policies.agent_prompt import parse_reply, render_call
+from coevolve.policies.agent_prompt import parse_reply, parse_text, render_call
+from coevolve.policies.call_format import UNREADABLE, Tools
 from coevolve.rollouts.flat_text import ANSWER, MARKS
 
 # OpenAI's newer models and its first functions, Gemma and Llama 3 have other names
 OTHERS = {"developer": "system", "model": "assistant", "function": "tool", "ipython": "tool"}
 ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool", **OTHERS}
 UNTOLD = "the text of answers tells refused calls"
+MOST = 10_000  # characters that templates of other families read: some of their patterns take quadratic time
 MAX_CALLS = 1_000  # most calls of a message
 REPLY = "replies with marks of a call that cannot be read"
 CALL = "calls left out, because they cannot be read"
@@ -61,15 +64,18 @@ def _content(content: Any) -> tuple[str, list[Any]]:
 
 
 def chat(
-    messages: Sequence[Message], prompt: int = 0
+    messages: Sequence[Message], prompt: int = 0, tools: Tools = ()
 ) -> tuple[list[Message], list[CallOutcome], list[tuple[str, str]]]:
     """``sound`` messages as our trajectories have them, the calls with their answers, and what could not be read.
 
     The last are REPLY, CALL, PART or INVENTED with an example: agents in training write many calls that cannot be made.
-    Calls in the first ``prompt`` messages are examples, and do not count.
+    Calls in the first ``prompt`` messages are examples, and do not count. ``tools`` are schemas: they give types to the
+    values that some families write as text.
     """
     unread: list[tuple[str, str]] = []
-    heard = [{**row, "calls": _calls(row, unread if place >= prompt else [])} for place, row in enumerate(messages)]
+    heard = [
+        {**row, "calls": _calls(row, tools, unread if place >= prompt else [])} for place, row in enumerate(messages)
+    ]
     plain = [{"role": message["role"], "content": _with_calls(message)} for message in heard]
     return plain, list(_outcomes(heard, prompt)), unread
 
@@ -80,7 +86,7 @@ def opening(messages: Sequence[Message], prompt: int = 0) -> str:
     return content_hash([[message["role"], message["content"]] for message in first])
 
 
-def _calls(message: Message, unread: list[tuple[str, str]]) -> list[tuple[Any, ToolCall | None]]:
+def _calls(message: Message, tools: Tools, unread: list[tuple[str, str]]) -> list[tuple[Any, ToolCall | None]]:
     """Pairs of the id that an answer names and a call. A call that cannot be read is None, and keeps its place."""
     unread.extend((PART, str(part.get("type"))) for part in message["parts"])
     if message["role"] != "assistant":
@@ -94,8 +100,12 @@ def _calls(message: Message, unread: list[tuple[str, str]]) -> list[tuple[Any, T
     if not entries:
         said = message["content"].rpartition("</think>")[2]
         calls, error = parse_reply(said)
-        if error or (MARKS.search(said) and not calls):
-            unread.append((REPLY, f"{error or 'a form that is not known'}: {said}"))
+        if not calls and len(said) <= MOST and find_spec("trl") is not None:
+            calls, error = parse_text(said, tools)
+            if any({"<", "{"} & set(call.name) for call in calls):  # some forms take any text behind a mark for a name
+                calls, error = [], "a call needs a name"
+        if error or (not calls and MARKS.search(said)):
+            unread.append((REPLY, f"{error or UNREADABLE}: {said}"))
         pairs = [(None, call) for call in calls]
     for entry in entries[: MAX_CALLS + 1]:
         try:

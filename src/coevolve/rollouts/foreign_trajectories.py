@@ -8,6 +8,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.success import SUCCESS_THRESHOLD
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.core.untrusted import one_line
+from coevolve.policies.call_format import Tools
 from coevolve.rollouts.chats import chat, opening
 from coevolve.rollouts.rollout_row import RolloutRow, Rows, SkippedRow
 
@@ -66,17 +67,19 @@ class RolloutAccount:
         return [*lines, *(f"{text}: {count} (first: {first})" for text, (count, first) in self.notes.items())]
 
 
-def trajectories(rows: Rows, task_of: Callable[[RolloutRow], str], account: RolloutAccount) -> Iterator[Trajectory]:
+def trajectories(
+    rows: Rows, task_of: Callable[[RolloutRow], str], account: RolloutAccount, tools: Tools = ()
+) -> Iterator[Trajectory]:
     """A trajectory for each rollout whose task is known. Its id is its address in the trainer's files.
 
-    ``task_of`` raises a CoevolveError for a rollout without a known task.
+    ``task_of`` raises a CoevolveError for a rollout without a known task. ``tools`` are the environment's schemas.
     """
     for row in rows:
         if isinstance(row, SkippedRow):
             account.leave_out(row.where, row.reason)
             continue
         try:
-            task_id, (messages, calls, unread) = task_of(row), chat(row.messages, row.prompt_messages)
+            task_id, (messages, calls, unread) = task_of(row), chat(row.messages, row.prompt_messages, tools)
         except CoevolveError as error:
             account.leave_out(row.where, str(error))
             continue

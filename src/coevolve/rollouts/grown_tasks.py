@@ -184,7 +184,9 @@ class _Growth:
         size = sum(file.stat().st_size for file in files)
         with bar(size, "read", "bytes") as progress:
             options = Options(self.options.reward, progress=progress.update, remarks=remarks)
-            found = trajectories(read_rollouts(rows, files, options), TaskMatch(self.known), account)
+            found = trajectories(
+                read_rollouts(rows, files, options), TaskMatch(self.known), account, self.world.tools()
+            )
             found = account.some(found, str(files[0]), remarks)
             stream_trajectories(self.work / "trajectories.parquet", found)
         write_jsonl(self.folder / "skipped.jsonl", account.skipped)

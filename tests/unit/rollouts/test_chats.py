@@ -176,17 +176,32 @@ def test_answer_that_looks_like_an_error_is_accepted(answer: str) -> None:
         assert not answered(answer, **mark)
 
 
+XML = "<tool_call>\n<function=pay>\n<parameter=amount>\n5\n</parameter>\n</function>\n</tool_call>"
+GLM = "<tool_call>pay\n<arg_key>amount</arg_key>\n<arg_value>5</arg_value>\n</tool_call>"
+GEMMA = "<|tool_call>call:pay{amount:5}<tool_call|>"
+TOOLS = [
+    {"type": "function", "function": {"name": "pay", "parameters": {"properties": {"amount": {"type": "integer"}}}}}
+]
+
+
+@pytest.mark.parametrize("text", [XML, GLM, GEMMA, f"<think>{GLM}</think>\nI pay. {XML}"])
+def test_calls_of_other_families_have_the_types_of_the_tools(text: str) -> None:
+    _, calls, unread = chat(sound([{"role": "assistant", "content": text}]), tools=TOOLS)
+    assert [(one.name, one.arguments) for one in calls] == [("pay", {"amount": 5})] and not unread
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "<tool_call>{",
         "<tool_call>pay</tool_call>",
-        "<tool_call>\n<function=pay>\n<parameter=amount>\n5\n</parameter>\n</function>\n</tool_call>",
+        "<tool_call>\n<function=pay>\n<parameter=amount>\n5\n</tool_call>",
         "<function=pay></function>",
+        "<tool_call><function=pay>" + "<parameter=amount>" * 200,
+        XML + "<parameter=amount>" * 10**5,
         '[TOOL_CALLS][{"name": "pay"}]',
         '<think>no</think>{"name": "pay", "parameters": {"amount": 5}}',
         "<think>no</think>call:pay{amount:5}",
-        "<|tool_call>call:pay{amount:5}<tool_call|>",
         '<think>no</think><|python_tag|>{"name": "pay"}',
     ],
 )

@@ -99,11 +99,11 @@ def test_gemmas_prompt_finds_the_known_task(tmp_path: Path) -> None:
     assert all(one.score == 1.0 and one.calls[0].ok for one in found)
 
 
-def test_calls_of_an_unknown_form_are_counted_with_the_first(tmp_path: Path) -> None:
-    call = "<tool_call>\n<function=find_mail>\n<parameter=subject>\ngarden\n</parameter>\n</function>\n</tool_call>"
+def test_unreadable_calls_are_counted_with_the_first(tmp_path: Path) -> None:
+    call = '[TOOL_CALLS][{"name": "find_mail", "arguments": {}}]'
     row = json.dumps({**DUMP, "output": f"{call}\nuser\n{ANSWER}\nassistant\n{call}"})
     (tmp_path / "1.jsonl").write_text(f"{row}\n{row}")
     _, found, account, _ = played(tmp_path)
     assert not any(one.calls for one in found) and account.notes[REPLY][0] == 4
     [line] = [line for line in account.lines({}) if REPLY in line]
-    assert line.startswith(f"{REPLY}: 4 (first: 1.jsonl:1: ") and "<function=find_mail>" in line
+    assert line.startswith(f"{REPLY}: 4 (first: 1.jsonl:1: ") and "[TOOL_CALLS]" in line
