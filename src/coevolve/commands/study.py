@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from coevolve.core.scratch import alone, scratch
     from coevolve.studies.arms import refused, unsaid
     from coevolve.studies.study_results import load
-    from coevolve.studies.study_runs import RESULTS, experiment, finished, kept, params
+    from coevolve.studies.study_runs import RESULTS, finished, kept, params
 
     study = load(args.folder / "study.yaml")
     if unknown := sorted(set(args.arms or ()) - set(study.arms)):
@@ -87,12 +87,11 @@ def run(args: argparse.Namespace) -> int:
         for arm in dict.fromkeys(arm for arm, _ in wanted):
             if kept_part := unsaid(params(), study.arms[arm]):
                 raise CoevolveError(f"{args.folder}: arms.{arm}: {kept_part}")
-        later = {experiment(args.folder, *run) for run in runs if run not in wanted}
         busy = f"{args.folder}: another `coevolve study` makes runs here; wait for its end, or stop it"
         with alone(scratch() / f".study-{args.folder.resolve().name}.lock", busy):
             # another command may have made some until now
             found |= finished(args.folder, study, [run for run in wanted if run not in found])
-            _run(args.folder, study, wanted, found, args.jobs, later)
+            _run(args.folder, study, wanted, found, args.jobs)
     _write(args.folder, study, found)
     written = "; table.md, results.csv, curves.svg, tokens.svg, arms.svg" if found else ""
     done = sum(run in found for run in possible)
@@ -147,9 +146,8 @@ def _run(
     runs: list[tuple[str, int]],
     found: dict[tuple[str, int], "Result"],
     jobs: int,
-    later: Collection[str],
 ) -> None:
-    """Make the missing ``runs`` and add their results to ``found``. Experiments named in ``later`` stay in the queue."""
+    """Make the missing ``runs`` and add their results to ``found``."""
     from coevolve.core.progress import bar
     from coevolve.studies.plan import in_turns
     from coevolve.studies.run_queue import work
@@ -168,7 +166,7 @@ def _run(
             return [experiment(folder, *run) for run in new]
 
         wanted = {name: {"seed": seed, **study.arms[arm]} for name, (arm, seed) in missing.items()}
-        failed = work(wanted, jobs, ended, later)
+        failed = work(wanted, jobs, ended)
     if failed:
         print(f"failed: {', '.join(failed)}; `dvc queue logs NAME` says why", file=sys.stderr)
 

@@ -25,17 +25,14 @@ def work(
     wanted: Mapping[str, Mapping[str, Any]],
     jobs: int,
     collect: Callable[[Sequence[str]], Collection[str]],
-    later: Collection[str] = (),
 ) -> list[str]:
     """Run the experiments ``wanted`` (changes to params.yaml by name), ``jobs`` at a time. Returns the names of failed experiments.
 
-    Experiments of ``later`` that wait leave the queue, because an earlier call may have queued them before these. So do those of
-    ``wanted``, to be queued with the changes that they have now; those that run go on. ``collect`` gets the names of successful
-    experiments at each look at the queue, and returns those whose results it has. Ctrl-C ends these experiments, and nobody else's.
-    Raises CoevolveError if DVC's workers end before the experiments do.
+    An experiment that an earlier call has queued is queued anew, with the changes that it has now; one that runs goes on. ``collect``
+    gets the names of successful experiments at each look at the queue, and returns those whose results it has. Ctrl-C ends these
+    experiments, and nobody else's. Raises CoevolveError if DVC's workers end before the experiments do.
     """
     _take(wanted, ("Queued", "Failed", "Success"), "remove")
-    _take(later, ("Queued",), "remove")
     running = {name for _, name, _ in _look()[0]}
     for name in (name for name in wanted if name not in running):
         settings = [part for key, value in wanted[name].items() for part in ("-S", f"++{key}={override(value)}")]

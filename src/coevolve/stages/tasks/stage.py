@@ -4,15 +4,53 @@ Writes data/environment.json, which identifies the environment, data/0/tasks.jso
 files data/0/attempts.jsonl and data/0/generations.jsonl, and failures/0, the untrained failure agent.
 """
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from coevolve.core.errors import CoevolveError
 from coevolve.core.io import write_json, write_jsonl
 from coevolve.core.mixtures import shares
 from coevolve.core.paths import Paths
 from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
+from coevolve.core.task import Task
+from coevolve.environments.environment import Environment
 from coevolve.environments.fingerprint import identity
 from coevolve.environments.registry import make
 from coevolve.policies import adapted
 from coevolve.stages.schema import Params
-from coevolve.stages.tasks.seed_tasks import start
+from coevolve.stages.tasks.config import Tasks
+
+
+@dataclass(frozen=True)
+class Start:
+    """``seed`` is dataset 0. ``panels`` holds, by name, tasks that no dataset may contain. ``note`` says that the
+    split has fewer tasks than asked for.
+    """
+
+    seed: Sequence[Task]
+    panels: Mapping[str, Sequence[Task]]
+    note: str = ""
+
+
+def start(environment: Environment, config: Tasks, champion_panel: str) -> Start:
+    """The initial tasks. ``champion_panel`` (`report.panel`) must be a panel of ``environment``."""
+    if champion_panel not in environment.panels:
+        raise CoevolveError(
+            f"params.yaml: report.panel: {champion_panel!r} is not a panel of {environment.name}; "
+            f"expected one of: {', '.join(environment.panels)}"
+        )
+    if config.split not in (splits := ("seed", *environment.more_splits)):
+        raise CoevolveError(
+            f"params.yaml: tasks.split: {config.split!r} is not a training split of {environment.name}; "
+            f"expected one of: {', '.join(splits)}"
+        )
+    offered = environment.tasks(config.split)
+    panels = {panel: environment.tasks(panel) for panel in environment.panels}
+    shortage = (
+        f"tasks.seed_tasks is {config.seed_tasks}, but split {config.split} of {environment.name} has {len(offered)} tasks: "
+        "all are used"
+    )
+    return Start(offered[: config.seed_tasks], panels, shortage if len(offered) < config.seed_tasks else "")
 
 
 def main(params: Params) -> None:

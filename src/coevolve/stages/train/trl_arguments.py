@@ -6,11 +6,10 @@ from typing import Any
 
 import torch
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, install
 from coevolve.core.launch import Launch, world_size
 from coevolve.policies.config import PolicySection
 from coevolve.stages.train.config import Optimizer
-from coevolve.stages.train.sharding import deepspeed
 
 ROWS = "train.tasks_per_step × train.group_size"
 
@@ -53,7 +52,7 @@ def common(
         "disable_tqdm": True,
         "dataloader_pin_memory": False,
         "seed": seed,
-        "deepspeed": deepspeed(launch),
+        "deepspeed": _deepspeed(launch),
         "ddp_find_unused_parameters": False if world_size() > 1 else None,
         "ddp_backend": "gloo" if world_size() > 1 and not cuda else None,
     }
@@ -80,3 +79,30 @@ def _passes(config: Optimizer, rows: int, world: int, rows_name: str) -> tuple[i
             f"make it a multiple of {max(size, 1) * world}"
         )
     return size, rows // (size * world)
+
+
+def _deepspeed(config: Launch) -> dict[str, Any] | None:
+    """DeepSpeed's configuration for ``launch.sharding``; None without DeepSpeed's sharding."""
+    if config.sharding not in ("zero2", "zero3"):
+        return None
+    from importlib.util import find_spec
+
+    if find_spec("deepspeed") is None:
+        raise CoevolveError(
+            f"launch.sharding: {config.sharding} needs DeepSpeed, which is not installed; run `{install('gpu')}`, or "
+            "set it to none"
+        )
+    return {
+        "zero_optimization": {
+            "stage": 2 if config.sharding == "zero2" else 3,
+            "overlap_comm": True,
+            "contiguous_gradients": True,
+            "stage3_gather_16bit_weights_on_model_save": True,
+        },
+        "zero_force_ds_cpu_optimizer": False,
+        "train_micro_batch_size_per_gpu": "auto",
+        "gradient_accumulation_steps": "auto",
+        "gradient_clipping": "auto",
+        "bf16": {"enabled": "auto"},
+        "steps_per_print": 10**9,
+    }

@@ -5,15 +5,37 @@ metrics.json, and Data Docs in data/next/data_docs. A critical failure stops the
 """
 
 import shutil
+from dataclasses import dataclass
+from typing import Literal
 
 from coevolve.core.errors import CoevolveError
-from coevolve.core.io import read_jsonl_values, read_tasks, write_jsonl
+from coevolve.core.io import parse, read_jsonl_objects, read_jsonl_values, read_tasks, write_jsonl
 from coevolve.core.paths import Paths
 from coevolve.core.stage_summary import TASKS, StageSummary, write_summary
 from coevolve.environments.fingerprint import open_environment
 from coevolve.stages.schema import Params
-from coevolve.stages.validate.reviews import rejected
 from coevolve.stages.validate.validation import validate, write
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A person's decision on a task: a line of a file in the folder ``reviews``, which has a file per reviewer."""
+
+    task_id: str
+    decision: Literal["accept", "reject"]
+
+
+def rejected() -> set[str]:
+    """The ids of tasks that at least one reviewer rejects. A reviewer's latest decision on a task wins.
+
+    Empty without the folder ``reviews``.
+    """
+    ids: set[str] = set()
+    for file in sorted(Paths.reviews.glob("*.jsonl")):
+        reviews = (parse(Review, value, f"{file}:{number}") for number, value in read_jsonl_objects(file))
+        latest = {review.task_id: review.decision for review in reviews}
+        ids.update(name for name, decision in latest.items() if decision == "reject")
+    return ids
 
 
 def main(params: Params, t: int) -> None:

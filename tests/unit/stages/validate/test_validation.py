@@ -17,7 +17,7 @@ from coevolve.core.paths import Paths
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.registry import make
 from coevolve.stages.validate.config import Validate
-from coevolve.stages.validate.reviews import rejected
+from coevolve.stages.validate.stage import rejected
 from coevolve.stages.validate.validation import Validation, report, validate, write
 
 WORLD = make("miniworld")

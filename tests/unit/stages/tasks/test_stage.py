@@ -2,7 +2,7 @@
 
 from coevolve.environments.registry import make
 from coevolve.stages.tasks.config import Tasks
-from coevolve.stages.tasks.seed_tasks import start
+from coevolve.stages.tasks.stage import start
 
 
 def test_split_with_too_few_tasks_is_noted() -> None:
