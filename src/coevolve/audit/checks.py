@@ -39,7 +39,7 @@ CANARIES = [name for name in PLAYERS if name != "nothing"]
 LUCK = dict.fromkeys(
     ("repeat one call", "call everything", "another task's reference", "print everything"), 0.05
 )  # share of tasks that these players may solve by chance
-EXPLORATIONS = 6  # that ask for a tool before it counts as unreached
+EXPLORATIONS = 4  # that ask for a tool before it counts as unreached
 PREFIXES = 8  # most prefixes of a reference to score
 VARIED = 0.5  # least share of different tasks in a split
 MARGIN = 0.5  # least distance between the reward of doing nothing and the maximum

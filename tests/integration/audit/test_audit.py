@@ -96,8 +96,8 @@ def test_panel_of_known_templates_is_reported() -> None:
 def test_tool_that_no_exploration_reaches_is_named_with_the_reason() -> None:
     (finding,) = audited(tracker.Secret, ["data.coverage"]).findings
     assert finding.evidence[:4] == [
-        "no exploration of 6 reached lost: no value is known for lost",
-        "no exploration of 6 reached unlock: no value is known for unlock",
+        "no exploration of 4 reached lost: no value is known for lost",
+        "no exploration of 4 reached unlock: no value is known for unlock",
         "the schema of lost is not understood: the reference #/$defs/Lost leads nowhere",
         "no reference of the training split calls column",
     ]
