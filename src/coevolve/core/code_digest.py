@@ -54,7 +54,6 @@ CARRIERS = frozenset(
         "tracking/mlflow_datasets",
         "tracking/mlflow_sink",
         "tracking/journal",
-        "tracking/run_names",
         "tracking/wandb_sink",
     )
 )

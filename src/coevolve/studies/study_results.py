@@ -2,12 +2,13 @@
 
 import csv
 import io
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -24,7 +25,6 @@ from coevolve.stages.report.run_summary import Number, Summary
 from coevolve.studies.claims import Claim, flaw, judge
 from coevolve.studies.claims import table as claim_table
 from coevolve.studies.run_queue import keys, settable
-from coevolve.studies.tokens_to_level import table as tokens_table
 
 ADDED = "tasks added"  # from the first dataset to the last
 NAME = re.compile(
@@ -35,6 +35,9 @@ OTHERS = "other tasks"  # the tasks of a panel that are in no subset
 KEPT = "solved before"  # the tasks of a panel that policies/0 solves: what is missing to 1 are regressions
 SET = ("seed", "compute")  # what a study or its machine decides
 BEFORE = "before training"  # the comparison of every arm with policy 0 of the same run
+
+
+Curve = tuple[Sequence[float], Sequence[float]]  # tokens before each policy, and its success
 
 
 class Study(Section):
@@ -245,6 +248,45 @@ def report(study: Study, results: Sequence[Result]) -> str:
         lines += tokens_table(curves, study.against[0], study.panel)
     versions = ", ".join(f"{code} ({count} runs)" for code, count in Counter(one.code for one in results).most_common())
     return "\n".join([*lines, "", f"Code: {versions}. The hash of each run is in results.csv.", ""])
+
+
+def tokens_to(level: float, curve: Curve) -> float:
+    """The tokens at which the success of ``curve`` first is ``level``, linear between policies; infinite if it never is."""
+    tokens, success = curve
+    if success[0] >= level:
+        return float(tokens[0])
+    for t in range(1, len(success)):
+        if success[t] >= level:
+            share = (level - success[t - 1]) / (success[t] - success[t - 1])
+            return tokens[t - 1] + share * (tokens[t] - tokens[t - 1])
+    return math.inf
+
+
+def tokens_table(curves: Mapping[str, Mapping[int, Curve]], base: str, panel: str) -> list[str]:
+    """Lines of Markdown: for each arm, the tokens until it is as good as ``base`` of the same seed at its end.
+
+    ``curves`` holds arms, then seeds. A run that never gets there counts as infinite, so the median stays honest about it. No lines
+    if no other arm shares a seed with ``base`` or no tokens were counted.
+    """
+    ends = {seed: (tokens[-1], success[-1]) for seed, (tokens, success) in curves.get(base, {}).items() if tokens[-1]}
+    lines = []
+    for arm, runs in curves.items():
+        found = [tokens_to(ends[seed][1], curve) / ends[seed][0] for seed, curve in runs.items() if seed in ends]
+        if found and arm != base:
+            middle = median(found)
+            share = f"{middle:.2f}" if math.isfinite(middle) else "more than it has"
+            lines.append(f"| {arm} | {sum(map(math.isfinite, found))} of {len(found)} | {share} |")
+    if not lines:
+        return []
+    words = f"Training tokens until an arm solves as much of {panel} as {base} of the same seed at its end, linear between policies:"
+    return [
+        "",
+        words,
+        "",
+        f"| arm | runs that get there | median share of the tokens of {base} |",
+        "|---|---|---|",
+        *lines,
+    ]
 
 
 def _panels(results: Sequence[Result]) -> list[str]:

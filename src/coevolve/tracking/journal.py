@@ -23,7 +23,6 @@ from coevolve.core.scratch import held, scratch
 from coevolve.core.success import is_success
 from coevolve.core.untrusted import sound
 from coevolve.tracking.config import Tracking
-from coevolve.tracking.run_names import run_name
 
 POLICY = "coevolve-policy"  # names of registered models, whose versions are policies, failure agents and generators
 FAILURE = "coevolve-failure"
@@ -143,7 +142,7 @@ def start(config: Tracking, key: str, tags: Mapping[str, str] | None = None) -> 
     run, name = Run(journal, sinks), experiment_name()
     known = {"coevolve.experiment": name, "coevolve.clone": _clone(), **_code(), **(tags or {})}
     with _ours(journal):
-        run.write("start", key=key, name=run_name(key, name), tags=known)
+        run.write("start", key=key, name=f"{key} {name}", tags=known)
         status = "FAILED"
         try:
             yield run

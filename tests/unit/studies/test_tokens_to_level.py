@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.studies.tokens_to_level import table, tokens_to
+from coevolve.studies.study_results import tokens_table, tokens_to
 
 shares = st.floats(0.0, 1.0)
 
@@ -33,7 +33,7 @@ def test_table_pairs_seeds_and_counts_runs_that_never_reach_the_level() -> None:
     random = {seed: ([0, 100, 200], [0.2, 0.3, 0.4]) for seed in range(3)}
     able = {0: ([0, 100], [0.2, 0.4]), 1: ([0, 50], [0.2, 0.4]), 9: ([0, 1], [0.2, 0.9])}
     weak = {seed: ([0, 100], [0.2, 0.3]) for seed in range(3)}
-    lines = table({"random": random, "able": able, "weak": weak}, "random", "test")
+    lines = tokens_table({"random": random, "able": able, "weak": weak}, "random", "test")
     assert lines[-2:] == ["| able | 2 of 2 | 0.38 |", "| weak | 0 of 3 | more than it has |"]
-    assert not table({"random": random}, "random", "test")
-    assert not table({"able": able, "random": {5: ([0], [0.2])}}, "random", "test")
+    assert not tokens_table({"random": random}, "random", "test")
+    assert not tokens_table({"able": able, "random": {5: ([0], [0.2])}}, "random", "test")

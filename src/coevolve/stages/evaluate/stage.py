@@ -29,7 +29,6 @@ from coevolve.rollout import Limits
 from coevolve.stages.evaluate.evaluation import by_environment, episodes_in, evaluate, played, summary
 from coevolve.stages.schema import Params
 from coevolve.tracking.journal import Run, start
-from coevolve.tracking.run_names import run_key
 
 TRACED = 10  # tasks of the first panel whose episodes become traces: the same for all policies, to compare them
 
@@ -44,7 +43,7 @@ def main(params: Params, t: int) -> None:
     limits = Limits.of(params.policy)
     with (
         claim(scratch() / "evaluate" / scratch_key("evaluate", t, params)) as finished,
-        start(params.tracking, run_key("evaluate", t)) as run,
+        start(params.tracking, f"evaluate/{t}") as run,
     ):
         fresh = not finished.exists()
         run.params({"seed": params.seed, "policy": Paths.policy(t), "environment": params.environment, **dict(config)})

@@ -27,7 +27,6 @@ from coevolve.stages.generator.tiny_generator import NONE
 from coevolve.stages.schema import Params
 from coevolve.stages.train.learner import Shared
 from coevolve.tracking.journal import GENERATOR, start
-from coevolve.tracking.run_names import run_key
 
 
 def main(params: Params, t: int) -> None:
@@ -66,7 +65,7 @@ def main(params: Params, t: int) -> None:
 def _track(params: Params, t: int, steps: Sequence[dict[str, float]], stage_summary: StageSummary) -> None:
     """Log the update and the generations as a run, and the generator as a version of its registered model if it has learned."""
     figures = {name: value for name, value in stage_summary.figures.items() if value is not None}
-    with start(params.tracking, run_key("generate", t), {}) as run:
+    with start(params.tracking, f"generate/{t}", {}) as run:
         section = params.generate.model_dump()
         run.params({"seed": params.seed, "iteration": t, "environment": params.environment, **section})
         run.dataset(Paths.generations(t), "generations")

@@ -32,7 +32,6 @@ from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.schema import Params
 from coevolve.stages.train.learner import Shared
 from coevolve.tracking.journal import FAILURE, start
-from coevolve.tracking.run_names import run_key
 
 
 def main(params: Params, t: int) -> None:
@@ -89,7 +88,7 @@ def _track(params: Params, t: int, result: Made, summary: StageSummary) -> None:
     section = params.pairs.model_dump()
     section |= {f"failure_agent.{name}": value for name, value in section.pop("failure_agent").items()}
     figures = {name: value for name, value in summary.figures.items() if value is not None}
-    with start(params.tracking, run_key("pairs", t), {}) as run:
+    with start(params.tracking, f"pairs/{t}", {}) as run:
         run.params({"seed": params.seed, "iteration": t, "environment": params.environment, **section})
         run.dataset(Paths.tasks(t), "rehearsal")
         run.dataset(Paths.pairs(t) / "pairs.jsonl", "pairs")

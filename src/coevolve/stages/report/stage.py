@@ -19,7 +19,6 @@ from coevolve.stages.report.write import origins, write
 from coevolve.stages.schema import Params, plain
 from coevolve.tracking.champion import ChampionRule, gate
 from coevolve.tracking.journal import start
-from coevolve.tracking.run_names import run_key
 
 
 def main(params: Params) -> None:
@@ -45,7 +44,7 @@ def main(params: Params) -> None:
         for file in files:
             pipeline.artifact(file)
         for stage, t in dict.fromkeys((stage.stage, stage.iteration) for stage in summary.stages):
-            pipeline.child(run_key(stage, t))
+            pipeline.child(f"{stage}/{t}")
         for weak in weakest:
             pipeline.trace(asdict(weak.trajectory), weak.kinds)
         pipeline.records(Paths.tasks(summary.last), origins(weakest))

@@ -27,7 +27,6 @@ from coevolve.stages.train.learners import LEARNERS
 from coevolve.stages.train.train_summary import summary
 from coevolve.tracking.config import Tracking
 from coevolve.tracking.journal import start
-from coevolve.tracking.run_names import run_key
 
 
 def main(params: Params, t: int) -> int:
@@ -68,7 +67,7 @@ def _learn(settings: Settings, environment: Environment, job: Job, tracking: Tra
         prepare("coevolve.stages.train.parallel_grpo")  # worker processes import it while this process does
     learn: Learner = LEARNERS.find(settings.train.learner, "learn")
     tags = {"coevolve.fingerprint": key}
-    run = start(tracking, run_key("train", job.iteration), tags) if launch.is_main() else None
+    run = start(tracking, f"train/{job.iteration}", tags) if launch.is_main() else None
     with run or nullcontext() as tracked:
         if tracked:
             run_params = {"seed": job.seed, "iteration": job.iteration, "environment": environment.name}

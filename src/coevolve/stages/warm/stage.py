@@ -21,7 +21,6 @@ from coevolve.stages.schema import Params
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.learner import Job, Shared
 from coevolve.tracking.journal import Run, start
-from coevolve.tracking.run_names import run_key
 
 
 def main(params: Params) -> None:
@@ -35,7 +34,7 @@ def main(params: Params) -> None:
     environment = open_environment(params.environment)
     episodes = file_hash(Path(config.demonstrations)) if config.demonstrations else None
     cache = scratch() / "warm" / content_hash([scratch_key("warm", None, params), episodes])
-    with start(params.tracking, run_key("warm")) as run:
+    with start(params.tracking, "warm") as run:
         run.params({"seed": params.seed, "environment": params.environment, **dict(config)})
         policy = once(cache / "policy", lambda folder: _learn(params, environment, folder, cache / "training", run))
     shutil.copytree(policy, Paths.policy(0))
