@@ -88,13 +88,19 @@ def _made(written: str, value: Any, form: Mapping[str, Any]) -> Iterator[ToolCal
         if left := re.sub(r"</\w+>|[\s,]", "", rest):
             raise ValueError(f"this part of it is no argument: {left[:80]!r}")
     for call in value if isinstance(value, list) else [value]:
-        function = call.get("function", call)
-        name, arguments = function["name"], function.get("arguments") or function.get("parameters") or {}
-        if not isinstance(name, str) or not isinstance(arguments, dict):
-            raise ValueError("it needs a name, a text, and arguments, an object")
-        if wrong := misfit(name, arguments):
-            raise ValueError(wrong)
-        yield ToolCall(name, arguments)
+        yield call_of(call.get("function", call))
+
+
+def call_of(value: Any) -> ToolCall:
+    """The call of a JSON value. Raises a ValueError, in words for the agent, if it is none."""
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        raise ValueError('a call must be {"name": ..., "arguments": {...}}')
+    arguments = value.get("arguments", value.get("parameters", {}))
+    if not isinstance(arguments, dict):
+        raise ValueError("arguments must be an object")
+    if wrong := misfit(value["name"], arguments):
+        raise ValueError(wrong)
+    return ToolCall(value["name"], arguments)
 
 
 @cache

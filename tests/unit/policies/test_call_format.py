@@ -131,7 +131,7 @@ UNREADABLE = [
         "no argument: 'b",
     ),
     ("qwen3", '<tool_call>\n{"name": "find", "arguments": \n</tool_call><|im_end|>', "a call cannot be read"),
-    ("qwen3", '<tool_call>\n{"name": 3}\n</tool_call><|im_end|>', "needs a name"),
+    ("qwen3", '<tool_call>\n{"name": 3}\n</tool_call><|im_end|>', "a call must be"),
     ("qwen3", '<tool_call>\n[1]\n</tool_call><|im_end|>', "a call cannot be read"),
     ("llama3_1", '{"name": "find", "parameters": {"subject": }}<|eot_id|>', "a call cannot be read"),
     ("llama3_1", '{"name": "find", "parameters": {}}; {"name": "find", "parameters": {}}<|eot_id|>', "a call cannot be read"),
