@@ -219,7 +219,7 @@ class Renderer:
         reply = alone[start : last.start() if last else None]
         # some templates also write an empty thought only in the last turn
         spoken = reply.rpartition("</think>")[2].strip() if self.format else said
-        place = whole.find(spoken, start)
+        place = max(whole.find(spoken, start), whole.rfind(spoken, 0, start + len(spoken)))
         if place < 0 or (self.format and prompt[start:].strip()):
             raise TemplateRefusal("the chat template does not write a reply after its prompt for a reply")
         place += len(spoken)
