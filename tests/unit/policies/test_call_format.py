@@ -91,7 +91,7 @@ def test_fork_of_a_template_is_recognized_by_its_call(family: str) -> None:
     words = tokenizer(family)
     words.chat_template = "{# a fork #}" + words.chat_template
     states = {one.name: one.state for one in diagnose(words, {}, Miniworld(), "seed", LIMITS)}
-    assert states["calls"] == states["mask"] == WORKS and BROKEN != states["stop"] and "template" not in states
+    assert states["calls"] == states["mask"] == WORKS and states["stop"] != BROKEN and "template" not in states
     episodes = rollout(Speaker(Renderer(words)), WORLD, [RolloutRequest(WORLD.tasks("seed")[0], 0)], LIMITS)
     assert is_success(episodes[0].trajectory.score)
 
