@@ -1,19 +1,15 @@
 """The form in which a family of models writes calls and thoughts, as transformers and TRL describe it.
 
 transformers calls such a description a response template. A tokenizer may have its own, and TRL knows those of many chat templates.
-Importing TRL takes seconds, so its files are compared with a chat template before that.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from coevolve.core.calls import misfit
@@ -124,22 +120,14 @@ def call_format(tokenizer: Any, written: Callable[[ToolCall], tuple[str, str]]) 
     ``written`` gives a call as the chat template writes it, and the prompt before it. None means that the template is unknown to
     TRL, and calls are JSON in <tool_call> tags, as in Hermes, or in no known form.
     """
-    template, training = tokenizer.chat_template, None
-    known = (template.get("default") if isinstance(template, dict) else template) in _files()
-    if known:
-        from trl.chat_template_utils import get_training_chat_template
+    from trl.chat_template_utils import get_training_chat_template
 
-        with suppress(Exception):  # TRL has no template for training, or the template refuses its conversation
-            training = get_training_chat_template(tokenizer)
+    try:
+        training, known = get_training_chat_template(tokenizer), True
+    except Exception:  # TRL has no template for training, or the template refuses its conversation
+        training, known = None, False
     response = getattr(tokenizer, "response_template", None) or _reading(written, known)
     return CallFormat(response, training) if response else None
-
-
-def _files() -> set[str]:
-    """The chat templates that TRL knows."""
-    package = find_spec("trl")
-    folder = Path(package.origin).parent / "chat_templates" if package and package.origin else Path()
-    return {file.read_text(encoding="utf-8") for file in folder.glob("*.jinja")}
 
 
 def _reading(written: Callable[[ToolCall], tuple[str, str]], known: bool) -> Mapping[str, Any] | None:
