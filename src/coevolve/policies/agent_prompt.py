@@ -8,10 +8,9 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from coevolve.core.calls import misfit
 from coevolve.core.errors import CoevolveError, first_line
 from coevolve.core.task import ToolCall
-from coevolve.policies.call_format import MARKS, UNREADABLE, Said, Tools, call_format, formats
+from coevolve.policies.call_format import MARKS, UNREADABLE, Said, Tools, call_format, call_of, formats
 from coevolve.policies.policy import Conversation, Reply
 
 OWN = "{# no list of tools: this model knows its tools by heart #}"  # only the embedded model's template holds it
@@ -48,14 +47,10 @@ def parse_reply(text: str) -> tuple[list[ToolCall], str]:
             value = json.loads(body)
         except (ValueError, RecursionError):
             return [], "a call must be JSON"
-        if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-            return [], 'a call must be {"name": ..., "arguments": {...}}'
-        arguments = value.get("arguments", value.get("parameters", {}))
-        if not isinstance(arguments, dict):
-            return [], "arguments must be an object"
-        if wrong := misfit(value["name"], arguments):
-            return [], wrong
-        calls.append(ToolCall(value["name"], arguments))
+        try:
+            calls.append(call_of(value))
+        except ValueError as error:
+            return [], str(error)
     return calls, ""
 
 
@@ -224,7 +219,7 @@ class Renderer:
         reply = alone[start : last.start() if last else None]
         # some templates also write an empty thought only in the last turn
         spoken = reply.rpartition("</think>")[2].strip() if self.format else said
-        place = whole.find(spoken, start)
+        place = max(whole.find(spoken, start), whole.rfind(spoken, 0, start + len(spoken)))
         if place < 0 or (self.format and prompt[start:].strip()):
             raise TemplateRefusal("the chat template does not write a reply after its prompt for a reply")
         place += len(spoken)

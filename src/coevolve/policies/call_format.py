@@ -1,19 +1,15 @@
 """The form in which a family of models writes calls and thoughts, as transformers and TRL describe it.
 
 transformers calls such a description a response template. A tokenizer may have its own, and TRL knows those of many chat templates.
-Importing TRL takes seconds, so its files are compared with a chat template before that.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from coevolve.core.calls import misfit
@@ -88,13 +84,19 @@ def _made(written: str, value: Any, form: Mapping[str, Any]) -> Iterator[ToolCal
         if left := re.sub(r"</\w+>|[\s,]", "", rest):
             raise ValueError(f"this part of it is no argument: {left[:80]!r}")
     for call in value if isinstance(value, list) else [value]:
-        function = call.get("function", call)
-        name, arguments = function["name"], function.get("arguments") or function.get("parameters") or {}
-        if not isinstance(name, str) or not isinstance(arguments, dict):
-            raise ValueError("it needs a name, a text, and arguments, an object")
-        if wrong := misfit(name, arguments):
-            raise ValueError(wrong)
-        yield ToolCall(name, arguments)
+        yield call_of(call.get("function", call))
+
+
+def call_of(value: Any) -> ToolCall:
+    """The call of a JSON value. Raises a ValueError, in words for the agent, if it is none."""
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        raise ValueError('a call must be {"name": ..., "arguments": {...}}')
+    arguments = value.get("arguments", value.get("parameters", {}))
+    if not isinstance(arguments, dict):
+        raise ValueError("arguments must be an object")
+    if wrong := misfit(value["name"], arguments):
+        raise ValueError(wrong)
+    return ToolCall(value["name"], arguments)
 
 
 @cache
@@ -118,22 +120,14 @@ def call_format(tokenizer: Any, written: Callable[[ToolCall], tuple[str, str]]) 
     ``written`` gives a call as the chat template writes it, and the prompt before it. None means that the template is unknown to
     TRL, and calls are JSON in <tool_call> tags, as in Hermes, or in no known form.
     """
-    template, training = tokenizer.chat_template, None
-    known = (template.get("default") if isinstance(template, dict) else template) in _files()
-    if known:
-        from trl.chat_template_utils import get_training_chat_template
+    from trl.chat_template_utils import get_training_chat_template
 
-        with suppress(Exception):  # TRL has no template for training, or the template refuses its conversation
-            training = get_training_chat_template(tokenizer)
+    try:
+        training, known = get_training_chat_template(tokenizer), True
+    except Exception:  # TRL has no template for training, or the template refuses its conversation
+        training, known = None, False
     response = getattr(tokenizer, "response_template", None) or _reading(written, known)
     return CallFormat(response, training) if response else None
-
-
-def _files() -> set[str]:
-    """The chat templates that TRL knows."""
-    package = find_spec("trl")
-    folder = Path(package.origin).parent / "chat_templates" if package and package.origin else Path()
-    return {file.read_text(encoding="utf-8") for file in folder.glob("*.jinja")}
 
 
 def _reading(written: Callable[[ToolCall], tuple[str, str]], known: bool) -> Mapping[str, Any] | None:

@@ -5,13 +5,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coevolve.core.calls import misfit
 from coevolve.core.concurrency import in_order
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import ToolCall
 from coevolve.endpoint.client import Answer, Ask, Endpoint, Exhausted, Failed
 from coevolve.policies.agent_prompt import CLOSE, OPEN, parse_text, render_call, told
-from coevolve.policies.call_format import MARKS
+from coevolve.policies.call_format import MARKS, call_of
 from coevolve.policies.policy import Conversation, Reply
 
 INVALID = re.compile(r"[^A-Za-z0-9_-]")  # in the name of a tool, for most servers
@@ -96,12 +95,12 @@ def _reply(answer: Answer, names: Mapping[str, str], tools: Sequence[Mapping[str
         thought, end, words = said.rpartition("</think>")
         said = thought + end + words[: MARKS.search(words).start()].rstrip()  # type: ignore[union-attr]
     for call in answer.calls:
-        name, arguments = names.get(call.name, call.name), _object(call.arguments)
-        if arguments is None:
+        name = names.get(call.name, call.name)
+        try:
+            calls.append(call_of({"name": name, "arguments": json.loads(call.arguments or "{}")}))
+        except (ValueError, RecursionError):
             error = error or f"the arguments of {name} must be a JSON object, not too deep or long"
             said += f"\n{OPEN}{name} {call.arguments}{CLOSE}"
-        else:
-            calls.append(ToolCall(name, arguments))
     return Reply(
         "\n".join(filter(None, [said, *map(render_call, calls)])),
         [] if error else calls,
@@ -111,12 +110,3 @@ def _reply(answer: Answer, names: Mapping[str, str], tools: Sequence[Mapping[str
         prompt_tokens=answer.prompt_tokens,
         reply_tokens=answer.completion_tokens,
     )
-
-
-def _object(arguments: str) -> dict[str, Any] | None:
-    """The JSON object of a call's arguments; None if it is not an object, or not valid for a call."""
-    try:
-        value = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) and not misfit("", value) else None

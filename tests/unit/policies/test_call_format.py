@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.audit.chat_template import diagnose
+from coevolve.core.diagnosis import BROKEN, WORKS
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
 from coevolve.core.task import ToolCall
+from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.registry import make
 from coevolve.policies.agent_prompt import Listener, Renderer, TemplateRefusal, parse_reply, parse_text, render_call
 from coevolve.policies.policy import Conversation, Reply
@@ -82,6 +85,17 @@ def test_family_passes_the_doctor_and_plays_references_or_is_refused(family: str
     assert all(is_success(episode.trajectory.score) for episode in episodes)
 
 
+@pytest.mark.parametrize("family", ["qwen3_5_think", "gemma4", "glm4moe", "nemotron_3_nano"])
+def test_fork_of_a_template_is_recognized_by_its_call(family: str) -> None:
+    """TRL compares whole templates, so it does not know unsloth's Qwen3.5 (trl#5724)."""
+    words = tokenizer(family)
+    words.chat_template = "{# a fork #}" + words.chat_template
+    states = {one.name: one.state for one in diagnose(words, {}, Miniworld(), "seed", LIMITS)}
+    assert states["calls"] == states["mask"] == WORKS and states["stop"] != BROKEN and "template" not in states
+    episodes = rollout(Speaker(Renderer(words)), WORLD, [RolloutRequest(WORLD.tasks("seed")[0], 0)], LIMITS)
+    assert is_success(episodes[0].trajectory.score)
+
+
 def test_most_families_are_understood_and_the_page_names_each() -> None:
     assert len(files()) - len(REFUSED) >= 26
     page = (ROOT / "docs/chat-templates.md").read_text()
@@ -131,7 +145,7 @@ UNREADABLE = [
         "no argument: 'b",
     ),
     ("qwen3", '<tool_call>\n{"name": "find", "arguments": \n</tool_call><|im_end|>', "a call cannot be read"),
-    ("qwen3", '<tool_call>\n{"name": 3}\n</tool_call><|im_end|>', "needs a name"),
+    ("qwen3", '<tool_call>\n{"name": 3}\n</tool_call><|im_end|>', "a call must be"),
     ("qwen3", '<tool_call>\n[1]\n</tool_call><|im_end|>', "a call cannot be read"),
     ("llama3_1", '{"name": "find", "parameters": {"subject": }}<|eot_id|>', "a call cannot be read"),
     ("llama3_1", '{"name": "find", "parameters": {}}; {"name": "find", "parameters": {}}<|eot_id|>', "a call cannot be read"),
