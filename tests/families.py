@@ -97,7 +97,7 @@ def rows() -> Iterator[str]:
         remarks = [text.split("; use ")[0].split(": ")[0] for text in broken(family)[:1]]
         if not remarks:
             if family in SHIPPED:
-                remarks.append("with the response template that its checkpoint ships")
+                remarks.append("with a response template written for the test: TRL says that its checkpoint ships one")
             if found["thoughts"].state == ABSENT:
                 remarks.append("leaves out earlier thoughts after a new turn of the user")
             if lost := ", ".join(changed(family)):

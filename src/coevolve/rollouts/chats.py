@@ -14,8 +14,8 @@ from coevolve.core.io import flaw, strict
 from coevolve.core.refused_answers import refused
 from coevolve.core.task import CallOutcome, ToolCall
 from coevolve.policies.agent_prompt import parse_reply, parse_text, render_call
-from coevolve.policies.call_format import UNREADABLE, Tools
-from coevolve.rollouts.flat_text import ANSWER, MARKS
+from coevolve.policies.call_format import MARKS, UNREADABLE, Tools
+from coevolve.rollouts.flat_text import ANSWER, BARE
 
 # OpenAI's newer models and its first functions, Gemma and Llama 3 have other names
 OTHERS = {"developer": "system", "model": "assistant", "function": "tool", "ipython": "tool"}
@@ -104,7 +104,7 @@ def _calls(message: Message, tools: Tools, unread: list[tuple[str, str]]) -> lis
             calls, error = parse_text(said, tools)
             if any({"<", "{"} & set(call.name) for call in calls):  # some forms take any text behind a mark for a name
                 calls, error = [], "a call needs a name"
-        if error or (not calls and MARKS.search(said)):
+        if error or (not calls and (MARKS.search(said) or BARE.match(said))):
             unread.append((REPLY, f"{error or UNREADABLE}: {said}"))
         pairs = [(None, call) for call in calls]
     for entry in entries[: MAX_CALLS + 1]:

@@ -9,11 +9,8 @@ from typing import Any
 
 CHATML = re.compile(r"<\|im_(?:start|end)\|>")  # some trainers keep these marks
 ANSWER, ANSWER_END = "<tool_response>", "</tool_response>"
-# what stands before calls in the text of other families, and how Llama's and Gemma's begin when decoding drops the marks
-MARKS = re.compile(
-    r"<function=|<\|tool_call|\[TOOL_CALLS\]|<\|python_tag\|>|\bto=functions\.|<｜tool▁call|<invoke "
-    r'|\A\s*(?:\{"name":|call:\w+\{)'
-)
+# how calls of Llama and Gemma begin when decoding drops their marks
+BARE = re.compile(r'\s*(?:\{"name":|call:\w+\{)')
 # Templates of Qwen3 and others end a prompt with an empty thought, or with the beginning of one
 THOUGHTS = ("<think>\n\n</think>", "<think>")
 HEARD = ("user", "tool", "ipython", "observation")  # the line before an answer, where the names of roles are left
