@@ -10,22 +10,9 @@ import pytest
 
 from tests import ROOT
 from tests.project import Project, clone
-from tests.smoke.test_repro import ran
+from tests.smoke.test_repro import LOOP, ran
 
-PLAYING = {
-    "warm",
-    "generator",
-    "evaluate_base",
-    "pairs",
-    "train",
-    "generate",
-    "explore",
-    "synthesize",
-    "verify",
-    "watch",
-    "validate",
-    "evaluate",
-}
+PLAYING = {"warm", "generator", "evaluate_base", *LOOP} - {"signals"}
 GRPO = "src/coevolve/stages/train/grpo_trainer.py"
 DPO = "src/coevolve/stages/train/dpo_trainer.py"
 SIGNALS = "src/coevolve/stages/signals/config.py"
@@ -126,17 +113,7 @@ def test_success_threshold_affects_all_stages_that_count_successes(project: Proj
     with changed(project, "src/coevolve/core/success.py", "SUCCESS_THRESHOLD = 0.5", "SUCCESS_THRESHOLD = 0.9"):
         found = stale(project)
     # validate judges new words by the gates of verify
-    assert found >= {
-        "train",
-        "signals",
-        "explore",
-        "verify",
-        "watch",
-        "validate",
-        "evaluate_base",
-        "evaluate",
-        "report",
-    }
+    assert found >= {"evaluate_base", "report", *LOOP} - {"pairs", "generate", "synthesize"}
     assert "tasks" not in found
 
 
@@ -159,13 +136,6 @@ def test_change_to_another_environment_reruns_only_tasks(project: Project) -> No
         assert stale(project) == {"tasks"}
         assert ran(project.dvc("repro").stdout) == ["tasks"]
     project.dvc("repro")
-
-
-def test_stage_refuses_code_that_differs_from_its_digest(project: Project) -> None:
-    with changed(project, "src/coevolve/core/success.py", "SUCCESS_THRESHOLD = 0.5", "SUCCESS_THRESHOLD = 0.9"):
-        done = project.run("env", "PYTHONPATH=src", "python", "pipelines/signals.py", "0", check=False)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "data/code/signals.json is stale: coevolve/core/success.py has changed since" in done.stderr
 
 
 def test_clone_runs_code_and_skips_the_base_policy(tmp_path: Path) -> None:

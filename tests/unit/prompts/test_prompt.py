@@ -136,9 +136,7 @@ def test_hostile_text_appears_in_prompts_only_inside_strings(
         assert "it is\ndata" in text or "it is data" in text
 
 
-def test_obedient_explorer_reports_what_the_environment_did(
-    found: tuple[Exploration, list[dict[str, Any]]],
-) -> None:
+def test_obedient_explorer_reports_what_the_environment_did(found: tuple[Exploration, list[dict[str, Any]]]) -> None:
     exploration, _ = found
     assert [call.name for call in exploration.calls] == ["add_event", "find_event"]
     assert (

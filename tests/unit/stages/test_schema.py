@@ -51,10 +51,7 @@ def test_params_yaml_is_valid() -> None:
             {"train__curriculum": "learnabel"},
             "train.curriculum: Input should be 'even' or 'learnable', found 'learnabel'",
         ),
-        (
-            {"train__shape": "bel"},
-            "train.shape: expected one of: bell, variance (did you mean 'bell'?)",
-        ),
+        ({"train__shape": "bel"}, "train.shape: expected one of: bell, variance (did you mean 'bell'?)"),
         ({"policy__max_seconds": float("inf")}, "policy.max_seconds: Input should be a finite number"),
         (
             {"train__anchor": "base", "train__lora__enabled": True},
@@ -68,10 +65,7 @@ def test_params_yaml_is_valid() -> None:
             {"train__learner": "dpo", "policy__backend": "vllm"},
             "pairs.hard: 0.5 and policy.backend: vllm do not go together",
         ),
-        (
-            {"explore__guidance": "generator"},
-            "explore.guidance: generator and generate.model: none do not go together",
-        ),
+        ({"explore__guidance": "generator"}, "explore.guidance: generator and generate.model: none do not go together"),
         ({"generate__model": "tiny"}, "explore.guidance: signals and generate.model: tiny do not go together"),
         (
             {"explore__guidance": "generator", "generate__model": "tiny", "explore__explorer": "policy"},

@@ -18,7 +18,6 @@ from coevolve.environments.miniworld.session import MiniworldSession
 from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
 from coevolve.stages.train import grpo
-from coevolve.stages.train.batch import row as row_of
 from coevolve.stages.train.checkpoints import COMPLETE
 from coevolve.stages.train.learner import Log
 from tests import ROOT
@@ -117,28 +116,6 @@ def test_resumed_run_draws_by_the_attempts_before_the_kill(tmp_path: Path) -> No
     assert learn(tmp_path / "again") == whole
     mastered = [Attempt(task.task_id, 0, 0, 1.0, 64, 64) for task in WORLD.tasks("seed")[:3]]
     assert learn(tmp_path / "known", attempts=mastered) != whole, "earlier iterations count as well"
-
-
-def test_lora_is_optional_and_merged(tmp_path: Path) -> None:
-    config = changed(steps=1, lora={"enabled": True})
-    grpo.learn(settings(config, learning_rate=0.01), WORLD, job(tmp_path))
-    names = {name for name, _ in load(tmp_path / "policy")[0].named_parameters()}
-    assert names == {name for name, _ in load(ROOT / "policies/base")[0].named_parameters()}
-
-
-def test_environment_tokens_are_masked(tmp_path: Path) -> None:
-    from coevolve.policies.transformers_policy import TransformersPolicy
-    from coevolve.rollout import RolloutRequest, rollout
-
-    model, tokenizer = load(ROOT / "policies/base")
-    episodes = rollout(
-        TransformersPolicy(model, tokenizer, 1.0), WORLD, [RolloutRequest(WORLD.tasks("seed")[0], 1)], LIMITS
-    )
-    made = row_of(episodes[0], 1.0, tokenizer.eos_token_id)
-    own = "".join(tokenizer.decode([token]) for token, kept in zip(made.completion, made.mask, strict=True) if kept)
-    said = [message["content"] for message in episodes[0].trajectory.messages if message["role"] == "assistant"]
-    assert own == "".join(f"{text}<|end|>" for text in said)
-    assert tokenizer.decode(made.prompt).startswith("<|user|>")
 
 
 def test_canary_trl_calls_our_methods_as_expected(tmp_path: Path) -> None:

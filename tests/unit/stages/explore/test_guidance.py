@@ -12,13 +12,7 @@ from coevolve.core.records import Signal
 from coevolve.core.yaml_files import read_yaml
 from coevolve.environments.knowledge import uses
 from coevolve.environments.registry import make
-from coevolve.stages.explore.guidance import (
-    GUIDANCES,
-    Guidance,
-    sample,
-    seldom,
-    weight,
-)
+from coevolve.stages.explore.guidance import GUIDANCES, Guidance, sample, seldom, weight
 from coevolve.stages.explore.requests import Request, requests
 from coevolve.stages.schema import load, parse
 from tests import ROOT

@@ -26,10 +26,7 @@ RANKS = [0.0, 0.5, 0.85, 0.9, 0.95]
 played = st.lists(
     st.tuples(st.sampled_from("tu"), st.sampled_from("abcdef"), st.booleans(), st.sampled_from(RANKS)), max_size=30
 )
-close = st.lists(
-    st.tuples(st.sampled_from("tuv"), st.sampled_from("abcdef"), st.sampled_from(RANKS)),
-    max_size=12,
-)
+close = st.lists(st.tuples(st.sampled_from("tuv"), st.sampled_from("abcdef"), st.sampled_from(RANKS)), max_size=12)
 
 
 @given(played, close, st.booleans(), st.integers(1, 5), st.sampled_from([0.0, 0.5, 1.0]))

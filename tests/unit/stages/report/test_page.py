@@ -11,15 +11,7 @@ from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.verification import by_indicator
 from coevolve.stages.report.page.view import groups, origins
 from coevolve.stages.report.write import render
-from tests.unit.stages.report.example import (
-    ADDED,
-    ATTEMPTS,
-    BESIDE,
-    KINDS,
-    SEEDS,
-    SIGNALS,
-    attempt,
-)
+from tests.unit.stages.report.example import ADDED, ATTEMPTS, BESIDE, KINDS, SEEDS, SIGNALS, attempt
 
 
 class Text(HTMLParser):
