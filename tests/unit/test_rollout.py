@@ -102,12 +102,8 @@ def test_tokens_are_counted_against_the_budget() -> None:
             seen.append(conversations[0].room)
             return super().act(conversations)
 
-    rollout(
-        Counts(Reply("x", [ToolCall("balance", {})], [1] * 5, [2] * 3, [0.0] * 3)),
-        WORLD,
-        [RolloutRequest(TASKS[0], 0)],
-        LIMITS,
-    )
+    reply = Reply("x", [ToolCall("balance", {})], [1] * 5, [2] * 3, [0.0] * 3)
+    rollout(Counts(reply), WORLD, [RolloutRequest(TASKS[0], 0)], LIMITS)
     assert seen[:3] == [512, 504, 496]
 
 

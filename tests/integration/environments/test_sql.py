@@ -254,10 +254,10 @@ def test_overlap_is_a_similarity(one: tuple[tuple[int, str], ...], other: tuple[
     assert (overlap(one, other) == 1) == (sorted(one) == sorted(other))
 
 
-def asks(words: str, sql: str, guess: bool = False) -> str | None:
-    """The reason why ``words`` do not fit a statement to a shop."""
+def asks(words: str, sql: str, guess: bool = False, domain: str = "shop") -> str | None:
+    """The reason why ``words`` do not fit a statement."""
     tool = "submit" if sql.startswith("SELECT") else "query"
-    world = {"seed": 1, "domain": "shop", "writable": True}
+    world = {"seed": 1, "domain": domain, "writable": True}
     meaning = SQL().meaning(Task.create("sql", "seed", [words], world, [[ToolCall(tool, {"sql": sql})]]))
     return meaning and unfitting(words, meaning, guess)
 
@@ -307,11 +307,7 @@ def test_noun_shared_by_two_tables_asks_for_either() -> None:
         ("SELECT name FROM patients WHERE city = 'Kiel'", "Which people live in Kiel?"),
         ("SELECT name FROM doctors WHERE field = 'eyes'", "Which people treat eyes?"),
     ):
-        task = Task.create(
-            "sql", "seed", [words], {"seed": 1, "domain": "clinic"}, [[ToolCall("submit", {"sql": sql})]]
-        )
-        meaning = SQL().meaning(task)
-        assert meaning and unfitting(words, meaning) == ""
+        assert asks(words, sql, domain="clinic") == ""
 
 
 def test_unknown_words_and_invalid_statements_give_no_verdict() -> None:

@@ -12,6 +12,7 @@ from coevolve.environments.contract import CHECKS
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from tests.unit.environments.quiz import Quiz
+from tests.unit.test_rollout import Around
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -77,13 +78,8 @@ class Forgetful(MiniworldSession):
     ],
 )
 def test_broken_promise_is_found(session: Any, check: str) -> None:
-    class Broken(Miniworld):
-        def open(self) -> MiniworldSession:
-            opened: MiniworldSession = session()
-            return opened
-
     with pytest.raises(AssertionError):
-        CHECKS[check](Broken(), 3)
+        CHECKS[check](Around(session), 3)
 
 
 @pytest.mark.parametrize(

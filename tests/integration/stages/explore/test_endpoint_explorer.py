@@ -32,10 +32,12 @@ from tests.waiting import PATIENCE
 PARAMS = load_params(ROOT / "params.yaml")
 WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:24]
+Weak = tuple[list[Trajectory], list[Signal]]
+Server = tuple[str, str]  # URL and model
 
 
 @pytest.fixture(scope="module")
-def weak(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Trajectory], list[Signal]]:
+def weak(tmp_path_factory: pytest.TempPathFactory) -> Weak:
     """Trajectories of an agent that omits calls, and their signals."""
     file = tmp_path_factory.mktemp("weak") / "trajectories.parquet"
     assignments = [
@@ -51,7 +53,7 @@ def weak(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Trajectory], li
         return trajectories, list(extract(table, 0, PARAMS.signals))
 
 
-def wanted(weak: tuple[list[Trajectory], list[Signal]], count: int, guidance: str = "signals") -> list[Request]:
+def wanted(weak: Weak, count: int, guidance: str = "signals") -> list[Request]:
     config = PARAMS.explore.model_copy(update={"explorations": count, "guidance": guidance})
     return requests(WORLD, TASKS, *weak, config, 0, 0)
 
@@ -72,7 +74,7 @@ def written(one: Endpoint, found: list[Exploration], count: int) -> list[Candida
 
 
 def test_reflection_guides_real_calls_that_become_verified_tasks(
-    weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
+    weak: Weak, explorer_server: Server, tmp_path: Path
 ) -> None:
     one, counts = endpoint(*explorer_server, tmp_path / "log.jsonl", temperature=1.0), Counter[str]()
     found = explored(one, wanted(weak, 12), counts)
@@ -92,9 +94,7 @@ def test_reflection_guides_real_calls_that_become_verified_tasks(
     assert all(task.turns[0].startswith("please plan a ") for task in accepted)
 
 
-def test_explorer_without_signals_is_guided_by_tools(
-    weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
-) -> None:
+def test_explorer_without_signals_is_guided_by_tools(weak: Weak, explorer_server: Server, tmp_path: Path) -> None:
     uses, mean = learn(WORLD, TASKS).uses, {}
     for guidance in ("coverage", "random"):
         one = endpoint(*explorer_server, tmp_path / f"{guidance}.jsonl")
@@ -110,7 +110,7 @@ def test_explorer_without_signals_is_guided_by_tools(
 
 
 def test_broken_requests_lose_no_exploration_and_are_not_paid_twice(
-    weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
+    weak: Weak, explorer_server: Server, tmp_path: Path
 ) -> None:
     asked = wanted(weak, 8)
     with proxy(explorer_server[0]) as sound:
@@ -131,7 +131,7 @@ def test_broken_requests_lose_no_exploration_and_are_not_paid_twice(
 
 
 def test_exhausted_budget_keeps_explorations_and_can_be_replayed(
-    weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
+    weak: Weak, explorer_server: Server, tmp_path: Path
 ) -> None:
     from coevolve.core.progress import bar
 
@@ -153,21 +153,14 @@ def test_exhausted_budget_keeps_explorations_and_can_be_replayed(
     sums = json.loads((tmp_path / "paid/spend.json").read_text())
     assert sums["replies"] == 17 and sums["out of budget"] >= 6
     assert sums["cost"] == pytest.approx(sums["prompt_tokens"] * 2e-6)
-    replay = config.model_copy(
-        update={
-            "url": "http://127.0.0.1:9/v1",
-            "replay": str(tmp_path / "paid/requests.jsonl"),
-            "budget_requests": 4000,
-        }
-    )
+    paid = str(tmp_path / "paid/requests.jsonl")
+    replay = config.model_copy(update={"url": "http://127.0.0.1:9/v1", "replay": paid, "budget_requests": 4000})
     assert run(replay, tmp_path / "again") == found
     for name in ("requests.jsonl", "spend.json"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "paid" / name).read_bytes()
 
 
-def test_task_too_long_for_the_model_is_left_out(
-    weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
-) -> None:
+def test_task_too_long_for_the_model_is_left_out(weak: Weak, explorer_server: Server, tmp_path: Path) -> None:
     words = json.dumps(
         {"message": "This model's maximum context length is 512 tokens, your request has 900 input tokens"}
     )

@@ -21,7 +21,7 @@ from coevolve.stages.train import grpo
 from coevolve.stages.train.checkpoints import COMPLETE
 from coevolve.stages.train.learner import Log
 from tests import ROOT
-from tests.unit.stages.train.small import ACTING, CONFIG, WORLD, changed, job, outputs, settings
+from tests.unit.stages.train.small import ACTING, CONFIG, WORLD, changed, job, outputs, settings, stop_at
 
 LIMITS = Limits.of(ACTING)
 
@@ -85,13 +85,8 @@ def test_policy_changes_and_is_a_model_directory(whole: Path) -> None:
 
 def test_interrupted_run_ends_with_the_same_bytes(whole: Path, tmp_path: Path) -> None:
     """tests/smoke/test_repro.py shows the same of a process that was killed."""
-
-    def interrupt(step: int, figures: dict[str, float]) -> None:
-        if step == 1:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        grpo.learn(settings(), WORLD, job(tmp_path), interrupt)
+        grpo.learn(settings(), WORLD, job(tmp_path), stop_at(1))
     assert (tmp_path / f"scratch/checkpoint-1/{COMPLETE}").exists()
     assert not (tmp_path / "policy").exists()
     steps: list[int] = []
@@ -106,13 +101,9 @@ def test_resumed_run_draws_by_the_attempts_before_the_kill(tmp_path: Path) -> No
         grpo.learn(settings(changed(curriculum="learnable")), WORLD, few, log)
         return outputs(folder)
 
-    def interrupt(step: int, figures: dict[str, float]) -> None:
-        if step == 1:
-            raise KeyboardInterrupt
-
     whole = learn(tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        learn(tmp_path / "again", interrupt)
+        learn(tmp_path / "again", stop_at(1))
     assert learn(tmp_path / "again") == whole
     mastered = [Attempt(task.task_id, 0, 0, 1.0, 64, 64) for task in WORLD.tasks("seed")[:3]]
     assert learn(tmp_path / "known", attempts=mastered) != whole, "earlier iterations count as well"

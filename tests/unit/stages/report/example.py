@@ -24,15 +24,8 @@ PANELS = ("validation", "test")
 
 def task(number: int, *names: str, provenance: Provenance | None = None) -> Task:
     calls = [[ToolCall(name) for name in names]]
-    return Task.create(
-        "e",
-        "s",
-        [f"do <b>{number}</b> & more, then wait for a day or two before you begin to do it again"],
-        {},
-        calls,
-        ["+".join(names)],
-        provenance,
-    )
+    words = f"do <b>{number}</b> & more, then wait for a day or two before you begin to do it again"
+    return Task.create("e", "s", [words], {}, calls, ["+".join(names)], provenance)
 
 
 def attempt(one: Task, iteration: int, step: int, sample: int, score: float) -> Trajectory:
@@ -44,20 +37,8 @@ def attempt(one: Task, iteration: int, step: int, sample: int, score: float) -> 
     ]
     name = f"{one.task_id}-{step}-{sample}"
     calls = [CallOutcome("pay", {"x": 1}, True, "ok " * 1000)]
-    return Trajectory(
-        name,
-        one.task_id,
-        iteration,
-        step,
-        0,
-        sample,
-        messages,
-        calls,
-        score,
-        StopReason.DONE,
-        [3],
-        {"goal": score > 0.5},
-    )
+    place, checks = (iteration, step, 0, sample), {"goal": score > 0.5}
+    return Trajectory(name, one.task_id, *place, messages, calls, score, StopReason.DONE, [3], checks)
 
 
 def signal(kind: str, iteration: int, shown: list[str], one: Task | None = None) -> Signal:

@@ -90,12 +90,10 @@ def test_kind_in_the_table_is_a_valid_parameter(another: Kind) -> None:
     raw["signals"]["kinds"] = ["never", "rare"]
     assert parse(raw, "params.yaml").signals.kinds == ["never", "rare"]
     raw["signals"]["kinds"] = ["rare", "nver"]
-    with pytest.raises(CoevolveError) as caught:
+    with pytest.raises(
+        CoevolveError, match=r"signals\.kinds\.1: .* unsolved, never \(did you mean 'never'\?\), found 'nver'"
+    ):
         parse(raw, "params.yaml")
-    assert str(caught.value) == (
-        "params.yaml: signals.kinds.1: expected one of: forgetting, boundary, rare, unsolved, never "
-        "(did you mean 'never'?), found 'nver'; change it"
-    )
 
 
 def test_kind_in_the_table_is_known_to_the_command(

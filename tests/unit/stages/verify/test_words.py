@@ -55,11 +55,11 @@ def party(text: str) -> Candidate:
     return spoken(text, [ToolCall("add_event", {"title": "party", "day": "monday"}), DONE], [[0, 0]])
 
 
-def made_in(name: str) -> list[Candidate]:
+def made_in(name: str, seeds: int = 32, explorations: int = 60) -> list[Candidate]:
     """Candidates of the scripted explorer and synthesizer."""
     world = make(name)
-    tasks, config = world.tasks("seed")[:32], load(ROOT / "params.yaml").explore
-    wanted = requests(world, tasks, [], [], config.model_copy(update={"explorations": 60}), 0, 0)
+    tasks, config = world.tasks("seed")[:seeds], load(ROOT / "params.yaml").explore
+    wanted = requests(world, tasks, [], [], config.model_copy(update={"explorations": explorations}), 0, 0)
     found = explore(ScriptedExplorer(world, learn(world, tasks, []), config), wanted, lambda count: None)
     return synthesize(ScriptedSynthesizer(world, tasks, 0), found, 60, lambda count: None)
 
