@@ -25,25 +25,6 @@ def test_missing_file_is_a_one_line_error_with_exit_code_1(tmp_path: Path) -> No
     assert done.stderr.count("\n") == 1
 
 
-def test_signals_command_reads_trajectories_of_any_trainer(tmp_path: Path) -> None:
-    rows = [
-        {"task_id": "a", "step": step, "score": score, "calls": [{"name": "x"}, {"name": "y", "ok": False}]}
-        for step, score in ((0, 1.0), (0, 0.0), (1, 0.0), (1, 0.0))
-    ]
-    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = coevolve("signals", "t.jsonl", "--out", "s.jsonl", "--window", "3", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "s.jsonl: 1 forgetting, 1 boundary, 0 rare",
-        "  1.00  forgetting  task a",
-        "  1.00  boundary    task a",
-    ]
-    kinds = [json.loads(line)["kind"] for line in (tmp_path / "s.jsonl").read_text().splitlines()]
-    assert kinds == ["forgetting", "boundary"]
-    wrong = coevolve("signals", "t.jsonl", "--out", "s.jsonl", "--window", "1", cwd=tmp_path)
-    assert (wrong.returncode, wrong.stderr[:14]) == (1, "error: window:")
-
-
 def test_signals_command_shows_the_instructions_of_weak_tasks(tmp_path: Path) -> None:
     from tests.unit.rollouts.test_real_files import KNOWN, MADE
 

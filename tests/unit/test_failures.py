@@ -17,24 +17,21 @@ from coevolve.core.task import Observation, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory, read_trajectories, write_trajectories
 from coevolve.environments.environment import FailureReason
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.schema import load
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.train.groups import attempts
 from coevolve.stages.watch.watchdogs import indicators, unfinished
-from tests import ROOT
+from tests.unit.stages.train.small import PARAMS, WORLD
 from tests.unit.test_rollout import Around
 from tests.waiting import PATIENCE
 
-WORLD = make("miniworld")
 TASKS = list(WORLD.tasks("seed")[:16])
 BROKEN = {task.task_id for task in TASKS[::3]}
 FINE = [task for task in TASKS if task.task_id not in BROKEN]
 LIMITS = Limits(20, 10**6, 64, PATIENCE)
-CONFIG = load(ROOT / "params.yaml")
+CONFIG = PARAMS
 
 
 class BreaksAt(MiniworldSession):

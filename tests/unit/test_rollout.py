@@ -17,14 +17,13 @@ from coevolve.core.trajectories import StopReason, read_trajectories, write_traj
 from coevolve.environments.environment import EnvironmentFailed, FailureReason, SessionLost
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.environments.registry import make
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 from tests.unit.core.test_calls import nested
+from tests.unit.stages.train.small import WORLD
 from tests.waiting import PATIENCE
 
-WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:12]
 LIMITS = Limits(max_turns=16, episode_tokens=512, reply_tokens=64, max_seconds=2 * PATIENCE)
 

@@ -15,9 +15,8 @@ from coevolve.endpoint.client import Ask, Endpoint, Exhausted, Failed, open_endp
 from coevolve.endpoint.config import EndpointSection
 from coevolve.endpoint.log import RequestLog
 from coevolve.endpoint.structured import Broken, ask_json
-from coevolve.stages.schema import load as load_params
-from tests import ROOT
 from tests.integration.endpoint.proxy import proxy
+from tests.unit.stages.train.small import PARAMS
 from tests.waiting import PATIENCE
 
 GOOD = json.dumps(
@@ -30,7 +29,7 @@ OK = (200, {}, GOOD)
 
 
 def config(url: str, model: str = "m", **changes: object) -> EndpointSection:
-    section = load_params(ROOT / "params.yaml").endpoint
+    section = PARAMS.endpoint
     return section.model_copy(update={"url": url, "model": model, "timeout": PATIENCE, **changes})
 
 

@@ -75,34 +75,25 @@ def test_changes_that_shape_no_file_make_nothing_stale(project: Project) -> None
         assert stale(project) == set()
 
 
-@pytest.mark.parametrize(
-    ("changes", "found"),
-    [
-        pytest.param(
-            [(GRPO, "return episode_reward", "return 2 * episode_reward")], {"train"}, id="the loss of the learner"
-        ),
-        pytest.param(
-            [(DPO, "1.0, config.sft_weight", "2.0, config.sft_weight")], {"pairs"}, id="the loss of another learner"
-        ),
-        pytest.param(
-            [
-                ("src/coevolve/stages/explore/scripted_explorer.py", "\n\n", "\nX = 1\n\n"),
-                ("src/coevolve/stages/report/page/page.html.j2", "Read trajectories", "Read episodes"),
-                ("params.yaml", "window: 5", "window: 3"),
-            ],
-            {"explore", "report", "signals"},
-            id="the explorer, a word on the page and a parameter of signals",
-        ),
-        pytest.param(
-            [(TRAIN, "micro_batch: Whole = 0", "micro_batch: Whole = 2")],
-            {"train", "pairs", "generate"},
-            id="a default",
-        ),
-    ],
-)
-def test_change_makes_only_the_affected_stages_stale(
-    project: Project, changes: list[tuple[str, str, str]], found: set[str]
-) -> None:
+Change = tuple[str, str, str]  # a file, what it holds, and what stands there instead
+AFFECTED: dict[str, tuple[list[Change], set[str]]] = {
+    "the loss of the learner": ([(GRPO, "return episode_reward", "return 2 * episode_reward")], {"train"}),
+    "the loss of another learner": ([(DPO, "1.0, config.sft_weight", "2.0, config.sft_weight")], {"pairs"}),
+    "the explorer, a word on the page and a parameter of signals": (
+        [
+            ("src/coevolve/stages/explore/scripted_explorer.py", "\n\n", "\nX = 1\n\n"),
+            ("src/coevolve/stages/report/page/page.html.j2", "Read trajectories", "Read episodes"),
+            ("params.yaml", "window: 5", "window: 3"),
+        ],
+        {"explore", "report", "signals"},
+    ),
+    "a default": ([(TRAIN, "micro_batch: Whole = 0", "micro_batch: Whole = 2")], {"train", "pairs", "generate"}),
+}
+
+
+@pytest.mark.parametrize("what", AFFECTED)
+def test_change_makes_only_the_affected_stages_stale(project: Project, what: str) -> None:
+    changes, found = AFFECTED[what]
     with ExitStack() as stack:
         for change in changes:
             stack.enter_context(changed(project, *change))
@@ -123,10 +114,7 @@ def test_changed_reward_affects_all_stages_that_play(project: Project) -> None:
         assert stale(project) == {"base", "tasks"}
         project.dvc("repro", "--single-item", "tasks")
         assert stale(project) == {"base", *PLAYING}
-    # a stage that runs all the same says that it would play in another world than that of the tasks
     stale(project)
-    done = project.run("python", "pipelines/evaluate.py", "0", check=False)
-    assert done.returncode == 1 and "data/environment.json: sources of the environment" in done.stderr
     project.dvc("repro", "--single-item", "tasks")
     assert stale(project) == set()
 

@@ -13,14 +13,13 @@ import torch
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.trajectories import StopReason
-from coevolve.environments.registry import make
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
 from tests import ROOT
 from tests.unit.policies.qwen import make_qwen3
+from tests.unit.stages.train.small import WORLD
 from tests.waiting import PATIENCE
 
-WORLD = make("miniworld")
 LIMITS = Limits(max_turns=8, episode_tokens=300, reply_tokens=64, max_seconds=PATIENCE)
 MODEL, TOKENIZER = load(ROOT / "policies/base")
 

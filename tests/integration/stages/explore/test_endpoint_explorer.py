@@ -12,25 +12,21 @@ from coevolve.core.trajectories import Trajectory, write_trajectories
 from coevolve.endpoint.client import Endpoint, open_endpoint
 from coevolve.endpoint.spending import metered
 from coevolve.environments.knowledge import learn
-from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.endpoint_explorer import EndpointExplorer
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import Request, requests
-from coevolve.stages.schema import load as load_params
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.endpoint_synthesizer import EndpointSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
-from tests import ROOT
 from tests.integration.endpoint.proxy import proxy
+from tests.unit.stages.train.small import PARAMS, WORLD
 from tests.waiting import PATIENCE
 
-PARAMS = load_params(ROOT / "params.yaml")
-WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:24]
 Weak = tuple[list[Trajectory], list[Signal]]
 Server = tuple[str, str]  # URL and model

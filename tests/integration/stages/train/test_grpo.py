@@ -1,7 +1,6 @@
 """GRPO on the committed tiny policy: its calls to TRL, its output, and a killed run."""
 
 import itertools
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +14,10 @@ from coevolve.core.success import is_success
 from coevolve.core.trajectories import StopReason, read_trajectories
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
 from coevolve.stages.train import grpo
 from coevolve.stages.train.checkpoints import COMPLETE
 from coevolve.stages.train.learner import Log
-from tests import ROOT
 from tests.unit.stages.train.small import ACTING, CONFIG, WORLD, changed, job, outputs, settings, stop_at
 
 LIMITS = Limits.of(ACTING)
@@ -76,13 +73,6 @@ def test_dropped_groups_are_counted_without_a_warning(tmp_path: Path, caplog: py
     assert "reward functions" not in caplog.text
 
 
-def test_policy_changes_and_is_a_model_directory(whole: Path) -> None:
-    before, _ = load(ROOT / "policies/base")
-    after, tokenizer = load(whole / "policy")
-    assert tokenizer.chat_template
-    assert any(not torch.equal(a, b) for a, b in zip(before.parameters(), after.parameters(), strict=True))
-
-
 def test_interrupted_run_ends_with_the_same_bytes(whole: Path, tmp_path: Path) -> None:
     """tests/smoke/test_repro.py shows the same of a process that was killed."""
     with pytest.raises(KeyboardInterrupt):
@@ -109,7 +99,7 @@ def test_resumed_run_draws_by_the_attempts_before_the_kill(tmp_path: Path) -> No
     assert learn(tmp_path / "known", attempts=mastered) != whole, "earlier iterations count as well"
 
 
-def test_canary_trl_calls_our_methods_as_expected(tmp_path: Path) -> None:
+def test_canary_trl_calls_our_methods_as_expected() -> None:
     """A TRL release that moves a method that we override or rely on must fail here, not in a run."""
     import inspect
 
@@ -124,4 +114,3 @@ def test_canary_trl_calls_our_methods_as_expected(tmp_path: Path) -> None:
     assert {"steps_per_generation", "epsilon_high", "beta", "shuffle_dataset"} <= set(
         inspect.signature(GRPOConfig.__init__).parameters
     )
-    shutil.rmtree(tmp_path)

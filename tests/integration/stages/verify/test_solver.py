@@ -7,16 +7,12 @@ from pathlib import Path
 from coevolve.core.records import Verdict
 from coevolve.core.task import Task
 from coevolve.endpoint.client import open_endpoint
-from coevolve.environments.registry import make
 from coevolve.rollout import Limits
-from coevolve.stages.schema import load
 from coevolve.stages.verify.judge import Judged
 from coevolve.stages.verify.solver import Solver
-from tests import ROOT
+from tests.unit.stages.train.small import PARAMS, WORLD
 from tests.waiting import PATIENCE
 
-WORLD = make("miniworld")
-PARAMS = load(ROOT / "params.yaml")
 TASKS = WORLD.tasks("seed")[:6]
 
 

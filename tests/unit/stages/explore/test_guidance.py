@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from coevolve.core.records import Signal
 from coevolve.core.yaml_files import read_yaml
 from coevolve.environments.knowledge import uses
-from coevolve.environments.registry import make
 from coevolve.stages.explore.guidance import GUIDANCES, Guidance, sample, seldom, weight
 from coevolve.stages.explore.requests import Request, requests
-from coevolve.stages.schema import load, parse
+from coevolve.stages.schema import parse
 from tests import ROOT
+from tests.unit.stages.train.small import PARAMS, WORLD
 
 TOOLS = {"common": 0.1, "seldom": 0.5}
-WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:32]
 SIGNALS = [
     Signal("forgotten", "forgetting", 0, TASKS[0].task_id, None, 1.0, {}, []),
@@ -34,7 +33,7 @@ def of_pattern(strength: float, *pattern: str) -> Signal:
     return Signal("s", "rare", 0, None, list(pattern), strength, {}, [])
 
 
-CONFIG = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 48, "tries": 6})
+CONFIG = PARAMS.explore.model_copy(update={"explorations": 48, "tries": 6})
 
 
 def made(guidance: str = "signals") -> list[Request]:

@@ -10,10 +10,9 @@ from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.stages.pairs.choose import AMONG, EXPERT, EXPERT_HARD, OWN, OWN_HARD, choose, contrast
 from coevolve.stages.pairs.rehearse import Rehearsal
-from coevolve.stages.schema import load
-from tests import ROOT
+from tests.unit.stages.train.small import PARAMS
 
-CONFIG = load(ROOT / "params.yaml").pairs
+CONFIG = PARAMS.pairs
 PLAN = Rehearsal(0, 2, [], [], Path())
 
 

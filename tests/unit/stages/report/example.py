@@ -13,11 +13,10 @@ from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.stages.report.page.verification import measured, outcomes, selection, unchecked
 from coevolve.stages.report.page.view import groups, origins, strength
 from coevolve.stages.report.run_summary import Summary
-from coevolve.stages.schema import load
 from coevolve.stages.verify.select import GATE
 from coevolve.stages.watch.watchdogs import indicators
 from coevolve.tracking.champion import Challenge, Champion
-from tests import ROOT
+from tests.unit.stages.train.small import PARAMS
 
 PANELS = ("validation", "test")
 
@@ -104,7 +103,7 @@ VERDICTS = [
 
 
 def values_of_the_page() -> dict[str, Any]:
-    config = load(ROOT / "params.yaml").watch
+    config = PARAMS.watch
     values: dict[str, float | None] = {name: 0.55 for name, _ in config} | {"drift": 0.7, "regressions": None}
     for t in range(2):
         later = {**values, "margin": 0.2 if t else None}

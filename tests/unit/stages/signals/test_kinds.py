@@ -105,7 +105,10 @@ def test_kind_in_the_table_is_known_to_the_command(
     out = tmp_path / "signals.jsonl"
     assert command.run(parser.parse_args([str(trajectories), "--out", str(out), "--kinds", "never"])) == 0
     assert [json.loads(line)["kind"] for line in out.read_text().splitlines()] == ["never"]
-    assert "1 never" in capsys.readouterr().out
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        [f"{out}:", "1", "never"],
+        ["0.25", "never", "task", "never"],
+    ]
 
 
 def test_kind_in_the_table_guides_exploration(another: Kind, trajectories: Path) -> None:

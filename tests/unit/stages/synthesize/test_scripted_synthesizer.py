@@ -10,20 +10,17 @@ from coevolve.core.records import Candidate, Exploration
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.knowledge import learn
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
-from coevolve.environments.registry import make
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
-from coevolve.stages.schema import load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.gates import environment_gates
-from tests import ROOT
 from tests.unit.environments.quiz import Quiz
+from tests.unit.stages.train.small import PARAMS, WORLD
 
-WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:64]
-CONFIG = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 480, "tries": 6})
+CONFIG = PARAMS.explore.model_copy(update={"explorations": 480, "tries": 6})
 
 
 @pytest.fixture(scope="module")

@@ -12,14 +12,13 @@ from coevolve.environments.environment import Environment
 from coevolve.policies.policy import Policy, Reply
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.schema import load
 from coevolve.stages.watch.refused import FEW, notes, refused, share
 from coevolve.stages.watch.watchdogs import MEANING, indicators
-from tests import ROOT
 from tests.unit.environments.quiz import Quiz, QuizSession
+from tests.unit.stages.train.small import PARAMS
 from tests.unit.test_rollout import Says
 
-CONFIG = load(ROOT / "params.yaml").watch
+CONFIG = PARAMS.watch
 
 
 class Deaf(Quiz):
