@@ -61,10 +61,7 @@ class Project:
             "OMP_NUM_THREADS": "1",
             "MLFLOW_DISABLE_TELEMETRY": "true",
             "HF_HUB_OFFLINE": "1",
-            "GIT_AUTHOR_NAME": "t",
-            "GIT_AUTHOR_EMAIL": "t@example.com",
-            "GIT_COMMITTER_NAME": "t",
-            "GIT_COMMITTER_EMAIL": "t@example.com",
+            **{f"GIT_{who}_{what}": "t@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
         }
         self.environment.pop("PYTHONPATH", None)
 
@@ -113,13 +110,8 @@ class Project:
 
 def clone(folder: Path, cache: Path | None = None) -> Project:
     """A clone in ``folder``. With ``cache``, clones share a DVC cache and do not repeat each other's runs."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in filter(None, listed.stdout.split("\0")):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -56,16 +56,8 @@ def test_env_lists_and_shows_environments() -> None:
 
 
 def test_evaluate_plays_each_task_several_times(tmp_path: Path) -> None:
-    arguments = [
-        "--environment",
-        "miniworld",
-        "--split",
-        "test",
-        "--tasks",
-        "12",
-        "--policy",
-        str(ROOT / "policies/base"),
-    ]
+    policy = str(ROOT / "policies/base")
+    arguments = ["--environment", "miniworld", "--split", "test", "--tasks", "12", "--policy", policy]
     done = coevolve("evaluate", *arguments, "--samples", "3", "--temperature", "1", "--out", "o.jsonl", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]

@@ -20,7 +20,6 @@ from coevolve.stages.evaluate.evaluation import by_environment, evaluate
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
-from coevolve.stages.schema import load
 from coevolve.stages.signals.config import Signals
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
@@ -29,10 +28,9 @@ from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.train import grpo
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
-from tests import ROOT
 from tests.unit.stages.train.small import ACTING, PARAMS, changed, job, settings
 
-CONFIG = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 128, "tries": 12})
+CONFIG = PARAMS.explore.model_copy(update={"explorations": 128, "tries": 12})
 SIGNALS = Signals(window=5, rare_threshold=2.0, kinds=["forgetting", "boundary", "rare"])
 
 

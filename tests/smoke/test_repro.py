@@ -37,16 +37,8 @@ OUTPUTS = [
 
 
 def test_loop_has_all_its_stages(project: Project) -> None:
-    assert stages(project) == [
-        "code",
-        "base",
-        "warm",
-        "tasks",
-        "generator",
-        "evaluate_base",
-        *(f"{stage}@0" for stage in LOOP),
-        "report",
-    ]
+    before = ["code", "base", "warm", "tasks", "generator", "evaluate_base"]
+    assert stages(project) == [*before, *(f"{stage}@0" for stage in LOOP), "report"]
 
 
 def test_accepted_tasks_join_the_next_dataset(project: Project) -> None:
@@ -57,12 +49,6 @@ def test_accepted_tasks_join_the_next_dataset(project: Project) -> None:
     assert set(old) <= set(new)
     accepted = (project.folder / "data/0/verified/accepted.jsonl").read_text().splitlines()
     assert len(new) <= len(old) + len(accepted)
-
-
-def test_summary_table_is_printed(project: Project) -> None:
-    done = project.run("coevolve", "summary")
-    assert "validation" in done.stdout
-    assert "coevolve ui" in done.stdout
 
 
 def test_report_page_exists_and_experiments_link_to_mlflow(project: Project) -> None:
@@ -92,18 +78,4 @@ def test_checkout_restores_exactly_the_same_data(project: Project) -> None:
 
 
 def test_second_repro_runs_nothing(project: Project) -> None:
-    assert ran(project.dvc("repro").stdout) == []
-
-
-def test_unknown_key_is_a_one_line_error_and_loses_nothing(project: Project) -> None:
-    params = project.folder / "params.yaml"
-    before = params.read_text()
-    try:
-        project.set(signals__windw=3)
-        done = project.dvc("repro", check=False)
-        assert done.returncode != 0
-        assert "unknown key signals.windw; did you mean 'window'?" in done.stdout + done.stderr
-        assert "Traceback" not in done.stdout + done.stderr
-    finally:
-        params.write_text(before)
     assert ran(project.dvc("repro").stdout) == []

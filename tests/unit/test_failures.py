@@ -16,25 +16,22 @@ from coevolve.core.records import Attempt, Signal
 from coevolve.core.task import Observation, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory, read_trajectories, write_trajectories
 from coevolve.environments.environment import FailureReason
-from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.schema import load
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.train.groups import attempts
 from coevolve.stages.watch.watchdogs import indicators, unfinished
-from tests import ROOT
+from tests.unit.stages.train.small import PARAMS, WORLD
+from tests.unit.test_rollout import Around
 from tests.waiting import PATIENCE
 
-WORLD = make("miniworld")
 TASKS = list(WORLD.tasks("seed")[:16])
 BROKEN = {task.task_id for task in TASKS[::3]}
 FINE = [task for task in TASKS if task.task_id not in BROKEN]
 LIMITS = Limits(20, 10**6, 64, PATIENCE)
-CONFIG = load(ROOT / "params.yaml")
+CONFIG = PARAMS
 
 
 class BreaksAt(MiniworldSession):
@@ -54,11 +51,6 @@ class BreaksAt(MiniworldSession):
         return super().step(call)
 
 
-class Breaking(Miniworld):
-    def open(self) -> MiniworldSession:
-        return BreaksAt()
-
-
 def played(environment: Any, tasks: list[Task]) -> list[Trajectory]:
     """Two attempts per task by a policy that omits calls half of the time. Attempts are independent."""
     requests = [
@@ -72,7 +64,7 @@ def played(environment: Any, tasks: list[Task]) -> list[Trajectory]:
 
 @pytest.fixture(scope="module")
 def broken() -> list[Trajectory]:
-    return played(Breaking(), TASKS)
+    return played(Around(BreaksAt), TASKS)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +90,7 @@ def test_failed_episode_is_recorded_apart_from_finished_ones(broken: list[Trajec
 def test_call_that_may_have_been_executed_is_not_repeated() -> None:
     BreaksAt.made.clear()
     task = next(task for task in TASKS if task.task_id in BROKEN and len(task.calls) > 1)
-    [one] = rollout(ReferencePolicy(WORLD), Breaking(), [RolloutRequest(task, 0)], LIMITS)
+    [one] = rollout(ReferencePolicy(WORLD), Around(BreaksAt), [RolloutRequest(task, 0)], LIMITS)
     assert fails(one.trajectory)
     assert BreaksAt.made[task.task_id] == 2
 

@@ -17,14 +17,13 @@ from coevolve.core.trajectories import StopReason, read_trajectories, write_traj
 from coevolve.environments.environment import EnvironmentFailed, FailureReason, SessionLost
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.environments.registry import make
 from coevolve.policies.policy import Conversation, Reply
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout, scored
 from tests.unit.core.test_calls import nested
+from tests.unit.stages.train.small import WORLD
 from tests.waiting import PATIENCE
 
-WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:12]
 LIMITS = Limits(max_turns=16, episode_tokens=512, reply_tokens=64, max_seconds=2 * PATIENCE)
 
@@ -102,12 +101,8 @@ def test_tokens_are_counted_against_the_budget() -> None:
             seen.append(conversations[0].room)
             return super().act(conversations)
 
-    rollout(
-        Counts(Reply("x", [ToolCall("balance", {})], [1] * 5, [2] * 3, [0.0] * 3)),
-        WORLD,
-        [RolloutRequest(TASKS[0], 0)],
-        LIMITS,
-    )
+    reply = Reply("x", [ToolCall("balance", {})], [1] * 5, [2] * 3, [0.0] * 3)
+    rollout(Counts(reply), WORLD, [RolloutRequest(TASKS[0], 0)], LIMITS)
     assert seen[:3] == [512, 504, 496]
 
 

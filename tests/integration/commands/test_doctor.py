@@ -90,16 +90,16 @@ def test_doctor_reports_whether_arithmetic_is_shared(params: Path, capsys: pytes
 
 
 @pytest.mark.usefixtures("bare")
-def test_policy_that_differs_from_base_model_is_reported(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    params.write_text(params.read_text().replace("  model: tiny  ", "  model: /no/such/model  ", 1))
+@pytest.mark.parametrize(
+    ("now", "mistake", "name", "reason"),
+    [
+        ("  model: tiny  ", "  model: /no/such/model  ", "policy", "is tiny, but base.model asks for /no/such/model"),
+        ("  episode_tokens: 768", "  episode_tokens: 8", "prompt", "31 tools; an episode has 8,"),
+    ],
+)
+def test_parameters_that_do_not_fit_the_project_are_broken(
+    params: Path, capsys: pytest.CaptureFixture[str], now: str, mistake: str, name: str, reason: str
+) -> None:
+    params.write_text(params.read_text().replace(now, mistake, 1))
     code, lines = said(params, capsys)
-    assert code == 1
-    assert "is tiny, but base.model asks for /no/such/model" in lines["policy"]
-
-
-@pytest.mark.usefixtures("bare")
-def test_prompt_longer_than_the_episode_budget_is_broken(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    params.write_text(params.read_text().replace("  episode_tokens: 768", "  episode_tokens: 8"))
-    code, lines = said(params, capsys)
-    assert code == 1
-    assert "BROKEN" in lines["prompt"] and "31 tools; an episode has 8," in lines["prompt"]
+    assert code == 1 and "BROKEN" in lines[name] and reason in lines[name]

@@ -23,6 +23,12 @@ arms:
 """
 
 
+def study(folder: Path, *words: str) -> int:
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    return command.run(parser.parse_args([str(folder), *words]))
+
+
 @pytest.mark.parametrize("way", ["--plan", "--report"])
 def test_an_arm_with_a_removed_key_keeps_its_results_and_gets_no_runs(
     way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -35,9 +41,7 @@ def test_an_arm_with_a_removed_key_keeps_its_results_and_gets_no_runs(
         tmp_path / "results.jsonl",
         [Result(arm, seed, {"validation": [0.5, 0.6]}, {}, [], changes=changes) for arm, seed, changes in arms],
     )
-    parser = argparse.ArgumentParser()
-    command.configure(parser)
-    assert command.run(parser.parse_args([str(tmp_path), way])) == 0
+    assert study(tmp_path, way) == 0
     shown = capsys.readouterr()
     message = "arm old gets no runs, and its results stay: its parameters: "
     assert message in shown.err and shown.err.count("\n") == 1
@@ -50,9 +54,7 @@ def test_an_arm_with_a_removed_key_keeps_its_results_and_gets_no_runs(
 def report(folder: Path, text: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     """Output and errors of `coevolve study --report` with ``text`` as study.yaml."""
     (folder / "study.yaml").write_text(text)
-    parser = argparse.ArgumentParser()
-    command.configure(parser)
-    assert command.run(parser.parse_args([str(folder), "--report"])) == 0
+    assert study(folder, "--report") == 0
     return capsys.readouterr()
 
 
@@ -97,11 +99,9 @@ def test_two_commands_cannot_queue_the_same_runs(tmp_path: Path, monkeypatch: py
     (tmp_path / "study.yaml").write_text(STUDY)
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(dvc, "root", lambda: tmp_path)
-    parser = argparse.ArgumentParser()
-    command.configure(parser)
     with (
         (tmp_path / "scratch").joinpath(f".study-{tmp_path.name}.lock").open("w") as other,
         pytest.raises(CoevolveError, match="another `coevolve study` makes runs here"),
     ):
         fcntl.flock(other, fcntl.LOCK_EX)
-        command.run(parser.parse_args([str(tmp_path)]))
+        study(tmp_path)

@@ -77,8 +77,7 @@ LACKS = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "lack"),
-    [("jsonl", "full"), ("parquet", "full"), ("json", "read-only"), ("text", "no folder")],
+    ("kind", "lack"), [("jsonl", "full"), ("parquet", "full"), ("json", "read-only"), ("text", "no folder")]
 )
 def test_failed_write_is_a_one_line_error_and_leaves_nothing(tmp_path: Path, kind: str, lack: str) -> None:
     (tmp_path / "old").write_text("kept")

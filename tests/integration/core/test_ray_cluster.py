@@ -17,13 +17,12 @@ from coevolve.core.ray_cluster import RayCluster, cluster
 from coevolve.core.workers import Compute, Workers, engine
 from coevolve.core.yaml_files import validated
 from coevolve.environments.fingerprint import fingerprint_of
-from coevolve.environments.registry import make
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import open_transformers
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests import ROOT
+from tests.unit.stages.train.small import WORLD
 
-WORLD = make("miniworld")
 LIMITS = Limits(max_turns=6, episode_tokens=300, reply_tokens=64, max_seconds=120.0, batch=6)
 
 

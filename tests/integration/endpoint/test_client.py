@@ -15,9 +15,8 @@ from coevolve.endpoint.client import Ask, Endpoint, Exhausted, Failed, open_endp
 from coevolve.endpoint.config import EndpointSection
 from coevolve.endpoint.log import RequestLog
 from coevolve.endpoint.structured import Broken, ask_json
-from coevolve.stages.schema import load as load_params
-from tests import ROOT
 from tests.integration.endpoint.proxy import proxy
+from tests.unit.stages.train.small import PARAMS
 from tests.waiting import PATIENCE
 
 GOOD = json.dumps(
@@ -30,7 +29,7 @@ OK = (200, {}, GOOD)
 
 
 def config(url: str, model: str = "m", **changes: object) -> EndpointSection:
-    section = load_params(ROOT / "params.yaml").endpoint
+    section = PARAMS.endpoint
     return section.model_copy(update={"url": url, "model": model, "timeout": PATIENCE, **changes})
 
 
@@ -133,38 +132,31 @@ def test_unreachable_server_is_a_one_line_error(tmp_path: Path) -> None:
         endpoint("http://127.0.0.1:9/v1", tmp_path, model="")
 
 
-def test_unknown_model_name_is_an_error(tmp_path: Path) -> None:
-    with (
-        proxy(script=[(404, {}, json.dumps({"detail": "nope"}))]) as server,
-        pytest.raises(CoevolveError, match=r"no model 'nope'; .*correct endpoint.model"),
-    ):
-        endpoint(server.url, tmp_path, model="nope").chat(ask())
-
-
-def test_missing_tool_support_is_an_error(tmp_path: Path) -> None:
-    words = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
-    tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
-    with (
-        proxy(script=[(400, {}, json.dumps({"error": {"message": words}}))]) as server,
-        pytest.raises(CoevolveError, match="m is served without tool support"),
-    ):
-        endpoint(server.url, tmp_path).chat(ask(tools=[tool]))
+NO_TOOLS = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+TOO_LONG = "This model's maximum context length is 4096 tokens"
+LONG = r"take 5000 tokens, the model has 4096: 904 too many"
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("status", "reply", "error", "said"),
     [
-        "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (4992 in the messages, 8 in "
-        "the completion). Please reduce the length of the messages or completion.",
-        "This model's maximum context length is 4096 tokens and your request has 4992 input tokens (8 > 4096 - 4992).",
+        (404, {"detail": "nope"}, CoevolveError, r"no model 'm'; .*correct endpoint.model"),
+        (400, {"error": {"message": NO_TOOLS}}, CoevolveError, "m is served without tool support"),
+        (
+            400,
+            {"message": f"{TOO_LONG}. However, you requested 5000 tokens (4992 in the messages, 8 in it)."},
+            Failed,
+            LONG,
+        ),
+        (400, {"message": f"{TOO_LONG} and your request has 4992 input tokens (8 > 4096 - 4992)."}, Failed, LONG),
     ],
 )
-def test_context_too_long_names_the_excess(tmp_path: Path, words: str) -> None:
-    with (
-        proxy(script=[(400, {}, json.dumps({"message": words}))]) as server,
-        pytest.raises(Failed, match=r"take 5000 tokens, the model has 4096: 904 too many"),
-    ):
-        endpoint(server.url, tmp_path).chat(ask())
+def test_a_refusal_names_what_to_correct(
+    tmp_path: Path, status: int, reply: object, error: type[Exception], said: str
+) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
+    with proxy(script=[(status, {}, json.dumps(reply))]) as server, pytest.raises(error, match=said):
+        endpoint(server.url, tmp_path).chat(ask(tools=[tool]))
 
 
 def test_fields_that_a_server_rejects_are_omitted(tmp_path: Path) -> None:
@@ -202,17 +194,6 @@ def test_a_broken_reply_is_retried_with_the_error_and_then_dropped(tmp_path: Pat
             ask_json(one, [{"role": "user", "content": "how small?"}], Reply, 0, counts)
         assert (counts["repaired"], counts["dropped"]) == (1, 1)
         assert len(server.bodies) == 4
-
-
-def test_broken_replies_of_a_real_server_are_counted(tmp_path: Path, tiny_server: tuple[str, str]) -> None:
-    one, counts = (
-        endpoint(tiny_server[0], tmp_path, model=tiny_server[1], reply_tokens=32),
-        Counter[str](),
-    )
-    with pytest.raises(Broken):
-        ask_json(one, [{"role": "user", "content": "how big?"}], Reply, 0, counts)
-    assert counts["dropped"] == 1
-    assert one.spend.answered == 2
 
 
 def test_many_threads_write_one_log(tmp_path: Path) -> None:

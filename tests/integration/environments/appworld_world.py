@@ -82,15 +82,8 @@ def author(name: str, number: int, instruction: str, **ground_truth: object) -> 
                 supervisor_id=supervisor.id, account_name="simple_note", password="secret123"
             ).save()
             models.supervisor.Task(supervisor_id=supervisor.id, instruction=instruction).save()
-    task = Task(
-        name,
-        instruction,
-        MainUserMunch(**main),
-        NOW,
-        get_all_apps(skip_admin=True),
-        DB_VERSION,
-        model_collection=models,
-    )
+    person, apps = MainUserMunch(**main), get_all_apps(skip_admin=True)
+    task = Task(name, instruction, person, NOW, apps, DB_VERSION, model_collection=models)
     task.save(delete_if_exists=True)
     task.close()
     counts = dict.fromkeys(("num_apps", "num_apis", "num_api_calls", "num_solution_code_lines"), 1)

@@ -8,8 +8,10 @@ from coevolve.environments.contract import CHECKS
 from coevolve.environments.environment import Environment
 from coevolve.environments.registry import make
 
+NAMES = ["sql", "0.75*miniworld+0.25*sql", *(("bfcl", "bfcl_single") if find_spec("bfcl_eval") else ())]
 
-@pytest.fixture(scope="module", params=["sql", *(("bfcl", "bfcl_single") if find_spec("bfcl_eval") else ())])
+
+@pytest.fixture(scope="module", params=NAMES)
 def environment(request: pytest.FixtureRequest) -> Environment:
     return make(request.param)
 

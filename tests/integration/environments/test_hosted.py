@@ -80,15 +80,8 @@ def appworld(authored: Path) -> Iterator[WorkerEnvironment]:
 textworld, reasoning_gym, scienceworld = opened("textworld"), opened("reasoning_gym"), opened("scienceworld")
 agentdojo, tau2_retail, tau2_airline = opened("agentdojo"), opened("tau2_retail"), opened("tau2_airline")
 # how many tasks of each split a check takes
-COUNTS = {
-    "appworld": 1,
-    "textworld": 1,
-    "reasoning_gym": 4,
-    "scienceworld": 2,
-    "agentdojo": 12,
-    "tau2_retail": 12,
-    "tau2_airline": 12,
-}
+COUNTS = {"appworld": 1, "textworld": 1, "reasoning_gym": 4, "scienceworld": 2}
+COUNTS |= dict.fromkeys(("agentdojo", "tau2_retail", "tau2_airline"), 12)
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in COUNTS])
@@ -199,7 +192,9 @@ class TestTextWorld:
         session.reset(Task.create("textworld", "x", ["look around"], fresh, [[]]))
         commands = session.step(ToolCall("commands")).content
         session.close()
-        move = next(one["command"] for one in as_json(commands) if one["command"].startswith(("go ", "open ", "take ")))
+        move = next(
+            one["command"] for one in json.loads(commands) if one["command"].startswith(("go ", "open ", "take "))
+        )
         task = Task.create("textworld", "x", ["do it"], fresh, [[ToolCall("act", {"command": move})]])
         for corruption, success in ((0.0, True), (1.0, False)):
             (episode,) = rollout(ReferencePolicy(textworld, corruption), textworld, [RolloutRequest(task, 0)], LIMITS)
@@ -248,12 +243,6 @@ class TestReasoningGym:
         with pytest.raises(CoevolveError, match="constructs no 'lcm_9'"):
             reasoning_gym.construct("lcm_9", 0)
         other.close()
-
-
-def as_json(text: str) -> list[str]:
-
-    found: list[str] = json.loads(text)
-    return found
 
 
 @needs("scienceworld")

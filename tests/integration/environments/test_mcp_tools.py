@@ -180,10 +180,7 @@ class Script(ReferencePolicy):
         return [[self._call]]
 
 
-@pytest.mark.parametrize(
-    ("tool", "reason"),
-    [("end", "end was not answered"), ("wait", "wait was not answered")],
-)
+@pytest.mark.parametrize(("tool", "reason"), [("end", "end was not answered"), ("wait", "wait was not answered")])
 def test_call_that_breaks_its_session_is_the_agents_failure(tool: str, reason: str) -> None:
     odd = Odd()
     odd.seconds = 5.0 if tool == "wait" else PATIENCE

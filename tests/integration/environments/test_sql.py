@@ -18,7 +18,9 @@ from coevolve.environments.sql.sql_environment import MAX_SHOWN, MAX_WRITES, SIZ
 WORLD = SQL()
 READ = next(task for task in WORLD.tasks("seed") if task.tags[0] == "customers_of_city")
 WRITE = next(task for task in WORLD.tasks("seed") if task.world.get("writable"))
-COLUMN = {"orders": "status", "products": "name", "loans": "returned"}
+STATEMENT = WRITE.reference[0][-1].arguments["sql"]
+TABLE = STATEMENT.split()[1]
+COLUMN = {"orders": "status", "products": "name", "loans": "returned"}[TABLE]
 
 
 def started(task: Task) -> SQLSession:
@@ -127,45 +129,40 @@ POISON = ["CAST(x'ff' AS TEXT)", "x'ff00'", "9e999", "9e999 - 9e999", "char(5529
 @pytest.mark.parametrize("value", POISON)
 def test_a_poisoned_database_can_be_judged(value: str) -> None:
     """A poisoned database is a wrong state: it has a digest and scores nothing."""
-    table = WRITE.reference[0][-1].arguments["sql"].split()[1]
-    column = COLUMN[table]
     session = started(WRITE)
     before = session.digest()
-    error, content = query(session, f"UPDATE OR IGNORE {table} SET {column} = {value}")
+    error, content = query(session, f"UPDATE OR IGNORE {TABLE} SET {COLUMN} = {value}")
     assert not error or "NOT NULL" in content
     assert (session.digest() == before) == (error or value == "9e999 - 9e999")  # which is NULL, and skipped
     assert session.score().reward == 0
-    assert not query(session, f"SELECT * FROM {table}")[0]
-    assert not query(session, f"DELETE FROM {table}")[0]
+    assert not query(session, f"SELECT * FROM {TABLE}")[0]
+    assert not query(session, f"DELETE FROM {TABLE}")[0]
     assert session.score().checks == {"state": False}
 
 
 def test_text_and_blob_are_different_values() -> None:
     """A blob of a text's bytes is not the text: both look the same but compare as different."""
-    table = WRITE.reference[0][-1].arguments["sql"].split()[1]
     session = started(WRITE)
-    query(session, WRITE.reference[0][-1].arguments["sql"])
+    query(session, STATEMENT)
     right = session.digest()
-    query(session, f"UPDATE {table} SET {COLUMN[table]} = CAST({COLUMN[table]} AS BLOB)")
+    query(session, f"UPDATE {TABLE} SET {COLUMN} = CAST({COLUMN} AS BLOB)")
     assert session.digest() != right
     assert session.score().reward == 0
 
 
 def test_error_leaves_the_database_unchanged() -> None:
     """Even if the statement asks to keep its changes so far."""
-    table = WRITE.reference[0][-1].arguments["sql"].split()[1]
     for way in ("FAIL", "ROLLBACK", "ABORT"):
         session = started(WRITE)
         before = session.digest()
-        assert query(session, f"UPDATE OR {way} {table} SET id = CASE WHEN id < 9 THEN id - 100 ELSE 1 END")[0]
+        assert query(session, f"UPDATE OR {way} {TABLE} SET id = CASE WHEN id < 9 THEN id - 100 ELSE 1 END")[0]
         assert session.digest() == before
-        assert not query(session, f"SELECT min(id) FROM {table} WHERE id > 0")[0]
+        assert not query(session, f"SELECT min(id) FROM {TABLE} WHERE id > 0")[0]
 
 
 def test_writes_per_episode_are_limited() -> None:
     session = started(WRITE)
-    table = WRITE.reference[0][-1].arguments["sql"].split()[1]
-    said = [query(session, f"DELETE FROM {table} WHERE id = {n + 1}")[0] for n in range(5)]
+    said = [query(session, f"DELETE FROM {TABLE} WHERE id = {n + 1}")[0] for n in range(5)]
     assert not any(said)
     session._journal *= MAX_WRITES // 5
     assert query(session, "SELECT 1")[0]
@@ -173,7 +170,7 @@ def test_writes_per_episode_are_limited() -> None:
 
 def test_a_lost_process_loses_no_state() -> None:
     session = started(WRITE)
-    query(session, WRITE.reference[0][-1].arguments["sql"])
+    query(session, STATEMENT)
     before = session.digest()
     lose_processes()
     state.cache_clear()
@@ -198,16 +195,14 @@ def test_observations_cut_long_results() -> None:
 
 
 def test_writable_task_is_judged_by_its_state() -> None:
-    statement = WRITE.reference[0][-1].arguments["sql"]
-    table = statement.split()[1]
     right = started(WRITE)
-    assert not query(right, statement)[0]
+    assert not query(right, STATEMENT)[0]
     assert is_success(right.score().reward)
     too_much = started(WRITE)
-    query(too_much, statement)
-    query(too_much, f"DELETE FROM {table} WHERE id = 1")
+    query(too_much, STATEMENT)
+    query(too_much, f"DELETE FROM {TABLE} WHERE id = 1")
     assert not is_success(too_much.score().reward)
-    assert query(started(WRITE), f"DROP TABLE {table}")[0]
+    assert query(started(WRITE), f"DROP TABLE {TABLE}")[0]
 
 
 def test_rewards_are_graded_by_overlap() -> None:
@@ -254,10 +249,10 @@ def test_overlap_is_a_similarity(one: tuple[tuple[int, str], ...], other: tuple[
     assert (overlap(one, other) == 1) == (sorted(one) == sorted(other))
 
 
-def asks(words: str, sql: str, guess: bool = False) -> str | None:
-    """The reason why ``words`` do not fit a statement to a shop."""
+def asks(words: str, sql: str, guess: bool = False, domain: str = "shop") -> str | None:
+    """The reason why ``words`` do not fit a statement."""
     tool = "submit" if sql.startswith("SELECT") else "query"
-    world = {"seed": 1, "domain": "shop", "writable": True}
+    world = {"seed": 1, "domain": domain, "writable": True}
     meaning = SQL().meaning(Task.create("sql", "seed", [words], world, [[ToolCall(tool, {"sql": sql})]]))
     return meaning and unfitting(words, meaning, guess)
 
@@ -307,11 +302,7 @@ def test_noun_shared_by_two_tables_asks_for_either() -> None:
         ("SELECT name FROM patients WHERE city = 'Kiel'", "Which people live in Kiel?"),
         ("SELECT name FROM doctors WHERE field = 'eyes'", "Which people treat eyes?"),
     ):
-        task = Task.create(
-            "sql", "seed", [words], {"seed": 1, "domain": "clinic"}, [[ToolCall("submit", {"sql": sql})]]
-        )
-        meaning = SQL().meaning(task)
-        assert meaning and unfitting(words, meaning) == ""
+        assert asks(words, sql, domain="clinic") == ""
 
 
 def test_unknown_words_and_invalid_statements_give_no_verdict() -> None:

@@ -9,29 +9,15 @@ import pytest
 from coevolve.core.task import Task, ToolCall
 from coevolve.environments.environment import Session
 from coevolve.environments.hosted import installed
-from coevolve.environments.registry import make
 from coevolve.environments.worker import WorkerEnvironment
+from tests.integration.environments.test_hosted import opened
 
 pytestmark = pytest.mark.skipif(
     not installed("tau2_retail"), reason="tau2_retail is not installed; run `coevolve env install tau2_retail`"
 )
 
 
-@pytest.fixture(scope="module")
-def shop() -> Iterator[WorkerEnvironment]:
-    yield from opened("tau2_retail")
-
-
-@pytest.fixture(scope="module")
-def flights() -> Iterator[WorkerEnvironment]:
-    yield from opened("tau2_airline")
-
-
-def opened(name: str) -> Iterator[WorkerEnvironment]:
-    made = make(name)
-    assert isinstance(made, WorkerEnvironment)
-    yield made
-    made.close()
+shop, flights = opened("tau2_retail"), opened("tau2_airline")
 
 
 @pytest.fixture
@@ -65,11 +51,8 @@ def refused(session: Session, tool: str, **arguments: object) -> str:
     return told.content
 
 
-ORDER, CARD, CREDIT = (
-    "#W6779827",
-    "gift_card_7219486",
-    "credit_card_9789590",
-)  # of ethan_lopez_6291, who has 49 on the card
+# of ethan_lopez_6291, who has 49 on the card
+ORDER, CARD, CREDIT = "#W6779827", "gift_card_7219486", "credit_card_9789590"
 ITEMS = ["7896397433", "1323134954"]
 
 

@@ -22,20 +22,10 @@ def test_datasets_opens_the_export_and_trl_trains_on_it(
     assert data[5]["tools"] == rows[5]["tools"]
     model = AutoModelForCausalLM.from_pretrained(TINY)
     before = {name: value.clone() for name, value in model.named_parameters()}
-    config = SFTConfig(
-        output_dir=str(tmp_path / "out"),
-        max_steps=1,
-        per_device_train_batch_size=2,
-        report_to=[],
-        use_cpu=True,
-        bf16=False,
-    )
-    trainer = SFTTrainer(
-        model,
-        args=config,
-        train_dataset=data.select_columns(["messages", "tools"]),
-        processing_class=AutoTokenizer.from_pretrained(TINY),
-    )
+    place, steps = str(tmp_path / "out"), {"max_steps": 1, "per_device_train_batch_size": 2}
+    config = SFTConfig(output_dir=place, report_to=[], use_cpu=True, bf16=False, **steps)
+    columns, words = data.select_columns(["messages", "tools"]), AutoTokenizer.from_pretrained(TINY)
+    trainer = SFTTrainer(model, args=config, train_dataset=columns, processing_class=words)
     trained = trainer.train()
     assert trained.training_loss > 0
     assert any(not value.equal(before[name]) for name, value in trainer.model.named_parameters())

@@ -10,22 +10,9 @@ import pytest
 
 from tests import ROOT
 from tests.project import Project, clone
-from tests.smoke.test_repro import ran
+from tests.smoke.test_repro import LOOP, ran
 
-PLAYING = {
-    "warm",
-    "generator",
-    "evaluate_base",
-    "pairs",
-    "train",
-    "generate",
-    "explore",
-    "synthesize",
-    "verify",
-    "watch",
-    "validate",
-    "evaluate",
-}
+PLAYING = {"warm", "generator", "evaluate_base", *LOOP} - {"signals"}
 GRPO = "src/coevolve/stages/train/grpo_trainer.py"
 DPO = "src/coevolve/stages/train/dpo_trainer.py"
 SIGNALS = "src/coevolve/stages/signals/config.py"
@@ -88,34 +75,25 @@ def test_changes_that_shape_no_file_make_nothing_stale(project: Project) -> None
         assert stale(project) == set()
 
 
-@pytest.mark.parametrize(
-    ("changes", "found"),
-    [
-        pytest.param(
-            [(GRPO, "return episode_reward", "return 2 * episode_reward")], {"train"}, id="the loss of the learner"
-        ),
-        pytest.param(
-            [(DPO, "1.0, config.sft_weight", "2.0, config.sft_weight")], {"pairs"}, id="the loss of another learner"
-        ),
-        pytest.param(
-            [
-                ("src/coevolve/stages/explore/scripted_explorer.py", "\n\n", "\nX = 1\n\n"),
-                ("src/coevolve/stages/report/page/page.html.j2", "Read trajectories", "Read episodes"),
-                ("params.yaml", "window: 5", "window: 3"),
-            ],
-            {"explore", "report", "signals"},
-            id="the explorer, a word on the page and a parameter of signals",
-        ),
-        pytest.param(
-            [(TRAIN, "micro_batch: Whole = 0", "micro_batch: Whole = 2")],
-            {"train", "pairs", "generate"},
-            id="a default",
-        ),
-    ],
-)
-def test_change_makes_only_the_affected_stages_stale(
-    project: Project, changes: list[tuple[str, str, str]], found: set[str]
-) -> None:
+Change = tuple[str, str, str]  # a file, what it holds, and what stands there instead
+AFFECTED: dict[str, tuple[list[Change], set[str]]] = {
+    "the loss of the learner": ([(GRPO, "return episode_reward", "return 2 * episode_reward")], {"train"}),
+    "the loss of another learner": ([(DPO, "1.0, config.sft_weight", "2.0, config.sft_weight")], {"pairs"}),
+    "the explorer, a word on the page and a parameter of signals": (
+        [
+            ("src/coevolve/stages/explore/scripted_explorer.py", "\n\n", "\nX = 1\n\n"),
+            ("src/coevolve/stages/report/page/page.html.j2", "Read trajectories", "Read episodes"),
+            ("params.yaml", "window: 5", "window: 3"),
+        ],
+        {"explore", "report", "signals"},
+    ),
+    "a default": ([(TRAIN, "micro_batch: Whole = 0", "micro_batch: Whole = 2")], {"train", "pairs", "generate"}),
+}
+
+
+@pytest.mark.parametrize("what", AFFECTED)
+def test_change_makes_only_the_affected_stages_stale(project: Project, what: str) -> None:
+    changes, found = AFFECTED[what]
     with ExitStack() as stack:
         for change in changes:
             stack.enter_context(changed(project, *change))
@@ -126,17 +104,7 @@ def test_success_threshold_affects_all_stages_that_count_successes(project: Proj
     with changed(project, "src/coevolve/core/success.py", "SUCCESS_THRESHOLD = 0.5", "SUCCESS_THRESHOLD = 0.9"):
         found = stale(project)
     # validate judges new words by the gates of verify
-    assert found >= {
-        "train",
-        "signals",
-        "explore",
-        "verify",
-        "watch",
-        "validate",
-        "evaluate_base",
-        "evaluate",
-        "report",
-    }
+    assert found >= {"evaluate_base", "report", *LOOP} - {"pairs", "generate", "synthesize"}
     assert "tasks" not in found
 
 
@@ -146,10 +114,7 @@ def test_changed_reward_affects_all_stages_that_play(project: Project) -> None:
         assert stale(project) == {"base", "tasks"}
         project.dvc("repro", "--single-item", "tasks")
         assert stale(project) == {"base", *PLAYING}
-    # a stage that runs all the same says that it would play in another world than that of the tasks
     stale(project)
-    done = project.run("python", "pipelines/evaluate.py", "0", check=False)
-    assert done.returncode == 1 and "data/environment.json: sources of the environment" in done.stderr
     project.dvc("repro", "--single-item", "tasks")
     assert stale(project) == set()
 
@@ -159,13 +124,6 @@ def test_change_to_another_environment_reruns_only_tasks(project: Project) -> No
         assert stale(project) == {"tasks"}
         assert ran(project.dvc("repro").stdout) == ["tasks"]
     project.dvc("repro")
-
-
-def test_stage_refuses_code_that_differs_from_its_digest(project: Project) -> None:
-    with changed(project, "src/coevolve/core/success.py", "SUCCESS_THRESHOLD = 0.5", "SUCCESS_THRESHOLD = 0.9"):
-        done = project.run("env", "PYTHONPATH=src", "python", "pipelines/signals.py", "0", check=False)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "data/code/signals.json is stale: coevolve/core/success.py has changed since" in done.stderr
 
 
 def test_clone_runs_code_and_skips_the_base_policy(tmp_path: Path) -> None:

@@ -12,18 +12,13 @@ from tests.project import Project
 def test_task_is_traced_to_the_step_that_showed_the_weakness(project: Project) -> None:
     tasks = read_jsonl(project.folder / "data/1/tasks.jsonl", Task)
     made = next(task for task in tasks if task.provenance and task.provenance.signal_ids)
-    assert made.provenance
+    origin = made.provenance
+    assert origin
     said = project.run("coevolve", "lineage", made.task_id[:10]).stdout
-    for part in (
-        made.task_id,
-        "verdict",
-        made.provenance.exploration_id,
-        *made.provenance.signal_ids,
-        "from policies/0",
-    ):
+    for part in (made.task_id, "verdict", origin.exploration_id, *origin.signal_ids, "from policies/0"):
         assert part in said, said
     signals = {one.signal_id: one for one in read_jsonl(project.folder / "data/0/signals.jsonl", Signal)}
-    assert any(name in said for name in signals[made.provenance.signal_ids[0]].trajectory_ids)
+    assert any(name in said for name in signals[origin.signal_ids[0]].trajectory_ids)
     seed = next(task for task in tasks if task.provenance is None)
     assert "not a synthesized task" in project.run("coevolve", "lineage", seed.task_id).stdout
 

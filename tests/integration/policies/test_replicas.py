@@ -7,13 +7,12 @@ import pytest
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.workers import Local
-from coevolve.environments.registry import make
 from coevolve.policies.replicas import Replicas
 from coevolve.policies.transformers_policy import open_transformers
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from tests import ROOT
+from tests.unit.stages.train.small import WORLD
 
-WORLD = make("miniworld")
 REQUESTS = [RolloutRequest(task, seed) for seed, task in enumerate(WORLD.tasks("validation")[:20])]
 LIMITS = Limits(max_turns=6, episode_tokens=300, reply_tokens=64, max_seconds=120.0, batch=6)
 ARGUMENTS = (ROOT / "policies/base", 1, "float32", 1.0, {})

@@ -13,14 +13,13 @@ import torch
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.trajectories import StopReason
-from coevolve.environments.registry import make
 from coevolve.policies.transformers_policy import TransformersPolicy, load
 from coevolve.rollout import Episode, Limits, RolloutRequest, rollout
 from tests import ROOT
 from tests.unit.policies.qwen import make_qwen3
+from tests.unit.stages.train.small import WORLD
 from tests.waiting import PATIENCE
 
-WORLD = make("miniworld")
 LIMITS = Limits(max_turns=8, episode_tokens=300, reply_tokens=64, max_seconds=PATIENCE)
 MODEL, TOKENIZER = load(ROOT / "policies/base")
 
@@ -86,31 +85,41 @@ def test_samples_depend_on_the_seed_and_not_on_the_batch() -> None:
     assert [one.trajectory for one in played(1.0)] == [one.trajectory for one in whole]
 
 
-def test_attempts_at_one_task_share_the_first_pass_over_its_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The replies stay the same."""
-    fed: list[int] = []
-    forward = MODEL.forward
+def fed_to(model: torch.nn.Module, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The shapes of the later inputs of ``model``."""
+    fed: list[tuple[int, ...]] = []
+    forward = model.forward
 
     def counted(*arguments: object, **named: torch.Tensor) -> object:
-        fed.append(named["input_ids"].shape[0])
+        fed.append(tuple(named["input_ids"].shape))
         return forward(*arguments, **named)
 
-    def attempts() -> list[Episode]:
-        tasks = [task for task in WORLD.tasks("validation")[:3] for _ in range(4)]
-        fed.clear()
-        policy = TransformersPolicy(MODEL, TOKENIZER, 1.0)
-        return rollout(policy, WORLD, [RolloutRequest(task, seed) for seed, task in enumerate(tasks)], LIMITS)
+    monkeypatch.setattr(model, "forward", counted)
+    return fed
 
-    monkeypatch.setattr(MODEL, "forward", counted)
-    shared = attempts()
-    assert fed[0] == 3 and set(fed[1:4]) == {12}
-    monkeypatch.setattr(TransformersPolicy, "_begun", lambda self, fed: self._forward(*self._padded(fed)))
-    apart = attempts()
-    assert fed[0] == 12
+
+def attempts(policy: TransformersPolicy, each: int, limits: Limits = LIMITS) -> list[Episode]:
+    tasks = [task for task in WORLD.tasks("validation")[:3] for _ in range(each)]
+    return rollout(policy, WORLD, [RolloutRequest(task, seed) for seed, task in enumerate(tasks)], limits)
+
+
+def assert_alike(shared: list[Episode], apart: list[Episode]) -> None:
     assert [one.trajectory for one in shared] == [one.trajectory for one in apart]
     for one, other in zip(shared, apart, strict=True):
         for reply, twin in zip(one.replies, other.replies, strict=True):
             assert reply.logprobs == pytest.approx(twin.logprobs, abs=1e-5)
+
+
+def test_attempts_at_one_task_share_the_first_pass_over_its_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The replies stay the same."""
+    fed = fed_to(MODEL, monkeypatch)
+    shared = attempts(TransformersPolicy(MODEL, TOKENIZER, 1.0), 4)
+    assert fed[0][0] == 3 and {rows for rows, _ in fed[1:4]} == {12}
+    monkeypatch.setattr(TransformersPolicy, "_begun", lambda self, fed: self._forward(*self._padded(fed)))
+    fed.clear()
+    apart = attempts(TransformersPolicy(MODEL, TOKENIZER, 1.0), 4)
+    assert fed[0][0] == 12
+    assert_alike(shared, apart)
 
 
 def test_tasks_with_the_same_tools_share_the_first_pass_over_them(
@@ -118,31 +127,16 @@ def test_tasks_with_the_same_tools_share_the_first_pass_over_them(
 ) -> None:
     """The replies stay the same. Nine tenths of a first prompt are tools here."""
     model, tokenizer = load(make_qwen3(tmp_path, context=16384))
-    fed: list[tuple[int, int]] = []
-    forward = model.forward
-
-    def counted(*arguments: object, **named: torch.Tensor) -> object:
-        fed.append(tuple(named["input_ids"].shape))
-        return forward(*arguments, **named)
-
-    def attempts() -> list[Episode]:
-        fed.clear()
-        tasks = [task for task in WORLD.tasks("validation")[:3] for _ in range(2)]
-        requests = [RolloutRequest(task, seed) for seed, task in enumerate(tasks)]
-        limits = Limits(max_turns=2, episode_tokens=10000, reply_tokens=4, max_seconds=PATIENCE)
-        return rollout(TransformersPolicy(model, tokenizer, 1.0), WORLD, requests, limits)
-
-    monkeypatch.setattr(model, "forward", counted)
-    shared = attempts()
+    limits = Limits(max_turns=2, episode_tokens=10000, reply_tokens=4, max_seconds=PATIENCE)
+    fed = fed_to(model, monkeypatch)
+    shared = attempts(TransformersPolicy(model, tokenizer, 1.0), 2, limits)
     (rows, tools), (others, asked) = fed[:2]
     assert (rows, others) == (1, 3) and tools > 9 * asked and fed[2] == (6, 1)
     monkeypatch.setattr("coevolve.policies.transformers_policy.SHARED", 16384)
-    apart = attempts()
+    fed.clear()
+    apart = attempts(TransformersPolicy(model, tokenizer, 1.0), 2, limits)
     assert fed[0] == (3, tools + asked)
-    assert [one.trajectory for one in shared] == [one.trajectory for one in apart]
-    for one, other in zip(shared, apart, strict=True):
-        for reply, twin in zip(one.replies, other.replies, strict=True):
-            assert reply.logprobs == pytest.approx(twin.logprobs, abs=1e-5)
+    assert_alike(shared, apart)
 
 
 def test_budget_and_context_end_an_episode() -> None:

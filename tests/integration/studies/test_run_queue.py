@@ -45,30 +45,11 @@ def received(folder: Path, value: Any) -> Any:
     return YAML(typ="safe").load(file.read_text())["key"]
 
 
-ODD_KEYS = st.text(min_size=1, max_size=6) | st.sampled_from(
-    [
-        "a: 1, b",
-        "a: b",
-        "true",
-        "Null",
-        "5",
-        "1e5",
-        ".5",
-        "inf",
-        "nan",
-        "nan-x",
-        "null.x",
-        "a}",
-        "a,b",
-        "a\\",
-        "a b",
-        "${x}",
-        "-",
-    ]
-)
+ODD_KEYS = "a: 1, b|a: b|a b|true|Null|5|1e5|.5|inf|nan|nan-x|null.x|a}|a,b|a\\|${x}|-"
+odd_keys = st.text(min_size=1, max_size=6) | st.sampled_from(ODD_KEYS.split("|"))
 
 
-@given(value=nested(plain_keys | ODD_KEYS))
+@given(value=nested(plain_keys | odd_keys))
 @example(value=["5", "null", "true", "x,y", "a=b", "[1]", "\\", 'a\\"', "#", "~"])
 def test_any_value_arrives_as_it_is_or_is_refused(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
     try:

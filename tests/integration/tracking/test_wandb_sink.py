@@ -34,13 +34,7 @@ def test_offline_wandb_run_holds_all_events(root: Path, monkeypatch: pytest.Monk
     policy.mkdir(parents=True)
     (policy / "model.safetensors").write_bytes(b"weights")
     (root / "scratch/tracking").mkdir(parents=True)
-    start_event = {
-        "kind": "start",
-        "time": 0,
-        "key": "train/0",
-        "name": "train/0 killed",
-        "tags": {"coevolve.experiment": "x"},
-    }
+    start_event = {"kind": "start", "time": 0, "key": "train/0", "name": "train/0 killed", "tags": {}}
     killed = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
     (root / f"scratch/tracking/1-{killed.stdout.strip()}.jsonl").write_text(json.dumps(start_event) + "\n")
     with start(config, "evaluate/1") as run:
@@ -58,15 +52,8 @@ def test_offline_wandb_run_holds_all_events(root: Path, monkeypatch: pytest.Monk
     (table,) = ours.glob("files/media/table/trajectories*.json")
     (row,) = json.loads(table.read_text())["data"]
     assert row[:2] == ["k", "t"] and json.loads(row[-1]) == TRAJECTORY["messages"]
-    for word in (
-        "seed",
-        "test/success",
-        "dataset/",
-        "evaluate-tasks.jsonl",
-        "coevolve-policy",
-        "dvc.hash",
-        policy_hash(policy),
-    ):
+    words = ["seed", "test/success", "dataset/", "evaluate-tasks.jsonl", "coevolve-policy", "dvc.hash"]
+    for word in (*words, policy_hash(policy)):
         assert word.encode() in wandb_file(ours), word
 
 

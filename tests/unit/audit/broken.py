@@ -212,4 +212,3 @@ for kind in (
     *(Prompting, Hinting, Careless, Careful),
 ):
     kind.open = lambda self: type(self).Play()  # type: ignore[method-assign]
-assert numbers

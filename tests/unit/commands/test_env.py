@@ -44,13 +44,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["show", "rude"],
-        ["doctor", "rude", "--tasks", "1"],
-    ],
-)
+@pytest.mark.parametrize("arguments", [["show", "rude"], ["doctor", "rude", "--tasks", "1"]])
 def test_environment_texts_cannot_drive_the_terminal(site: None, arguments: list[str]) -> None:
     done = coevolve("env", *arguments)
     assert "rude" in done.stdout, done.stderr

@@ -86,26 +86,18 @@ def test_any_model_text_can_be_written_and_read(tmp_path: Path) -> None:
 
 @given(st.data())
 def test_damaged_parquet_file_is_read_or_a_one_line_error(data: st.DataObject) -> None:
-    """A flipped bit anywhere never ends in a traceback."""
+    """A flipped bit or a cut anywhere never ends in a traceback."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.parquet"
         trajectories.write_trajectories(path, [trajectory(0), trajectory(1)])
         content = bytearray(path.read_bytes())
-        content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-        path.write_bytes(content)
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place] ^= 1 << data.draw(st.integers(0, 7))
+        path.write_bytes(content[:place] if data.draw(st.booleans()) else content)
         try:
             trajectories.read_trajectories(path)
         except CoevolveError as error:
             assert "a.parquet: " in str(error) and "\n" not in str(error)
-
-
-def test_truncated_parquet_file_is_a_one_line_error(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    trajectories.write_trajectories(path, [trajectory()])
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(CoevolveError, match=r"a\.parquet: not a whole Parquet file") as caught:
-        trajectories.read_trajectories(path)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,7 @@ from coevolve.core.records import Attempt
 
 @pytest.mark.parametrize(
     ("name", "never", "half", "always", "quarter"),
-    [
-        ("bell", math.exp(-2.0), 1.0, math.exp(-2.0), math.exp(-0.5)),
-        ("variance", 0.0, 1.0, 0.0, 0.75),
-    ],
+    [("bell", math.exp(-2.0), 1.0, math.exp(-2.0), math.exp(-0.5)), ("variance", 0.0, 1.0, 0.0, 0.75)],
 )
 def test_shapes_have_their_values_at_known_rates(
     name: str, never: float, half: float, always: float, quarter: float

@@ -9,19 +9,18 @@ import pytest
 from coevolve.core.errors import CoevolveError
 from coevolve.core.task import Observation, Score, Task, ToolCall
 from coevolve.environments.contract import CHECKS
+from coevolve.environments.environment import Environment
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
 from tests.unit.environments.quiz import Quiz
+from tests.unit.test_rollout import Around
 
 
+@pytest.mark.parametrize(("environment", "count"), [(Miniworld(), 10), (Quiz(), 3)])
 @pytest.mark.parametrize("check", CHECKS)
-def test_environment_keeps_the_contract(check: str) -> None:
-    CHECKS[check](Miniworld(), 10)
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_constructing_environment_keeps_the_contract(check: str) -> None:
-    CHECKS[check](Quiz(), 3)
+def test_environment_keeps_the_contract(check: str, environment: Environment, count: int) -> None:
+    """The second constructs its tasks."""
+    CHECKS[check](environment, count)
 
 
 def another(goal: str, seed: int) -> Task:
@@ -77,13 +76,8 @@ class Forgetful(MiniworldSession):
     ],
 )
 def test_broken_promise_is_found(session: Any, check: str) -> None:
-    class Broken(Miniworld):
-        def open(self) -> MiniworldSession:
-            opened: MiniworldSession = session()
-            return opened
-
     with pytest.raises(AssertionError):
-        CHECKS[check](Broken(), 3)
+        CHECKS[check](Around(session), 3)
 
 
 @pytest.mark.parametrize(

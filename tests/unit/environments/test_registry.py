@@ -72,9 +72,3 @@ def test_invalid_environment_is_a_one_line_error(
     with pytest.raises(CoevolveError, match=said) as caught:
         made(tmp_path, place, monkeypatch)
     assert "\n" not in str(caught.value)
-
-
-def test_unknown_environment_error_lists_the_known_names() -> None:
-    with pytest.raises(CoevolveError, match="miniworld"):
-        make("nowhere")
-    assert "miniworld" in names()

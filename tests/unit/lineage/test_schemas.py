@@ -16,7 +16,6 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.io import read_jsonl, read_tasks, write_jsonl
 from coevolve.core.records import Candidate, Signal, Verdict
 from coevolve.lineage.schemas import schemas
-from coevolve.stages.schema import load
 from tests import ROOT
 
 SCHEMAS = schemas()
@@ -88,16 +87,6 @@ def test_params_yaml_fits_its_schema_and_mistakes_do_not() -> None:
     for wrong in ({"trian": {}}, {"train": {"stepz": 1}}, {"train": {"steps": "many"}}, {"grpo": {"beta": "x"}}):
         assert not validator.is_valid({**values, **wrong}), wrong
     assert set(values) <= set(SCHEMAS["params"]["properties"])
-
-
-@pytest.mark.parametrize("profile", sorted((ROOT / "src/coevolve/profiles").glob("*.yaml")), ids=lambda file: file.stem)
-def test_schema_accepts_every_profile(profile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
-    with pytest.raises(SystemExit):
-        main(["profile", "apply", profile.stem])
-    assert load(tmp_path / "params.yaml")
-    VALIDATORS["params"].validate(yaml.safe_load((tmp_path / "params.yaml").read_text(encoding="utf-8")))
 
 
 def test_export_schemas_needs_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

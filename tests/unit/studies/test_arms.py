@@ -11,18 +11,8 @@ from coevolve.stages.schema import parse, plain
 from coevolve.studies.arms import APART, departure, further, parameters, unsaid
 from tests import ROOT
 
-THEN = {
-    "seed": 0,
-    "explore": {"count": 256, "guidance": "signals"},
-    "verify": {"select": None},
-    "report": {"panel": "a"},
-}
-NOW = {
-    "seed": 1,
-    "explore": {"count": 768, "guidance": "signals"},
-    "verify": {"select": {"keep": 8}},
-    "report": {"panel": "b"},
-}
+THEN = {"seed": 0, "explore": {"count": 256, "as": 1}, "verify": {"select": None}, "report": {"panel": "a"}}
+NOW = {"seed": 1, "explore": {"count": 768, "as": 1}, "verify": {"select": {"keep": 8}}, "report": {"panel": "b"}}
 
 
 @pytest.mark.parametrize(

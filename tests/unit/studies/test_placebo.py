@@ -3,12 +3,11 @@
 from coevolve.core.records import Signal
 from coevolve.core.task import Task
 from coevolve.core.trajectories import StopReason, Trajectory
-from coevolve.environments.registry import make
 from coevolve.stages.explore.guidance import guidance
 from tests import ROOT
+from tests.unit.stages.train.small import WORLD
 
 PLACEBO = str(ROOT / "studies/placebo-weak/placebo.py")
-WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:32]
 TOOLS = [tool["function"]["name"] for tool in WORLD.tools()]
 ATTEMPTED = TASKS[:12]

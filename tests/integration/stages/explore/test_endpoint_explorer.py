@@ -12,30 +12,28 @@ from coevolve.core.trajectories import Trajectory, write_trajectories
 from coevolve.endpoint.client import Endpoint, open_endpoint
 from coevolve.endpoint.spending import metered
 from coevolve.environments.knowledge import learn
-from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.explore.endpoint_explorer import EndpointExplorer
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import Request, requests
-from coevolve.stages.schema import load as load_params
 from coevolve.stages.signals.extract import extract
 from coevolve.stages.signals.table import open_table
 from coevolve.stages.synthesize.endpoint_synthesizer import EndpointSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
-from tests import ROOT
 from tests.integration.endpoint.proxy import proxy
+from tests.unit.stages.train.small import PARAMS, WORLD
 from tests.waiting import PATIENCE
 
-PARAMS = load_params(ROOT / "params.yaml")
-WORLD = make("miniworld")
 TASKS = WORLD.tasks("seed")[:24]
+Weak = tuple[list[Trajectory], list[Signal]]
+Server = tuple[str, str]  # URL and model
 
 
 @pytest.fixture(scope="module")
-def weak(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Trajectory], list[Signal]]:
+def weak(tmp_path_factory: pytest.TempPathFactory) -> Weak:
     """Trajectories of an agent that omits calls, and their signals."""
     file = tmp_path_factory.mktemp("weak") / "trajectories.parquet"
     assignments = [
@@ -51,7 +49,7 @@ def weak(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Trajectory], li
         return trajectories, list(extract(table, 0, PARAMS.signals))
 
 
-def wanted(weak: tuple[list[Trajectory], list[Signal]], count: int, guidance: str = "signals") -> list[Request]:
+def wanted(weak: Weak, count: int, guidance: str = "signals") -> list[Request]:
     config = PARAMS.explore.model_copy(update={"explorations": count, "guidance": guidance})
     return requests(WORLD, TASKS, *weak, config, 0, 0)
 
@@ -72,7 +70,7 @@ def written(one: Endpoint, found: list[Exploration], count: int) -> list[Candida
 
 
 def test_reflection_guides_real_calls_that_become_verified_tasks(
-    weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
+    weak: Weak, explorer_server: Server, tmp_path: Path
 ) -> None:
     one, counts = endpoint(*explorer_server, tmp_path / "log.jsonl", temperature=1.0), Counter[str]()
     found = explored(one, wanted(weak, 12), counts)
@@ -92,9 +90,7 @@ def test_reflection_guides_real_calls_that_become_verified_tasks(
     assert all(task.turns[0].startswith("please plan a ") for task in accepted)
 
 
-def test_explorer_without_signals_is_guided_by_tools(
-    weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
-) -> None:
+def test_explorer_without_signals_is_guided_by_tools(weak: Weak, explorer_server: Server, tmp_path: Path) -> None:
     uses, mean = learn(WORLD, TASKS).uses, {}
     for guidance in ("coverage", "random"):
         one = endpoint(*explorer_server, tmp_path / f"{guidance}.jsonl")
@@ -110,7 +106,7 @@ def test_explorer_without_signals_is_guided_by_tools(
 
 
 def test_broken_requests_lose_no_exploration_and_are_not_paid_twice(
-    weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
+    weak: Weak, explorer_server: Server, tmp_path: Path
 ) -> None:
     asked = wanted(weak, 8)
     with proxy(explorer_server[0]) as sound:
@@ -131,7 +127,7 @@ def test_broken_requests_lose_no_exploration_and_are_not_paid_twice(
 
 
 def test_exhausted_budget_keeps_explorations_and_can_be_replayed(
-    weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
+    weak: Weak, explorer_server: Server, tmp_path: Path
 ) -> None:
     from coevolve.core.progress import bar
 
@@ -153,21 +149,14 @@ def test_exhausted_budget_keeps_explorations_and_can_be_replayed(
     sums = json.loads((tmp_path / "paid/spend.json").read_text())
     assert sums["replies"] == 17 and sums["out of budget"] >= 6
     assert sums["cost"] == pytest.approx(sums["prompt_tokens"] * 2e-6)
-    replay = config.model_copy(
-        update={
-            "url": "http://127.0.0.1:9/v1",
-            "replay": str(tmp_path / "paid/requests.jsonl"),
-            "budget_requests": 4000,
-        }
-    )
+    paid = str(tmp_path / "paid/requests.jsonl")
+    replay = config.model_copy(update={"url": "http://127.0.0.1:9/v1", "replay": paid, "budget_requests": 4000})
     assert run(replay, tmp_path / "again") == found
     for name in ("requests.jsonl", "spend.json"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "paid" / name).read_bytes()
 
 
-def test_task_too_long_for_the_model_is_left_out(
-    weak: tuple[list[Trajectory], list[Signal]], explorer_server: tuple[str, str], tmp_path: Path
-) -> None:
+def test_task_too_long_for_the_model_is_left_out(weak: Weak, explorer_server: Server, tmp_path: Path) -> None:
     words = json.dumps(
         {"message": "This model's maximum context length is 512 tokens, your request has 900 input tokens"}
     )

@@ -21,7 +21,7 @@ from coevolve.stages.generate.iteration import Generated, GeneratorContext, Plan
 from coevolve.stages.generate.spec import Spec, named
 from coevolve.stages.generate.spec_outcomes import ACCEPTED
 from tests.unit.stages.generate.small import OWN, TASKS, TOOLS, shared
-from tests.unit.stages.train.small import ACTING, WORLD, outputs
+from tests.unit.stages.train.small import ACTING, WORLD, killed, outputs
 
 ATTEMPTS = [attempt_of(task.task_id, 1, n, [1.0] * (n % 5) + [0.0] * (4 - n % 5)) for n, task in enumerate(TASKS)]
 
@@ -137,9 +137,6 @@ def test_figures_describe_the_written_generations(whole: Generated) -> None:
 def test_killed_iteration_resumes_to_the_same_result(
     whole: Generated, tmp_path: Path, first: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(*arguments: object, **more: object) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
         patch.setattr("coevolve.stages.generate.iteration.write", killed)
         with pytest.raises(KeyboardInterrupt):

@@ -28,21 +28,12 @@ from coevolve.stages.pairs.pairs_summary import CLOSE, HARD, summary
 from coevolve.stages.pairs.rehearse import Rehearsal, rehearse
 from coevolve.stages.train.learner import Shared
 from tests import ROOT
-from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed, outputs
+from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed, killed, outputs
 
 LIMITS = Limits.of(ACTING)
 TASKS = WORLD.tasks("seed")[:16]
-SMALL = PARAMS.pairs.failure_agent.model_copy(
-    update={
-        "start": "own",
-        "episodes": 40,
-        "hard_episodes": 40,
-        "steps": 3,
-        "batch": 4,
-        "save_steps": 1,
-        "closeness": 0.4,
-    }
-)
+FEW = {"episodes": 40, "hard_episodes": 40, "steps": 3, "batch": 4, "save_steps": 1}
+SMALL = PARAMS.pairs.failure_agent.model_copy(update={"start": "own", "closeness": 0.4, **FEW})
 
 
 def ground(folder: Path, tasks: list[Task] = TASKS) -> PairsContext:
@@ -137,13 +128,7 @@ def test_failure_agent_continues_from_its_last_weights(evolved: Made, place: Pat
 def test_killed_failure_agent_ends_with_the_same_bytes(
     phase: str, evolved: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = {
-        "agent": "coevolve.stages.train.dpo_trainer.save_learned",
-        "hard": "coevolve.stages.pairs.make.choose",
-    }
-
-    def killed(*arguments: object, **more: object) -> None:
-        raise KeyboardInterrupt
+    broken = {"agent": "coevolve.stages.train.dpo_trainer.save_learned", "hard": "coevolve.stages.pairs.make.choose"}
 
     with monkeypatch.context() as patch:
         patch.setattr(broken[phase], killed)

@@ -26,7 +26,7 @@ from coevolve.stages.train.learners import LEARNERS
 from coevolve.stages.train.offline import Batch, scheduled, tokenized
 from coevolve.stages.train.reference_tokens import Example, Tokens, tokens
 from tests import ROOT
-from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed, job, outputs, settings
+from tests.unit.stages.train.small import ACTING, CONFIG, PARAMS, WORLD, changed, job, outputs, settings, stop_at
 
 LIMITS = Limits.of(ACTING)
 WAYS = ["dpo", "sft"]
@@ -155,14 +155,9 @@ def test_trl_still_prepares_rows_in_the_method_that_we_override() -> None:
 
 @pytest.mark.parametrize("name", WAYS)
 def test_killed_run_ends_with_the_same_bytes(name: str, made: Made, tmp_path: Path) -> None:
-
-    def stop(step: int, figures: dict[str, float]) -> None:
-        if step == 1:
-            raise KeyboardInterrupt
-
     run(name, tmp_path / "whole", made)
     with pytest.raises(KeyboardInterrupt):
-        run(name, tmp_path / "killed", made, stop)
+        run(name, tmp_path / "killed", made, stop_at(1))
     run(name, tmp_path / "killed", made)
     assert outputs(tmp_path / "killed") == outputs(tmp_path / "whole")
     rows = [row for _, row in read_jsonl_objects(tmp_path / "whole/metrics.jsonl")]

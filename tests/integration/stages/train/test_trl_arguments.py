@@ -25,7 +25,7 @@ from coevolve.stages.train.lora import adapters
 from coevolve.stages.train.trl_arguments import common
 from tests import ROOT
 from tests.unit.policies.qwen import make_qwen3
-from tests.unit.stages.train.small import CONFIG, PARAMS, WORLD, outputs
+from tests.unit.stages.train.small import CONFIG, PARAMS, WORLD, killed, outputs
 
 ACTING = PARAMS.policy.model_copy(
     update={"max_turns": 3, "episode_tokens": 8192, "reply_tokens": 200, "template": {"enable_thinking": False}}
@@ -75,12 +75,8 @@ def qwen_job(folder: Path, parent: Path) -> Job:
 def test_qwen3_trains_resumes_merges_and_is_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parent = make_qwen3(tmp_path / "qwen3", context=8192)
     grpo.learn(settings(), Parity(), qwen_job(tmp_path / "whole", parent))
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(saving, "save", stop)  # as if it was killed when training was over
+        patched.setattr(saving, "save", killed)  # as if it was killed when training was over
         grpo.learn(settings(), Parity(), qwen_job(tmp_path / "again", parent))
     assert len(list((tmp_path / "again/scratch").glob(f"checkpoint-*/{COMPLETE}"))) == 2
     (tmp_path / f"again/scratch/checkpoint-2/{COMPLETE}").unlink()  # so that it resumes at step 1

@@ -14,16 +14,10 @@ from tests.unit.stages.verify.test_verify import ADD, DONE, GARBAGE, PANELS, can
 
 
 def test_order_is_kept_and_two_processes_agree_with_one() -> None:
+    adding = [ToolCall("add_event", {"title": f"event number {n}", "day": "monday"}) for n in range(12)]
     many = [
-        line(
-            candidate(
-                f"plan event number {n} for monday please",
-                [ToolCall("add_event", {"title": f"event number {n}", "day": "monday"}), DONE],
-                [[0, 0]],
-                n,
-            )
-        )
-        for n in range(12)
+        line(candidate(f"plan event number {n} for monday please", [add, DONE], [[0, 0]], n))
+        for n, add in enumerate(adding)
     ]
     mixed = [*many[:6], *GARBAGE[:5], *many[6:]]
     one = verify("miniworld", mixed, Library([], PANELS, 0.95))

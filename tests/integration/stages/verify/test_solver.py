@@ -4,22 +4,15 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Verdict
 from coevolve.core.task import Task
 from coevolve.endpoint.client import open_endpoint
-from coevolve.environments.registry import make
 from coevolve.rollout import Limits
-from coevolve.stages.schema import load
 from coevolve.stages.verify.judge import Judged
 from coevolve.stages.verify.solver import Solver
-from tests import ROOT
+from tests.unit.stages.train.small import PARAMS, WORLD
 from tests.waiting import PATIENCE
 
-WORLD = make("miniworld")
-PARAMS = load(ROOT / "params.yaml")
 TASKS = WORLD.tasks("seed")[:6]
 
 
@@ -76,9 +69,3 @@ def test_solver_rejects_nothing_without_an_answer(tiny_server: tuple[str, str], 
     assert verdict.accepted
     assert verdict.gates[-1].passed is None
     assert counts["out of budget"] == 4
-
-
-def test_unreachable_server_is_a_one_line_error(tiny_server: tuple[str, str], tmp_path: Path) -> None:
-    gone = ("http://127.0.0.1:9/v1", tiny_server[1])
-    with pytest.raises(CoevolveError, match=r"127\.0\.0\.1:9"):
-        solve(gone, tmp_path / "log", [accepted(TASKS[0])], retries=0)

@@ -7,7 +7,7 @@ import pytest
 from coevolve.policies.transformers_policy import load
 from coevolve.stages.warm.warm_start import Demonstrations
 from tests import ROOT
-from tests.unit.stages.train.small import outputs
+from tests.unit.stages.train.small import outputs, stop_at
 from tests.unit.stages.warm.test_warm_start import OWN, found, warm  # noqa: F401  (a fixture)
 
 
@@ -22,13 +22,8 @@ def test_warm_start_learns_and_a_killed_run_ends_with_the_same_bytes(
         (folder / "model.safetensors").read_bytes() for folder in (ROOT / "policies/base", tmp_path / "whole/policy")
     )
     assert before != after
-
-    def stop(step: int, figures: dict[str, float]) -> None:
-        if step == 2:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        warm(tmp_path / "again", found, log=stop)
+        warm(tmp_path / "again", found, log=stop_at(2))
     assert list((tmp_path / "again/scratch").glob("checkpoint-*"))
     warm(tmp_path / "again", found)
     assert outputs(tmp_path / "again/policy") == outputs(tmp_path / "whole/policy")

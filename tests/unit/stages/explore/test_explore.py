@@ -22,11 +22,10 @@ from coevolve.stages.explore.policy_explorer import PolicyExplorer
 from coevolve.stages.explore.requests import requests, written
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.generate.spec import exploration_of
-from coevolve.stages.schema import load
-from tests import ROOT
 from tests.unit.environments.quiz import Quiz
+from tests.unit.stages.train.small import PARAMS
 
-CONFIG = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 64, "tries": 6})
+CONFIG = PARAMS.explore.model_copy(update={"explorations": 64, "tries": 6})
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from coevolve.core.records import Generation
 from coevolve.stages.generate.rewards import chances, effective, rewards, weights
-from coevolve.stages.schema import load
-from tests import ROOT
+from tests.unit.stages.train.small import PARAMS
 
-OWN = load(ROOT / "params.yaml").generate
+OWN = PARAMS.generate
 
 
 def generation(name: str, successes: int, episodes: int = 8, iteration: int = 0, seed: str = "s") -> Generation:

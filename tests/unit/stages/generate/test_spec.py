@@ -7,18 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coevolve.stages.generate.spec import (
-    CLOSE,
-    LONGEST,
-    MOST,
-    OPEN,
-    UNKNOWN,
-    UNREADABLE,
-    Spec,
-    Tools,
-    named,
-    parse,
-)
+from coevolve.stages.generate.spec import CLOSE, LONGEST, MOST, OPEN, UNKNOWN, UNREADABLE, Spec, Tools, named, parse
 
 TOOLS = Tools(("pay", "lock", "archive", "move", "send"), ("find", "list"))
 json_values = st.recursive(

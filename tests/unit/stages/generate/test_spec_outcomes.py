@@ -14,18 +14,14 @@ from coevolve.stages.explore.requests import written
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
 from coevolve.stages.generate.spec import Spec, parse
 from coevolve.stages.generate.spec_outcomes import ACCEPTED, OFF, UNREALIZED, settled, updated, with_generator
-from coevolve.stages.schema import load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import Judged, accepted, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.pass_counts import PassCount
 from coevolve.stages.verify.pass_rates import with_pass_rate
-from tests import ROOT
 from tests.unit.stages.generate.small import OWN, TASKS, TOOLS
-from tests.unit.stages.train.small import WORLD
-
-PARAMS = load(ROOT / "params.yaml")
+from tests.unit.stages.train.small import PARAMS, WORLD
 
 
 def generation(number: int, text: str) -> Generation:

@@ -10,10 +10,9 @@ from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.stages.pairs.choose import AMONG, EXPERT, EXPERT_HARD, OWN, OWN_HARD, choose, contrast
 from coevolve.stages.pairs.rehearse import Rehearsal
-from coevolve.stages.schema import load
-from tests import ROOT
+from tests.unit.stages.train.small import PARAMS
 
-CONFIG = load(ROOT / "params.yaml").pairs
+CONFIG = PARAMS.pairs
 PLAN = Rehearsal(0, 2, [], [], Path())
 
 
@@ -26,10 +25,7 @@ RANKS = [0.0, 0.5, 0.85, 0.9, 0.95]
 played = st.lists(
     st.tuples(st.sampled_from("tu"), st.sampled_from("abcdef"), st.booleans(), st.sampled_from(RANKS)), max_size=30
 )
-close = st.lists(
-    st.tuples(st.sampled_from("tuv"), st.sampled_from("abcdef"), st.sampled_from(RANKS)),
-    max_size=12,
-)
+close = st.lists(st.tuples(st.sampled_from("tuv"), st.sampled_from("abcdef"), st.sampled_from(RANKS)), max_size=12)
 
 
 @given(played, close, st.booleans(), st.integers(1, 5), st.sampled_from([0.0, 0.5, 1.0]))

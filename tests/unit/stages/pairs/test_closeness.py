@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
-from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
 from coevolve.stages.pairs.closeness import Failure, acts, closeness, distance, failures, ranked
+from tests.unit.stages.train.small import WORLD
 
 A, B, C = ToolCall("a", {"x": 1}), ToolCall("b", {"x": 1}), ToolCall("a", {"x": 2})
-WORLD = make("miniworld")
 calls = st.lists(st.sampled_from([A, B, C, ToolCall("d")]), max_size=6)
 
 

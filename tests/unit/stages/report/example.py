@@ -13,26 +13,18 @@ from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.stages.report.page.verification import measured, outcomes, selection, unchecked
 from coevolve.stages.report.page.view import groups, origins, strength
 from coevolve.stages.report.run_summary import Summary
-from coevolve.stages.schema import load
 from coevolve.stages.verify.select import GATE
 from coevolve.stages.watch.watchdogs import indicators
 from coevolve.tracking.champion import Challenge, Champion
-from tests import ROOT
+from tests.unit.stages.train.small import PARAMS
 
 PANELS = ("validation", "test")
 
 
 def task(number: int, *names: str, provenance: Provenance | None = None) -> Task:
     calls = [[ToolCall(name) for name in names]]
-    return Task.create(
-        "e",
-        "s",
-        [f"do <b>{number}</b> & more, then wait for a day or two before you begin to do it again"],
-        {},
-        calls,
-        ["+".join(names)],
-        provenance,
-    )
+    words = f"do <b>{number}</b> & more, then wait for a day or two before you begin to do it again"
+    return Task.create("e", "s", [words], {}, calls, ["+".join(names)], provenance)
 
 
 def attempt(one: Task, iteration: int, step: int, sample: int, score: float) -> Trajectory:
@@ -44,20 +36,8 @@ def attempt(one: Task, iteration: int, step: int, sample: int, score: float) -> 
     ]
     name = f"{one.task_id}-{step}-{sample}"
     calls = [CallOutcome("pay", {"x": 1}, True, "ok " * 1000)]
-    return Trajectory(
-        name,
-        one.task_id,
-        iteration,
-        step,
-        0,
-        sample,
-        messages,
-        calls,
-        score,
-        StopReason.DONE,
-        [3],
-        {"goal": score > 0.5},
-    )
+    place, checks = (iteration, step, 0, sample), {"goal": score > 0.5}
+    return Trajectory(name, one.task_id, *place, messages, calls, score, StopReason.DONE, [3], checks)
 
 
 def signal(kind: str, iteration: int, shown: list[str], one: Task | None = None) -> Signal:
@@ -123,7 +103,7 @@ VERDICTS = [
 
 
 def values_of_the_page() -> dict[str, Any]:
-    config = load(ROOT / "params.yaml").watch
+    config = PARAMS.watch
     values: dict[str, float | None] = {name: 0.55 for name, _ in config} | {"drift": 0.7, "regressions": None}
     for t in range(2):
         later = {**values, "margin": 0.2 if t else None}

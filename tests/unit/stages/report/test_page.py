@@ -11,24 +11,17 @@ from coevolve.stages.report.page.panels import draw
 from coevolve.stages.report.page.verification import by_indicator
 from coevolve.stages.report.page.view import groups, origins
 from coevolve.stages.report.write import render
-from tests.unit.stages.report.example import (
-    ADDED,
-    ATTEMPTS,
-    BESIDE,
-    KINDS,
-    SEEDS,
-    SIGNALS,
-    attempt,
-)
+from tests.unit.stages.report.example import ADDED, ATTEMPTS, BESIDE, KINDS, SEEDS, SIGNALS, attempt
 
 
 class Text(HTMLParser):
     """Text outside scripts and styles, and every address in an attribute."""
 
-    def __init__(self) -> None:
+    def __init__(self, html: str) -> None:
         super().__init__()
         self.text, self.addresses, self._open = "", [], ""
         self.tags: list[str] = []
+        self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._open = tag
@@ -41,8 +34,7 @@ class Text(HTMLParser):
 
 
 def test_page_is_complete_without_javascript_and_requests_nothing(page: Path) -> None:
-    found = Text()
-    found.feed(page.read_text(encoding="utf-8"))
+    found = Text(page.read_text(encoding="utf-8"))
     for said in ("do <b>0</b> & more", "<script>alert(1)</script>", "why <i>not</i>", "passes without call 0 (pay)", "no phrasebook <here>", "a note",
                  "pay({\"x\": 1})", "boundary", "0.700", "find+end (1)", "critical", "1 iteration ·",
                  "<spec>{}</spec>", "pay <b>",
@@ -57,8 +49,7 @@ def test_page_is_complete_without_javascript_and_requests_nothing(page: Path) ->
 
 def test_sections_without_data_are_left_out(view: dict[str, Any]) -> None:
     bare = {**view, "journey": [], "outcomes": [], "selections": [], "watch": [], "groups": [], "generator": None}
-    found = Text()
-    found.feed(render(bare, draw(bare)))
+    found = Text(render(bare, draw(bare)))
     assert set(found.addresses) & {"#signals", "#verification", "#watchdogs", "#generator"} == set()
     assert "#dataset" in found.addresses and "From signals to tasks" not in found.text
 
@@ -66,14 +57,12 @@ def test_sections_without_data_are_left_out(view: dict[str, Any]) -> None:
 def test_page_begins_with_result_curve_and_trajectories(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert re.findall(r'<section id="(\w+)"', text)[:3] == ["success", "reader", "dataset"]
-    found = Text()
-    found.feed(text)
+    found = Text(text)
     assert found.addresses[1:3] == ["#success", "#reader"]
 
 
 def test_selection_is_not_shown_as_a_rejection(page: Path) -> None:
-    found = Text()
-    found.feed(page.read_text(encoding="utf-8"))
+    found = Text(page.read_text(encoding="utf-8"))
     assert "others are worth more" not in found.text
     assert "not selected" in page.read_text(encoding="utf-8")  # in the chart
 
@@ -126,8 +115,7 @@ def test_attempt_that_the_environment_failed_is_not_the_agents_failure(
     assert [one["outcome"] for one in attempts] == ["solved", *["not counted"] * 3]
     assert {one["outcome"] for one in found[0]["attempts"]} == {"failed"}
     assert all(one["parts"] is None for one in attempts)
-    page = Text()
-    page.feed(render({**view, "groups": found}, charts))
+    page = Text(render({**view, "groups": found}, charts))
     assert "2 · not counted" in page.text and "2 · failed · 0.00" not in page.text.split(SEEDS[0].task_id)[1]
 
 

@@ -177,16 +177,7 @@ def test_unknown_stage_is_shown_everywhere(params: Params, run: Path) -> None:
     with_stage(run, "partners")
     for t in range(3):
         figures = {"pairs": 11, "rehearsals": 100 + t, "margin": 0.25, "closeness": None}
-        write_summary(
-            StageSummary(
-                "partners",
-                t,
-                figures,
-                ["pairs"],
-                ["rehearsals"],
-                ["odd"],
-            )
-        )
+        write_summary(StageSummary("partners", t, figures, ["pairs"], ["rehearsals"], ["odd"]))
     made = summed(params)
     text = table(made)
     assert text.splitlines()[1].split()[:3] == ["t", "pairs", "tasks"]

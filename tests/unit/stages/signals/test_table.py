@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import coevolve
 from coevolve.core.errors import CoevolveError
 from coevolve.core.records import Signal
 from coevolve.stages.signals import table
@@ -36,21 +37,14 @@ rows_strategy = st.lists(
 )
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+CALL = pa.struct([("name", pa.string()), ("ok", pa.bool_())])
+TYPES = {"task_id": pa.string(), "step": pa.int64(), "iteration": pa.int64(), "score": pa.float64()}
+TYPES |= {"calls": pa.list_(CALL), "stop_reason": pa.string(), "trajectory_id": pa.string()}
+
+
+def write(path: Path, rows: list[dict[str, Any]], types: dict[str, Any] | None = TYPES) -> Path:
     if path.suffix == ".parquet":
-        call = pa.list_(pa.struct([("name", pa.string()), ("ok", pa.bool_())]))
-        schema = pa.schema(
-            [
-                ("task_id", pa.string()),
-                ("step", pa.int64()),
-                ("iteration", pa.int64()),
-                ("score", pa.float64()),
-                ("calls", call),
-                ("stop_reason", pa.string()),
-                ("trajectory_id", pa.string()),
-            ]
-        )
-        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+        pq.write_table(pa.Table.from_pylist(rows, schema=types and pa.schema(types)), path)
     else:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -219,3 +213,45 @@ def test_missing_or_mixed_files_are_named(tmp_path: Path) -> None:
     for source, said in wrong:
         with pytest.raises(CoevolveError, match=said), open_table(source):
             pass
+
+
+ROWS = [{"task_id": "a", "step": step, "score": float(step % 2), "iteration": 0} for step in range(6)]
+TWO = ["boundary", "forgetting"]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_file_with_two_spellings_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
+    pair = [{**ROWS[0], "score": 0.0}, {**ROWS[0], "score": 1.0}]
+    path = write(tmp_path / f"rows.{ending}", pair, None)
+    expected = coevolve.signals(path)
+    assert expected
+    (tmp_path / "link").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert coevolve.signals([path.name, f"./{path.name}", f"link/*.{ending}", path]) == expected
+
+
+@pytest.mark.parametrize("key", ["step", "iteration"])
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_fractional_step_or_iteration_is_refused(tmp_path: Path, ending: str, key: str) -> None:
+    rows = [{**row, key: float(row[key])} for row in ROWS]
+    rows[0][key] = 0.5
+    address = ":1" if ending == "jsonl" else ""
+    with pytest.raises(CoevolveError, match=rf"rows\.{ending}{address}: {key}: expected bigint, found 0\.5; fix the "):
+        coevolve.signals(write(tmp_path / f"rows.{ending}", rows, None))
+
+
+def test_fractional_step_in_an_object_store_or_history_is_refused(tmp_path: Path) -> None:
+    bad = write(tmp_path / "rows.jsonl", [{**ROWS[0], "step": 1.25}], None)
+    fsspec.filesystem("memory").pipe("/bucket/fractions/a.jsonl", bad.read_bytes())
+    with pytest.raises(CoevolveError, match=r"a\.jsonl: step: expected bigint, found 1\.25; fix the row"):
+        coevolve.signals("memory://bucket/fractions/*.jsonl")
+    good = write(tmp_path / "rows.parquet", ROWS, None)
+    with pytest.raises(CoevolveError, match=r"rows\.jsonl:1: step: expected bigint, found 1\.25; fix the line"):
+        coevolve.signals(good, history=bad)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_whole_steps_stored_as_floats_are_read(tmp_path: Path, ending: str) -> None:
+    expected = coevolve.signals(write(tmp_path / f"rows.{ending}", ROWS, None), kinds=TWO)
+    floats = [{**row, "step": float(row["step"]), "iteration": 0.0} for row in ROWS]
+    assert coevolve.signals(write(tmp_path / f"rows.{ending}", floats, None), kinds=TWO) == expected != []

@@ -6,7 +6,7 @@ from coevolve.core.launch import Launch
 from coevolve.environments.registry import make
 from coevolve.stages.schema import load as load_params
 from coevolve.stages.train.config import Train
-from coevolve.stages.train.learner import Job, Settings
+from coevolve.stages.train.learner import Job, Log, Settings
 from tests import ROOT
 from tests.waiting import PATIENCE
 
@@ -39,3 +39,17 @@ def job(folder: Path) -> Job:
 
 def outputs(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+def stop_at(last: int) -> Log:
+    """A log of training that interrupts it at a step."""
+
+    def log(step: int, figures: dict[str, float]) -> None:
+        if step == last:
+            raise KeyboardInterrupt
+
+    return log
+
+
+def killed(*arguments: object, **more: object) -> None:
+    raise KeyboardInterrupt

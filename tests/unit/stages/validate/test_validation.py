@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from coevolve.core.errors import CoevolveError
 from coevolve.core.paths import Paths
 from coevolve.core.task import Task, ToolCall
-from coevolve.environments.registry import make
 from coevolve.stages.validate.config import Validate
 from coevolve.stages.validate.stage import rejected
 from coevolve.stages.validate.validation import Validation, report, validate, write
+from tests.unit.stages.train.small import WORLD
 
-WORLD = make("miniworld")
 PANELS = {name: WORLD.tasks(name) for name in WORLD.panels}
 CONFIG = Validate(min_rows=16, max_turn_characters=400, max_calls=12, max_near_duplicates=0.2, max_family_share=0.6)
 GOOD_CALLS = [[ToolCall("add_event", {"title": "yoga", "day": "monday"}), ToolCall("complete_task")]]

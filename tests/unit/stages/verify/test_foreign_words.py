@@ -16,17 +16,10 @@ from hypothesis import strategies as st
 from coevolve.core.records import Candidate, Verdict
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import Task, ToolCall
-from coevolve.environments.knowledge import learn
 from coevolve.environments.registry import make
-from coevolve.stages.explore.explorer import explore
-from coevolve.stages.explore.requests import requests
-from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
-from coevolve.stages.schema import load
-from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
-from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.foreign_words import courteous, forbids, normal
 from coevolve.stages.verify.judge import Judge
-from tests import ROOT
+from tests.unit.stages.verify.test_words import made_in
 
 Corruption = Callable[[str, random.Random], str]
 RANDOM = ("zzz", "banana", "qwvx", "violin", "umbrella")
@@ -71,13 +64,8 @@ def verdict(candidate: Candidate) -> Verdict:
 
 def sound_in(name: str) -> list[Candidate]:
     """The environment's tasks, and for miniworld synthesized tasks that pass every gate."""
-    world = make(name)
-    tasks = world.tasks("seed")[:24]
-    own = [Candidate(task.task_id, task, []) for task in tasks]
-    config = load(ROOT / "params.yaml").explore.model_copy(update={"explorations": 20})
-    wanted = requests(world, tasks, [], [], config, 0, 0) if name == "miniworld" else []
-    found = explore(ScriptedExplorer(world, learn(world, tasks, []), config), wanted, lambda count: None)
-    made = synthesize(ScriptedSynthesizer(world, tasks, 0), found, 40, lambda count: None)
+    own = [Candidate(task.task_id, task, []) for task in make(name).tasks("seed")[:24]]
+    made = made_in(name, 24, 20) if name == "miniworld" else []
     return [candidate for candidate in [*own, *made] if verdict(candidate).accepted]
 
 

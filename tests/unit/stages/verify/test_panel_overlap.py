@@ -9,12 +9,11 @@ import pytest
 
 from coevolve.core.records import Verdict
 from coevolve.core.task import Task, ToolCall
-from coevolve.environments.registry import make
 from coevolve.stages.verify.gates import ENVIRONMENT_GATES, unreadable
 from coevolve.stages.verify.judge import verify
 from coevolve.stages.verify.library import Library
+from tests.unit.stages.train.small import WORLD
 
-WORLD = make("miniworld")
 PANELS = {name: WORLD.tasks(name) for name in WORLD.panels}
 LONG = next(task for task in PANELS["test"] if len(task.turns[0].split()) >= 14)
 CALLS = [ToolCall("add_event", {"title": "yoga", "day": "monday"}), ToolCall("complete_task", {})]

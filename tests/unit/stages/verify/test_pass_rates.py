@@ -11,7 +11,6 @@ from coevolve.core.task import Observation, Task, ToolCall
 from coevolve.endpoint.spending import Meter
 from coevolve.environments.miniworld.miniworld_environment import Miniworld
 from coevolve.environments.miniworld.session import MiniworldSession
-from coevolve.environments.registry import make
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits
 from coevolve.stages.verify.config import Select
@@ -19,9 +18,9 @@ from coevolve.stages.verify.judge import Judged, summary
 from coevolve.stages.verify.pass_counts import PassCount
 from coevolve.stages.verify.pass_rates import pass_counts, with_pass_rate
 from coevolve.stages.verify.select import select
+from tests.unit.stages.train.small import WORLD
 from tests.waiting import PATIENCE
 
-WORLD = make("miniworld")
 TASKS = list(WORLD.tasks("seed")[:3])
 SOUND, FRAGILE, LOST = TASKS
 FAILURES = {FRAGILE.task_id: 3, LOST.task_id: 4}  # the environment fails in the first episodes of these tasks

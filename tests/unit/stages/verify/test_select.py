@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,13 +113,6 @@ def numbers_kept(found: list[Judged]) -> Counter[str]:
 
 HALVES = {"a": 0.5, "b": 0.5}
 EQUAL: list[float | None] = [0.0, 0.25, 0.5, 0.75, 1.0]
-
-
-@pytest.mark.parametrize("variety", [0.0, 0.25, 1.0])
-@pytest.mark.parametrize("order", ["ab", "ba"])
-def test_equal_environments_keep_equally_many_tasks_in_any_order(order: str, variety: float) -> None:
-    candidates = [each for name in order for each in judged(EQUAL * 38, environment=name)]
-    assert numbers_kept(select(candidates, config(128, variety), HALVES)) == {"a": 64, "b": 64}
 
 
 def test_environment_with_easy_tasks_keeps_its_share() -> None:

@@ -11,12 +11,11 @@ from coevolve.core.hashing import content_hash
 from coevolve.core.records import Candidate, Verdict
 from coevolve.core.task import Task, ToolCall
 from coevolve.endpoint.spending import Meter
-from coevolve.environments.registry import make
 from coevolve.stages.verify.gates import GATES
 from coevolve.stages.verify.judge import Judge, summary, unchecked, verify
 from coevolve.stages.verify.library import Library
+from tests.unit.stages.train.small import WORLD
 
-WORLD = make("miniworld")
 PANELS = {name: WORLD.tasks(name) for name in WORLD.panels}
 
 

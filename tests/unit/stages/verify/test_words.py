@@ -19,15 +19,13 @@ from coevolve.environments.registry import make
 from coevolve.stages.explore.explorer import explore
 from coevolve.stages.explore.requests import requests
 from coevolve.stages.explore.scripted_explorer import ScriptedExplorer
-from coevolve.stages.schema import load
 from coevolve.stages.synthesize.scripted_synthesizer import ScriptedSynthesizer
 from coevolve.stages.synthesize.synthesizer import synthesize
 from coevolve.stages.verify.judge import unchecked, verify
 from coevolve.stages.verify.library import Library
 from coevolve.stages.verify.words import Played, words_match
-from tests import ROOT
+from tests.unit.stages.train.small import PARAMS, WORLD
 
-WORLD = make("miniworld")
 DONE = ToolCall("complete_task", {})
 
 
@@ -55,11 +53,11 @@ def party(text: str) -> Candidate:
     return spoken(text, [ToolCall("add_event", {"title": "party", "day": "monday"}), DONE], [[0, 0]])
 
 
-def made_in(name: str) -> list[Candidate]:
+def made_in(name: str, seeds: int = 32, explorations: int = 60) -> list[Candidate]:
     """Candidates of the scripted explorer and synthesizer."""
     world = make(name)
-    tasks, config = world.tasks("seed")[:32], load(ROOT / "params.yaml").explore
-    wanted = requests(world, tasks, [], [], config.model_copy(update={"explorations": 60}), 0, 0)
+    tasks, config = world.tasks("seed")[:seeds], PARAMS.explore
+    wanted = requests(world, tasks, [], [], config.model_copy(update={"explorations": explorations}), 0, 0)
     found = explore(ScriptedExplorer(world, learn(world, tasks, []), config), wanted, lambda count: None)
     return synthesize(ScriptedSynthesizer(world, tasks, 0), found, 60, lambda count: None)
 

@@ -11,12 +11,9 @@ from coevolve.core.trajectories import write_trajectories
 from coevolve.environments.knowledge import REPLAYED
 from coevolve.environments.miniworld.miniworld_environment import MUTATING
 from coevolve.environments.registry import make
-from coevolve.policies.agent_prompt import Renderer
-from coevolve.policies.transformers_policy import load
 from coevolve.rollout import Limits
 from coevolve.stages.base.noisy_demonstrator import Unreliable, chances
 from coevolve.stages.train.learner import Job, Shared
-from coevolve.stages.train.reference_tokens import tokens
 from coevolve.stages.warm.config import Warm
 from coevolve.stages.warm.warm_start import Demonstrations, demonstrations, learn, unreliable
 from tests import ROOT
@@ -73,14 +70,6 @@ def test_chances_are_drawn_per_tool() -> None:
     assert chances(["a", "b"], 0.2, 0.4, 0) == {**chances(["b"], 0.2, 0.4, 0), **chances(["a"], 0.2, 0.4, 0)}
     assert all(0.2 <= one <= 0.4 for one in chances("abcdef", 0.2, 0.4, 1).values())
     assert Unreliable({}, {}).chances == {}
-
-
-def test_only_the_agents_words_are_targets(found: Demonstrations) -> None:
-    _, tokenizer = load(ROOT / "policies/base")
-    episode = found.right[0]
-    one = tokens(Renderer(tokenizer), found.tools[episode.task_id], episode)
-    said = tokenizer.decode([token for token, own in zip(one.completion, one.mask, strict=True) if own])
-    assert said.replace("<|end|>", "") == "".join(m["content"] for m in episode.messages if m["role"] == "assistant")
 
 
 def test_successful_episodes_of_a_file_are_imitated(found: Demonstrations, tmp_path: Path) -> None:

@@ -9,16 +9,16 @@ from coevolve.core.records import Attempt
 from coevolve.core.task import Observation, ToolCall
 from coevolve.core.trajectories import StopReason, Trajectory
 from coevolve.environments.environment import Environment
-from coevolve.policies.policy import Conversation, Policy, Reply
+from coevolve.policies.policy import Policy, Reply
 from coevolve.policies.scripted_policy import ReferencePolicy
 from coevolve.rollout import Limits, RolloutRequest, rollout
-from coevolve.stages.schema import load
 from coevolve.stages.watch.refused import FEW, notes, refused, share
 from coevolve.stages.watch.watchdogs import MEANING, indicators
-from tests import ROOT
 from tests.unit.environments.quiz import Quiz, QuizSession
+from tests.unit.stages.train.small import PARAMS
+from tests.unit.test_rollout import Says
 
-CONFIG = load(ROOT / "params.yaml").watch
+CONFIG = PARAMS.watch
 
 
 class Deaf(Quiz):
@@ -32,21 +32,6 @@ class Deaf(Quiz):
 
     def open(self) -> QuizSession:
         return self.Play()
-
-
-class Speaker:
-    """Always gives the same reply: an answer in another format, a malformed call, or a wrong answer."""
-
-    name = "speaker"
-
-    def __init__(self, reply: Reply) -> None:
-        self._reply = reply
-
-    def begin(self, conversations: Sequence[Conversation]) -> None:
-        return
-
-    def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
-        return [self._reply] * len(conversations)
 
 
 PROSE = Reply("the answer is 5", [], [1], [2], [0.0], False, "", False)
@@ -74,18 +59,18 @@ def test_watchdog_names_the_kind_that_a_broken_parser_loses() -> None:
 
 @pytest.mark.parametrize("reply", [PROSE, GARBLED])
 def test_agent_with_another_format_loses_all_kinds(reply: Reply) -> None:
-    found = kinds(Speaker(reply), Quiz())
+    found = kinds(Says(reply), Quiz())
     assert found == {"sum_2": 1.0, "sum_4": 1.0, "sum_8": 1.0} and share(found) == 1.0
 
 
 @pytest.mark.parametrize("reply", [WRONG, CUT])
 def test_wrong_answers_and_truncated_replies_are_no_format_errors(reply: Reply) -> None:
-    assert share(kinds(Speaker(reply), Quiz())) == 0.0
+    assert share(kinds(Says(reply), Quiz())) == 0.0
 
 
 def test_one_earlier_success_shows_that_the_format_is_known() -> None:
     (solved,) = [task for task in Quiz().tasks("seed") if task.family == "sum_4"][:1]
-    found = kinds(Speaker(PROSE), Quiz(), [Attempt(solved.task_id, 0, 0, 0.1, 8, 1)])
+    found = kinds(Says(PROSE), Quiz(), [Attempt(solved.task_id, 0, 0, 0.1, 8, 1)])
     assert found == {"sum_2": 1.0, "sum_4": None, "sum_8": 1.0}
 
 
