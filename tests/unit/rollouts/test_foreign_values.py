@@ -86,7 +86,6 @@ CALL = {"name": "a", "arguments": "{}", "ok": True, "observation": "", "turn": 0
         {"calls": pa.array([None] * 12)},
         {"score": pa.array([1e308] * 12)},
     ],
-    ids=str,
 )
 def test_trajectories_with_odd_columns_are_left_out(tmp_path: Path, column: dict[str, Any]) -> None:
     _, found, account, _ = played(stored(tmp_path, **column))
