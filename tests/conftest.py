@@ -31,6 +31,7 @@ settings.load_profile("coevolve")
 
 # Files that share an expensive fixture run in one process (xdist ignores its marks since pytest 9.2).
 SHARING = {
+    "tests/smoke/test_commands.py": "tests/smoke/test_repro.py",
     "tests/integration/pipeline/test_export.py": "tests/integration/pipeline/test_resume.py",
     "tests/integration/pipeline/test_stale.py": "tests/integration/pipeline/test_resume.py",
     "tests/integration/pipeline/test_walks.py": "tests/integration/pipeline/test_resume.py",
