@@ -11,7 +11,7 @@ seeds: [0]
 panel: validation
 against: [static]
 subsets: {mail: [find_mail]}
-common: {tasks.split: broad}
+common: {tasks.split: broad, evaluate.panels: [validation], train.steps: 1}
 arms:
   static: {explore.explorations: 0, synthesize.count: 0}
   signals:
