@@ -1,6 +1,6 @@
 # make repro   run the loop, then print a summary
-# make test    run the unit tests and one small run of the whole loop (at most eight minutes on two cores)
-# make test-all   run every test, with hosted environments, servers and a pretrained model (24 minutes)
+# make test    run the unit tests and one small run of the whole loop (three minutes on two quiet cores)
+# make test-all   run every test, with hosted environments, servers and a pretrained model (20 minutes)
 # make test-vllm   run the tests of vLLM's engine on this CPU, in an environment of their own (scratch/environments/vllm)
 # make ui      open MLflow on the project's runs (http://127.0.0.1:5000)
 # make bench   print the figures of docs/measured.md
