@@ -143,6 +143,7 @@ class Renderer:
                 self._closed = "<think>\n</think>"
         self._marks = re.compile(rf"\s*({'|'.join(map(re.escape, sorted(marks, key=len, reverse=True)))})")
         self._turn = lru_cache(maxsize=4096)(self._rendered)
+        self._ids = lru_cache(maxsize=4096)(self._encode)  # answers repeat in a rollout
 
     def first(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> list[int]:
         return self._encode(self.text(messages, tools=list(tools) or None, add_generation_prompt=True))
@@ -155,7 +156,7 @@ class Renderer:
             rest = self._turn("\n".join(map(render_call, calls)) or _MARK, _key(messages))[1]
         except TemplateRefusal:  # such as of several calls
             rest = self._turn(_MARK, _key(messages))[1]
-        return self._encode(rest)
+        return list(self._ids(rest))
 
     def reply(self, text: str, ended: bool = True) -> list[int]:
         """Ids of the recorded reply ``text``, with the end token if it ``ended``."""

@@ -123,7 +123,7 @@ def test_step_overwritten_by_other_inputs_is_repeated(
     """A process with other inputs that was killed within a step may have replaced the files of the finished step."""
 
     def killed(*_: object, **__: object) -> None:
-        (tmp_path / "out/work/candidates.jsonl").write_text("")
+        (tmp_path / "out" / "work" / "candidates.jsonl").write_text("")
         raise KeyboardInterrupt
 
     shutil.copytree(grown.folder, tmp_path / "out")

@@ -147,6 +147,7 @@ def _failures(outcomes: Iterable[Outcome]) -> Counter[str]:
 
 
 def _outcome(panel: str, trajectory: Trajectory, category: str) -> Outcome:
+    unread = trajectory.unread
     return Outcome(
         panel=panel,
         task_id=trajectory.task_id,
@@ -157,8 +158,8 @@ def _outcome(panel: str, trajectory: Trajectory, category: str) -> Outcome:
         turns=len(trajectory.tokens),
         tokens=sum(trajectory.tokens),
         checks=trajectory.checks,
-        unread=len(trajectory.unread),
-        unread_reply="".join(trajectory.unread[:1])[:SHOWN],
+        unread=len(unread),
+        unread_reply="".join(unread[:1])[:SHOWN],
     )
 
 
