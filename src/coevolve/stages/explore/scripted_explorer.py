@@ -98,7 +98,7 @@ class _Walk:
         start = Task.create(request.task.environment, "exploration", request.task.turns, request.world, [])
         turn = session.reset(start)
         functions = [tool["function"] for tool in turn.tools or []]
-        self._schemas = {function["name"]: tool_schema(function) for function in functions}
+        self._schemas: dict[str, ToolSchema] = {one["name"]: tool_schema(one) for one in functions}
         if knowledge.terminal:
             self._schemas.pop(knowledge.terminal, None)
         self.goals = self._choose(request)
@@ -169,10 +169,11 @@ class _Walk:
         """The tool that a refusal names, or whose verb it names if the two tools share an argument."""
         words = set(refusal.replace(";", " ").replace(".", " ").replace(",", " ").split())
         others = [name for name in self._schemas if name != tool]
-        named = [name for name in others if name in words]
-        keys = {name: set(schema.flat()["properties"]) for name, schema in self._schemas.items()}
-        verbs = [name for name in others if name.split("_")[0] in words and keys[tool] & keys[name]]
-        return next(iter(named or verbs), None)
+        if named := next((name for name in others if name in words), None):
+            return named
+        keys = set(self._schemas[tool].flat()["properties"])
+        verbs = (name for name in others if name.split("_")[0] in words)
+        return next((name for name in verbs if keys & set(self._schemas[name].flat()["properties"])), None)
 
     def _record(self, tool: str, flat: Mapping[str, Any], hint: str, depth: int) -> dict[str, Any] | None:
         """Arguments for ``tool``, or a record in them, by lookups if need be; None if a required value is missing."""
