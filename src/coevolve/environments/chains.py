@@ -1,7 +1,9 @@
 """Replay chains of calls: what each call changed, where its values came from, and which calls only enable later ones."""
 
+import ast
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from coevolve.core.task import CallOutcome, Task, ToolCall
@@ -73,13 +75,22 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
         yield key, value
 
 
-def observed(text: str) -> list[tuple[str, Any]]:
-    """The leaves of an observation. Plain text is a single leaf without a key."""
+def data_of(text: str) -> Any:
+    """The data in an observation, which is JSON or a printed Python value; other text unchanged."""
     items = text.replace("}\n{", "},{")  # MCP servers send each item of a list as a text
     try:
-        return list(leaves(json.loads(text if items == text else f"[{items}]")))
+        return json.loads(text if items == text else f"[{items}]")
     except ValueError:
-        return [("", text)]
+        pass
+    try:
+        return ast.literal_eval(text) if text[:1] in tuple("[{(") else text
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def observed(text: str) -> list[tuple[str, Any]]:
+    """The leaves of an observation. Plain text is a single leaf without a key."""
+    return list(leaves(data_of(text)))
 
 
 def is_identifier(key: str) -> bool:
@@ -113,6 +124,78 @@ def source_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int, s
 def _alone(name: str, results: Sequence[tuple[str, Any]]) -> bool:
     """Whether ``results`` hold a single value of this name."""
     return len({json.dumps(value) for other, value in results if other == name}) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A value in an observation: the ``field`` that holds it, and the other scalars of its ``record``.
+
+    In a mapping such as {"mia": "billing"}, a key is a value of the field KEY, and the record's field VALUE is beside it.
+    """
+
+    field: str
+    value: Any
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+
+KEY, VALUE = "key", "value"
+
+
+def found_in(data: Any, name: str = "", record: Mapping[str, Any] | None = None) -> Iterator[Found]:
+    """The scalars of ``data``, each with its record. Items of a list carry the list's field and its record."""
+    if isinstance(data, dict):
+        own = {str(key): value for key, value in data.items() if not isinstance(value, dict | list | tuple)}
+        for key, value in data.items():
+            yield from found_in(value, str(key), {other: own[other] for other in own if other != str(key)})
+        for key, value in data.items():
+            beside = value if isinstance(value, dict) else {VALUE: value}
+            scalars = {str(other): one for other, one in beside.items() if not isinstance(one, dict | list | tuple)}
+            yield Found(KEY, str(key), scalars)
+    elif isinstance(data, list | tuple):
+        for inner in data:
+            yield from found_in(inner, name, record)
+    else:
+        yield Found(name, data, record or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The call at ``position`` revealed a value in its ``field``. ``distinct``: scalars beside it that no other record has.
+
+    ``alone``: the field holds no other value in that observation.
+    """
+
+    position: int
+    field: str
+    distinct: Mapping[str, Any]
+    alone: bool
+
+
+def origin_of(key: str, value: Any, chain: Sequence[CallOutcome], before: int) -> Origin | None:
+    """Where the last call before ``before`` revealed ``value``; None if the user must have given it.
+
+    In contrast to ``source_of``, a key of a mapping counts, and so does one of several values, if its record tells it apart.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and len(value) < 2):
+        return None
+    last = key.rsplit(".", 1)[-1]
+    for position in range(before - 1, -1, -1):
+        call = chain[position]
+        if not call.ok or any(given == value for _, given in leaves(call.arguments)):
+            continue
+        places = list(found_in(data_of(call.observation)))
+        same = [one for one in places if one.value == value and type(one.value) is type(value)]
+        same = [one for one in same if isinstance(value, str) or one.field == last or is_identifier(last)]
+        for one in sorted(same, key=lambda one: one.field == KEY):
+            rivals = [other.record for other in places if other.field == one.field and other.value != value]
+            distinct = {
+                name: beside
+                for name, beside in one.record.items()
+                if beside not in (None, "") and not any(other.get(name) == beside for other in rivals)
+            }
+            if distinct or not rivals:
+                return Origin(position, one.field, distinct, not rivals)
+    return None
 
 
 def ambiguous(chain: Sequence[CallOutcome]) -> bool:

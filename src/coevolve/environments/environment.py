@@ -74,18 +74,34 @@ def _starts(environment: "Environment", task: Task) -> bool:
                 session.close()
 
 
+OPENERS = ("", "", "please", "could you", "now", "i need you to", "go and", "first")
+CLOSERS = ("", "", "please", "thanks", "for me", "if you can")
+CONNECTIVES = (" and ", " then ", " , then ", " and also ", " ; after that ")
+
+
 @dataclass(frozen=True)
 class Phrasebook:
     """Phrases for an environment's tools. ``{argument}`` stands for an argument's description.
 
-    ``actions``: tool → ways to ask for it. ``lookups``: tool → ways to describe the object that it finds. ``fields``:
-    ``tool.field`` → ways to describe that field of the object. ``questions``: ``tool.field`` → ways to ask for it.
+    ``actions``: tool → ways to ask for it. ``lookups``: tool → ways to describe the object that it finds, or argument →
+    ways to say its value. ``fields``: ``tool.field`` → ways to describe that field of the object. ``questions``:
+    ``tool.field`` → ways to ask for it. ``sentences``: tool → what it does, for calls that no phrase describes.
+    Unless a book is ``complete``, the wording of the training tasks adds to it (see ``environments.manner``).
+
+    Further slots: ``{argument.field}``, another field of the record in which an earlier call revealed the argument;
+    ``{tool.argument}``, an argument of that earlier call. These say nothing but restrict the phrase: ``{argument="value"}`` to
+    this value, and ``{tool}`` to a value that this tool without arguments reveals.
     """
 
     actions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     lookups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
     questions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    sentences: Mapping[str, str] = field(default_factory=dict)
+    openers: Sequence[str] = OPENERS
+    closers: Sequence[str] = CLOSERS
+    connectives: Sequence[str] = CONNECTIVES
+    complete: bool = False
 
 
 class Session(ABC):
@@ -141,7 +157,7 @@ class Environment(ABC):
     more_splits: tuple[str, ...] = ()  # further splits of ``tasks``
     capacity: int | None = None  # most sessions open at the same time; None: no limit
     quarantine: Mapping[str, str] = MappingProxyType({})  # items known to be unsolvable: ``id`` in a world → reason
-    phrasebook: Phrasebook = Phrasebook()  # without it, instructions name tools by their names
+    phrasebook: Phrasebook = Phrasebook()  # the wording of training tasks adds what it lacks
     goals: tuple[
         str, ...
     ] = ()  # kinds of tasks that ``construct`` makes; a constructed task has its kind among its tags

@@ -13,8 +13,8 @@ from coevolve.core.task import CallOutcome, Task
 from coevolve.core.trajectories import Trajectory
 from coevolve.environments.chains import replay, source_of
 from coevolve.environments.environment import Environment
+from coevolve.environments.manner import Argument, Manner, manner_of
 
-Argument = tuple[str, str]  # a tool and the name of an argument
 REPLAYED = 400  # most tasks that ``learn`` replays
 
 
@@ -25,7 +25,7 @@ class Knowledge:
     ``values`` are arguments that were right, and ``sources`` the tools whose observations held them. ``uses`` counts the
     known tasks that use a tool. Tools in ``changing`` changed the state at least once, tools in ``reading`` never did.
     ``terminal`` is the tool that ends every known task, and ``answer`` its argument that takes a lookup's result. Both
-    are None in environments without such a tool.
+    are None in environments without such a tool. ``manner`` says how training tasks speak, unless a complete phrasebook does.
     """
 
     values: dict[Argument, list[Any]] = field(default_factory=lambda: defaultdict(list))
@@ -35,6 +35,11 @@ class Knowledge:
     reading: set[str] = field(default_factory=set)
     terminal: str | None = None
     answer: str | None = None
+    manner: Manner | None = None
+
+    def asks_for(self, lookup: str) -> bool:
+        """Whether users want the result of ``lookup`` for itself: known tasks ask for it, or none uses it."""
+        return self.manner is None or lookup in self.manner.asked or lookup not in self.uses
 
     def fitting(self, tool: str, key: str) -> list[Any]:
         """Values known for this argument, or else for arguments of the same name."""
@@ -63,7 +68,8 @@ def learn(environment: Environment, tasks: Sequence[Task], trajectories: Sequenc
 
     Tasks end in the terminal tool if every task of the environment does; a synthesized one may lack it by mistake.
     """
-    knowledge = Knowledge()
+    spoken = environment.phrasebook.complete or environment.goals  # a world with goals says its tasks itself
+    knowledge = Knowledge(manner=None if spoken else manner_of(environment))
     session = environment.open()
     last: Counter[str] = Counter()
     some = tasks[:REPLAYED]

@@ -93,11 +93,12 @@ class MethodSession(Session):
             return Observation("tool", wrong, error=True)
         before = copy.deepcopy(vars(self._world))
         try:
-            content = str(getattr(self._world, call.name)(**call.arguments))
+            result = getattr(self._world, call.name)(**call.arguments)
         except ValueError as error:
             vars(self._world).clear()  # a refused call may also have added attributes
             vars(self._world).update(before)
             return Observation("tool", str(error), error=True)
+        content = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
         self._heard.append(content)
         return Observation("tool", content)
 

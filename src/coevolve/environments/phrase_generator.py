@@ -9,17 +9,16 @@ every alternative makes the pattern.
 import json
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 from coevolve.core.task import CallOutcome
-from coevolve.environments.chains import is_identifier, observed, source_of
+from coevolve.environments.chains import VALUE, Origin, is_identifier, observed, origin_of, source_of
 from coevolve.environments.environment import Phrasebook
 from coevolve.environments.lexicon import tolerant
 
-OPENERS = ("", "", "please", "could you", "now", "i need you to", "go and", "first")
-CLOSERS = ("", "", "please", "thanks", "for me", "if you can")
 ASKING = (
     "who",
     "what",
@@ -28,7 +27,6 @@ ASKING = (
     "which",
     "how",
 )  # no verb precedes an instruction that begins with one of these
-CONNECTIVES = (" and ", " then ", " , then ", " and also ", " ; after that ")
 ARTICLE = r"(?:(?:an?|the|my|our|your) )?"
 SLOT = re.compile(r"\{([^{}]+)\}")
 
@@ -102,15 +100,17 @@ def instruct(
     book: Phrasebook,
     rng: random.Random,
 ) -> str:
-    """An instruction that asks for the calls at ``asks`` (in this order) and then ``question``."""
+    """An instruction that asks for the calls at ``asks`` (in this order) and then ``question``.
+
+    Raises Undescribable if a value comes from an earlier call and no words tell it from the call's other results.
+    """
     parts = _parts(chain, asks, question, book, _Speaker(rng))
-    opener, closer = rng.choice(OPENERS), rng.choice(CLOSERS)
+    opener, closer = rng.choice(book.openers), rng.choice(book.closers)
     if parts[0].split()[0] in ASKING:
         opener = opener if opener == "now" else ""
     if opener == "please" and closer == "please":
         closer = ""
-    connective = rng.choice(CONNECTIVES)
-    return " ".join(filter(None, (opener, connective.join(parts), closer)))
+    return " ".join(filter(None, (opener, _joined(parts, rng.choice(book.connectives), book), closer)))
 
 
 def instructions(
@@ -126,23 +126,36 @@ def instructions(
     """
     asked: Sequence[Question | None] = questions or [None]
     endings = [_parts(chain, asks, question, book, listener) for question in asked]
-    connective = listener.one_of([listener.plain(one) for one in CONNECTIVES])
-    pattern = framed(listener.one_of([connective.join(parts) for parts in endings]), listener)
+    connective = listener.one_of([listener.plain(one) for one in book.connectives])
+    pattern = framed(listener.one_of([_joined(parts, connective, book) for parts in endings]), listener, book)
     return re.compile(pattern, re.IGNORECASE)
 
 
-def framed(goals: str, listener: PhraseListener) -> str:
+def framed(goals: str, listener: PhraseListener, book: Phrasebook) -> str:
     """The pattern of an instruction, between an opener and a closer, whose goals match the pattern ``goals``."""
     opener, closer = (
-        listener.one_of([listener.plain(phrase) for phrase in phrases if phrase]) for phrases in (OPENERS, CLOSERS)
+        listener.one_of([listener.plain(phrase) for phrase in phrases if phrase] or ["(?!)"])
+        for phrases in (book.openers, book.closers)
     )
     return f"(?:{opener} )?{goals}(?: {closer})?"
+
+
+def _joined(parts: Sequence[str], connective: str, book: Phrasebook) -> str:
+    if book.complete or len(parts) == 1:
+        return connective.join(parts)
+    ends = re.compile(r"\\?[.!]$")
+    first, *others = (part if number == len(parts) - 1 else ends.sub("", part) for number, part in enumerate(parts))
+    lower = [part if re.match(r"I\b|[A-Z]{2}", part) else part[:1].lower() + part[1:] for part in others]
+    return connective.join([", ".join([first, *lower[:-1]]), lower[-1]])
 
 
 def _parts(
     chain: Sequence[CallOutcome], asks: Sequence[int], question: Question | None, book: Phrasebook, voice: _Voice
 ) -> list[str]:
-    parts = [_action(chain, position, book, voice) for position in asks]
+    if book.complete:
+        parts = [_action(chain, position, book, voice) for position in asks]
+    else:
+        parts = [_action(chain, row, book, voice, asks[:number]) for number, row in enumerate(asks)]
     return parts if question is None else [*parts, _question(chain, question, book, voice)]
 
 
@@ -155,15 +168,130 @@ def _chosen(templates: Sequence[str], described: Mapping[str, str], voice: _Voic
     return voice.one_of([fill(template, described, voice) for template in templates])
 
 
-def _described(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice) -> dict[str, str]:
-    """The words for each argument of a call."""
+def paths(arguments: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The scalars and lists of scalars in the arguments of a call, each with its path, such as ``guest.name``."""
+    if isinstance(arguments, dict):
+        for key, value in arguments.items():
+            yield from paths(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(arguments, list) and any(isinstance(one, dict | list) for one in arguments):
+        for number, value in enumerate(arguments):
+            yield from paths(value, f"{name}.{number}")
+    else:
+        yield name, arguments
+
+
+def _described(
+    chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice, earlier: Sequence[int] = ()
+) -> dict[str, str]:
+    """The words for each slot of a call. The instruction has already asked for the calls at ``earlier``."""
     found = {}
-    for key, value in chain[position].arguments.items():
+    for key, value in paths(chain[position].arguments):
+        if not book.complete:
+            found[key] = _argument(chain, position, key, value, book, voice, earlier)
+            continue
         source = source_of(key, value, chain, position)
         found[key] = (
             voice.value(_literal(value)) if source is None else _revealed(chain, source, key, value, book, voice)
         )
+    return found if book.complete else {**_slots(chain, position, voice), **found}
+
+
+def _slots(chain: Sequence[CallOutcome], position: int, voice: _Voice, before: str = "") -> dict[str, str]:
+    """The words for the slots that need no description. ``before`` is the prefix of the call's arguments."""
+    found: dict[str, str] = {}
+    for path, value in paths(chain[position].arguments):
+        slot = before + path
+        found |= {slot: voice.value(_literal(value)), constant(slot, value): ""}
+        if origin := origin_of(path, value, chain, position):
+            name = chain[origin.position].name
+            found |= {f"{slot}.{key}": voice.value(_literal(one)) for key, one in origin.distinct.items()}
+            found |= {**_slots(chain, origin.position, voice, f"{name}."), name: ""}
     return found
+
+
+def constant(slot: str, value: Any) -> str:
+    """The slot that restricts a phrase to ``value``."""
+    return f"{slot}={json.dumps(value, ensure_ascii=False)}".translate({ord("{"): "(", ord("}"): ")"})
+
+
+def fits(template: str, chain: Sequence[CallOutcome], position: int) -> bool:
+    """Whether the slots of ``template`` give every value of the call at ``position``, and nothing else."""
+    slots = SLOT.findall(template)
+    return _given(frozenset(slots), chain, position) == set(slots)
+
+
+def _given(slots: frozenset[str], chain: Sequence[CallOutcome], position: int, before: str = "") -> set[str] | None:
+    """The ``slots`` that give the values of a call; None if a value is missing."""
+    used: set[str] = set()
+    for path, value in paths(chain[position].arguments):
+        slot = before + path
+        if direct := {slot, constant(slot, value)} & slots:
+            used |= direct
+            continue
+        origin = origin_of(path, value, chain, position)
+        if origin is None:
+            return None
+        name = chain[origin.position].name
+        beside = {f"{slot}.{key}" for key in origin.distinct} & slots
+        inner = _given(slots, chain, origin.position, f"{name}.")
+        marker = {name} & slots if inner == set() else set()
+        if inner is None or not (origin.alone or beside) or not (beside or inner or marker):
+            return None
+        used |= beside | inner | marker
+    return used
+
+
+def _argument(
+    chain: Sequence[CallOutcome],
+    position: int,
+    key: str,
+    value: Any,
+    book: Phrasebook,
+    voice: _Voice,
+    earlier: Sequence[int],
+) -> str:
+    """The words for an argument: its value, or a description of the result that holds it."""
+    noun = noun_of(key, chain[position].name)
+    origin = origin_of(key, value, chain, position)
+    mentioned = {one for row in earlier for _, one in paths(chain[row].arguments) if isinstance(one, str | int)}
+    if is_identifier(key) and (value in mentioned or (origin is not None and origin.position in earlier)):
+        return voice.plain(f"that {noun}")
+    if origin is None:
+        ways = book.lookups.get(key) or (f"{noun} {{{key}}}" if is_identifier(key) else f"{{{key}}}",)
+        return _chosen(ways, {key: voice.value(_literal(value))}, voice)
+    lookup = chain[origin.position]
+    described = _described(chain, origin.position, book, voice)
+    known = [one for one in book.lookups.get(lookup.name, ()) if fits(one, chain, origin.position)]
+    if known and origin.alone:
+        return _chosen(known, described, voice)
+    known = [one for one in book.fields.get(f"{lookup.name}.{origin.field}", ()) if fits(one, chain, origin.position)]
+    return _chosen(known or [_thing(noun, origin, [path for path, _ in paths(lookup.arguments)])], described, voice)
+
+
+def _thing(noun: str, origin: Origin, keys: Sequence[str]) -> str:
+    """A template for a value that a lookup with the arguments ``keys`` reveals."""
+    thing = f"the {noun} for {' and '.join(f'{{{key}}}' for key in keys)}" if keys else f"the only {noun}"
+    if origin.alone:
+        return thing
+    beside = sorted(origin.distinct.items(), key=lambda item: (is_identifier(item[0]), not isinstance(item[1], str)))
+    if not beside:
+        raise Undescribable(f"no words tell one {noun} from the others")
+    name, value = beside[0]
+    if name == VALUE:
+        return f"the {_literal(value)} {noun}"
+    named = "called" if name.endswith(("name", "title")) else f"whose {spaced(name)} is"
+    return f"{thing if keys else f'the {noun}'} {named} {_literal(value)}"
+
+
+class Undescribable(Exception):
+    """No words describe a value of a call."""
+
+
+def noun_of(key: str, tool: str) -> str:
+    """The thing that an argument names: ``ticket`` for ``ticket_id``, ``guest name`` for ``guest.name``."""
+    words = [spaced(part) for part in key.split(".") if not part.isdigit()]
+    noun = re.sub(r"\s*\bids?$|(?<=\w)ids?$", "", " ".join(words)) if is_identifier(key) else " ".join(words)
+    return noun or spaced(tool).split()[-1]
 
 
 def _revealed(chain: Sequence[CallOutcome], source: int, key: str, value: Any, book: Phrasebook, voice: _Voice) -> str:
@@ -181,6 +309,9 @@ def _revealed(chain: Sequence[CallOutcome], source: int, key: str, value: Any, b
 def _literal(value: Any) -> str:
     if isinstance(value, str):
         return value
+    if isinstance(value, list) and value and not any(isinstance(one, dict | list) for one in value):
+        *first, last = map(_literal, value)
+        return f"{', '.join(first)} and {last}" if first else last
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -192,30 +323,76 @@ def _templates(templates: Sequence[str], described: Mapping[str, Any]) -> list[s
 
 
 def spaced(name: str) -> str:
-    return name.rsplit(".", 1)[-1].replace("_", " ")
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name.rsplit(".", 1)[-1].replace("_", " "))
+    return words.lower() if " " in words else words
 
 
 def _listed(keys: Sequence[str]) -> str:
     return ", ".join(f"{spaced(key)} {{{key}}}" for key in keys)
 
 
-def _plain_actions(name: str, keys: Sequence[str]) -> list[str]:
-    """Ways to ask for a tool without phrases."""
-    verb, listed = spaced(name), _listed(keys)
-    return (
-        [f"{verb} with {listed}", f"do {verb} using {listed}", f"{verb} ({listed})"]
-        if keys
-        else [verb, f"do {verb}", f"run {verb}"]
-    )
+def _action(
+    chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice, earlier: Sequence[int] = ()
+) -> str:
+    described = _described(chain, position, book, voice, earlier)
+    call = chain[position]
+    ways = book.actions.get(call.name, ())
+    known = _templates(ways, described) if book.complete else [one for one in ways if fits(one, chain, position)]
+    if earlier:  # what was mentioned is not described again
+        known = [
+            one for one in known if described.keys() & set(SLOT.findall(one)) <= dict(paths(call.arguments)).keys()
+        ]
+    if known:
+        return _chosen(known, described, voice)
+    sentence = book.sentences.get(call.name, spaced(call.name))
+    literal = {key: value for key, value in paths(call.arguments) if origin_of(key, value, chain, position) is None}
+    return voice.by_name(_chosen([from_sentence(sentence, call, literal)], described, voice))
 
 
-def _action(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice) -> str:
-    described = _described(chain, position, book, voice)
-    name = chain[position].name
-    templates = _templates(book.actions.get(name, ()), described)
-    if templates:
-        return _chosen(templates, described, voice)
-    return voice.by_name(_chosen(_plain_actions(name, list(described)), described, voice))
+TEXTS = ("text", "content", "body", "message", "comment", "description")  # arguments that a user dictates
+SETTING = ("set", "change", "update", "mark", "move", "rename", "switch", "turn")
+
+
+def from_sentence(sentence: str, call: CallOutcome, literal: Mapping[str, Any]) -> str:
+    """A template for ``call`` from what its tool does, in which the arguments take the places of their nouns.
+
+    The values of the arguments ``literal`` are said; the others are described.
+    """
+    added: list[str] = []
+    said = ""
+    for key, value in paths(call.arguments):
+        noun = noun_of(key, call.name)
+        named = key not in literal or is_identifier(key)
+        place = re.search(rf"\b(an? |the |another |one )?(?:\w+ )??{re.escape(noun)}(?! of\b)\b", sentence)
+        if isinstance(value, bool):
+            added.append(f"with {noun}" if value else f"without {noun}")
+        elif place and "{" not in place[0]:
+            thing = f"{{{key}}}" if named else f"{'the ' if place[1] else ''}{noun} {{{key}}}"
+            sentence = sentence[: place.start()] + thing + sentence[place.end() :]
+        elif sentence.split()[0] in SETTING and not named and not any(one.startswith("to ") for one in added):
+            added.append(f"to {{{key}}}")
+        elif not named and noun.split()[-1] in TEXTS:
+            said = f"saying {{{key}}}"
+        else:
+            added.append(f"for {{{key}}}" if named else f"with {noun} {{{key}}}")
+    added.sort(key=lambda one: ("for {" not in one, "to {" in one))
+    parts = [*added[:1], *(one if one.startswith("to ") else f"and {one}" for one in added[1:]), said]
+    return " ".join(filter(None, [sentence, *parts]))
+
+
+@lru_cache(maxsize=4096)
+def sentence_of(name: str, description: str) -> str:
+    """What a tool does as an imperative in plain words, from the first sentence of its description, or from its name."""
+    words = " ".join(re.sub(r"`|\b(?=\w*[a-z])\w+_\w+\b", lambda one: spaced(one[0]).strip("`"), description).split())
+    first = re.split(r"[.;:](?:\s|$)| \(|,? (?:and )?returns?\b|, or \b| [-–—]+ ", words)[0].strip()
+    verb, _, rest = first.partition(" ")
+    if not rest or not verb.isalpha():
+        return spaced(name)
+    for ending, base in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("s", "")):
+        if verb.endswith(ending) and not verb.endswith(("ss", "us", "is")):
+            verb = verb.removesuffix(ending) + base
+            break
+    return f"{verb[0].lower()}{verb[1:]} {rest}" if not verb.isupper() else first
 
 
 def _lookup(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice) -> str:
@@ -236,10 +413,19 @@ def _lookup(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice
 def _question(chain: Sequence[CallOutcome], question: Question, book: Phrasebook, voice: _Voice) -> str:
     call = chain[question.position]
     described = _described(chain, question.position, book, voice)
-    templates = _templates(book.questions.get(f"{call.name}.{question.field}", ()), described)
-    if templates:
-        return _chosen(templates, described, voice)
-    thing = {"thing": _lookup(chain, question.position, book, voice)}
+    ways = book.questions.get(f"{call.name}.{question.field}", ())
+    known = (
+        _templates(ways, described) if book.complete else [one for one in ways if fits(one, chain, question.position)]
+    )
+    if known:
+        return _chosen(known, described, voice)
+    if book.complete:
+        thing = _lookup(chain, question.position, book, voice)
+    else:
+        objects = [one for one in book.lookups.get(call.name, ()) if fits(one, chain, question.position)]
+        origin = Origin(question.position, question.field, {}, True)
+        plain = _thing(noun_of("id", call.name), origin, [path for path, _ in paths(call.arguments)])
+        thing = _chosen(objects or [plain], described, voice)
     field = spaced(question.field)
     asked = [f"tell me the {field} of {{thing}}", f"what is the {field} of {{thing}}", f"find the {field} of {{thing}}"]
-    return _chosen(asked, thing, voice)
+    return _chosen(asked, {"thing": thing}, voice)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from coevolve.environments.chains import is_identifier
-from coevolve.environments.environment import Environment, Phrasebook
-from coevolve.environments.phrase_generator import ARTICLE, CONNECTIVES, SLOT, PhraseListener, fill, framed, spaced
+from coevolve.environments.environment import CONNECTIVES, Environment, Phrasebook
+from coevolve.environments.phrase_generator import ARTICLE, SLOT, PhraseListener, fill, framed, spaced
 
 _SPLIT = re.compile("|".join(re.escape(one) for one in sorted(CONNECTIVES, key=len, reverse=True)), re.IGNORECASE)
 _WORD = (
@@ -28,7 +28,7 @@ def spoken(text: str, environment: Environment) -> bool:
     Ambiguous text does not count: a description that matches no lookup of the book, or a value of many words.
     """
     goals = _any_goal(environment)
-    inner = re.fullmatch(framed("(.+?)", PhraseListener()), bare(text), re.IGNORECASE)
+    inner = re.fullmatch(framed("(.+?)", PhraseListener(), environment.phrasebook), bare(text), re.IGNORECASE)
     if inner is None:
         return False
     return goals.match(inner[1]) or all(goals.match(part) for part in _SPLIT.split(inner[1]))

@@ -5,19 +5,17 @@ reveals, look-alike tools, preconditions with informative errors, and a checker 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
 from coevolve.core.seeding import derive_seed, rng_for
 from coevolve.core.task import Task
-from coevolve.environments.environment import Environment, Phrasebook
+from coevolve.environments.environment import CLOSERS, CONNECTIVES, OPENERS, Environment, Phrasebook
 from coevolve.environments.miniworld.apps import LOOKALIKES, MUTATING, SHIFTED_ARGUMENTS, SHIFTED_TOOLS, TOOLS
 from coevolve.environments.miniworld.families import FAMILIES, HEAD, draw_families, generate_one
 from coevolve.environments.miniworld.phrases import PHRASES
 from coevolve.environments.miniworld.session import MiniworldSession, schemas
 from coevolve.environments.miniworld.world import CITIES, DAYS, FILES, ITEMS, LOCKABLE, NAMES, SUBJECTS, TITLES
-from coevolve.environments.phrase_generator import CLOSERS, CONNECTIVES, OPENERS
 
 __all__ = ["FAMILIES", "HEAD", "LOOKALIKES", "MUTATING", "Miniworld"]
 
@@ -49,7 +47,9 @@ class Miniworld(Environment):
     license = "Apache-2.0"
     panels = ("validation", "test", "hard", "shifted")
     more_splits = ("broad",)
-    phrasebook = Phrasebook(*(_in_both_spellings(getattr(PHRASES, part.name)) for part in fields(Phrasebook)))
+    phrasebook = Phrasebook(
+        *map(_in_both_spellings, (PHRASES.actions, PHRASES.lookups, PHRASES.fields, PHRASES.questions)), complete=True
+    )
 
     def load_tasks(self, split: str) -> Sequence[Task]:
         return _frozen(split)

@@ -13,9 +13,10 @@ from typing import Any
 from coevolve.core.records import Exploration
 from coevolve.core.seeding import derive_seed
 from coevolve.core.task import CallOutcome, Task, ToolCall
-from coevolve.environments.chains import is_identifier, observed, replay
+from coevolve.environments.chains import data_of, found_in, is_identifier, observed, origin_of, replay
 from coevolve.environments.environment import Environment, Session
 from coevolve.environments.knowledge import Knowledge, fruitless
+from coevolve.environments.manner import Argument, Manner, values_at
 from coevolve.environments.tool_schema import ToolSchema, to_try, tool_schema
 from coevolve.stages.explore.config import Explore
 from coevolve.stages.explore.explorer import Means, record
@@ -30,6 +31,7 @@ DRAWS = 3  # draws of arguments for a tool before the explorer gives up the goal
 REMEDIES = 3  # attempts at a call with the same arguments, with a remedy after each refusal
 OMITTED = 0.7  # share of optional arguments to omit: users seldom give them all
 LOOKED_UP = 0.15  # share of values, other than identifiers, to take from an observation where possible
+NONSENSE = "qwv zxoq"  # only an argument that takes any text takes this
 PARTS = 100  # most values to draw for one call, because a record may hold itself
 
 
@@ -41,6 +43,7 @@ class ScriptedExplorer:
         self._knowledge = knowledge
         self._config = config
         self.reasons: dict[str, str] = {}  # by tool: why its latest failed attempt failed
+        self._any_text: dict[Argument, bool] = {}
 
     def explore(self, requests: Sequence[Request]) -> Iterator[Exploration]:
         return map(self._explore, requests)
@@ -72,7 +75,8 @@ class ScriptedExplorer:
     def _walk(self, request: Request) -> "_Walk":
         session = self._environment.open()
         try:
-            walk = _Walk(session, request, self._knowledge, self._config)
+            walk = _Walk(self._environment, session, request, self._knowledge, self._config)
+            walk.any_text = self._any_text
             walk.go()
         finally:
             session.close()
@@ -87,9 +91,12 @@ def make(config: Explore, means: Means) -> ScriptedExplorer:
 class _Walk:
     """One episode of the scripted explorer. ``chain`` holds the accepted calls, ``goals`` the tools to use."""
 
-    def __init__(self, session: Session, request: Request, knowledge: Knowledge, config: Explore) -> None:
+    def __init__(
+        self, environment: Environment, session: Session, request: Request, knowledge: Knowledge, config: Explore
+    ) -> None:
         self.chain: list[CallOutcome] = []
         self.reasons: dict[str, str] = {}
+        self._environment = environment
         self._session = session
         self._knowledge = knowledge
         self._left = config.max_calls
@@ -98,6 +105,8 @@ class _Walk:
         start = Task.create(request.task.environment, "exploration", request.task.turns, request.world, [])
         turn = session.reset(start)
         functions = [tool["function"] for tool in turn.tools or []]
+        self._start = start
+        self.any_text: dict[Argument, bool] = {}  # whether an argument of a tool that no task uses takes any text
         self._schemas: dict[str, ToolSchema] = {one["name"]: tool_schema(one) for one in functions}
         if knowledge.terminal:
             self._schemas.pop(knowledge.terminal, None)
@@ -119,6 +128,12 @@ class _Walk:
                 goals.append(goal)
         self._rng.shuffle(goals)
         reading = [name for name in self._schemas if name in self._knowledge.reading]
+        if manner := self._knowledge.manner:
+            reading = [name for name in reading if name in manner.asked]
+            alone = bool(reading) and self._rng.random() < manner.lookups
+            return (
+                [self._rng.choice([name for name in request.focus if name in reading] or reading)] if alone else goals
+            )
         if reading and self._rng.random() < READ_LAST:
             goals.append(self._rng.choice([name for name in request.focus if name in reading] or reading))
         return goals
@@ -131,8 +146,10 @@ class _Walk:
         """Call ``tool``. After a refusal that names a remedy, apply the remedy and try again."""
         for _ in range(DRAWS):
             self._parts = PARTS
+            shapes = self._knowledge.manner.shapes.get(tool) if self._knowledge.manner else None
+            self._shape = self._rng.choice(shapes) if shapes else None
             arguments = self._record(tool, self._schemas[tool].flat(rng=self._rng), hint, depth)
-            if arguments is None:
+            if arguments is None or not self._with_texts(tool, arguments):
                 return
             for _ in range(REMEDIES):
                 refusal = self._call(ToolCall(tool, arguments))
@@ -179,8 +196,9 @@ class _Walk:
         """Arguments for ``tool``, or a record in them, by lookups if need be; None if a required value is missing."""
         record: dict[str, Any] = {}
         for key, schema in flat["properties"].items():
-            if key not in flat["required"] and self._rng.random() < OMITTED:
-                continue
+            if key not in flat["required"]:
+                if self._rng.random() < OMITTED if self._shape is None else key not in self._shape:
+                    continue
             if values := self._values(tool, key, schema, hint, depth):
                 record[key] = self._rng.choice(values)
             elif key in flat["required"]:
@@ -200,7 +218,10 @@ class _Walk:
             return hinted
         if "enum" in flat:
             return whole.fitting(flat["enum"], flat)
-        sources = self._knowledge.source(tool, key)
+        manner = self._knowledge.manner
+        if manner and (known := self._in_manner(manner, tool, key, flat, depth)) is not None:
+            return known
+        sources = None if manner else self._knowledge.source(tool, key)
         known_values = whole.fitting(self._knowledge.fitting(tool, key), flat)
         # an identifier is valid only in its own world; a user may know other values
         if sources and (is_identifier(key) or self._rng.random() < LOOKED_UP):
@@ -219,6 +240,8 @@ class _Walk:
             seen = {json.dumps(value) for call in self.chain for _, value in observed(call.observation)}
             return [value for value in known_values if json.dumps(value) not in seen] or known_values
         drawn = to_try(flat) or self._chain_values(key)
+        if not drawn and manner and flat.get("type") == "string":
+            drawn = list(manner.texts)
         if not drawn and flat.get("type") == "array":
             items = flat.get("prefixItems") or [flat.get("items", True)] * min(max(flat.get("minItems", 1), 1), PARTS)
             each = [self._values(tool, key, item, hint, depth) for item in items]
@@ -226,6 +249,53 @@ class _Walk:
         elif not drawn and (flat["properties"] or flat.get("type") == "object"):
             drawn = [self._record(tool, flat, hint, depth)]
         return whole.fitting(drawn, flat) or empty
+
+    def _in_manner(self, manner: Manner, tool: str, key: str, flat: Mapping[str, Any], depth: int) -> list[Any] | None:
+        """Values as training tasks name them: of a lookup that reveals them, or else of this world; None if none is known."""
+        whole = self._schemas[tool]
+        origins = manner.origins_of(tool, key)
+        if origins and self._rng.random() >= manner.said(tool, key):
+            lookup, field = self._rng.choices(list(origins), list(origins.values()))[0]
+            if not any(call.name == lookup for call in self.chain) and depth > 0 and self._left > 1:
+                if lookup in self._schemas and lookup != tool:
+                    self._achieve(lookup, "", depth - 1)
+            for call in reversed(self.chain):
+                if call.name == lookup:
+                    shown = dict.fromkeys(
+                        one.value for one in found_in(data_of(call.observation)) if one.field == field
+                    )
+                    told_apart = [one for one in shown if origin_of(key, one, [call], 1) is not None]
+                    return whole.fitting(told_apart, flat)
+            return []
+        here = values_at(self._start.world, manner.homes_of(tool, key))
+        return whole.fitting(here, flat) or whole.fitting(self._knowledge.values.get((tool, key), ()), flat) or None
+
+    def _with_texts(self, tool: str, arguments: dict[str, Any]) -> bool:
+        """Give texts of users to arguments that no task shows and that take any text. False if no text is known."""
+        manner = self._knowledge.manner
+        strings = [key for key, value in arguments.items() if isinstance(value, str) and not is_identifier(key)]
+        for key in strings if manner else ():
+            shown = (tool, key) in self._knowledge.values or "enum" in self._schemas[tool].flat()["properties"][key]
+            if not shown and self._takes_any_text(tool, key, arguments):
+                if not manner or not manner.texts:
+                    self.reasons[tool] = f"no text is known for {key}"
+                    return False
+                arguments[key] = self._rng.choice(manner.texts)
+        return True
+
+    def _takes_any_text(self, tool: str, key: str, arguments: Mapping[str, Any]) -> bool:
+        if (tool, key) not in self.any_text:
+            calls = [ToolCall(call.name, call.arguments) for call in self.chain]
+            with closing(self._environment.open()) as session:
+                values = (arguments[key], NONSENSE)
+                chains = (
+                    replay(session, self._start, [[*calls, ToolCall(tool, {**arguments, key: one})]]) for one in values
+                )
+                known, made_up = (bool(chain) and chain[-1].ok for chain, _, _ in chains)
+            if not known and not made_up:
+                return False  # another argument is wrong: this says nothing
+            self.any_text[tool, key] = made_up
+        return self.any_text[tool, key]
 
     def _revealed(self, key: str, sources: Mapping[str, int], whole: ToolSchema, part: Any) -> list[Any]:
         """The fitting values in the latest observation of a source tool that holds any."""

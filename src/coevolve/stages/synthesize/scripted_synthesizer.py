@@ -12,13 +12,15 @@ from coevolve.core.records import Candidate, Exploration
 from coevolve.core.seeding import rng_for
 from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.endpoint.spending import Meter
-from coevolve.environments.chains import ambiguous, observed, precondition, replay, source_of
+from coevolve.environments.chains import ambiguous, observed, origin_of, precondition, replay, source_of
 from coevolve.environments.environment import Environment, Phrasebook, Session
 from coevolve.environments.knowledge import Knowledge, learn
-from coevolve.environments.phrase_generator import Question, instruct
+from coevolve.environments.manner import phrases_of
+from coevolve.environments.phrase_generator import Question, Undescribable, instruct, paths
 from coevolve.stages.synthesize.synthesizer import candidate
 
 VERSION = "scripted-1"  # version of the templates; part of a candidate's provenance
+INDUCED = "induced-1"  # the same for phrases from training tasks
 QUESTIONS = 0.8  # share of chains with a final lookup whose instruction asks for its result
 
 
@@ -27,7 +29,7 @@ class ScriptedSynthesizer:
 
     def __init__(self, environment: Environment, tasks: Sequence[Task], seed: int) -> None:
         self._knowledge = learn(environment, tasks)
-        self._book = environment.phrasebook
+        self._book = phrases_of(environment) if self._knowledge.manner else environment.phrasebook
         self._session = environment.open()
         self._seed = seed
         self._constructs = bool(environment.goals)
@@ -52,12 +54,12 @@ def _abstract(
     chain, changed, _ = replay(session, _start(exploration), [calls])
     if len(chain) != len(calls) or not all(call.ok for call in chain):
         return
-    asked_read = bool(chain) and not changed[-1]
     effects = [position for position in range(len(chain)) if changed[position]]
-    whole = _needed(session, exploration, calls, effects, asked_read)
+    asked_read = bool(chain) and not changed[-1] and (not effects or knowledge.asks_for(chain[-1].name))
+    whole = _needed(session, exploration, calls, effects, asked_read, knowledge)
     tried = set()
     for goals in (effects, *([effect] for effect in effects if len(effects) > 1)):
-        kept = whole if goals is effects else _needed(session, exploration, calls, goals, False)
+        kept = whole if goals is effects else _needed(session, exploration, calls, goals, False, knowledge)
         key = tuple(kept)
         if not kept or key in tried:
             continue
@@ -82,7 +84,12 @@ def _start(exploration: Exploration) -> Task:
 
 
 def _needed(
-    session: Session, exploration: Exploration, calls: Sequence[ToolCall], goals: Sequence[int], last: bool
+    session: Session,
+    exploration: Exploration,
+    calls: Sequence[ToolCall],
+    goals: Sequence[int],
+    last: bool,
+    knowledge: Knowledge,
 ) -> list[int]:
     """Positions of the calls that the ``goals`` (and the ``last`` call) need.
 
@@ -97,13 +104,18 @@ def _needed(
         if position in wanted:
             continue
         without = [other for other in kept if other != position]
-        if _still(session, exploration, calls, kept, without):
+        if _still(session, exploration, calls, kept, without, knowledge):
             kept = without
     return kept
 
 
 def _still(
-    session: Session, exploration: Exploration, calls: Sequence[ToolCall], kept: Sequence[int], fewer: Sequence[int]
+    session: Session,
+    exploration: Exploration,
+    calls: Sequence[ToolCall],
+    kept: Sequence[int],
+    fewer: Sequence[int],
+    knowledge: Knowledge,
 ) -> bool:
     """Whether the calls at ``fewer`` are accepted without the dropped call, and no value loses its source."""
     start = _start(exploration)
@@ -112,10 +124,11 @@ def _still(
     if len(after) < len(fewer) or not all(call.ok for call in after):
         return False
     where = {position: row for row, position in enumerate(kept)}
+    source = origin_of if knowledge.manner else source_of
     for row, position in enumerate(fewer):
-        for key, value in after[row].arguments.items():
-            had_source = source_of(key, value, before, where[position]) is not None
-            if had_source and source_of(key, value, after, row) is None:
+        for key, value in paths(after[row].arguments):
+            had_source = source(key, value, before, where[position]) is not None
+            if had_source and source(key, value, after, row) is None:
                 return False
     return True
 
@@ -129,7 +142,7 @@ def _candidate(
     rng: random.Random,
 ) -> Candidate | None:
     chain, changed, _ = replay(session, _start(exploration), [calls])
-    if ambiguous(chain):
+    if not knowledge.manner and ambiguous(chain):
         return None
     asks = [
         position
@@ -148,13 +161,17 @@ def _candidate(
             asks.append(len(chain) - 1)  # the environment checks what lookups return
     if not asks and question is None:
         return None
-    instruction = instruct(chain, asks, question, book, rng)
+    try:
+        instruction = instruct(chain, asks, question, book, rng)
+    except Undescribable:
+        return None
     reference = [*calls, ToolCall(knowledge.terminal, answer)] if knowledge.terminal else calls
     names = [calls[position].name for position in asks] + ([f"ask_{question.field}"] if question else [])
     positions = [[0, position] for position in asks] + (
         [[0, len(reference) - 1]] if question and knowledge.terminal else []
     )
-    return candidate(exploration, [instruction], [reference], positions, names, VERSION)
+    version = INDUCED if knowledge.manner else VERSION
+    return candidate(exploration, [instruction], [reference], positions, names, version)
 
 
 def _question(chain: Sequence[CallOutcome], knowledge: Knowledge, rng: random.Random) -> Question | None:

@@ -11,9 +11,9 @@ from itertools import product
 
 from coevolve.core.confusables import seen
 from coevolve.environments.chains import leaves
-from coevolve.environments.environment import Environment
+from coevolve.environments.environment import CLOSERS, CONNECTIVES, OPENERS, Environment
 from coevolve.environments.lexicon import NUMERALS, UNHEARD
-from coevolve.environments.phrase_generator import CLOSERS, CONNECTIVES, OPENERS, SLOT, spaced
+from coevolve.environments.phrase_generator import SLOT, spaced
 
 Edit = tuple[int, int, str]  # the first character, the end, and the text that replaces them
 

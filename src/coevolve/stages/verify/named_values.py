@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from coevolve.core.task import CallOutcome
-from coevolve.environments.chains import leaves, observed, source_of
+from coevolve.environments.chains import data_of, found_in, leaves, observed, source_of
 from coevolve.environments.environment import Environment
 from coevolve.environments.lexicon import NUMERALS
 from coevolve.environments.phrase_parser import phrases_in
@@ -33,7 +33,7 @@ def _given(chain: Sequence[CallOutcome], asked: Sequence[CallOutcome]) -> Iterat
     for row, call in enumerate(chain):
         if call not in asked:
             continue
-        shown = {str(value) for earlier in chain[:row] for _, value in observed(earlier.observation)}
+        shown = {str(one.value) for earlier in chain[:row] for one in found_in(data_of(earlier.observation))}
         for key, value in leaves(call.arguments):
             if source_of(key, value, chain, row, single=False) is None and str(value) not in shown:
                 yield call, key, value

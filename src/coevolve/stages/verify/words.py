@@ -29,7 +29,16 @@ from coevolve.core.task import CallOutcome, Task, ToolCall
 from coevolve.environments.chains import leaves, observed, precondition, source_of
 from coevolve.environments.environment import Environment, Phrasebook, Session
 from coevolve.environments.lexicon import NUMERALS, SILENT, UNHEARD, Meaning, hear, unfitting
-from coevolve.environments.phrase_generator import SLOT, PhraseListener, Question, instruct, instructions, spaced
+from coevolve.environments.manner import phrases_of
+from coevolve.environments.phrase_generator import (
+    SLOT,
+    PhraseListener,
+    Question,
+    Undescribable,
+    instruct,
+    instructions,
+    spaced,
+)
 from coevolve.environments.phrase_parser import bare, phrases_in, spoken
 from coevolve.stages.verify.foreign_words import (
     FUNCTION_WORDS,
@@ -136,9 +145,12 @@ class _Instruction:
         return unknown_words(self.text, vocabulary(self.environment) | set(words_of(context)))
 
     def pattern(self, listener: PhraseListener) -> re.Pattern[str]:
-        """A pattern of every sentence that describes the reference."""
-        book = self.environment.phrasebook
-        patterns = [instructions(self.chain, asks, self.questions, book, listener).pattern for asks in self.asks]
+        """A pattern of every sentence that describes the reference, by the phrasebook and the words of training tasks."""
+        book = phrases_of(self.environment)
+        try:
+            patterns = [instructions(self.chain, asks, self.questions, book, listener).pattern for asks in self.asks]
+        except Undescribable:
+            patterns = ["(?!)"]
         return re.compile("|".join(patterns), re.IGNORECASE)
 
     @cached_property
@@ -155,7 +167,7 @@ class _Instruction:
 
     def described(self, text: str) -> bool:
         """Whether the phrase generator could describe the reference by ``text``."""
-        return self.comparable and any(self._described.fullmatch(form) for form in self._forms(text))
+        return self.comparable and any(self._described.fullmatch(form) for form in (text, *self._forms(text)))
 
     def other_sentence(self) -> str | None:
         """The complaint about a sentence of the language that does not describe the reference."""
@@ -167,7 +179,7 @@ class _Instruction:
             return None
         rng = rng_for("what a reference does, in words", self.task.task_id)
         question = self.questions[0] if self.questions else None
-        does = instruct(self.chain, self.asks[0], question, self.environment.phrasebook, rng)
+        does = instruct(self.chain, self.asks[0], question, phrases_of(self.environment), rng)
         return f"says {cut(self.text)}, but the words for its reference are {cut(does)}"
 
     def foreign(self) -> str | None:

@@ -1,0 +1,367 @@
+"""The manner of an environment's training tasks: how their words name tools and values.
+
+Each instruction is aligned with its replayed reference. A value that the words hold becomes a slot; a value that an earlier call
+reveals is described by that call's arguments or by its record; any other value is implied by the wording, which holds for this
+value only. So a task yields a phrase for each tool that it asks for. What cannot be aligned is kept in ``Manner.unread``.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from coevolve.core.task import CallOutcome, Task
+from coevolve.environments.chains import found_in, is_identifier, origin_of, precondition, replay
+from coevolve.environments.environment import Environment, Phrasebook, Session
+from coevolve.environments.lexicon import NUMERALS
+from coevolve.environments.phrase_generator import SLOT, constant, fits, noun_of, paths, sentence_of
+
+Argument = tuple[str, str]  # a tool and the path of an argument
+READ = 400  # most tasks to read
+CONNECTIVES = (" and ", ", then ")  # between the parts of an instruction
+_CLAUSE = re.compile(r"(?:[.;] |, and then |, then |, and | and then | and also | and |, )(?!\d)", re.IGNORECASE)
+_LIST = re.compile(r"(?:\s|,|and|or|&)*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How tasks speak. ``book``: their phrases, the environment's own first.
+
+    ``given``: of the uses of an argument, the share whose value the user names. ``homes``: the fields of the world that hold
+    these values. ``origins``: the (tool, field) pairs that reveal the others. ``shapes``: the sets of arguments of a tool's
+    calls. ``texts``: values that no world holds. ``asked``: lookups that users ask for, and ``lookups``, the share of tasks
+    that ask for nothing else. ``unread``: instructions that gave no phrase, each with the reason.
+    """
+
+    book: Phrasebook
+    given: Mapping[Argument, float]
+    homes: Mapping[Argument, Counter[str]]
+    origins: Mapping[Argument, Counter[Argument]]
+    shapes: Mapping[str, list[frozenset[str]]]
+    texts: Sequence[str]
+    asked: frozenset[str]
+    lookups: float
+    tasks: int
+    unread: Sequence[tuple[str, str]]
+
+    def said(self, tool: str, key: str) -> float:
+        """The share of values of this argument that users name: of this tool, or else of all that have the argument."""
+        if (tool, key) in self.given:
+            return self.given[tool, key]
+        shared = [share for (_, other), share in self.given.items() if other == key]
+        return sum(shared) / len(shared) if shared else float(not is_identifier(key))
+
+    def origins_of(self, tool: str, key: str) -> Counter[Argument]:
+        """The (tool, field) pairs that reveal values of this argument, or else of identifiers of the same name."""
+        return self._of(self.origins, tool, key)
+
+    def homes_of(self, tool: str, key: str) -> Counter[str]:
+        """The fields of the world that hold values of this argument, or else of identifiers of the same name."""
+        return self._of(self.homes, tool, key)
+
+    def _of(self, table: Mapping[Argument, Counter[Any]], tool: str, key: str) -> Counter[Any]:
+        shared = [counter for (_, other), counter in table.items() if other == key and is_identifier(key)]
+        return table[tool, key] if (tool, key) in self.given else sum(shared, Counter())
+
+
+def phrases_of(environment: Environment) -> Phrasebook:
+    """The environment's phrasebook, with what the wording of its training tasks adds."""
+    return environment.phrasebook if environment.phrasebook.complete else manner_of(environment).book
+
+
+@lru_cache(maxsize=8)
+def manner_of(environment: Environment) -> Manner:
+    """The manner of the first ``READ`` training tasks of ``environment``."""
+    reader = _Reader()
+    with closing(environment.open()) as session:
+        for task in environment.tasks("seed")[:READ]:
+            reader.read(session, task)
+    return reader.manner(environment)
+
+
+class _Reader:
+    """Counts what tasks say."""
+
+    def __init__(self) -> None:
+        self._phrases: dict[str, dict[str, Counter[str]]] = {
+            part: defaultdict(Counter) for part in ("actions", "lookups", "questions")
+        }
+        self._given: dict[Argument, list[bool]] = defaultdict(list)
+        self._homes: dict[Argument, Counter[str]] = defaultdict(Counter)
+        self._origins: dict[Argument, Counter[Argument]] = defaultdict(Counter)
+        self._shapes: dict[str, list[frozenset[str]]] = defaultdict(list)
+        self._texts: dict[str, None] = {}
+        self._asked: Counter[str] = Counter()
+        self._lookups = self._tasks = 0
+        self._unread: list[tuple[str, str]] = []
+
+    def read(self, session: Session, task: Task) -> None:
+        self._tasks += 1
+        if len(task.turns) != 1:
+            self._unread.append((task.turns[0], f"has {len(task.turns)} turns"))
+            return
+        chain, changed, ended = replay(session, task)
+        if not chain or not all(call.ok for call in chain):
+            self._unread.append((task.turns[0], "its reference is refused"))
+            return
+        answer = next(iter(chain[-1].arguments.values()), None) if ended else None
+        calls = chain[:-1] if ended else chain
+        self._note(task, calls)
+        effects = [row for row in range(len(calls)) if changed[row] and not precondition(session, task, chain, row)]
+        asked = effects + [row for row in range(max(effects, default=-1) + 1, len(calls)) if not _used(calls, row)]
+        question = None
+        if ended:
+            asked = effects
+            origin = None if answer is None else origin_of("", answer, chain, len(calls))
+            question = (origin.position, origin.field) if origin and origin.field else None
+        self._asked.update(calls[row].name for row in asked if not changed[row])
+        self._lookups += not effects
+        if clauses := _clauses(task.turns[0], calls, asked, question):
+            for row, clause in zip([*asked, *([question[0]] if question else [])], clauses, strict=True):
+                last = question if question and row == question[0] and row not in asked else None
+                self._phrase(clause, calls, row, last and f"{calls[row].name}.{last[1]}", task)
+        else:
+            self._unread.append((task.turns[0], f"its parts do not match its {len(asked) + bool(question)} requests"))
+
+    def _note(self, task: Task, calls: Sequence[CallOutcome]) -> None:
+        text, world = task.turns[0], list(_world(task.world))
+        for row, call in enumerate(calls):
+            self._shapes[call.name].append(frozenset(call.arguments))
+            for path, value in paths(call.arguments):
+                argument = (call.name, path)
+                origin = None if _spans(value, text) else origin_of(path, value, calls, row)
+                self._given[argument].append(origin is None)
+                if origin is not None:
+                    self._origins[argument][calls[origin.position].name, origin.field] += 1
+                homes = {place for place, one in world if one == value and type(one) is type(value)}
+                self._homes[argument].update(homes)
+                if isinstance(value, str) and not homes and " " in value:
+                    self._texts[value] = None
+
+    def _phrase(self, clause: str, calls: Sequence[CallOutcome], row: int, question: str | None, task: Task) -> None:
+        """Note the phrase that ``clause`` gives for the call at ``row``, and the descriptions in it."""
+        template, whole = _template(clause, calls, row), task.turns[0]
+        if not fits(template, calls, row):
+            self._unread.append((whole, "it does not say a value, or which of several results is meant"))
+            return
+        left = SLOT.sub("", template)
+        names = (one for _, one in _world(task.world) if isinstance(one, str) and one.lower() != one)
+        stray = re.search(r"\d+", left) or next((spans for name in names if (spans := _spans(name, left))), None)
+        if stray:
+            named = stray[0] if isinstance(stray, re.Match) else left[slice(*stray[0])]
+            self._unread.append((whole, f"it names {named}, which no call takes"))
+            return
+        template = self._factored(template, calls, row)
+        self._phrases["questions" if question else "actions"][question or calls[row].name][template] += 1
+
+    def _factored(self, template: str, calls: Sequence[CallOutcome], row: int) -> str:
+        """``template`` with descriptions replaced by the slot of the described argument, which are noted as lookups."""
+        for path, value in paths(calls[row].arguments):
+            noun, slot = noun_of(path, calls[row].name), f"{{{path}}}"
+            said = rf"(?:(?:the |an? |my |our )?{noun}s? (?:number |no\.? ?|id |with id )?[#\"']?|[#\"'])?{re.escape(slot)}[\"']?"
+            if is_identifier(path) and (match := re.search(said, template, re.IGNORECASE)):
+                self._phrases["lookups"][path][match[0]] += 1
+                template = template[: match.start()] + slot + template[match.end() :]
+            origin = origin_of(path, value, calls, row)
+            if origin is None or slot in template or not origin.alone:
+                continue
+            name = calls[origin.position].name
+            inner = [match for match in re.finditer(r"\{[^{}]*\}", template) if match[0].startswith(f"{{{name}.")]
+            if not inner or any(match[0].startswith(f"{{{path}.") for match in re.finditer(r"\{[^{}]*\}", template)):
+                continue
+            start, end = inner[0].start(), inner[-1].end()
+            after = re.match(rf"(?:'s)?(?: [a-z]+)?? {noun}s?\b", template[end:], re.IGNORECASE)
+            before = re.search(
+                rf"(?:\b(?:the|an?|my|our|that|this) )?(?:[a-z]+ )?\b{noun}s?\b[^{{}}.,;]{{0,40}}$",
+                template[:start],
+                re.IGNORECASE,
+            )
+            if after:
+                end += after.end()
+                article = re.search(r"\b(?:the|an?|my|our|that|this) $", template[:start], re.IGNORECASE)
+                start = article.start() if article else start
+            elif before:
+                start = before.start()
+            else:
+                continue
+            thing = template[start:end]
+            if len(re.findall(r"\{[^{}]*\}", thing)) == len(inner):
+                self._phrases["lookups"][name][thing.replace(f"{{{name}.", "{")] += 1
+                template = template[:start] + slot + template[end:]
+        return template
+
+    def manner(self, environment: Environment) -> Manner:
+        own = environment.phrasebook
+        functions = [schema["function"] for schema in environment.tools()]
+        sentences = {one["name"]: sentence_of(one["name"], one.get("description") or "") for one in functions}
+        found = {
+            part: {name: _best(counted) for name, counted in tools.items()} for part, tools in self._phrases.items()
+        }
+        book = Phrasebook(
+            actions={**found["actions"], **own.actions},
+            lookups={**found["lookups"], **own.lookups},
+            fields=own.fields,
+            questions={**found["questions"], **own.questions},
+            sentences={**sentences, **own.sentences},
+            openers=("",),
+            closers=("",),
+            connectives=CONNECTIVES,
+        )
+        return Manner(
+            book=book,
+            given={argument: sum(given) / len(given) for argument, given in self._given.items()},
+            homes={argument: self._home(argument, places) for argument, places in self._homes.items()},
+            origins=self._origins,
+            shapes=self._shapes,
+            texts=list(self._texts),
+            asked=frozenset(self._asked),
+            lookups=self._lookups / max(self._tasks, 1),
+            tasks=self._tasks,
+            unread=self._unread,
+        )
+
+    def _home(self, argument: Argument, places: Counter[str]) -> Counter[str]:
+        """The places that hold most values of an argument: numbers may coincide with others of the world."""
+        most = len(self._given[argument]) / 2
+        return Counter({place: count for place, count in places.items() if count >= most})
+
+
+def _best(counted: Counter[str]) -> list[str]:
+    """The phrases of several tasks, most frequent first, or else all phrases."""
+    common = [phrase for phrase, count in counted.most_common() if count > 1]
+    return common or sorted(counted)
+
+
+def _used(calls: Sequence[CallOutcome], row: int) -> bool:
+    """Whether a later call takes a value from the call at ``row``."""
+    return any(
+        (origin := origin_of(path, value, calls, later)) is not None and origin.position == row
+        for later in range(row + 1, len(calls))
+        for path, value in paths(calls[later].arguments)
+    )
+
+
+def _world(world: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """The scalars of a world with their places, such as ``tickets.id``; the keys of a mapping of records count too."""
+    if isinstance(world, dict):
+        for key, value in world.items():
+            inner = f"{place}.{key}" if place else str(key)
+            if isinstance(value, dict) and place:
+                yield f"{place}.*", str(key)
+                inner = f"{place}.*"
+            yield from _world(value, inner)
+    elif isinstance(world, list):
+        for value in world:
+            yield from _world(value, place)
+    else:
+        yield place, world
+
+
+def values_at(world: Any, places: Mapping[str, int]) -> list[Any]:
+    """The different values at ``places`` of a world."""
+    found: dict[Any, None] = {
+        value: None for place, value in _world(world) if place in places and value not in ("", None)
+    }
+    return list(found)
+
+
+def _clauses(
+    text: str, calls: Sequence[CallOutcome], asked: Sequence[int], question: tuple[int, str] | None
+) -> list[str]:
+    """The part of ``text`` for each request, in order; empty if the parts cannot be told apart."""
+    number = len(asked) + (question is not None)
+    if number == 1:
+        return [text]
+    parts, kept = _CLAUSE.split(text), []
+    for part in parts:  # a list of values, or a value with a connective in it, is no part of its own
+        if kept and not re.search(r"[a-z]{2}", part, re.IGNORECASE):
+            kept[-1] += f" and {part}"
+        else:
+            kept.append(part)
+    return (
+        kept
+        if len(kept) == number and all(_anchored(part, calls, row) for part, row in zip(kept, asked, strict=False))
+        else []
+    )
+
+
+def _anchored(part: str, calls: Sequence[CallOutcome], row: int) -> bool:
+    """Whether ``part`` has all values of the call at ``row`` that some words may name."""
+    return fits(_template(part, calls, row), calls, row) or not calls[row].arguments
+
+
+def _template(clause: str, calls: Sequence[CallOutcome], row: int) -> str:
+    """``clause`` with a slot for each value of the call at ``row``, and slots that restrict it after its last word."""
+    places: list[tuple[int, int, str]] = []
+    silent: list[str] = []
+    for slot, value in sorted(_slots_to_find(calls, row), key=lambda item: -len(str(item[1]))):
+        free = [
+            span
+            for span in _spans(value, clause)
+            if all(span[1] <= start or span[0] >= end for start, end, _ in places)
+        ]
+        if free:
+            places.append((*free[0], slot))
+    known = frozenset(slot for _, _, slot in places)
+    slots = _needed_slots(known, calls, row)
+    template = clause
+    for start, end, slot in sorted(places, reverse=True):
+        if slot in slots:
+            template = f"{template[:start]}{{{slot}}}{template[end:]}"
+    silent = [slot for slot in slots if slot not in known]
+    return template + "".join(f"{{{slot}}}" for slot in silent)
+
+
+def _slots_to_find(calls: Sequence[CallOutcome], row: int, before: str = "") -> Iterator[tuple[str, Any]]:
+    """The slots whose values words may name: arguments, fields beside them, and arguments of their lookups."""
+    for path, value in paths(calls[row].arguments):
+        yield before + path, value
+        if origin := origin_of(path, value, calls, row):
+            yield from _slots_to_find(calls, origin.position, f"{calls[origin.position].name}.")
+            yield from ((f"{before}{path}.{key}", one) for key, one in origin.distinct.items())
+
+
+def _needed_slots(known: frozenset[str], calls: Sequence[CallOutcome], row: int, before: str = "") -> list[str]:
+    """Of the slots ``known`` to be in the words, those that give the call's values, and restrictions for the other values."""
+    slots: list[str] = []
+    for path, value in paths(calls[row].arguments):
+        slot = before + path
+        origin = origin_of(path, value, calls, row)
+        if slot in known:
+            slots.append(slot)
+        elif origin is None:
+            slots.append(constant(slot, value))
+        else:
+            name = calls[origin.position].name
+            beside = [f"{slot}.{key}" for key in sorted(origin.distinct) if f"{slot}.{key}" in known][:1]
+            inner = _needed_slots(known, calls, origin.position, f"{name}.")
+            slots += [*beside, *inner] if beside or inner else [name]
+    return slots
+
+
+def _spans(value: Any, text: str) -> list[tuple[int, int]]:
+    """Where ``text`` names ``value``."""
+    if value is None or isinstance(value, bool):
+        return []
+    if isinstance(value, int | float):
+        numbers = [(one.span(), one[0]) for one in re.finditer(r"(?<![\w.,-])-?\d+(?:,\d{3})*(?:\.\d+)?(?!\w)", text)]
+        found = [span for span, number in numbers if float(number.replace(",", "")) == value]
+        word = NUMERALS[int(value)] if value in range(len(NUMERALS)) else None
+        return found or [one.span() for one in re.finditer(rf"\b{word}\b", text, re.IGNORECASE) if word]
+    if isinstance(value, list):
+        each = [_spans(one, text)[:1] for one in value]
+        spans = sorted(span for one in each for span in one)
+        whole = bool(spans) and all(each)
+        linked = all(_LIST.fullmatch(text[end:start]) for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+        return [(spans[0][0], spans[-1][1])] if whole and linked else []
+    if not isinstance(value, str) or not value.strip():
+        return []
+    for form in dict.fromkeys((value, value.replace("_", " "))):
+        flags = re.IGNORECASE if len(value) > 1 else re.NOFLAG
+        pattern = rf"(?<!\w){re.escape(form)}(?=(?:e?s)?(?!\w))"
+        if spans := [one.span() for one in re.finditer(pattern, text, flags)]:
+            return spans
+    return []
