@@ -86,6 +86,7 @@ class Phrasebook:
     ``actions``: tool → ways to ask for it. ``lookups``: tool → ways to describe the object that it finds, or argument →
     ways to say its value. ``fields``: ``tool.field`` → ways to describe that field of the object. ``questions``:
     ``tool.field`` → ways to ask for it. ``sentences``: tool → what it does, for calls that no phrase describes.
+    ``revealed``: the ``tool.argument`` pairs, besides identifiers, whose values users leave to lookups.
     Unless a book is ``complete``, the wording of the training tasks adds to it (see ``environments.manner``).
 
     Further slots: ``{argument.field}``, another field of the record in which an earlier call revealed the argument;
@@ -98,6 +99,7 @@ class Phrasebook:
     fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
     questions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     sentences: Mapping[str, str] = field(default_factory=dict)
+    revealed: frozenset[str] = frozenset()
     openers: Sequence[str] = OPENERS
     closers: Sequence[str] = CLOSERS
     connectives: Sequence[str] = CONNECTIVES

@@ -9,12 +9,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from coevolve.core.task import CallOutcome, Task
-from coevolve.environments.chains import found_in, is_identifier, origin_of, precondition, replay
+from coevolve.environments.chains import is_identifier, origin_of, precondition, replay
 from coevolve.environments.environment import Environment, Phrasebook, Session
 from coevolve.environments.lexicon import NUMERALS
 from coevolve.environments.phrase_generator import SLOT, constant, fits, noun_of, paths, sentence_of
@@ -97,6 +97,7 @@ class _Reader:
         self._asked: Counter[str] = Counter()
         self._lookups = self._tasks = 0
         self._unread: list[tuple[str, str]] = []
+        self._described: dict[tuple[str, str], list[tuple[Argument, set[str]]]] = {}
 
     def read(self, session: Session, task: Task) -> None:
         self._tasks += 1
@@ -154,10 +155,10 @@ class _Reader:
             named = stray[0] if isinstance(stray, re.Match) else left[slice(*stray[0])]
             self._unread.append((whole, f"it names {named}, which no call takes"))
             return
-        template = self._factored(template, calls, row)
+        template = self._factored(template, calls, row, task)
         self._phrases["questions" if question else "actions"][question or calls[row].name][template] += 1
 
-    def _factored(self, template: str, calls: Sequence[CallOutcome], row: int) -> str:
+    def _factored(self, template: str, calls: Sequence[CallOutcome], row: int, task: Task) -> str:
         """``template`` with descriptions replaced by the slot of the described argument, which are noted as lookups."""
         for path, value in paths(calls[row].arguments):
             noun, slot = noun_of(path, calls[row].name), f"{{{path}}}"
@@ -189,7 +190,12 @@ class _Reader:
                 continue
             thing = template[start:end]
             if len(re.findall(r"\{[^{}]*\}", thing)) == len(inner):
-                self._phrases["lookups"][name][thing.replace(f"{{{name}.", "{")] += 1
+                phrase = thing.replace(f"{{{name}.", "{")
+                self._phrases["lookups"][name][phrase] += 1
+                self._described[name, phrase] = [
+                    ((name, key), {place for place, found in _world(task.world) if found == one})
+                    for key, one in paths(calls[origin.position].arguments)
+                ]
                 template = template[:start] + slot + template[end:]
         return template
 
@@ -197,8 +203,13 @@ class _Reader:
         own = environment.phrasebook
         functions = [schema["function"] for schema in environment.tools()]
         sentences = {one["name"]: sentence_of(one["name"], one.get("description") or "") for one in functions}
+        homes = {argument: self._home(argument, places) for argument, places in self._homes.items()}
+        for (tool, phrase), values in self._described.items():
+            if any(homes[argument] and not places & set(homes[argument]) for argument, places in values):
+                del self._phrases["lookups"][tool][phrase]  # it describes another kind of value than users mostly give
         found = {
-            part: {name: _best(counted) for name, counted in tools.items()} for part, tools in self._phrases.items()
+            part: {name: _best(counted) for name, counted in tools.items() if counted}
+            for part, tools in self._phrases.items()
         }
         book = Phrasebook(
             actions={**found["actions"], **own.actions},
@@ -206,6 +217,7 @@ class _Reader:
             fields=own.fields,
             questions={**found["questions"], **own.questions},
             sentences={**sentences, **own.sentences},
+            revealed=frozenset(f"{tool}.{path}" for tool, path in self._origins),
             openers=("",),
             closers=("",),
             connectives=CONNECTIVES,
@@ -213,7 +225,7 @@ class _Reader:
         return Manner(
             book=book,
             given={argument: sum(given) / len(given) for argument, given in self._given.items()},
-            homes={argument: self._home(argument, places) for argument, places in self._homes.items()},
+            homes=homes,
             origins=self._origins,
             shapes=self._shapes,
             texts=list(self._texts),

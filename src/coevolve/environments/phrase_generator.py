@@ -193,19 +193,21 @@ def _described(
         found[key] = (
             voice.value(_literal(value)) if source is None else _revealed(chain, source, key, value, book, voice)
         )
-    return found if book.complete else {**_slots(chain, position, voice), **found}
+    return found if book.complete else {**_slots(chain, position, book, voice), **found}
 
 
-def _slots(chain: Sequence[CallOutcome], position: int, voice: _Voice, before: str = "") -> dict[str, str]:
+def _slots(
+    chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice, before: str = ""
+) -> dict[str, str]:
     """The words for the slots that need no description. ``before`` is the prefix of the call's arguments."""
     found: dict[str, str] = {}
     for path, value in paths(chain[position].arguments):
         slot = before + path
         found |= {slot: voice.value(_literal(value)), constant(slot, value): ""}
-        if origin := origin_of(path, value, chain, position):
+        if origin := _origin(path, value, chain, position, book):
             name = chain[origin.position].name
             found |= {f"{slot}.{key}": voice.value(_literal(one)) for key, one in origin.distinct.items()}
-            found |= {**_slots(chain, origin.position, voice, f"{name}."), name: ""}
+            found |= {**_slots(chain, origin.position, book, voice, f"{name}."), name: ""}
     return found
 
 
@@ -214,13 +216,30 @@ def constant(slot: str, value: Any) -> str:
     return f"{slot}={json.dumps(value, ensure_ascii=False)}".translate({ord("{"): "(", ord("}"): ")"})
 
 
-def fits(template: str, chain: Sequence[CallOutcome], position: int) -> bool:
-    """Whether the slots of ``template`` give every value of the call at ``position``, and nothing else."""
+def fits(template: str, chain: Sequence[CallOutcome], position: int, book: Phrasebook | None = None) -> bool:
+    """Whether the slots of ``template`` give every value of the call at ``position``, and nothing else.
+
+    Without ``book``, an earlier call may reveal any value.
+    """
     slots = SLOT.findall(template)
-    return _given(frozenset(slots), chain, position) == set(slots)
+    return _given(frozenset(slots), chain, position, book) == set(slots)
 
 
-def _given(slots: frozenset[str], chain: Sequence[CallOutcome], position: int, before: str = "") -> set[str] | None:
+def _origin(
+    path: str, value: Any, chain: Sequence[CallOutcome], position: int, book: Phrasebook | None
+) -> Origin | None:
+    """The origin of a value that users leave to a lookup. Other values of a call may coincide with what a lookup shows."""
+    left = book is None or is_identifier(path) or f"{chain[position].name}.{path}" in book.revealed
+    return origin_of(path, value, chain, position) if left else None
+
+
+def _given(
+    slots: frozenset[str],
+    chain: Sequence[CallOutcome],
+    position: int,
+    book: Phrasebook | None,
+    before: str = "",
+) -> set[str] | None:
     """The ``slots`` that give the values of a call; None if a value is missing."""
     used: set[str] = set()
     for path, value in paths(chain[position].arguments):
@@ -228,12 +247,12 @@ def _given(slots: frozenset[str], chain: Sequence[CallOutcome], position: int, b
         if direct := {slot, constant(slot, value)} & slots:
             used |= direct
             continue
-        origin = origin_of(path, value, chain, position)
+        origin = _origin(path, value, chain, position, book)
         if origin is None:
             return None
         name = chain[origin.position].name
         beside = {f"{slot}.{key}" for key in origin.distinct} & slots
-        inner = _given(slots, chain, origin.position, f"{name}.")
+        inner = _given(slots, chain, origin.position, book, f"{name}.")
         marker = {name} & slots if inner == set() else set()
         if inner is None or not (origin.alone or beside) or not (beside or inner or marker):
             return None
@@ -252,7 +271,7 @@ def _argument(
 ) -> str:
     """The words for an argument: its value, or a description of the result that holds it."""
     noun = noun_of(key, chain[position].name)
-    origin = origin_of(key, value, chain, position)
+    origin = _origin(key, value, chain, position, book)
     mentioned = {one for row in earlier for _, one in paths(chain[row].arguments) if isinstance(one, str | int)}
     if is_identifier(key) and (value in mentioned or (origin is not None and origin.position in earlier)):
         return voice.plain(f"that {noun}")
@@ -261,16 +280,23 @@ def _argument(
         return _chosen(ways, {key: voice.value(_literal(value))}, voice)
     lookup = chain[origin.position]
     described = _described(chain, origin.position, book, voice)
-    known = [one for one in book.lookups.get(lookup.name, ()) if fits(one, chain, origin.position)]
+    known = [one for one in book.lookups.get(lookup.name, ()) if fits(one, chain, origin.position, book)]
     if known and origin.alone:
         return _chosen(known, described, voice)
-    known = [one for one in book.fields.get(f"{lookup.name}.{origin.field}", ()) if fits(one, chain, origin.position)]
-    return _chosen(known or [_thing(noun, origin, [path for path, _ in paths(lookup.arguments)])], described, voice)
+    known = [
+        one for one in book.fields.get(f"{lookup.name}.{origin.field}", ()) if fits(one, chain, origin.position, book)
+    ]
+    return _chosen(known or [_thing(noun, origin, lookup)], described, voice)
 
 
-def _thing(noun: str, origin: Origin, keys: Sequence[str]) -> str:
-    """A template for a value that a lookup with the arguments ``keys`` reveals."""
-    thing = f"the {noun} for {' and '.join(f'{{{key}}}' for key in keys)}" if keys else f"the only {noun}"
+def _thing(noun: str, origin: Origin, lookup: CallOutcome) -> str:
+    """A template for a value that ``lookup`` reveals. A lookup of a thing by its name is described by the name."""
+    keys = [path for path, _ in paths(lookup.arguments)]
+    itself = len(keys) == 1 and noun in re.sub(r"s\b", "", spaced(lookup.name))
+    if itself:
+        thing = f"{{{keys[0]}}}" if keys[0].endswith(("name", "title")) else f"the {noun} {{{keys[0]}}}"
+    else:
+        thing = f"the {noun} for {' and '.join(f'{{{key}}}' for key in keys)}" if keys else f"the only {noun}"
     if origin.alone:
         return thing
     beside = sorted(origin.distinct.items(), key=lambda item: (is_identifier(item[0]), not isinstance(item[1], str)))
@@ -337,7 +363,7 @@ def _action(
     described = _described(chain, position, book, voice, earlier)
     call = chain[position]
     ways = book.actions.get(call.name, ())
-    known = _templates(ways, described) if book.complete else [one for one in ways if fits(one, chain, position)]
+    known = _templates(ways, described) if book.complete else [one for one in ways if fits(one, chain, position, book)]
     if earlier:  # what was mentioned is not described again
         known = [
             one for one in known if described.keys() & set(SLOT.findall(one)) <= dict(paths(call.arguments)).keys()
@@ -345,7 +371,7 @@ def _action(
     if known:
         return _chosen(known, described, voice)
     sentence = book.sentences.get(call.name, spaced(call.name))
-    literal = {key: value for key, value in paths(call.arguments) if origin_of(key, value, chain, position) is None}
+    literal = {key: value for key, value in paths(call.arguments) if _origin(key, value, chain, position, book) is None}
     return voice.by_name(_chosen([from_sentence(sentence, call, literal)], described, voice))
 
 
@@ -363,7 +389,9 @@ def from_sentence(sentence: str, call: CallOutcome, literal: Mapping[str, Any]) 
     for key, value in paths(call.arguments):
         noun = noun_of(key, call.name)
         named = key not in literal or is_identifier(key)
-        place = re.search(rf"\b(an? |the |another |one )?(?:\w+ )??{re.escape(noun)}(?! of\b)\b", sentence)
+        place = re.search(
+            rf"(?<!of )\b(an? |the |another |one )?(?:(?!of )\w+ )??{re.escape(noun)}(?! of\b)\b", sentence
+        )
         if isinstance(value, bool):
             added.append(f"with {noun}" if value else f"without {noun}")
         elif place and "{" not in place[0]:
@@ -372,12 +400,14 @@ def from_sentence(sentence: str, call: CallOutcome, literal: Mapping[str, Any]) 
         elif sentence.split()[0] in SETTING and not named and not any(one.startswith("to ") for one in added):
             added.append(f"to {{{key}}}")
         elif not named and noun.split()[-1] in TEXTS:
-            said = f"saying {{{key}}}"
+            said = f" saying {{{key}}}"
+        elif not named and re.search(rf"\b{re.escape(noun)}\b", sentence) and not said:
+            said = f": {{{key}}}"
         else:
             added.append(f"for {{{key}}}" if named else f"with {noun} {{{key}}}")
     added.sort(key=lambda one: ("for {" not in one, "to {" in one))
-    parts = [*added[:1], *(one if one.startswith("to ") else f"and {one}" for one in added[1:]), said]
-    return " ".join(filter(None, [sentence, *parts]))
+    parts = [*added[:1], *(one if one.startswith("to ") else f"and {one}" for one in added[1:])]
+    return " ".join([sentence, *parts]) + said
 
 
 @lru_cache(maxsize=4096)
@@ -392,6 +422,7 @@ def sentence_of(name: str, description: str) -> str:
         if verb.endswith(ending) and not verb.endswith(("ss", "us", "is")):
             verb = verb.removesuffix(ending) + base
             break
+    verb = "tell me" if verb.lower() == "say" else verb
     return f"{verb[0].lower()}{verb[1:]} {rest}" if not verb.isupper() else first
 
 
@@ -415,16 +446,18 @@ def _question(chain: Sequence[CallOutcome], question: Question, book: Phrasebook
     described = _described(chain, question.position, book, voice)
     ways = book.questions.get(f"{call.name}.{question.field}", ())
     known = (
-        _templates(ways, described) if book.complete else [one for one in ways if fits(one, chain, question.position)]
+        _templates(ways, described)
+        if book.complete
+        else [one for one in ways if fits(one, chain, question.position, book)]
     )
     if known:
         return _chosen(known, described, voice)
     if book.complete:
         thing = _lookup(chain, question.position, book, voice)
     else:
-        objects = [one for one in book.lookups.get(call.name, ()) if fits(one, chain, question.position)]
+        objects = [one for one in book.lookups.get(call.name, ()) if fits(one, chain, question.position, book)]
         origin = Origin(question.position, question.field, {}, True)
-        plain = _thing(noun_of("id", call.name), origin, [path for path, _ in paths(call.arguments)])
+        plain = _thing(noun_of("id", call.name), origin, call)
         thing = _chosen(objects or [plain], described, voice)
     field = spaced(question.field)
     asked = [f"tell me the {field} of {{thing}}", f"what is the {field} of {{thing}}", f"find the {field} of {{thing}}"]

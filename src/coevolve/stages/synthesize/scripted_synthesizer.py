@@ -55,7 +55,7 @@ def _abstract(
     if len(chain) != len(calls) or not all(call.ok for call in chain):
         return
     effects = [position for position in range(len(chain)) if changed[position]]
-    asked_read = bool(chain) and not changed[-1] and (not effects or knowledge.asks_for(chain[-1].name))
+    asked_read = bool(chain) and not changed[-1] and knowledge.asks_for(chain[-1].name)
     whole = _needed(session, exploration, calls, effects, asked_read, knowledge)
     tried = set()
     for goals in (effects, *([effect] for effect in effects if len(effects) > 1)):
@@ -128,7 +128,8 @@ def _still(
     for row, position in enumerate(fewer):
         for key, value in paths(after[row].arguments):
             had_source = source(key, value, before, where[position]) is not None
-            if had_source and source(key, value, after, row) is None:
+            said = knowledge.manner and any(value == one for call in after[:row] for _, one in paths(call.arguments))
+            if had_source and not said and source(key, value, after, row) is None:
                 return False
     return True
 
