@@ -51,6 +51,7 @@ ACTIONS = {
     "list": "list the environments, and say which are installed",
     "install": "install the pinned packages that an environment needs",
     "new": "write an environment package that works, for you to change",
+    "phrases": "print a phrasebook, learned from the training tasks, for you to edit",
     "show": "print the splits, fingerprint and tools of an environment",
     "doctor": "run the contract tests on an environment, or on all installed environments",
     "audit": "check whether an environment is fit for training, and write a report",
@@ -61,7 +62,7 @@ ACTIONS = {
 def configure(parser: argparse.ArgumentParser) -> None:
     parsers = actions(parser, ACTIONS, {"audit": AUDIT, "serve": SERVE})
     known = "an environment; `coevolve env list` prints the names"
-    for action in ("install", "show", "audit", "serve"):
+    for action in ("install", "phrases", "show", "audit", "serve"):
         parsers[action].add_argument("name", help=known)
     add = parsers["new"].add_argument
     add("name", help="name of the new environment")
@@ -93,6 +94,7 @@ def run(args: argparse.Namespace) -> int:
         "list": _list,
         "install": _install,
         "new": _new,
+        "phrases": _phrases,
         "show": _show,
         "doctor": _doctor,
         "audit": _audit,
@@ -147,6 +149,29 @@ def _new(args: argparse.Namespace) -> int:
     for file in write(args.name, folder):
         print(file)
     print(f"next: `cd {folder}`, then `coevolve env doctor {args.name}`; the module's comments say what to change")
+    return 0
+
+
+def _phrases(args: argparse.Namespace) -> int:
+    from pprint import pformat
+
+    from coevolve.environments.manner import manner_of
+    from coevolve.environments.registry import opened
+
+    environment = opened(args.name)
+    manner = manner_of(environment)
+    book = manner.book
+    print("# Put this into the class of the environment, and import Phrasebook from coevolve.environments.environment.")
+    print("phrasebook = Phrasebook(")
+    for part in ("actions", "lookups", "fields", "questions", "sentences"):
+        phrases = {
+            name: said for name, said in getattr(book, part).items() if part != "sentences" or name not in book.actions
+        }
+        if phrases:
+            print(f"    {part}=" + pformat(phrases, width=110).replace("\n", "\n    ") + ",")
+    print(")")
+    print(f"# learned from {manner.tasks - len(manner.unread)} of {manner.tasks} training tasks", end="")
+    print("".join(f"; not understood, since {why}: {_line(words)[:120]}" for words, why in manner.unread[:1]))
     return 0
 
 

@@ -3,7 +3,7 @@
 import ast
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from coevolve.core.task import CallOutcome, Task, ToolCall
@@ -135,7 +135,7 @@ class Found:
 
     field: str
     value: Any
-    record: Mapping[str, Any] = field(default_factory=dict)
+    record: Mapping[str, Any]
 
 
 KEY, VALUE = "key", "value"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from coevolve.core.task import CallOutcome, Task
@@ -287,8 +288,8 @@ def _clauses(
     number = len(asked) + (question is not None)
     if number == 1:
         return [text]
-    parts, kept = _CLAUSE.split(text), []
-    for part in parts:  # a list of values, or a value with a connective in it, is no part of its own
+    kept: list[str] = []
+    for part in _CLAUSE.split(text):  # a list of values, or a value with a connective in it, is no part of its own
         if kept and not re.search(r"[a-z]{2}", part, re.IGNORECASE):
             kept[-1] += f" and {part}"
         else:
@@ -367,7 +368,7 @@ def _spans(value: Any, text: str) -> list[tuple[int, int]]:
         each = [_spans(one, text)[:1] for one in value]
         spans = sorted(span for one in each for span in one)
         whole = bool(spans) and all(each)
-        linked = all(_LIST.fullmatch(text[end:start]) for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+        linked = all(_LIST.fullmatch(text[end:start]) for (_, end), (start, _) in pairwise(spans))
         return [(spans[0][0], spans[-1][1])] if whole and linked else []
     if not isinstance(value, str) or not value.strip():
         return []

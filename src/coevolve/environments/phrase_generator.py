@@ -9,7 +9,7 @@ every alternative makes the pattern.
 import json
 import random
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -173,7 +173,7 @@ def paths(arguments: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(arguments, dict):
         for key, value in arguments.items():
             yield from paths(value, f"{name}.{key}" if name else str(key))
-    elif isinstance(arguments, list) and any(isinstance(one, dict | list) for one in arguments):
+    elif isinstance(arguments, list) and any(isinstance(one, dict) for one in arguments):
         for number, value in enumerate(arguments):
             yield from paths(value, f"{name}.{number}")
     else:
@@ -272,8 +272,7 @@ def _argument(
     """The words for an argument: its value, or a description of the result that holds it."""
     noun = noun_of(key, chain[position].name)
     origin = _origin(key, value, chain, position, book)
-    mentioned = {one for row in earlier for _, one in paths(chain[row].arguments) if isinstance(one, str | int)}
-    if is_identifier(key) and (value in mentioned or (origin is not None and origin.position in earlier)):
+    if _mentioned(chain, position, key, value, book, earlier):
         return voice.plain(f"that {noun}")
     if origin is None:
         ways = book.lookups.get(key) or (f"{noun} {{{key}}}" if is_identifier(key) else f"{{{key}}}",)
@@ -289,17 +288,29 @@ def _argument(
     return _chosen(known or [_thing(noun, origin, lookup)], described, voice)
 
 
+def _mentioned(
+    chain: Sequence[CallOutcome], position: int, key: str, value: Any, book: Phrasebook, earlier: Sequence[int]
+) -> bool:
+    """Whether the instruction has named an identifier before: a call at ``earlier`` takes it or returned it."""
+    if not earlier or not is_identifier(key):
+        return False
+    origin = _origin(key, value, chain, position, book)
+    taken = (one for row in earlier for _, one in paths(chain[row].arguments))
+    return (origin is not None and origin.position in earlier) or value in taken
+
+
 def _thing(noun: str, origin: Origin, lookup: CallOutcome) -> str:
     """A template for a value that ``lookup`` reveals. A lookup of a thing by its name is described by the name."""
     keys = [path for path, _ in paths(lookup.arguments)]
-    itself = len(keys) == 1 and noun in re.sub(r"s\b", "", spaced(lookup.name))
+    itself = len(keys) == 1 and not is_identifier(keys[0]) and noun in re.sub(r"s\b", "", spaced(lookup.name))
     if itself:
         thing = f"{{{keys[0]}}}" if keys[0].endswith(("name", "title")) else f"the {noun} {{{keys[0]}}}"
     else:
         thing = f"the {noun} for {' and '.join(f'{{{key}}}' for key in keys)}" if keys else f"the only {noun}"
     if origin.alone:
         return thing
-    beside = sorted(origin.distinct.items(), key=lambda item: (is_identifier(item[0]), not isinstance(item[1], str)))
+    told = [(name, one) for name, one in origin.distinct.items() if not is_identifier(name)]
+    beside = sorted(told, key=lambda item: not isinstance(item[1], str))
     if not beside:
         raise Undescribable(f"no words tell one {noun} from the others")
     name, value = beside[0]
@@ -315,7 +326,7 @@ class Undescribable(Exception):
 
 def noun_of(key: str, tool: str) -> str:
     """The thing that an argument names: ``ticket`` for ``ticket_id``, ``guest name`` for ``guest.name``."""
-    words = [spaced(part) for part in key.split(".") if not part.isdigit()]
+    words = [spaced(part.rstrip("0123456789")) for part in key.split(".") if not part.isdigit()]
     noun = re.sub(r"\s*\bids?$|(?<=\w)ids?$", "", " ".join(words)) if is_identifier(key) else " ".join(words)
     return noun or spaced(tool).split()[-1]
 
@@ -336,8 +347,7 @@ def _literal(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and value and not any(isinstance(one, dict | list) for one in value):
-        *first, last = map(_literal, value)
-        return f"{', '.join(first)} and {last}" if first else last
+        return _listed([_literal(one) for one in value])
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -353,10 +363,6 @@ def spaced(name: str) -> str:
     return words.lower() if " " in words else words
 
 
-def _listed(keys: Sequence[str]) -> str:
-    return ", ".join(f"{spaced(key)} {{{key}}}" for key in keys)
-
-
 def _action(
     chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice: _Voice, earlier: Sequence[int] = ()
 ) -> str:
@@ -364,10 +370,8 @@ def _action(
     call = chain[position]
     ways = book.actions.get(call.name, ())
     known = _templates(ways, described) if book.complete else [one for one in ways if fits(one, chain, position, book)]
-    if earlier:  # what was mentioned is not described again
-        known = [
-            one for one in known if described.keys() & set(SLOT.findall(one)) <= dict(paths(call.arguments)).keys()
-        ]
+    again = [key for key, value in paths(call.arguments) if _mentioned(chain, position, key, value, book, earlier)]
+    known = [one for one in known if all(f"{{{key}}}" in one for key in again)]  # a description would repeat itself
     if known:
         return _chosen(known, described, voice)
     sentence = book.sentences.get(call.name, spaced(call.name))
@@ -384,30 +388,36 @@ def from_sentence(sentence: str, call: CallOutcome, literal: Mapping[str, Any]) 
 
     The values of the arguments ``literal`` are said; the others are described.
     """
-    added: list[str] = []
-    said = ""
+    added: dict[str, list[str]] = {"for": [], "with": [], "without": []}
+    end = ""
     for key, value in paths(call.arguments):
-        noun = noun_of(key, call.name)
-        named = key not in literal or is_identifier(key)
+        noun, slot = noun_of(key, call.name), f"{{{key}}}"
+        described = key not in literal or is_identifier(key)
         place = re.search(
             rf"(?<!of )\b(an? |the |another |one )?(?:(?!of )\w+ )??{re.escape(noun)}(?! of\b)\b", sentence
         )
         if isinstance(value, bool):
-            added.append(f"with {noun}" if value else f"without {noun}")
+            added["with" if value else "without"].append(noun)
         elif place and "{" not in place[0]:
-            thing = f"{{{key}}}" if named else f"{'the ' if place[1] else ''}{noun} {{{key}}}"
+            thing = slot if described else f"{'the ' if place[1] else ''}{noun} {slot}"
             sentence = sentence[: place.start()] + thing + sentence[place.end() :]
-        elif sentence.split()[0] in SETTING and not named and not any(one.startswith("to ") for one in added):
-            added.append(f"to {{{key}}}")
-        elif not named and noun.split()[-1] in TEXTS:
-            said = f" saying {{{key}}}"
-        elif not named and re.search(rf"\b{re.escape(noun)}\b", sentence) and not said:
-            said = f": {{{key}}}"
+        elif described:
+            added["for"].append(slot)
+        elif not end and sentence.split()[0] in SETTING:
+            end = f" to {slot}"
+        elif not end and key.rsplit(".", 1)[-1] in TEXTS:
+            end = f" saying {slot}"
+        elif not end and re.search(rf"\b{re.escape(noun)}\b", sentence):
+            end = f": {slot}"
         else:
-            added.append(f"for {{{key}}}" if named else f"with {noun} {{{key}}}")
-    added.sort(key=lambda one: ("for {" not in one, "to {" in one))
-    parts = [*added[:1], *(one if one.startswith("to ") else f"and {one}" for one in added[1:])]
-    return " ".join([sentence, *parts]) + said
+            added["with"].append(f"{noun} {slot}")
+    parts = [f"{word} {_listed(things)}" for word, things in added.items() if things]
+    return " ".join([sentence, *parts]) + end
+
+
+def _listed(things: Sequence[str]) -> str:
+    *first, last = things
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 @lru_cache(maxsize=4096)
@@ -432,11 +442,11 @@ def _lookup(chain: Sequence[CallOutcome], position: int, book: Phrasebook, voice
     templates = _templates(book.lookups.get(name, ()), described)
     if templates:
         return _chosen(templates, described, voice)
-    thing, listed = spaced(name), _listed(list(described))
+    listed = ", ".join(f"{spaced(key)} {{{key}}}" for key in described)
     named = (
-        [f"the one that {thing} gives for {listed}", f"what {thing} with {listed} returns"]
+        [f"the one that {spaced(name)} gives for {listed}", f"what {spaced(name)} with {listed} returns"]
         if described
-        else [f"the one that {thing} gives", f"what {thing} returns"]
+        else [f"the one that {spaced(name)} gives", f"what {spaced(name)} returns"]
     )
     return voice.by_name(_chosen(named, described, voice))
 

@@ -34,12 +34,14 @@ MODULE = '''\
   coevolve env show {name}     # tools and splits, as the agent gets them
   coevolve play {name}         # solve a task by hand
   coevolve env audit {name}    # check whether it is fit for training
+  coevolve env phrases {name}  # the words that coevolve learns from your tasks
 """
 
 from collections.abc import Iterator
 from itertools import combinations, product
 
 from coevolve.core.task import ToolCall
+from coevolve.environments.environment import Phrasebook
 from coevolve.environments.methods import MethodEnvironment, Question
 
 ITEMS = ("lamp", "desk", "chair", "shelf", "clock", "vase", "rug", "mirror")
@@ -69,7 +71,12 @@ class Warehouse:
 class {maker}(MethodEnvironment):
     name, simulator = "{name}", Warehouse
     panels = ("validation", "test", "hard")
-    # phrasebook = Phrasebook(actions={{"move": ["take {{pieces}} pieces of {{item}} out"]}})   # the words of new tasks
+    phrasebook = Phrasebook(  # the words of new tasks; without it, coevolve learns them from your tasks
+        actions={{
+            "move": ["take {{pieces}} pieces of {{item}} out", "we need {{pieces}} pieces of {{item}}"],
+            "count": ["how many pieces of {{item}} are there"],
+        }}
+    )
 
     def questions(self, split: str) -> Iterator[Question]:
         """Yield (instruction, the simulator's arguments, the calls that solve it) for each task of the split."""

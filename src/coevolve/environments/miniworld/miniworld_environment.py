@@ -48,7 +48,11 @@ class Miniworld(Environment):
     panels = ("validation", "test", "hard", "shifted")
     more_splits = ("broad",)
     phrasebook = Phrasebook(
-        *map(_in_both_spellings, (PHRASES.actions, PHRASES.lookups, PHRASES.fields, PHRASES.questions)), complete=True
+        _in_both_spellings(PHRASES.actions),
+        _in_both_spellings(PHRASES.lookups),
+        _in_both_spellings(PHRASES.fields),
+        _in_both_spellings(PHRASES.questions),
+        complete=True,
     )
 
     def load_tasks(self, split: str) -> Sequence[Task]:

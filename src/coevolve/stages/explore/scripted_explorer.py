@@ -31,6 +31,7 @@ DRAWS = 3  # draws of arguments for a tool before the explorer gives up the goal
 REMEDIES = 3  # attempts at a call with the same arguments, with a remedy after each refusal
 OMITTED = 0.7  # share of optional arguments to omit: users seldom give them all
 LOOKED_UP = 0.15  # share of values, other than identifiers, to take from an observation where possible
+FEW = 3  # known numbers of an argument from which the explorer draws these only
 NONSENSE = "qwv zxoq"  # only an argument that takes any text takes this
 PARTS = 100  # most values to draw for one call, because a record may hold itself
 
@@ -196,9 +197,9 @@ class _Walk:
         """Arguments for ``tool``, or a record in them, by lookups if need be; None if a required value is missing."""
         record: dict[str, Any] = {}
         for key, schema in flat["properties"].items():
-            if key not in flat["required"]:
-                if self._rng.random() < OMITTED if self._shape is None else key not in self._shape:
-                    continue
+            optional = key not in flat["required"]
+            if optional and (self._rng.random() < OMITTED if self._shape is None else key not in self._shape):
+                continue
             if values := self._values(tool, key, schema, hint, depth):
                 record[key] = self._rng.choice(values)
             elif key in flat["required"]:
@@ -256,9 +257,9 @@ class _Walk:
         origins = manner.origins_of(tool, key)
         if origins and self._rng.random() >= manner.said(tool, key):
             lookup, field = self._rng.choices(list(origins), list(origins.values()))[0]
-            if not any(call.name == lookup for call in self.chain) and depth > 0 and self._left > 1:
-                if lookup in self._schemas and lookup != tool:
-                    self._achieve(lookup, "", depth - 1)
+            made = any(call.name == lookup for call in self.chain)
+            if not made and depth > 0 and self._left > 1 and lookup in self._schemas and lookup != tool:
+                self._achieve(lookup, "", depth - 1)
             for call in reversed(self.chain):
                 if call.name == lookup:
                     shown = dict.fromkeys(
@@ -268,7 +269,10 @@ class _Walk:
                     return whole.fitting(told_apart, flat)
             return []
         here = values_at(self._start.world, manner.homes_of(tool, key))
-        return whole.fitting(here, flat) or whole.fitting(self._knowledge.values.get((tool, key), ()), flat) or None
+        known = whole.fitting(self._knowledge.values.get((tool, key), ()), flat)
+        if 0 < len(known) < FEW and not any(isinstance(one, str | bool) for one in known):
+            known += whole.fitting(to_try(flat), flat)  # a user may give any number
+        return whole.fitting(here, flat) or known or None
 
     def _with_texts(self, tool: str, arguments: dict[str, Any]) -> bool:
         """Give texts of users to arguments that no task shows and that take any text. False if no text is known."""

@@ -18,7 +18,7 @@ from coevolve.core.records import Candidate, Gate
 from coevolve.core.success import is_success
 from coevolve.core.task import CallOutcome, Task, ToolCall, task_id_of
 from coevolve.core.terminal import plain
-from coevolve.environments.chains import precondition, replay
+from coevolve.environments.chains import data_of, found_in, leaves, precondition, replay
 from coevolve.environments.environment import Environment, Session, blameless
 from coevolve.stages.verify.library import Library, WorldChange
 from coevolve.stages.verify.words import Played, speaks_of, words_match
@@ -114,7 +114,7 @@ def environment_gates(environment: Environment, candidate: Candidate, words: str
         yield Gate("deterministic", same, "" if same else "a second run of the reference differs")
         yield _nothing_fails(environment, session, task)
         yield _wrong_variant_fails(environment, session, task, changed)
-        yield _needed(environment, session, task, changed)
+        yield _needed(environment, session, task, chain, changed)
         played = Played(chain, changed, ended)
         yield _collateral(environment, session, candidate, played, words)
         if words == "none":
@@ -210,11 +210,24 @@ def _another(value: Any) -> Any:
     return f"{value}x" if isinstance(value, str) else None
 
 
-def _needed(environment: Environment, session: Session, task: Task, changed: Sequence[bool]) -> Gate:
+def _needed(
+    environment: Environment, session: Session, task: Task, chain: Sequence[CallOutcome], changed: Sequence[bool]
+) -> Gate:
+    """Whether the task needs each change, and whether each later call than the last change is needed or used."""
+    last = max((row for row in range(len(chain)) if changed[row]), default=len(chain))
     for row, (position, call) in enumerate(zip(task.positions, task.calls, strict=True)):
-        if changed[row] and _passes(environment, session, task, _with(task, position, None)):
-            return Gate("needed", False, f"passes without call {row} ({call.name})")
+        idle = row > last and not _used(chain, row)
+        if (changed[row] or idle) and _passes(environment, session, task, _with(task, position, None)):
+            return Gate(
+                "needed", False, f"passes without call {row} ({call.name}){', whose result is not used' * idle}"
+            )
     return Gate("needed", True)
+
+
+def _used(chain: Sequence[CallOutcome], row: int) -> bool:
+    """Whether a later call takes a value that the call at ``row`` returned."""
+    shown = [one.value for one in found_in(data_of(chain[row].observation))]
+    return any(value in shown for later in chain[row + 1 :] for _, value in leaves(later.arguments))
 
 
 def _collateral(environment: Environment, session: Session, candidate: Candidate, played: Played, words: str) -> Gate:
