@@ -61,7 +61,7 @@ ACTIONS = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parsers = actions(parser, ACTIONS, {"audit": AUDIT, "serve": SERVE})
-    known = "an environment; `coevolve env list` prints the names"
+    known = "an environment: a name that `coevolve env list` prints, or FILE.py:CLASS"
     for action in ("install", "phrases", "show", "audit", "serve"):
         parsers[action].add_argument("name", help=known)
     add = parsers["new"].add_argument
@@ -153,8 +153,6 @@ def _new(args: argparse.Namespace) -> int:
 
 
 def _phrases(args: argparse.Namespace) -> int:
-    from pprint import pformat
-
     from coevolve.environments.manner import manner_of
     from coevolve.environments.registry import opened
 
@@ -168,7 +166,7 @@ def _phrases(args: argparse.Namespace) -> int:
             name: said for name, said in getattr(book, part).items() if part != "sentences" or name not in book.actions
         }
         if phrases:
-            print(f"    {part}=" + pformat(phrases, width=110).replace("\n", "\n    ") + ",")
+            print(f"    {part}=" + json.dumps(phrases, ensure_ascii=False, indent=4).replace("\n", "\n    ") + ",")
     print(")")
     print(f"# learned from {manner.tasks - len(manner.unread)} of {manner.tasks} training tasks", end="")
     print("".join(f"; not understood, since {why}: {_line(words)[:120]}" for words, why in manner.unread[:1]))
@@ -177,9 +175,9 @@ def _phrases(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     from coevolve.environments.environment import quarantined
-    from coevolve.environments.registry import make
+    from coevolve.environments.registry import opened
 
-    environment = make(args.name)
+    environment = opened(args.name)
     print(_line(f"{environment.name}, {environment.fingerprint}"))
     for split in ("seed", *environment.panels):
         tasks = environment.tasks(split)
@@ -210,12 +208,12 @@ def _arguments(function: Mapping[str, Any]) -> str:
 
 def _doctor(args: argparse.Namespace) -> int:
     from coevolve.environments.contract import CHECKS
-    from coevolve.environments.registry import make, names
+    from coevolve.environments.registry import names, opened
 
     broken = 0
     for name in [args.name] if args.name else names():
         try:
-            environment = make(name)
+            environment = opened(name)
         except CoevolveError as error:
             if args.name:
                 raise

@@ -127,7 +127,7 @@ def _alone(name: str, results: Sequence[tuple[str, Any]]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Revealed:
     """A value in an observation: the ``field`` that holds it, and the other scalars of its ``record``.
 
     In a mapping such as {"mia": "billing"}, a key is a value of the field KEY, and the record's field VALUE is beside it.
@@ -141,7 +141,7 @@ class Found:
 KEY, VALUE = "key", "value"
 
 
-def found_in(data: Any, name: str = "", record: Mapping[str, Any] | None = None) -> Iterator[Found]:
+def found_in(data: Any, name: str = "", record: Mapping[str, Any] | None = None) -> Iterator[Revealed]:
     """The scalars of ``data``, each with its record. Items of a list carry the list's field and its record."""
     if isinstance(data, dict):
         own = {str(key): value for key, value in data.items() if not isinstance(value, dict | list | tuple)}
@@ -150,12 +150,12 @@ def found_in(data: Any, name: str = "", record: Mapping[str, Any] | None = None)
         for key, value in data.items():
             beside = value if isinstance(value, dict) else {VALUE: value}
             scalars = {str(other): one for other, one in beside.items() if not isinstance(one, dict | list | tuple)}
-            yield Found(KEY, str(key), scalars)
+            yield Revealed(KEY, str(key), scalars)
     elif isinstance(data, list | tuple):
         for inner in data:
             yield from found_in(inner, name, record)
     else:
-        yield Found(name, data, record or {})
+        yield Revealed(name, data, record or {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,9 @@
 A running program adds its own with ``register``.
 """
 
+import sys
 from inspect import isabstract
+from pathlib import Path
 from typing import Any, TypeVar
 
 from coevolve.core.errors import CoevolveError
@@ -88,8 +90,14 @@ def make(name: str) -> Environment:
 
 
 def opened(place: str) -> Environment:
-    """The environment called ``place``, or the environment that MODULE:CLASS makes."""
-    return make_from(place) if ":" in place else make(place)
+    """The environment called ``place``, or the environment that MODULE:CLASS or FILE.py:CLASS makes."""
+    path, colon, maker = place.partition(":")
+    if path.endswith(".py"):
+        if not (file := Path(path)).is_file():
+            raise CoevolveError(f"{place}: there is no file {path}")
+        sys.path.insert(0, str(file.resolve().parent))
+        path = file.stem
+    return make_from(f"{path}:{maker}") if colon else make(place)
 
 
 def make_from(place: str) -> Environment:

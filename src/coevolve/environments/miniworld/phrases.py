@@ -96,4 +96,5 @@ PHRASES = Phrasebook(
             "tell me the balance of the wallet",
         ],
     },
+    complete=True,
 )

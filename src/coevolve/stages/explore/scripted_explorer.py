@@ -241,7 +241,7 @@ class _Walk:
             seen = {json.dumps(value) for call in self.chain for _, value in observed(call.observation)}
             return [value for value in known_values if json.dumps(value) not in seen] or known_values
         drawn = to_try(flat) or self._chain_values(key)
-        if not drawn and manner and flat.get("type") == "string":
+        if not drawn and not empty and manner and flat.get("type") == "string":
             drawn = list(manner.texts)
         if not drawn and flat.get("type") == "array":
             items = flat.get("prefixItems") or [flat.get("items", True)] * min(max(flat.get("minItems", 1), 1), PARTS)
@@ -276,15 +276,17 @@ class _Walk:
 
     def _with_texts(self, tool: str, arguments: dict[str, Any]) -> bool:
         """Give texts of users to arguments that no task shows and that take any text. False if no text is known."""
-        manner = self._knowledge.manner
-        strings = [key for key, value in arguments.items() if isinstance(value, str) and not is_identifier(key)]
-        for key in strings if manner else ():
-            shown = (tool, key) in self._knowledge.values or "enum" in self._schemas[tool].flat()["properties"][key]
-            if not shown and self._takes_any_text(tool, key, arguments):
-                if not manner or not manner.texts:
+        manner, whole = self._knowledge.manner, self._schemas[tool]
+        parts = whole.flat()["properties"] if manner else {}
+        for key, value in arguments.items():
+            part = whole.flat(parts[key]) if key in parts else {}
+            shown = (tool, key) in self._knowledge.values or is_identifier(key) or to_try(part)
+            if manner and isinstance(value, str) and not shown and self._takes_any_text(tool, key, arguments):
+                texts = whole.fitting(manner.texts, part)
+                if not texts:
                     self.reasons[tool] = f"no text is known for {key}"
                     return False
-                arguments[key] = self._rng.choice(manner.texts)
+                arguments[key] = self._rng.choice(texts)
         return True
 
     def _takes_any_text(self, tool: str, key: str, arguments: Mapping[str, Any]) -> bool:

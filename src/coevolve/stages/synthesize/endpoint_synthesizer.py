@@ -23,7 +23,7 @@ from coevolve.prompts.prompt import prompt, quoted, quoted_call, quoted_lines
 from coevolve.stages.signals.kinds import KINDS
 from coevolve.stages.synthesize.synthesizer import candidate
 
-EXAMPLES = 3  # known tasks in the prompt, to show how users speak
+EXAMPLES = 3  # tasks of users in the prompt, rather of the same tools, to show how they speak
 OBSERVATION = 600  # most characters of an observation in the prompt
 ANSWER = """- "answer": what the user asked to be told, exactly as one of the calls returned it, or null if nothing was asked.
 """
@@ -71,7 +71,9 @@ class EndpointSynthesizer:
             return []
         template = prompt("synthesize")
         rng = rng_for("examples", self._seed, exploration.exploration_id)
-        examples = rng.sample(list(self._tasks), min(EXAMPLES, len(self._tasks)))
+        own = [task for task in self._tasks if task.provenance is None] or list(self._tasks)
+        tools = {call.name for call in calls}
+        examples = sorted(rng.sample(own, len(own)), key=lambda task: -len(tools & set(task.tools)))[:EXAMPLES]
         reflection, kind = exploration.reflection, exploration.kind
         text = template.fill(
             chain="\n".join(
