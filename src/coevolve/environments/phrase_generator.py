@@ -300,13 +300,18 @@ def _mentioned(
 
 
 def _thing(noun: str, origin: Origin, lookup: CallOutcome) -> str:
-    """A template for a value that ``lookup`` reveals. A lookup of a thing by its name is described by the name."""
+    """A template for a value that ``lookup`` reveals."""
     keys = [path for path, _ in paths(lookup.arguments)]
-    itself = len(keys) == 1 and not is_identifier(keys[0]) and noun in re.sub(r"s\b", "", spaced(lookup.name))
-    if itself:
-        thing = f"{{{keys[0]}}}" if keys[0].endswith(("name", "title")) else f"the {noun} {{{keys[0]}}}"
+    things = f"{{{keys[0]}}}" if len(keys) == 1 else ""
+    finds = noun in re.sub(
+        r"s\b", "", spaced(lookup.name)
+    )  # whether it finds such things, and not other things that hold them
+    if things and finds and keys[0].endswith(("name", "title")):
+        thing = things
+    elif things and finds and keys[0] in (noun, *SOUGHT):
+        thing = f"the {noun} {things}"
     else:
-        thing = f"the {noun} for {' and '.join(f'{{{key}}}' for key in keys)}" if keys else f"the only {noun}"
+        thing = f"the {noun} for {_listed([f'{{{key}}}' for key in keys])}" if keys else f"the only {noun}"
     if origin.alone:
         return thing
     told = [(name, one) for name, one in origin.distinct.items() if not is_identifier(name)]
@@ -379,6 +384,7 @@ def _action(
     return voice.by_name(_chosen([from_sentence(sentence, call, literal)], described, voice))
 
 
+SOUGHT = ("text", "query", "term", "keyword", "words", "search")  # arguments that hold words of what is sought
 TEXTS = ("text", "content", "body", "message", "comment", "description")  # arguments that a user dictates
 SETTING = ("set", "change", "update", "mark", "move", "rename", "switch", "turn")
 
@@ -394,7 +400,7 @@ def from_sentence(sentence: str, call: CallOutcome, literal: Mapping[str, Any]) 
         noun, slot = noun_of(key, call.name), f"{{{key}}}"
         described = key not in literal or is_identifier(key)
         place = re.search(
-            rf"(?<!of )\b(an? |the |another |one )?(?:(?!of )\w+ )??{re.escape(noun)}(?! of\b)\b", sentence
+            rf"(?<!of )\b(?:(an? |the |another |one )(?:(?!of )\w+ )??)?{re.escape(noun)}(?! of\b)\b", sentence
         )
         if isinstance(value, bool):
             added["with" if value else "without"].append(noun)

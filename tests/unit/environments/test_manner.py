@@ -1,0 +1,199 @@
+"""Phrases learned from training tasks: what they say, and that they describe the tasks that taught them."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from coevolve.core.seeding import rng_for
+from coevolve.core.task import CallOutcome, Task, ToolCall
+from coevolve.environments.chains import replay
+from coevolve.environments.environment import Environment
+from coevolve.environments.manner import manner_of, phrases_of
+from coevolve.environments.methods import MethodEnvironment, Question
+from coevolve.environments.phrase_generator import PhraseListener, Undescribable, instruct, instructions, sentence_of
+from coevolve.environments.registry import make
+from tests.unit.environments.helpdesk import Helpdesk
+
+
+class Shop:
+    """A simulator with nested arguments, lists, and answers that are printed Python values."""
+
+    def __init__(self, orders: list[dict[str, Any]]) -> None:
+        self.orders = orders
+
+    def find_orders(self, customer: str) -> str:
+        """Find the orders of a customer."""
+        return str([one for one in self.orders if one["customer"] == customer])
+
+    def cancel(self, order_id: str) -> str:
+        """Cancels an order."""
+        self._of(order_id)["state"] = "cancelled"
+        return "ok"
+
+    def set_priority(self, order_id: str, priority: str) -> str:
+        """Set how urgent an order is."""
+        self._of(order_id)["priority"] = priority
+        return "ok"
+
+    def pack(self, order_id: str, extras: list[str], gift: bool = False) -> str:
+        """Pack an order, with extras. Returns `order_id`."""
+        self._of(order_id)["extras"] = [*extras, gift]
+        return order_id
+
+    def _of(self, order_id: str) -> dict[str, Any]:
+        for one in self.orders:
+            if one["id"] == order_id:
+                return one
+        raise ValueError(f"there is no order {order_id}")
+
+
+ORDERS = [
+    {"id": f"o-{number}", "customer": customer, "item": item, "state": "open", "priority": "low", "extras": []}
+    for number, (customer, item) in enumerate([("Ada Holm", "lamp"), ("Bo Lund", "desk"), ("Ada Holm", "chair")])
+]
+
+
+class Orders(MethodEnvironment):
+    """Tasks of a shop: ``asked`` are (instruction, calls)."""
+
+    name, simulator = "orders", Shop
+    asked: Sequence[tuple[str, list[ToolCall]]] = ()
+
+    def questions(self, split: str) -> Iterator[Question]:
+        for words, calls in self.asked if split == "seed" else ():
+            yield words, {"orders": ORDERS}, calls
+
+
+def orders(*asked: tuple[str, list[ToolCall]]) -> Orders:
+    environment = Orders()
+    environment.asked = asked
+    return environment
+
+
+def call(tool: str, **arguments: Any) -> ToolCall:
+    return ToolCall(tool, arguments)
+
+
+def chain_of(environment: Environment, *calls: ToolCall) -> list[CallOutcome]:
+    world = {"orders": ORDERS}
+    with closing(environment.open()) as session:
+        chain, _, _ = replay(session, Task.create("orders", "seed", [""], world, [list(calls)]))
+    assert all(one.ok for one in chain)
+    return chain
+
+
+def said(environment: Environment, *calls: ToolCall) -> str:
+    """The words for the last of ``calls``."""
+    chain = chain_of(environment, *calls)
+    return instruct(chain, [len(chain) - 1], None, phrases_of(environment), rng_for("words", 0))
+
+
+FIND = call("find_orders", customer="Bo Lund")
+
+
+def test_words_of_the_support_desk_become_phrases() -> None:
+    book = manner_of(Helpdesk()).book
+    assert book.actions["refund"] == ["refund {amount} euros to {search_customers.name}"]
+    assert book.actions["set_status"] == ["set {ticket_id} to {status}"]
+    assert book.actions["assign"] == ["give {ticket_id} to the {agent.value} team"]
+    assert book.lookups["search_tickets"] == ["the ticket about the {text}", "the {text} ticket"]
+    assert book.lookups["ticket_id"] == ["ticket {ticket_id}"]
+
+
+@pytest.mark.parametrize("name", ["helpdesk", "bfcl_single"])
+def test_learned_phrases_describe_the_tasks_that_taught_them(name: str) -> None:
+    environment = Helpdesk() if name == "helpdesk" else make(name)
+    manner = manner_of(environment)
+    unread = {words for words, _ in manner.unread}
+    tasks = [task for task in environment.tasks("seed")[:60] if len(task.turns) == 1 and task.turns[0] not in unread]
+    described = 0
+    with closing(environment.open()) as session:
+        for task in tasks:
+            chain, changed, ended = replay(session, task)
+            if ended or not chain:
+                continue
+            asks = [row for row in range(len(chain)) if changed[row]] or [len(chain) - 1]
+            pattern = instructions(chain, asks, [], manner.book, PhraseListener())
+            described += pattern.fullmatch(task.turns[0]) is not None
+    assert described >= 0.9 * len(tasks), f"{described} of {len(tasks)}"
+
+
+def test_implied_value_restricts_its_phrase() -> None:
+    urgent = ("Make the order of Bo Lund urgent", [FIND, call("set_priority", order_id="o-1", priority="high")])
+    environment = orders(urgent)
+    assert said(environment, FIND, call("set_priority", order_id="o-1", priority="high")) == urgent[0]
+    other = said(environment, FIND, call("set_priority", order_id="o-1", priority="none"))
+    assert "urgent" not in other or "none" in other
+
+
+def test_one_of_several_results_is_told_apart_by_its_record() -> None:
+    both = [call("find_orders", customer="Ada Holm"), call("cancel", order_id="o-2")]
+    environment = orders(("Ada Holm does not want the chair any more", both))
+    assert said(environment, call("find_orders", customer="Ada Holm"), call("cancel", order_id="o-0")) == (
+        "Ada Holm does not want the lamp any more"
+    )
+
+
+def test_result_that_nothing_tells_apart_has_no_words() -> None:
+    twins = [{**ORDERS[0], "id": name, "parcel_id": name[2:]} for name in ("o-7", "o-8")]
+    calls = [call("find_orders", customer="Ada Holm"), call("cancel", order_id="o-8")]
+    environment = orders()
+    with closing(environment.open()) as session:
+        chain, _, _ = replay(session, Task.create("orders", "seed", [""], {"orders": twins}, [calls]))
+    with pytest.raises(Undescribable):
+        instruct(chain, [1], None, phrases_of(environment), rng_for("words", 0))
+
+
+def test_number_that_no_call_takes_makes_a_task_unread() -> None:
+    stray = ("cancel the 2 orders of Bo Lund", [FIND, call("cancel", order_id="o-1")])
+    manner = manner_of(orders(stray))
+    assert "cancel" not in manner.book.actions
+    assert manner.unread == [(stray[0], "it names 2, which no call takes")]
+
+
+def test_second_mention_is_not_described_again() -> None:
+    environment = orders()
+    chain = chain_of(
+        environment, FIND, call("set_priority", order_id="o-1", priority="high"), call("cancel", order_id="o-1")
+    )
+    words = instruct(chain, [1, 2], None, phrases_of(environment), rng_for("words", 0))
+    assert words.count("Bo Lund") == 1
+    assert words.endswith("cancel that order")
+
+
+@pytest.mark.parametrize(
+    ("calls", "words"),
+    [
+        ([FIND, call("cancel", order_id="o-1")], "cancel the order for Bo Lund"),
+        ([call("cancel", order_id="o-1")], "cancel order o-1"),
+        ([call("pack", order_id="o-1", extras=["paper", "card"])], "pack order o-1, with extras paper and card"),
+        ([call("pack", order_id="o-1", extras=["card"], gift=True)], "pack order o-1, with extras card with gift"),
+    ],
+)
+def test_tool_that_no_task_uses_is_described_by_what_it_does(calls: list[ToolCall], words: str) -> None:
+    assert said(orders(), *calls) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "sentence"),
+    [
+        ("add_note", "Adds a note to a ticket. Returns the id.", "add a note to a ticket"),
+        ("getUser", "", "get user"),
+        ("search", "Searches `order_id` by words; at most ten.", "search order id by words"),
+        ("book", "Say who has a book, and return the loan.", "tell me who has a book"),
+    ],
+)
+def test_description_of_a_tool_becomes_an_imperative(name: str, description: str, sentence: str) -> None:
+    assert sentence_of(name, description) == sentence
+
+
+def test_no_words_hold_an_identifier() -> None:
+    environment = Helpdesk()
+    names = [one["function"]["name"] for one in environment.tools()]
+    book = manner_of(environment).book
+    texts = [re.sub(r"\{[^}]*\}", "", one) for ways in (*book.actions.values(), *book.lookups.values()) for one in ways]
+    assert not [one for one in [*texts, *book.sentences.values()] if "_" in one]
+    assert {"list_agents", "search_tickets"} <= set(names)
