@@ -97,7 +97,7 @@ def world(rng: random.Random) -> dict:
             "notes": [],
             "escalated": "",
         }
-        for n, (i, s) in enumerate(zip(rng.sample(range(100, 400), 4), rng.sample(SUBJECTS, 4)))
+        for n, (i, s) in enumerate(zip(rng.sample(range(100, 400), 4), rng.sample(SUBJECTS, 4), strict=True))
     ]
     return {"customers": customers, "tickets": tickets}
 
