@@ -7,7 +7,7 @@ import pytest
 from coevolve.core.records import Pair
 from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import StopReason, Trajectory
-from coevolve.stages.pairs.check import check, expectations, report
+from coevolve.stages.pairs.choose import check, expectations, report
 
 
 def episode(name: str, call: str, score: float, task: str = "t") -> Trajectory:
