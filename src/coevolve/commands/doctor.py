@@ -218,8 +218,7 @@ def _prompt(params: Params, model: Path, name: str) -> Diagnosis:
 
 
 def _endpoint(params: Params) -> Iterator[Diagnosis]:
-    from coevolve.endpoint.secret import key_of
-    from coevolve.endpoint.transport import Transport
+    from coevolve.endpoint.transport import Transport, key_of
 
     config = params.endpoint
     roles = (params.explore.explorer, params.synthesize.synthesizer)
@@ -227,7 +226,7 @@ def _endpoint(params: Params) -> Iterator[Diagnosis]:
         yield Diagnosis("endpoint", ABSENT, "params.yaml asks no served model")
         return
     key = key_of(config.key)
-    with closing(Transport(config.url, key, min(config.timeout, 10.0), 1)) as transport:
+    with closing(Transport(config.model_copy(update={"timeout": min(config.timeout, 10.0)}))) as transport:
         offered = transport.models()
     text = f"has {config.model}" if offered else f"does not list its models; endpoint.model is {config.model}"
     if not config.model:

@@ -21,30 +21,25 @@ class RequestLog:
 
     def __init__(self, path: Path, writable: bool = True) -> None:
         self._path = path
-        self._writable = writable
         self._lines: dict[str, dict[str, Any]] = {}
         self._lock = threading.Lock()
         try:
-            if path.exists():
-                self._read()
-            elif writable:
+            if writable:
                 path.parent.mkdir(parents=True, exist_ok=True)
+            lines = path.read_bytes().split(b"\n") if path.exists() else []
         except OSError as error:
             raise CoevolveError(f"{path}: cannot be read ({error.strerror}); expected a request log") from None
-
-    def _read(self) -> None:
-        for number, text in enumerate(self._path.read_bytes().split(b"\n"), 1):
+        for number, text in enumerate(lines, 1):
             if not text.strip():
                 continue
             try:
                 line = loads(text)
-                reply = asdict(answer_of(line["reply"]))
-                key, request = line["key"], line["request"]
-                self._lines.setdefault(key, {"key": key, "request": request, "reply": reply})
+                reply = asdict(parse(Answer, line["reply"], "reply"))
+                self._lines.setdefault(line["key"], {"key": line["key"], "request": line["request"], "reply": reply})
             except (ValueError, KeyError, TypeError, CoevolveError):
-                if not self._writable:
+                if not writable:
                     raise CoevolveError(
-                        f"{self._path}:{number}: expected a line of a request log; copy the whole file again"
+                        f"{path}:{number}: expected a line of a request log; copy the whole file again"
                     ) from None
 
     def __len__(self) -> int:
@@ -52,7 +47,7 @@ class RequestLog:
 
     def get(self, key: str) -> Answer | None:
         line = self._lines.get(key)
-        return None if line is None else answer_of(line["reply"])
+        return None if line is None else parse(Answer, line["reply"], "reply")
 
     def line(self, key: str) -> dict[str, Any]:
         return self._lines[key]
@@ -62,25 +57,13 @@ class RequestLog:
         with self._lock:
             self._lines[key] = line
             try:
-                self._append(json.dumps(line, ensure_ascii=True).encode() + b"\n")
+                with self._path.open("ab+") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                    file.seek(max(file.seek(0, 2) - 1, 0))
+                    torn = file.read(1) not in (b"", b"\n")  # a crash may have cut the last line short
+                    file.write(b"\n" * torn + json.dumps(line, ensure_ascii=True).encode() + b"\n")
             except OSError as error:
                 raise CoevolveError(
                     f"{self._path}: cannot be written ({error.strerror}); make room, then run the same command again: "
                     "the log holds all earlier answers"
                 ) from None
-
-    def _append(self, text: bytes) -> None:
-        with self._path.open("ab+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            size = file.seek(0, 2)
-            if size:  # a crash may have cut the last line short
-                file.seek(size - 1)
-                torn = file.read(1) != b"\n"
-            else:
-                torn = False
-            file.write((b"\n" if torn else b"") + text)
-
-
-def answer_of(reply: Any) -> Answer:
-    """The answer in a line of a log. A line without an answer is a CoevolveError."""
-    return parse(Answer, reply, "reply")

@@ -8,6 +8,23 @@ from pydantic import Field
 CHARACTERS_PER_TOKEN = 3.0  # for a cautious estimate of a prompt's tokens before the server counts them
 
 
+class Passing(Exception):
+    """A failure that may pass with another attempt. ``wait``: seconds that the server asks for. ``heard``: the server replied."""
+
+    def __init__(self, reason: str, wait: float | None = None, heard: bool = False) -> None:
+        super().__init__(reason)
+        self.wait = wait
+        self.heard = heard
+
+
+class Failed(Exception):
+    """A request got no usable answer. Its conversation ends; others continue. ``final``: it would never get one."""
+
+    def __init__(self, reason: str, final: bool = False) -> None:
+        super().__init__(reason)
+        self.final = final
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A request: OpenAI chat messages, tools as function schemas, and the JSON schema of the reply, if it has one.
@@ -24,14 +41,8 @@ class Ask:
 
     def content(self) -> dict[str, Any]:
         """All values on which the answer depends."""
-        return {
-            "messages": self.messages,
-            "tools": self.tools,
-            "schema": self.schema,
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-            "seed": self.seed,
-        }
+        names = ("messages", "tools", "schema", "temperature", "max_tokens", "seed")
+        return {name: getattr(self, name) for name in names}
 
     def prompt_tokens(self) -> int:
         """An upper estimate of the prompt's tokens. Each character beyond ASCII counts as a token."""

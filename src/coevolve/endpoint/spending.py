@@ -58,37 +58,31 @@ def metered(
     requests.jsonl holds all requests and replies, enough for a replay, and spend.json holds the sums. Both depend only on the
     replies. Without ``asked``, both are empty. ``log`` keeps the replies, by default in the scratch folder.
     """
-    meter = Meter(open_endpoint(config, log) if asked else None)
-    endpoint = meter.endpoint
+    endpoint = open_endpoint(config, log) if asked else None
+    meter = Meter(endpoint)
+    used: list[dict[str, Any]] = []
     try:
         if endpoint is not None:
-            endpoint.watch(lambda spend: progress.set_postfix_str(str(spend), refresh=False))
+            endpoint.watch = lambda: progress.set_postfix_str(str(endpoint.spend), refresh=False)
         yield meter
     finally:
         if endpoint is not None:
             endpoint.close()
-    used = endpoint.used() if endpoint else []
+            used = endpoint.used()
     if endpoint is not None and endpoint.missing and not used:
         raise CoevolveError(
             f"endpoint.replay: {config.replay} holds none of this stage's requests; it belongs to another run "
             "(other data, seed, model or prompts)"
         )
     write_jsonl(folder / "requests.jsonl", used)
-    meter.sums = _sums(config, endpoint, used, meter.counts)
-    write_json(folder / "spend.json", meter.sums)
-
-
-def _sums(
-    config: EndpointSection, endpoint: Endpoint | None, used: list[dict[str, Any]], counts: Counter[str]
-) -> dict[str, Any]:
-    replies = [line["reply"] for line in used]
-    prompts = sum(reply["prompt_tokens"] for reply in replies)
-    completions = sum(reply["completion_tokens"] for reply in replies)
-    return {
+    prompts = sum(line["reply"]["prompt_tokens"] for line in used)
+    completions = sum(line["reply"]["completion_tokens"] for line in used)
+    meter.sums = {
         "model": endpoint.model if endpoint else None,
-        "replies": len(replies),
+        "replies": len(used),
         "prompt_tokens": prompts,
         "completion_tokens": completions,
         "cost": (prompts * config.input_price + completions * config.output_price) / 1e6,
-        **{name: counts[name] for name in ("repaired", *LOST)},
+        **{name: meter.counts[name] for name in ("repaired", *LOST)},
     }
+    write_json(folder / "spend.json", meter.sums)

@@ -124,16 +124,17 @@ def test_open_requests_count_against_the_budget(tmp_path: Path) -> None:
 
 
 def test_unreachable_server_is_a_one_line_error(tmp_path: Path) -> None:
-    with pytest.raises(
-        CoevolveError, match=r"endpoint http://127.0.0.1:9/v1: no answer after 2 attempts \(ConnectError"
-    ):
-        endpoint("http://127.0.0.1:9/v1", tmp_path, retries=1).chat(ask())
-    with pytest.raises(CoevolveError, match=r"endpoint http://127.0.0.1:9/v1: unreachable"):
-        endpoint("http://127.0.0.1:9/v1", tmp_path, model="")
+    url = "http://127.0.0.1:9/v1"
+    with pytest.raises(CoevolveError, match=rf"endpoint {url}: no answer after 2 attempts \(ConnectError"):
+        endpoint(url, tmp_path, retries=1).chat(ask())
+    with pytest.raises(CoevolveError, match=f"endpoint {url}: unreachable"):
+        endpoint(url, tmp_path, model="")
 
 
 NO_TOOLS = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
-TOO_LONG = "This model's maximum context length is 4096 tokens"
+CONTEXT = "This model's maximum context length is 4096 tokens"
+OPENAI = f"{CONTEXT}. However, you requested 5000 tokens (4992 in the messages, 8 in it)."
+VLLM = f"{CONTEXT} and your request has 4992 input tokens (8 > 4096 - 4992)."
 LONG = r"take 5000 tokens, the model has 4096: 904 too many"
 
 
@@ -142,13 +143,8 @@ LONG = r"take 5000 tokens, the model has 4096: 904 too many"
     [
         (404, {"detail": "nope"}, CoevolveError, r"no model 'm'; .*correct endpoint.model"),
         (400, {"error": {"message": NO_TOOLS}}, CoevolveError, "m is served without tool support"),
-        (
-            400,
-            {"message": f"{TOO_LONG}. However, you requested 5000 tokens (4992 in the messages, 8 in it)."},
-            Failed,
-            LONG,
-        ),
-        (400, {"message": f"{TOO_LONG} and your request has 4992 input tokens (8 > 4096 - 4992)."}, Failed, LONG),
+        (400, {"message": OPENAI}, Failed, LONG),
+        (400, {"message": VLLM}, Failed, LONG),
     ],
 )
 def test_a_refusal_names_what_to_correct(

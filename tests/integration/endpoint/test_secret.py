@@ -68,6 +68,13 @@ def test_a_key_that_an_environment_shows_is_not_sent(tmp_path: Path, monkeypatch
     assert KEY not in (tmp_path / "log.jsonl").read_text()
 
 
+def test_no_key_is_sent_if_its_variable_is_unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with proxy(script=[(200, {}, GOOD)]) as server:
+        open_endpoint(config(server.url, key="NO_SUCH_KEY"), tmp_path / "log.jsonl").chat(ask())
+    assert "Authorization" not in server.headers[0]
+
+
 def test_placeholder_key_is_not_redacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "EMPTY")
     with proxy(script=[(200, {}, GOOD)]) as server:

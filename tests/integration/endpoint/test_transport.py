@@ -1,10 +1,17 @@
-"""Every reply of a server becomes an answer or a one-line error, and counts against the budget."""
+"""Every reply of a server becomes an answer or a one-line error, and counts against the budget.
+
+No server holds a request longer than a reply may take, or sends more than a reply may hold.
+"""
 
 import json
 import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +21,7 @@ from coevolve.endpoint.client import Answer, Exhausted, Failed
 from coevolve.endpoint.log import RequestLog
 from tests.integration.endpoint.proxy import proxy
 from tests.integration.endpoint.test_client import GOOD, ask, endpoint
+from tests.waiting import PATIENCE, until
 
 NAN, INF = float("nan"), float("inf")
 NO_COUNTS: list[Any] = [None, "12", {"prompt_tokens": None}]
@@ -115,3 +123,45 @@ def check(answer: Answer) -> None:
     assert answer.prompt_tokens >= 1 and answer.completion_tokens >= 0
     for text in (answer.content, answer.finish_reason, *(t for c in answer.calls for t in (c.name, c.arguments))):
         text.encode()
+
+
+class Slow(httpx2.SyncByteStream):
+    """Sends ``body`` in single bytes, so that no read is late."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def __iter__(self) -> Iterator[bytes]:
+        for byte in self._body:
+            time.sleep(0.01)
+            yield bytes([byte])
+
+
+def test_the_timeout_limits_the_whole_reply(tmp_path: Path) -> None:
+    with proxy(script=[(200, {}, Slow(GOOD.encode()))]) as server:
+        client = endpoint(server.url, tmp_path, timeout=0.5, retries=0)
+        with pytest.raises(CoevolveError, match=r"no whole reply within 0\.5 s"):
+            client.chat(ask())
+        client.close()
+
+
+def test_a_reply_has_a_largest_size(tmp_path: Path) -> None:
+    with proxy(script=[(200, {}, b" " * (9 * 2**20))]) as server:
+        client = endpoint(server.url, tmp_path, retries=0)
+        with pytest.raises(Failed, match="a reply of more than 8 MB"):
+            client.chat(ask())
+        client.close()
+
+
+def test_closing_ends_pauses_and_waits_for_open_replies(tmp_path: Path) -> None:
+    scripts = {"waits": (429, {"Retry-After": "590"}, "{}"), "replies": (200, {}, Slow(GOOD.encode()))}
+    for kind, script in scripts.items():
+        with proxy(script=[script]) as server, ThreadPoolExecutor(1) as pool:
+            client = endpoint(server.url, tmp_path / kind, retries=3)
+            waiting = pool.submit(client.chat, ask())
+            until(lambda server=server: server.bodies, "no request comes")
+            client.close()
+            if kind == "waits":
+                assert isinstance(waiting.exception(PATIENCE), Exhausted)
+            else:
+                assert waiting.result(PATIENCE).content == "yes"

@@ -6,8 +6,10 @@ run continues from the last checkpoint of the update.
 """
 
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from statistics import fmean
 
 from coevolve.core.arithmetic import in_effect
 from coevolve.core.attempts import read_attempts
@@ -16,13 +18,14 @@ from coevolve.core.paths import Paths
 from coevolve.core.pipeline import scratch_key
 from coevolve.core.records import Generation
 from coevolve.core.scratch import claim, scratch
-from coevolve.core.stage_summary import StageSummary, write_summary
+from coevolve.core.stage_summary import SPEC_ENTROPY, SPEC_SAMPLE, SPEC_VALID, StageSummary, write_summary
+from coevolve.core.statistics import evenness
 from coevolve.environments.fingerprint import open_environment
 from coevolve.policies import adapted
 from coevolve.policies.loading import playing
 from coevolve.rollout import Limits
-from coevolve.stages.generate.generate_summary import summary
-from coevolve.stages.generate.iteration import GeneratorContext, Plan, generate
+from coevolve.stages.generate.iteration import Generated, GeneratorContext, Plan, generate
+from coevolve.stages.generate.rewards import effective
 from coevolve.stages.generator.tiny_generator import NONE
 from coevolve.stages.schema import Params
 from coevolve.stages.train.learner import Shared
@@ -60,6 +63,25 @@ def main(params: Params, t: int) -> None:
         write_summary(stage_summary)
         _track(params, t, generated.figures, stage_summary)
         shutil.rmtree(folder)
+
+
+def summary(t: int, generated: Generated, arithmetic: str) -> StageSummary:
+    """The summary of iteration ``t``: the new generations, and the update before them."""
+    specs = [(tuple(generation.goals), generation.ask) for generation in generated.new if generation.goals is not None]
+    used = Counter(goal for goals, _ in specs for goal in goals)
+    figures: dict[str, int | float | None] = {
+        "generations": len(generated.new),
+        SPEC_VALID: len(specs) / len(generated.new) if generated.new else None,
+        SPEC_ENTROPY: evenness(used, generated.tools),
+        "distinct specs": len(set(specs)) / len(specs) if specs else None,
+        "goals of a spec": fmean([len(goals) for goals, _ in specs] or [0]),
+        "generations learned from": len(generated.weights),
+        SPEC_SAMPLE: effective(generated.weights),
+        "divergence of specs": generated.figures[-1]["spec_kl"] if generated.figures else None,
+        "generator steps": len(generated.figures),
+    }
+    notes = [f"the generator did not learn: {generated.reason}"] if generated.reason and t else []
+    return StageSummary("generate", t, figures, [], ["generations"], notes, arithmetic)
 
 
 def _track(params: Params, t: int, steps: Sequence[dict[str, float]], stage_summary: StageSummary) -> None:

@@ -20,9 +20,8 @@ from coevolve.environments.environment import Environment
 from coevolve.environments.knowledge import learn
 from coevolve.policies import adapted
 from coevolve.policies.pretrained import point, resolve
-from coevolve.stages.generate.generator_prompts import LISTED, PARTS, SpecRequest
-from coevolve.stages.generate.generator_prompts import tools as spec_tools
-from coevolve.stages.generate.spec import CLOSE, OPEN, Spec, Tools
+from coevolve.stages.generate.spec import CLOSE, LISTED, OPEN, PARTS, Spec, SpecRequest, Tools
+from coevolve.stages.generate.spec import tools as spec_tools
 
 NONE, TINY = "none", "tiny"
 KNOWS = "knows_specs"  # a key in the model's config, which later training keeps

@@ -48,7 +48,9 @@ def distance(left: Calls, right: Calls) -> float:
     for number, call in enumerate(left, 1):
         above, row = row, [float(number)]
         for index, other in enumerate(right):
-            row.append(min(above[index] + _cost(call, other), above[index + 1] + 1.0, row[index] + 1.0))
+            same = (call.name == other.name) + (call.arguments == other.arguments)
+            cost = (1.0, ALIKE, 0.0)[same]
+            row.append(min(above[index] + cost, above[index + 1] + 1.0, row[index] + 1.0))
     return row[-1]
 
 
@@ -56,11 +58,6 @@ def parting(left: Calls, right: Calls) -> int:
     """The index of the first call in which the sequences differ, or the length of the shorter sequence."""
     same = [(a.name, a.arguments) == (b.name, b.arguments) for a, b in zip(left, right, strict=False)]
     return same.index(False) if False in same else len(same)
-
-
-def _cost(call: ToolCall | CallOutcome, other: ToolCall | CallOutcome) -> float:
-    same = (call.name == other.name) + (call.arguments == other.arguments)
-    return (1.0, ALIKE, 0.0)[same]
 
 
 def ranked(failures: Mapping[str, Failure]) -> dict[str, float]:
@@ -86,19 +83,15 @@ def failures(
         for episode in episodes:
             if episode.task_id not in references or is_success(episode.score):
                 continue
-            if episode.counts and _wrote(episode):
+            # an empty reply has 0 tokens, and so has every reply of a policy without tokens
+            replies = (message["content"] for message in episode.messages if message["role"] == "assistant")
+            if episode.counts and (any(episode.tokens) or any(replies)):
                 task = by_id[episode.task_id]
                 idle = needs_change[episode.task_id] and not acts(session, task, episode.calls)
                 failed[episode.trajectory_id] = Failure(episode.score, episode.calls, task.calls, idle)
         return failed
     finally:
         session.close()
-
-
-def _wrote(episode: Trajectory) -> bool:
-    """Whether the agent wrote anything. An empty reply has 0 tokens, and so has every reply of a policy without tokens."""
-    replies = (message["content"] for message in episode.messages if message["role"] == "assistant")
-    return any(episode.tokens) or any(replies)
 
 
 def acts(session: Session, task: Task, calls: Sequence[CallOutcome]) -> bool:

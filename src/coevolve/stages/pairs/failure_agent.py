@@ -20,8 +20,7 @@ from coevolve.policies import adapted
 from coevolve.policies.policy import Policy
 from coevolve.policies.replicas import Replicas
 from coevolve.rollout import Limits
-from coevolve.stages.pairs.check import Checked, check
-from coevolve.stages.pairs.choose import contrast
+from coevolve.stages.pairs.choose import Checked, check, contrast
 from coevolve.stages.pairs.closeness import Failure, ranked
 from coevolve.stages.pairs.config import FailureAgent, Pairs
 from coevolve.stages.pairs.rehearse import Rehearsal, play

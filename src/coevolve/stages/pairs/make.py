@@ -1,21 +1,33 @@
-"""Turn a rehearsal into pairs: rank the failures, and let the failure agent add hard negatives."""
+"""Turn a rehearsal into pairs: rank the failures, let the failure agent add hard negatives, and sum up."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 
 from coevolve.core.errors import CoevolveError
 from coevolve.core.progress import bar
+from coevolve.core.stage_summary import FAILURE_DISTINCT, FAILURE_IDLE, FAILURE_SUCCESS, StageSummary, timeouts
+from coevolve.core.success import is_success
 from coevolve.core.trajectories import Trajectory
-from coevolve.stages.pairs.check import Checked, check
-from coevolve.stages.pairs.choose import choose
-from coevolve.stages.pairs.closeness import Failure, failures, ranked
+from coevolve.stages.pairs.choose import Checked, by_task, check, choose, distinct
+from coevolve.stages.pairs.closeness import Failure, closeness, failures, ranked
 from coevolve.stages.pairs.config import Pairs
 from coevolve.stages.pairs.failure_agent import Evolved, PairsContext, Rival, evolve
 from coevolve.stages.pairs.rehearse import rehearse
 from coevolve.stages.train.config import Train
 from coevolve.stages.train.reference_tokens import replayed
+
+Figures = dict[str, int | float | None]
+
+CLOSE, IDLE = "closeness of failures", "failures that do nothing"
+HARD = "closeness of hard negatives"
+# the failure agent's figures, after it has learned
+THEIRS = "closeness of the failure agent"
+EPISODES, TOKENS = "failure agent episodes", "failure agent tokens"  # played and generated
+LEARNED = ("margin", "accuracy", "chosen")  # metrics of its last step
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +71,57 @@ def make(policy: Path, context: PairsContext, config: Train, section: Pairs, riv
     pairs = choose(played, references, ranks, section, plan, hard)
     episodes = {episode.trajectory_id: episode for episode in (*played, *references.values(), *hard)}
     return Made(check(pairs, episodes, section.margin), played, list(references.values()), failed, hard, evolved)
+
+
+def summary(t: int, result: Made | None, arithmetic: str) -> StageSummary:
+    """The summary of iteration ``t``, empty without a ``result``."""
+    if result is None:
+        return StageSummary("pairs", t, {})
+    pairs = result.checked.pairs
+    kinds = Counter(pair.kind for pair in pairs)
+    tasks = {trajectory.task_id for trajectory in result.rehearsals}
+    failures = list(result.failures.values())
+    figures: Figures = {
+        "pairs": len(pairs),
+        **{f"pairs: {kind}": count for kind, count in sorted(kinds.items())},
+        "pairs in quarantine": len(result.checked.quarantine),
+        "tasks without a pair": len(tasks - {pair.task_id for pair in pairs}),
+        CLOSE: _closeness(failures),
+        IDLE: _idle(failures),
+    }
+    costs: list[str] = []
+    notes: list[str] = []
+    if evolved := result.evolved:
+        figures |= _failure_agent(evolved, result.hard)
+        notes = [f"the failure agent did not learn: {evolved.reason}"] if evolved.reason else []
+        notes += timeouts(episode.stop_reason for episode in (*evolved.before, *evolved.after))
+        costs = [EPISODES, TOKENS]
+    return StageSummary("pairs", t, figures, ["pairs"], costs, notes, arithmetic)
+
+
+def _failure_agent(evolved: Evolved, hard: Sequence[Trajectory]) -> Figures:
+    """Figures of the failure agent; None if there are no episodes to measure."""
+    failed = [episode for episode in evolved.after if episode.trajectory_id in evolved.failures]
+    failures = [evolved.failures[episode.trajectory_id] for episode in failed]
+    successes = [is_success(episode.score) for episode in evolved.after if episode.counts]
+    last = evolved.figures[-1] if evolved.figures else {}
+    return {
+        "pairs of failures": len(evolved.checked.pairs),
+        "hard negatives": len(hard),
+        HARD: _closeness([evolved.failures[episode.trajectory_id] for episode in hard]),
+        THEIRS: _closeness(failures),
+        FAILURE_IDLE: _idle(failures),
+        FAILURE_SUCCESS: fmean(successes) if successes else None,
+        FAILURE_DISTINCT: sum(map(len, map(distinct, by_task(failed).values()))) / len(failed) if failed else None,
+        **{f"failure agent {name}": last.get(name) for name in LEARNED},
+        EPISODES: len(evolved.before) + len(evolved.after),
+        TOKENS: sum(sum(episode.tokens) for episode in (*evolved.before, *evolved.after)),
+    }
+
+
+def _closeness(failures: Sequence[Failure]) -> float | None:
+    return fmean(map(closeness, failures)) if failures else None
+
+
+def _idle(failures: Sequence[Failure]) -> float | None:
+    return fmean(failure.idle for failure in failures) if failures else None

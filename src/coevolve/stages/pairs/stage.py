@@ -24,10 +24,9 @@ from coevolve.environments.fingerprint import open_environment
 from coevolve.policies import adapted
 from coevolve.policies.loading import playing, prepare_players
 from coevolve.rollout import Limits
-from coevolve.stages.pairs.check import Checked, report
+from coevolve.stages.pairs.choose import Checked, report
 from coevolve.stages.pairs.failure_agent import PairsContext, begun
-from coevolve.stages.pairs.make import Made, make
-from coevolve.stages.pairs.pairs_summary import THEIRS, summary
+from coevolve.stages.pairs.make import THEIRS, Made, make, summary
 from coevolve.stages.pairs.rehearse import Rehearsal
 from coevolve.stages.schema import Params
 from coevolve.stages.train.learner import Shared

@@ -23,8 +23,7 @@ from coevolve.rollout import Limits
 from coevolve.stages.pairs.choose import AMONG, EXPERT_HARD, OWN_HARD
 from coevolve.stages.pairs.config import Pairs
 from coevolve.stages.pairs.failure_agent import PairsContext, Rival, begun
-from coevolve.stages.pairs.make import Made, make
-from coevolve.stages.pairs.pairs_summary import CLOSE, HARD, summary
+from coevolve.stages.pairs.make import CLOSE, HARD, Made, make, summary
 from coevolve.stages.pairs.rehearse import Rehearsal, rehearse
 from coevolve.stages.train.learner import Shared
 from tests import ROOT

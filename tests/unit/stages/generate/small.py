@@ -4,7 +4,7 @@ from pathlib import Path
 
 from coevolve.environments.knowledge import learn
 from coevolve.stages.generate.config import Generate
-from coevolve.stages.generate.generator_prompts import tools
+from coevolve.stages.generate.spec import tools
 from coevolve.stages.train.learner import Job, Shared
 from tests.unit.stages.train.small import ACTING, PARAMS, WORLD, changed
 

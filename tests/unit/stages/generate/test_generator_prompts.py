@@ -6,8 +6,20 @@ from collections import Counter
 from coevolve.core.attempts import attempt_of
 from coevolve.core.learnability import Record
 from coevolve.environments.knowledge import learn
-from coevolve.stages.generate.generator_prompts import SpecRequest, latest, seeds, seldom, success, system, tools
-from coevolve.stages.generate.spec import UNKNOWN, UNREADABLE, Spec, Tools, parse
+from coevolve.stages.generate.spec import (
+    UNKNOWN,
+    UNREADABLE,
+    Spec,
+    SpecRequest,
+    Tools,
+    latest,
+    parse,
+    seeds,
+    seldom,
+    success,
+    system,
+    tools,
+)
 from tests.unit.environments.quiz import Quiz
 from tests.unit.stages.generate.small import TASKS, TOOLS
 from tests.unit.stages.train.small import WORLD

@@ -1,14 +1,27 @@
-"""Which episodes become pairs."""
+"""Which episodes become pairs, and each expectation of pairs, broken alone."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.records import Pair
 from coevolve.core.task import CallOutcome
 from coevolve.core.trajectories import StopReason, Trajectory
-from coevolve.stages.pairs.choose import AMONG, EXPERT, EXPERT_HARD, OWN, OWN_HARD, choose, contrast
+from coevolve.stages.pairs.choose import (
+    AMONG,
+    EXPERT,
+    EXPERT_HARD,
+    OWN,
+    OWN_HARD,
+    check,
+    choose,
+    contrast,
+    expectations,
+    report,
+)
 from coevolve.stages.pairs.rehearse import Rehearsal
 from tests.unit.stages.train.small import PARAMS
 
@@ -16,9 +29,8 @@ CONFIG = PARAMS.pairs
 PLAN = Rehearsal(0, 2, [], [], Path())
 
 
-def episode(name: str, task: str, call: str, success: bool) -> Trajectory:
-    made = [CallOutcome(call, {}, True)]
-    return Trajectory(name, task, 0, 0, 0, 0, [], made, float(success), StopReason.DONE)
+def episode(name: str, task: str, call: str, score: float) -> Trajectory:
+    return Trajectory(name, task, 0, 0, 0, 0, [], [CallOutcome(call, {}, True)], score, StopReason.DONE)
 
 
 RANKS = [0.0, 0.5, 0.85, 0.9, 0.95]
@@ -105,3 +117,57 @@ def test_best_failure_is_paired_with_the_worst() -> None:
     ranks = {"a": 0.5, "b": 0.0, "c": 0.9, "d": 0.55, "e": 0.52}
     found = contrast(episodes, ranks, CONFIG, PLAN)
     assert [(one.chosen, one.rejected) for one in found] == [("c", "b")], "0.55 and 0.5 are too much alike"
+
+
+EPISODES = {
+    one.trajectory_id: one
+    for one in (
+        episode("right", "t", "a", 1.0),
+        episode("wrong", "t", "b", 0.2),
+        episode("cut", "t", "a", 0.2),
+        episode("other", "u", "b", 0.2),
+        episode("more", "t", "c", 1.0),
+        replace(episode("echo", "t", "d", 0.2), messages=[{"role": "assistant", "content": "ok"}] * 2, tokens=[3]),
+    )
+}
+PAIR = Pair("0123456789abcdef", "t", 0, "success_target", "right", "wrong", 0.5)
+FAILED = Pair("0123456789abcdef", "t", 0, "failure_failure", "cut", "wrong", 0.5, 0.7)
+
+
+@pytest.mark.parametrize(
+    ("pair", "broken"),
+    [
+        (PAIR, []),
+        (replace(PAIR, pair_id="<b>"), ["id is a content hash"]),
+        (replace(PAIR, rejected="gone"), ["both episodes exist"]),
+        (replace(PAIR, rejected="other"), ["both episodes are of the pair's task"]),
+        (replace(PAIR, chosen="cut"), ["the chosen episode succeeds, except in pairs of two failures"]),
+        (FAILED, []),
+        (replace(FAILED, chosen="right"), ["the chosen episode succeeds, except in pairs of two failures"]),
+        (replace(PAIR, kind="odd"), ["its kind is known"]),
+        (replace(PAIR, rejected="echo"), ["the agent wrote every assistant message"]),
+        (replace(PAIR, rejected="more"), ["the rejected one fails"]),
+        (replace(PAIR, rejected="cut"), ["their calls differ"]),
+        (replace(PAIR, closeness=0.95), ["the rejected one is far enough from the chosen"]),
+        (replace(FAILED, chosen_closeness=0.5), ["the rejected one is far enough from the chosen"]),
+        (replace(PAIR, closeness=-0.1), ["the rejected one has a rank"]),
+        (replace(FAILED, chosen_closeness=1.1), ["the chosen one has a rank"]),
+    ],
+)
+def test_pair_is_quarantined_with_the_expectations_it_fails(pair: Pair, broken: list[str]) -> None:
+    checked = check([pair], EPISODES, 0.1)
+    assert [one["expectations"] for one in checked.quarantine] == ([broken] if broken else [])
+    assert checked.pairs == ([] if broken else [pair])
+
+
+def test_first_of_several_copies_stays_and_the_report_lists_expectations() -> None:
+    checked = check([PAIR, PAIR], EPISODES, 0.1)
+    assert checked.pairs == [PAIR]
+    assert [(one["row"], one["expectations"]) for one in checked.quarantine] == [(1, ["is no copy"])]
+    text = report(checked, "Pairs")
+    assert "1 pairs; 1 are in quarantine" in text
+    assert all(one.name in text for one in expectations())
+
+
+def test_empty_list_of_pairs_is_valid() -> None:
+    assert check([], {}, 0.1).pairs == []
