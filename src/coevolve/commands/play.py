@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from coevolve.core.calls import readable
 from coevolve.core.errors import CoevolveError
 from coevolve.core.success import is_success
 from coevolve.core.task import Observation, Score, Task, ToolCall
@@ -164,8 +165,7 @@ def _command(
     elif command == "/reference":
         for turn in environment.reference(task):
             for call in turn:
-                arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
-                console.print(plain(f"  {call.name}({arguments})"), markup=False)
+                console.print(plain(f"  {readable(call.name, call.arguments)}"), markup=False)
             console.print("  then a message", style="dim")
     elif command == "/score":
         _show_score(console, session.score())
